@@ -1,0 +1,97 @@
+"""Settings, read once from ``MAXLAB_*`` environment variables.
+
+==========================  ==========================================  ======================
+variable                    meaning                                     default
+==========================  ==========================================  ======================
+``MAXLAB_CACHE_DIR``        where compiled kernels are kept             ``~/.cache/maxlab``
+``MAXLAB_CC``               the C compiler                              gcc, cc or clang
+``MAXLAB_NUM_THREADS``      threads of a session                        number of usable cores
+``MAXLAB_TRACE_EVENTS``     events the ring buffer keeps                16384
+``MAXLAB_KEEP_SOURCE``      1 keeps the generated C beside each ``.so`` 0
+==========================  ==========================================  ======================
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from maxlab.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The settings of this process; immutable."""
+
+    cache_dir: Path
+    cc: str | None
+    num_threads: int
+    trace_events: int
+    keep_source: bool
+
+
+def _integer(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "")
+    if not text:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ArgumentError(
+            "ML390",
+            f"{name} must be a positive integer, got {text!r}",
+            fix=f"unset {name}, or set it to 1 or more",
+        )
+    return number
+
+
+def _usable_cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0)) or 1
+    except AttributeError:  # not on this platform
+        return os.cpu_count() or 1
+
+
+def read_config(env: Mapping[str, str] | None = None) -> Config:
+    """The settings that ``env`` (by default the process environment) asks for.
+
+    Raises:
+        ArgumentError: ML390, a number that is not one.
+    """
+    env = os.environ if env is None else env
+    cache = env.get("MAXLAB_CACHE_DIR")
+    if cache:
+        cache_dir = Path(cache).expanduser()
+    else:
+        base = env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        cache_dir = Path(base) / "maxlab"
+    return Config(
+        cache_dir=cache_dir,
+        cc=env.get("MAXLAB_CC") or None,
+        num_threads=_integer(env, "MAXLAB_NUM_THREADS", _usable_cores()),
+        trace_events=_integer(env, "MAXLAB_TRACE_EVENTS", 16384),
+        keep_source=env.get("MAXLAB_KEEP_SOURCE", "0") not in ("", "0"),
+    )
+
+
+_config: Config | None = None
+
+
+def config() -> Config:
+    """The settings of this process, read at first use."""
+    global _config
+    if _config is None:
+        _config = read_config()
+    return _config
+
+
+def set_config(new: Config) -> Config:
+    """The settings that were in force; ``new`` is in force from now on (used by tests)."""
+    global _config
+    old = config()
+    _config = new
+    return old

@@ -1,0 +1,190 @@
+"""Every exception maxlab raises for something a user can mend.
+
+::
+
+    MaxlabError                 has .code .what .at .why .fix
+    ├── DTypeError      ML1xx   (ValueError)              element types that do not fit together
+    ├── ShapeError      ML2xx   (ValueError)              shapes that cannot be proved to fit
+    ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
+    │   ├── ArgumentError       (ValueError)              an argument of an op is out of its range
+    │   │   └── AxisError       (IndexError)              an axis outside of the rank
+    │   └── NoGraphError        (LookupError)             used outside of any graph
+    ├── ArgumentTypeError ML3xx (TypeError)               an argument of the wrong Python type
+    ├── ParseError      ML35x   (ValueError)              text that is not a graph
+    ├── TensorError     ML4xx   (ValueError)              views, copies and conversions of tensors
+    ├── DeviceError     ML4xx   (RuntimeError, ValueError) a device that is not there or cannot do it
+    ├── ToolchainError  ML5xx   (RuntimeError)            no compiler, or a compiler that failed
+    │   └── CacheError          (OSError)                 the kernel cache cannot be used
+    ├── InputError      ML6xx   (ValueError)              inputs of a model that do not match its types
+    ├── InputTypeError  ML6xx   (TypeError)               inputs of the wrong Python type or name
+    ├── WeightError     ML6xx   (ValueError)              missing weights, or of the wrong shape or dtype
+    │   └── MissingWeightError  (KeyError, AttributeError)
+    ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
+    ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
+    └── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook side
+
+Each message has up to four parts: *what* (expected ≠ got), *where* (the user's file or cell and line), *why*
+(where the operands came from) and *fix*. Each code has a page in ``docs/errors/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in the user's code: ``file`` (or cell), 1-based ``line``, 0-based ``column``."""
+
+    file: str
+    line: int
+    column: int = 0
+    text: str = ""
+    function: str = ""
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the expression; empty when the text is not known."""
+        if not self.text:
+            return ""
+        stripped = self.text.lstrip()
+        pad = max(self.column - (len(self.text) - len(stripped)), 0)
+        width = max(self.end_column - self.column, 1) if self.end_column else 1
+        width = min(width, max(len(stripped) - pad, 1))
+        return f"    {stripped}\n    {' ' * pad}{'^' * width}"
+
+
+class MaxlabError(Exception):
+    """The base of all errors that name what was wrong, where, why and how to mend it.
+
+    Args:
+        code: The documented code, such as ``"ML203"``.
+        what: One sentence with the expected and the found.
+        at: The place in the user's code.
+        why: Where the operands came from, a line each.
+        fix: What to change.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        *,
+        at: Location | None = None,
+        why: Sequence[str] = (),
+        fix: str | None = None,
+    ) -> None:
+        self.code = code
+        self.what = what
+        self.at = at
+        self.why = tuple(why)
+        self.fix = fix
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        lines = [f"{self.what} [{self.code}]"]
+        if self.at is not None:
+            lines.append(f"  at {self.at}")
+            excerpt = self.at.excerpt()
+            if excerpt:
+                lines.append(excerpt)
+        lines.extend(f"  because {reason}" for reason in self.why)
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self._message()
+
+    def locate(self, at: Location | None) -> MaxlabError:
+        """This error with ``at`` filled in where it had no place of its own."""
+        if self.at is None and at is not None:
+            self.at = at
+            self.args = (self._message(),)
+        return self
+
+
+class DTypeError(MaxlabError, ValueError):
+    """Element types that do not fit together without losing values."""
+
+
+class ShapeError(MaxlabError, ValueError):
+    """Shapes that cannot be proved to fit together."""
+
+
+class GraphError(MaxlabError, ValueError):
+    """Misuse of a graph: a value of another graph, a second output, a name used twice."""
+
+
+class ArgumentError(GraphError):
+    """An argument of an op that is out of its range."""
+
+
+class AxisError(ArgumentError, IndexError):
+    """An axis that the operand's rank does not have."""
+
+
+class NoGraphError(GraphError, LookupError):
+    """An op or a weight was used while no graph was being built."""
+
+
+class ArgumentTypeError(MaxlabError, TypeError):
+    """An argument of a Python type that the function does not take."""
+
+
+class ParseError(MaxlabError, ValueError):
+    """Text that is not a graph in MLIR's generic form."""
+
+
+class TensorError(MaxlabError, ValueError):
+    """A view, copy or conversion that a tensor does not allow."""
+
+
+class DeviceError(MaxlabError, RuntimeError, ValueError):
+    """A device that is not there, or that cannot do what was asked."""
+
+
+class ToolchainError(MaxlabError, RuntimeError):
+    """No C compiler was found, or it refused a generated kernel."""
+
+
+class CacheError(ToolchainError, OSError):
+    """The directory of compiled kernels cannot be written."""
+
+    def __str__(self) -> str:  # OSError would print its own pieces
+        return self._message()
+
+
+class InputError(MaxlabError, ValueError):
+    """An input of a model that does not match the type the graph declares."""
+
+
+class InputTypeError(MaxlabError, TypeError):
+    """An input of a Python type, or under a name, that the model does not take."""
+
+
+class WeightError(MaxlabError, ValueError):
+    """A weight of the wrong shape, dtype or layout, or one that is not in the registry."""
+
+
+class MissingWeightError(WeightError, KeyError, AttributeError):
+    """A weight that no file or registry has."""
+
+    def __str__(self) -> str:  # KeyError would print the repr
+        return self._message()
+
+
+class ExecutionError(MaxlabError, ValueError, RuntimeError):
+    """Something found wrong while a model was running, such as an index out of range."""
+
+
+class ModuleError(MaxlabError, ValueError):
+    """A module or a state dict that does not hold together."""
+
+
+class DocumentError(MaxlabError, ValueError):
+    """A saved document or a message that is not what it claims to be."""

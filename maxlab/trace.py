@@ -1,0 +1,116 @@
+"""The event stream: everything that happens is an event, and every view of it is a reading of this stream.
+
+Events are kept in one ring buffer per process and handed to listeners as they happen. Nothing leaves the process.
+The module also holds the display hook, so that objects below ``lab`` can be shown without knowing of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from maxlab.config import config
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``, ``"kernel"``,
+    ``"transfer"``, ``"allocate"``, ``"warning"``), ``name`` the thing, ``start_ns`` a ``time.monotonic_ns`` stamp.
+    """
+
+    kind: str
+    name: str
+    start_ns: int
+    dur_ns: int = 0
+    data: dict[str, Any] = field(default_factory=dict)
+    thread: int = 0
+
+
+class Recorder:
+    """The newest events of this process, at most ``capacity`` of them."""
+
+    def __init__(self, capacity: int) -> None:
+        self._events: deque[Event] = deque(maxlen=capacity)
+        self._listeners: list[Callable[[Event], None]] = []
+        self._lock = threading.Lock()
+
+    def add(self, event: Event) -> None:
+        """Keep ``event`` and tell the listeners; a listener that raises is dropped."""
+        self._events.append(event)
+        for listener in self._listeners[:]:
+            try:
+                listener(event)
+            except Exception:
+                self.unlisten(listener)
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """The kept events, oldest first; only those of ``kind`` when it is given."""
+        return [e for e in list(self._events) if kind is None or e.kind == kind]
+
+    def clear(self) -> None:
+        """Forget all kept events."""
+        self._events.clear()
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Call ``listener`` with every event from now on."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def unlisten(self, listener: Callable[[Event], None]) -> None:
+        """Stop calling ``listener``; does nothing when it does not listen."""
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+
+_recorder: Recorder | None = None
+
+
+def recorder() -> Recorder:
+    """The recorder of this process."""
+    global _recorder
+    if _recorder is None:
+        _recorder = Recorder(config().trace_events)
+    return _recorder
+
+
+def emit(kind: str, name: str, **data: Any) -> None:
+    """Record that ``name`` happened now."""
+    recorder().add(Event(kind, name, time.monotonic_ns(), 0, data, threading.get_ident()))
+
+
+@contextmanager
+def span(kind: str, name: str, **data: Any) -> Iterator[dict[str, Any]]:
+    """Record one event that lasts as long as the ``with`` block; the block may add to the yielded dict."""
+    start = time.monotonic_ns()
+    try:
+        yield data
+    finally:
+        now = time.monotonic_ns()
+        recorder().add(Event(kind, name, start, now - start, data, threading.get_ident()))
+
+
+# ---------------------------------------------------------------- display hook
+
+DisplayHook = Callable[[Any], dict[str, Any] | None]
+_display_hook: Callable[[], DisplayHook] | None = None
+
+
+def set_display_hook(loader: Callable[[], DisplayHook]) -> None:
+    """Use ``loader()`` (called at the first display) to turn objects into MIME bundles."""
+    global _display_hook
+    _display_hook = loader
+
+
+def mimebundle(obj: Any) -> dict[str, Any] | None:
+    """The MIME bundle of ``obj``, or None when nothing can display it."""
+    if _display_hook is None:
+        return None
+    return _display_hook()(obj)
