@@ -1,0 +1,64 @@
+"""The intermediate representation: dims, types, values and ops, with printer, parser and verifier."""
+
+from __future__ import annotations
+
+from maxlab.ir.core import Block, Constant, Function, Op, Value, symbols_of
+from maxlab.ir.dims import (
+    POC,
+    AlgebraicDim,
+    Dim,
+    DimLike,
+    Shape,
+    StaticDim,
+    SymbolicDim,
+    from_poly,
+    mlir_text,
+    parse_dim,
+)
+from maxlab.ir.poly import Poly
+from maxlab.ir.source import Scopes, user_frame, user_location
+from maxlab.ir.types import (
+    BufferType,
+    ChainType,
+    ConvInputLayout,
+    DeviceKind,
+    DeviceRef,
+    FilterLayout,
+    OpaqueType,
+    TensorType,
+    Type,
+    parse_type,
+)
+
+__all__ = [
+    "POC",
+    "AlgebraicDim",
+    "Block",
+    "BufferType",
+    "ChainType",
+    "Constant",
+    "ConvInputLayout",
+    "DeviceKind",
+    "DeviceRef",
+    "Dim",
+    "DimLike",
+    "FilterLayout",
+    "Function",
+    "Op",
+    "OpaqueType",
+    "Poly",
+    "Scopes",
+    "Shape",
+    "StaticDim",
+    "SymbolicDim",
+    "TensorType",
+    "Type",
+    "Value",
+    "from_poly",
+    "mlir_text",
+    "parse_dim",
+    "parse_type",
+    "symbols_of",
+    "user_frame",
+    "user_location",
+]

@@ -1,0 +1,428 @@
+"""Tensor dimensions: a number, a name, or a polynomial over names in canonical form."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+import numpy as np
+
+from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
+from maxlab.ir.poly import Poly
+
+DimLike = Union[int, str, "Dim", "np.integer[Any]"]
+
+
+class POC(enum.Enum):
+    """The operators of parametric dim expressions (MAX calls them *param operator codes*)."""
+
+    add = "+"
+    sub = "-"
+    mul = "*"
+    mul_no_wrap = "*nw"
+    div = "//"
+    neg = "neg"
+
+
+class Dim:
+    """A tensor dimension: static, symbolic or algebraic; ``Dim(value)`` picks the kind.
+
+    Two dims are equal when they are the same polynomial: ``(x + 1) * 2 == x * 2 + 2``. Equal dims hash equal. Only
+    ``+ - * //`` and negation exist; ``//`` rounds towards minus infinity.
+
+    Args:
+        value: A non-boolean integer, an identifier, or another dim.
+
+    Raises:
+        ArgumentTypeError: Any other type, such as float or None.
+        ArgumentError: A name that is not an identifier.
+
+    Example:
+        >>> from maxlab.graph import Dim
+        >>> print(Dim("batch") * 5)
+        batch * 5
+        >>> -Dim("x") - 4 == -(Dim("x") + 4)
+        True
+    """
+
+    __slots__ = ("_poly",)
+    _poly: Poly
+
+    def __new__(cls, value: DimLike) -> Dim:
+        if cls is not Dim:
+            return super().__new__(cls)
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, str):
+            return super().__new__(SymbolicDim)
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            return super().__new__(StaticDim)
+        raise _bad_dim(value)
+
+    @property
+    def poly(self) -> Poly:
+        """The polynomial of this dim."""
+        return self._poly
+
+    @property
+    def parameters(self) -> Iterable[SymbolicDim]:
+        """The symbolic dims on which this dim depends, in order of first appearance."""
+        return [SymbolicDim(name) for name in self._poly.symbols()]
+
+    def evaluate(self, env: Mapping[str, int]) -> int:
+        """The size when every name has the size that ``env`` gives it."""
+        return self._poly.evaluate(env)
+
+    def to_mlir(self) -> Dim:
+        """The attribute of this dim, which is the dim itself; its ``str`` is the text in a type."""
+        return self
+
+    @staticmethod
+    def from_mlir(attr: Dim | str | int) -> Dim:
+        """The dim that ``attr`` (a dim, or its text in a type) stands for.
+
+        Raises:
+            ParseError: ML351, text that is not a dim expression.
+        """
+        return parse_dim(attr) if isinstance(attr, str) else Dim(attr)
+
+    # ------------------------------------------------------------ arithmetic
+    def _other(self, other: object) -> Poly | None:
+        if isinstance(other, Dim):
+            return other._poly
+        if isinstance(other, (str, int, np.integer)) and not isinstance(other, bool):
+            return Dim(other)._poly
+        return None
+
+    def __add__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(self._poly + poly)
+
+    def __sub__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(self._poly - poly)
+
+    def __mul__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(self._poly * poly)
+
+    def __floordiv__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(self._poly.floordiv(poly))
+
+    def __radd__(self, other: DimLike) -> Dim:
+        return self + other
+
+    def __rmul__(self, other: DimLike) -> Dim:
+        return self * other
+
+    def __rsub__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(poly - self._poly)
+
+    def __rfloordiv__(self, other: DimLike) -> Dim:
+        poly = self._other(other)
+        return NotImplemented if poly is None else from_poly(poly.floordiv(self._poly))
+
+    def __neg__(self) -> Dim:
+        return from_poly(-self._poly)
+
+    # ------------------------------------------------------------ identity
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return self._poly == other._poly
+        if isinstance(other, str):
+            return isinstance(self, SymbolicDim) and self.name == other
+        if isinstance(other, (int, np.integer)) and not isinstance(other, bool):
+            return isinstance(self, StaticDim) and self.dim == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if isinstance(self, StaticDim):
+            return hash(self.dim)
+        if isinstance(self, SymbolicDim):
+            return hash(self.name)
+        return hash(self._poly)
+
+    def __int__(self) -> int:
+        raise ArgumentTypeError(
+            "ML391",
+            f"int() of the dim {self}, whose size is not known while the graph is built",
+            fix="use the dim itself in shapes and in ops.range; only static dims are numbers",
+        )
+
+    def __index__(self) -> int:
+        return int(self)
+
+    def __str__(self) -> str:
+        return str(self._poly)
+
+    def __repr__(self) -> str:
+        return self._poly.source(lambda name: f"Dim({name!r})")
+
+    def __copy__(self) -> Dim:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (parse_dim, (str(self),))
+
+
+class StaticDim(Dim):
+    """A dimension of known size.
+
+    Example:
+        >>> int(StaticDim(5)) + 1
+        6
+    """
+
+    __slots__ = ("dim",)
+    dim: int
+
+    def __new__(cls, value: int | Dim) -> StaticDim:
+        return object.__new__(cls)
+
+    def __init__(self, value: int | Dim) -> None:
+        if isinstance(value, StaticDim):
+            value = value.dim
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise _bad_dim(value)
+        self.dim = int(value)
+        self._poly = Poly.constant(self.dim)
+
+    def __int__(self) -> int:
+        return self.dim
+
+    def __repr__(self) -> str:
+        return f"Dim({self.dim})"
+
+    def _order(self, other: object) -> int:
+        if isinstance(other, StaticDim):
+            return other.dim
+        if isinstance(other, (int, np.integer)):
+            return int(other)
+        raise _no_order(self, other)
+
+    def __lt__(self, other: object) -> bool:
+        return self.dim < self._order(other)
+
+    def __le__(self, other: object) -> bool:
+        return self.dim <= self._order(other)
+
+    def __gt__(self, other: object) -> bool:
+        return self.dim > self._order(other)
+
+    def __ge__(self, other: object) -> bool:
+        return self.dim >= self._order(other)
+
+
+class SymbolicDim(Dim):
+    """A dimension known by name; the same name has one size in a call of the graph.
+
+    Args:
+        value: An identifier.
+    """
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, value: str | Dim) -> SymbolicDim:
+        return object.__new__(cls)
+
+    def __init__(self, value: str | Dim) -> None:
+        if isinstance(value, SymbolicDim):
+            value = value.name
+        if not isinstance(value, str):
+            raise _bad_dim(value)
+        if not value.isidentifier():
+            raise ArgumentError(
+                "ML392",
+                f"{value!r} cannot name a dim: a name is letters, digits and '_', not starting "
+                "with a digit",
+                fix="use a name such as 'batch' or 'seq_len'",
+            )
+        self.name = value
+        self._poly = Poly.symbol(value)
+
+    def __repr__(self) -> str:
+        return f"Dim({self.name!r})"
+
+
+class AlgebraicDim(Dim):
+    """A dimension given by an expression over symbolic dims, kept in canonical form."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: Dim | Poly) -> AlgebraicDim:
+        return object.__new__(cls)
+
+    def __init__(self, value: Dim | Poly) -> None:
+        if isinstance(value, Poly):
+            self._poly = value
+        elif isinstance(value, Dim):
+            self._poly = value.poly
+        else:
+            raise _bad_dim(value)
+
+    @property
+    def attr(self) -> Poly:
+        """The canonical expression."""
+        return self._poly
+
+    @classmethod
+    def apply(cls, op: POC, *operands: DimLike) -> Dim:
+        """The dim ``op(*operands)``, simplified; it need not stay algebraic.
+
+        Raises:
+            ArgumentTypeError: ``op`` is not a ``POC``, or the number of operands does not fit.
+        """
+        dims = [Dim(operand) for operand in operands]
+        if op is POC.neg and len(dims) == 1:
+            return -dims[0]
+        if op is POC.sub and len(dims) == 2:
+            return dims[0] - dims[1]
+        if op is POC.div and len(dims) == 2:
+            return dims[0] // dims[1]
+        if op in (POC.add, POC.mul, POC.mul_no_wrap) and dims:
+            total = dims[0]
+            for dim in dims[1:]:
+                total = total + dim if op is POC.add else total * dim
+            return total
+        raise ArgumentTypeError(
+            "ML393", f"no dim operator {op} with {len(dims)} operands", fix="use a member of POC"
+        )
+
+
+def from_poly(poly: Poly) -> Dim:
+    """The dim of ``poly``: static, symbolic or algebraic, whichever it is."""
+    if poly.is_constant:
+        return StaticDim(poly.value)
+    if len(poly.terms) == 1 and poly.terms[0][1] == 1:
+        monomial = poly.terms[0][0]
+        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(monomial[0][0], str):
+            return SymbolicDim(monomial[0][0])
+    return AlgebraicDim(poly)
+
+
+def parse_dim(text: str) -> Dim:
+    """The dim that ``text`` spells, with ``//`` or ``floordiv`` for division.
+
+    Raises:
+        ParseError: ML351, anything but names, integers, ``+ - * //`` and parentheses.
+    """
+    bad = ParseError(
+        "ML351", f"{text!r} is not a dim", fix="write names, integers, + - * // and ( )"
+    )
+    try:
+        tree = ast.parse(text.replace("floordiv", "//").strip(), mode="eval").body
+    except SyntaxError:
+        raise bad from None
+
+    def walk(node: ast.AST) -> Dim:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return StaticDim(node.value)
+        if isinstance(node, ast.Name):
+            return SymbolicDim(node.id)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -walk(node.operand)
+        if isinstance(node, ast.BinOp):
+            left, right = walk(node.left), walk(node.right)
+            if isinstance(node.op, ast.Add):
+                return left + right
+            if isinstance(node.op, ast.Sub):
+                return left - right
+            if isinstance(node.op, ast.Mult):
+                return left * right
+            if isinstance(node.op, ast.FloorDiv):
+                return left // right
+        raise bad
+
+    return walk(tree)
+
+
+def mlir_text(dim: Dim) -> str:
+    """The text of ``dim`` inside an MLIR type; ``//`` would begin a comment there."""
+    return dim.poly.source(str, "floordiv")
+
+
+def _bad_dim(value: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML394",
+        f"a dim is an int, a name or another dim, not {type(value).__name__} {value!r}",
+        fix="pass an int such as 4, or a name such as 'batch'",
+    )
+
+
+def _no_order(left: object, right: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML395", f"the dims {left} and {right} have no order while the graph is built"
+    )
+
+
+class Shape(list[Dim]):
+    """The dims of a tensor, a list.
+
+    Args:
+        dims: Ints, names and dims.
+
+    Example:
+        >>> Shape(["batch", 4]).rank
+        2
+    """
+
+    def __init__(self, dims: Iterable[DimLike] = ()) -> None:
+        super().__init__(Dim(dim) for dim in dims)
+
+    @property
+    def rank(self) -> int:
+        """The number of dims."""
+        return len(self)
+
+    @staticmethod
+    def is_static(shape: Shape) -> bool:
+        """Whether every dim of ``shape`` is a number."""
+        return all(isinstance(dim, StaticDim) for dim in shape)
+
+    @property
+    def static_dims(self) -> list[int]:
+        """The static dims as integers; the others are left out."""
+        return [dim.dim for dim in self if isinstance(dim, StaticDim)]
+
+    @property
+    def parameters(self) -> Iterable[SymbolicDim]:
+        """The symbolic dims on which the shape depends, each once."""
+        return list(dict.fromkeys(p for dim in self for p in dim.parameters))
+
+    @property
+    def num_elements(self) -> Dim:
+        """The product of the dims."""
+        total = Poly.constant(1)
+        for dim in self:
+            total = total * dim.poly
+        return from_poly(total)
+
+    def to_mlir(self) -> str:
+        """The text of the shape inside of a type, such as ``[batch, 4]``."""
+        return "[" + ", ".join(mlir_text(dim) for dim in self) + "]"
+
+    @classmethod
+    def from_mlir(cls, attr: Shape | str) -> Shape:
+        """The shape that ``attr`` (a shape, or its text) stands for.
+
+        Raises:
+            ParseError: ML351, text that is not a shape.
+        """
+        if not isinstance(attr, str):
+            return cls(attr)
+        text = attr.strip()
+        if not (text.startswith("[") and text.endswith("]")):
+            raise ParseError("ML351", f"{attr!r} is not a shape", fix="write [dim, dim, …]")
+        inner = text[1:-1].strip()
+        return cls(parse_dim(part) for part in inner.split(",")) if inner else cls()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))

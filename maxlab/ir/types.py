@@ -1,0 +1,402 @@
+"""The types of graph values and the devices they live on."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from maxlab.dtype import DType
+from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
+from maxlab.ir.dims import DimLike, Shape, StaticDim
+
+
+class DeviceKind(enum.Enum):
+    """The kinds of devices."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+
+    @staticmethod
+    def from_string(txt: str) -> DeviceKind:
+        """The kind that ``txt`` names.
+
+        Raises:
+            ArgumentError: ML396, neither ``"cpu"`` nor ``"gpu"``.
+        """
+        for kind in DeviceKind:
+            if kind.value == txt:
+                return kind
+        raise ArgumentError(
+            "ML396", f"no device kind {txt!r}", fix="the kinds are 'cpu' and 'gpu'"
+        )
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class DeviceRef:
+    """A symbolic device: a kind and an id. It names a device that need not exist here.
+
+    Example:
+        >>> print(DeviceRef.GPU())
+        gpu:0
+    """
+
+    device_type: DeviceKind
+    id: int
+
+    def __init__(self, device_type: DeviceKind | str, id: int = 0) -> None:
+        if not isinstance(device_type, DeviceKind):
+            device_type = DeviceKind.from_string(device_type)
+        object.__setattr__(self, "device_type", device_type)
+        object.__setattr__(self, "id", max(int(id), 0))
+
+    @staticmethod
+    def CPU(id: int = 0) -> DeviceRef:  # noqa: N802 - MAX's name
+        """The CPU device ``id``."""
+        return DeviceRef(DeviceKind.CPU, id)
+
+    @staticmethod
+    def GPU(id: int = 0) -> DeviceRef:  # noqa: N802 - MAX's name
+        """The GPU device ``id``."""
+        return DeviceRef(DeviceKind.GPU, id)
+
+    def is_cpu(self) -> bool:
+        """Whether this is a CPU."""
+        return self.device_type is DeviceKind.CPU
+
+    def is_gpu(self) -> bool:
+        """Whether this is a GPU."""
+        return self.device_type is DeviceKind.GPU
+
+    @staticmethod
+    def from_device(device: Any) -> DeviceRef:
+        """The reference to ``device``, a ``driver.Device`` or already a reference.
+
+        Raises:
+            ArgumentTypeError: ML397, anything else.
+        """
+        if isinstance(device, DeviceRef):
+            return device
+        label, number = getattr(device, "label", None), getattr(device, "id", None)
+        if isinstance(label, str) and isinstance(number, int):
+            return DeviceRef(label, number)
+        raise ArgumentTypeError(
+            "ML397",
+            f"a device is a DeviceRef or a driver.Device, not {type(device).__name__}",
+            fix="use DeviceRef.CPU() or DeviceRef.GPU()",
+        )
+
+    def to_device(self) -> Any:
+        """The ``driver.Device`` that this names.
+
+        Raises:
+            DeviceError: The device is not there.
+        """
+        import importlib
+
+        # `driver` stands above `ir`; only this conversion needs it, and only when it is called.
+        driver = importlib.import_module("maxlab.driver")
+        return driver.CPU(self.id) if self.is_cpu() else driver.Accelerator(self.id)
+
+    def to_mlir(self) -> str:
+        """The text of the device inside of a type, such as ``gpu:0``."""
+        return str(self)
+
+    @staticmethod
+    def from_mlir(attr: DeviceRef | str) -> DeviceRef:
+        """The device that ``attr`` (a reference, or text such as ``gpu:0``) stands for.
+
+        Raises:
+            ParseError: ML352, text that is not a device.
+        """
+        if isinstance(attr, DeviceRef):
+            return attr
+        match = re.fullmatch(r"\s*(cpu|gpu):(\d+)\s*", attr)
+        if match is None:
+            raise ParseError("ML352", f"{attr!r} is not a device", fix="write cpu:0 or gpu:0")
+        return DeviceRef(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.device_type.value}:{self.id}"
+
+    def __repr__(self) -> str:
+        return f"DeviceRef({self})"
+
+
+class _LayoutMixin:
+    value: str
+
+    def to_mlir(self) -> str:
+        """The text of the layout as an attribute."""
+        return f'#mo.layout<"{self.value}">'
+
+
+class FilterLayout(_LayoutMixin, enum.Enum):
+    """The order of the dims of a convolution filter."""
+
+    RSCF = "RSCF"
+    QRSCF = "QRSCF"
+    FCRS = "FCRS"
+    FCQRS = "FCQRS"
+    CFRS = "CFRS"
+
+    @staticmethod
+    def from_mlir(attr: FilterLayout | str) -> FilterLayout:
+        """The layout that ``attr`` (a layout, its name or its attribute text) stands for.
+
+        Raises:
+            ParseError: ML353, not a layout.
+        """
+        return _layout(FilterLayout, attr)
+
+
+class ConvInputLayout(_LayoutMixin, enum.Enum):
+    """The order of the dims of a convolution's input."""
+
+    NHWC = "NHWC"
+    NCHW = "NCHW"
+
+    @staticmethod
+    def from_mlir(attr: ConvInputLayout | str) -> ConvInputLayout:
+        """The layout that ``attr`` (a layout, its name or its attribute text) stands for.
+
+        Raises:
+            ParseError: ML353, not a layout.
+        """
+        return _layout(ConvInputLayout, attr)
+
+
+def _layout(kind: Any, attr: Any) -> Any:
+    if isinstance(attr, kind):
+        return attr
+    match = re.fullmatch(r'(?:#mo\.layout<)?"?(\w+)"?>?', str(attr).strip())
+    if match is None or match[1] not in kind.__members__:
+        names = ", ".join(kind.__members__)
+        raise ParseError("ML353", f"{attr!r} is not a {kind.__name__}", fix=f"use one of {names}")
+    return kind[match[1]]
+
+
+class Type:
+    """The type of a graph value: a tensor, a buffer, an opaque handle or a chain."""
+
+    __slots__ = ()
+
+    def to_mlir(self) -> Type:
+        """The type itself; its ``str`` is the MLIR text."""
+        return self
+
+    @staticmethod
+    def from_mlir(t: Type | str) -> Type:
+        """The type that ``t`` (a type, or its MLIR text) stands for.
+
+        Raises:
+            ParseError: ML354, text that is not a type.
+        """
+        return t if isinstance(t, Type) else parse_type(t)
+
+
+def _shape(shape: Iterable[DimLike]) -> Shape:
+    result = shape if type(shape) is Shape else Shape(shape)
+    for dim in result:
+        if isinstance(dim, StaticDim) and dim.dim < 0:
+            raise ArgumentTypeError(
+                "ML398",
+                f"a tensor type has the negative dim {dim}",
+                fix="sizes are 0 or more; -1 is only for reshape",
+            )
+    return result
+
+
+class _Typed(Type):
+    """What tensors and buffers share: dtype, shape and device."""
+
+    __slots__ = ("_key", "_layout", "device", "dtype", "shape")
+    _word = ""
+    dtype: DType
+    shape: Shape
+    device: DeviceRef
+    _layout: FilterLayout | None
+
+    def __init__(
+        self,
+        dtype: DType,
+        shape: Iterable[DimLike],
+        device: Any = None,
+        _layout: FilterLayout | None = None,
+    ) -> None:
+        if not isinstance(dtype, DType):
+            raise ArgumentTypeError(
+                "ML399",
+                f"the dtype of a type must be a DType, got {dtype!r}",
+                fix="use DType.float32, or DType.from_numpy(array.dtype)",
+            )
+        self.dtype = dtype
+        self.shape = _shape(shape)
+        # The reference's signature asks for the device, its examples leave it out: CPU 0 then.
+        self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)
+        self._layout = _layout
+        self._key = (type(self), dtype, tuple(self.shape), self.device, _layout)
+
+    @property
+    def rank(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    def num_elements(self) -> int:
+        """The number of elements.
+
+        Raises:
+            RuntimeError: A dim is symbolic.
+        """
+        total = 1
+        for dim in self.shape:
+            if not isinstance(dim, StaticDim):
+                raise RuntimeError(f"the number of elements of {self} is not known: {dim} is symbolic")
+            total *= dim.dim
+        return total
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The symbolic dims on which the shape depends."""
+        return list(self.shape.parameters)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Typed) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        device = "" if self.device == _CPU0 else f", {self.device}"
+        layout = "" if self._layout is None else f", layout = {self._layout.value}"
+        return f"!mo.{self._word}<{self.shape.to_mlir()}, {self.dtype.short}{device}{layout}>"
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(dtype={self.dtype}, shape={list(self.shape)!r}, "
+            f"device={self.device})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.dtype, list(self.shape), self.device))
+
+
+_CPU0 = DeviceRef.CPU()
+
+
+class TensorType(_Typed):
+    """The type of an immutable tensor: element type, shape and device.
+
+    Args:
+        dtype: The element type.
+        shape: Ints, names and dims.
+        device: A ``DeviceRef`` or ``driver.Device``; CPU 0 when it is left out.
+
+    Raises:
+        ArgumentTypeError: A negative dim, or a dtype that is not a ``DType``.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> print(TensorType(DType.int32, ("batch", 10)))
+        !mo.tensor<[batch, 10], si32>
+    """
+
+    __slots__ = ()
+    _word = "tensor"
+
+    def as_buffer(self) -> BufferType:
+        """The buffer type of the same dtype, shape and device."""
+        return BufferType(self.dtype, self.shape, self.device)
+
+    @classmethod
+    def from_mlir(cls, type: Type | str) -> TensorType:  # type: ignore[override]
+        """The tensor type that ``type`` (a type, or its MLIR text) stands for.
+
+        Raises:
+            ParseError: ML354, not a tensor type.
+        """
+        return _expect(cls, type)
+
+
+class BufferType(_Typed):
+    """The type of a tensor that can be changed in place.
+
+    Args:
+        dtype: The element type.
+        shape: Ints, names and dims.
+        device: A ``DeviceRef`` or ``driver.Device``; CPU 0 when it is left out.
+    """
+
+    __slots__ = ()
+    _word = "buffer"
+
+    def as_tensor(self) -> TensorType:
+        """The tensor type of the same dtype, shape and device."""
+        return TensorType(self.dtype, self.shape, self.device)
+
+    @classmethod
+    def from_mlir(cls, type: Type | str) -> BufferType:  # type: ignore[override]
+        """The buffer type that ``type`` (a type, or its MLIR text) stands for.
+
+        Raises:
+            ParseError: ML354, not a buffer type.
+        """
+        return _expect(cls, type)
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType(Type):
+    """The type of a handle that only user kernels understand."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f'!mo.opaque<"{self.name}">'
+
+
+@dataclass(frozen=True, slots=True)
+class ChainType(Type):
+    """The type of an ordering between side effects; it carries no data."""
+
+    def __str__(self) -> str:
+        return "!mo.chain"
+
+
+def _expect(cls: Any, type: Type | str) -> Any:
+    found = Type.from_mlir(type)
+    if not isinstance(found, cls):
+        raise ParseError("ML354", f"{found} is not a {cls.__name__}")
+    return found
+
+
+_TYPED = re.compile(
+    r"!mo\.(tensor|buffer)<(\[.*\]),\s*(\w+)(?:,\s*((?:cpu|gpu):\d+))?(?:,\s*layout = (\w+))?>"
+)
+
+
+def parse_type(text: str) -> Type:
+    """The type that ``text``, in MLIR's syntax, stands for.
+
+    Raises:
+        ParseError: ML354, text that is not a type of the ``mo`` dialect.
+    """
+    text = text.strip()
+    if text == "!mo.chain":
+        return ChainType()
+    opaque = re.fullmatch(r'!mo\.opaque<"([^"]*)">', text)
+    if opaque:
+        return OpaqueType(opaque[1])
+    match = _TYPED.fullmatch(text)
+    if match is None:
+        raise ParseError(
+            "ML354", f"{text!r} is not a type", fix="write !mo.tensor<[batch, 4], f32>"
+        )
+    cls = TensorType if match[1] == "tensor" else BufferType
+    device = DeviceRef.from_mlir(match[4]) if match[4] else None
+    layout = FilterLayout.from_mlir(match[5]) if match[5] else None
+    return cls(DType.from_short(match[3]), Shape.from_mlir(match[2]), device, layout)
