@@ -1,0 +1,70 @@
+/* mx_abi.h - the C interface of the runtime library.
+ *
+ * The types a generated kernel sees (mx_ctx, mx_fn, mx_lib, ...) live in prelude.h, section `abi`, because generated
+ * kernels include no header; this file takes them from there and adds what the library exports to Python.
+ */
+#ifndef MX_ABI_H
+#define MX_ABI_H
+#include "prelude.h"
+
+#define MX_API __attribute__((visibility("default")))
+#define MX_VERSION 1
+
+/* ---- executor.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct mx_step { /* one kernel launch */
+  mx_fn fn;
+  i64 b0;                /* its pointers start at argp[b0] */
+  i64 d0;                /* its sizes start at dims[d0] */
+  i64 extent;            /* items of the parallel axis */
+  i64 grain;             /* items per chunk; grain >= extent: one thread runs it in one call */
+  i64 kind;              /* 0 = kernel; anything else is refused */
+} mx_step;
+
+typedef struct mx_patch { /* argp[dst] = io[src] before the first step */
+  i64 dst, src;
+} mx_patch;
+
+typedef struct mx_team mx_team;
+
+#define MX_OK 0
+#define MX_ERR_STEP 1   /* a kernel returned nonzero: errinfo = {step, code, err[0..3]} */
+#define MX_ERR_MEMORY 2 /* scratch could not be allocated */
+#define MX_ERR_KIND 3   /* unknown step kind: errinfo[0] = step */
+
+MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers than asked if the system refuses more */
+MX_API void mx_team_free(mx_team *team);
+MX_API i64 mx_team_size(mx_team *team);
+MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+                      const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo);
+MX_API const mx_lib *mx_get_lib(void);
+MX_API i64 mx_now_ns(void); /* the clock of `times` */
+
+/* ---- gemm.c: C = A B, float32, A row-major, B packed into panels of MX_NR columns ---------------------------------- */
+
+#define MX_NR 32
+MX_API i64 mx_pack_b_size(i64 K, i64 N); /* floats in the packed B */
+/* packs panels [lo,hi) of ceil(N/32); element (k,n) of B is B[k*row_stride + n*col_stride] */
+MX_API void mx_pack_b_f32(f32 *dst, const f32 *B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi);
+/* the same as a step: b = {dst, B}, d = {K, N, row_stride, col_stride}, extent = ceil(N/32) */
+MX_API int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+/* the tile of one item of the parallel axis; extent = ceil(M/mb) * ceil(N/nb) */
+MX_API void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
+MX_API i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb); /* bytes at the start of ctx->scratch */
+MX_API int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb,
+                       i64 lo, i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+/* one whole product with any strides and an unpacked B, by one thread: batched products have the batch as their
+ * parallel axis and call this per item.  Uses mx_matmul_scratch bytes at the start of ctx->scratch. */
+MX_API i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
+MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N,
+                         i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+
+/* ---- attention.c -------------------------------------------------------------------------------------------------- */
+
+/* chooses qb, returns the extent of the parallel axis: batch * heads * ceil(tq/qb) */
+MX_API i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads, i64 *qb);
+MX_API i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);
+MX_API int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void *const *b, const i64 *d,
+                            mx_ctx *ctx);
+
+#endif
