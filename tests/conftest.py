@@ -30,7 +30,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what compares with torch or transformers where they are missing, and say how to get them."""
+    """Skip what needs torch or transformers where they are missing, and say how to get them."""
     missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
     if not missing:
         return

@@ -55,10 +55,10 @@ LAYERS: dict[str, frozenset[str]] = {
 }
 # Stands on top of everything; nobody imports it.
 TOP = "lab"
-# The front door names what a notebook needs; it holds a lazy loader of `lab` and no other import of it.
+# The front door names what a notebook needs; of `lab` it holds a lazy loader and nothing else.
 FRONT = "__init__"
 
-# Third-party packages that `import maxlab` must not bring in: each costs time, memory, a device or a process.
+# What `import maxlab` must not bring in: each costs time, memory, a device or a process.
 HEAVY = (
     "IPython",
     "anywidget",
@@ -208,16 +208,12 @@ def test_the_walk_itself_finds_what_it_should(
 _PROBE = """
 import json, sys
 started = []
-sys.addaudithook(
-    lambda event, args: started.append(event)
-    if event in {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
-    else None
-)
+starters = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"}
+sys.addaudithook(lambda event, args: started.append(event) if event in starters else None)
 before = set(sys.modules)
 import maxlab
-json.dump(
-    {"new": sorted(set(sys.modules) - before), "started": started, "file": maxlab.__file__}, sys.stdout
-)
+new = sorted(set(sys.modules) - before)
+json.dump({"new": new, "started": started, "file": maxlab.__file__}, sys.stdout)
 """
 
 
