@@ -75,7 +75,7 @@ _SPECS: dict[int, _Spec] = {
     76: _Spec("float", 8, "f8e4m3fnuz", "unsigned char", "float8_e4m3fnuz", 4, 240.0, 2.0**-10),
     77: _Spec("float", 8, "f8e5m2", "unsigned char", "float8_e5m2", 3, 57344.0, 2.0**-16),
     78: _Spec("float", 8, "f8e5m2fnuz", "unsigned char", "float8_e5m2fnuz", 3, 57344.0, 2.0**-17),
-    79: _Spec("float", 16, "f16", "_Float16", "float16", 11, 65504.0, 2.0**-24),
+    79: _Spec("float", 16, "f16", "unsigned short", "float16", 11, 65504.0, 2.0**-24),
     80: _Spec(
         "float", 16, "bf16", "unsigned short", "bfloat16", 8, 3.3895313892515355e38, 2.0**-133
     ),
@@ -176,8 +176,8 @@ class DType(Enum):
     def c_name(self) -> str:
         """The C type that stores one value, valid without a header.
 
-        `bfloat16` and the 4- and 8-bit floats are stored as unsigned integers of their
-        size: C has no type for them.
+        Floats of less than 32 bits are stored as unsigned integers of their size: plain
+        C has no types for them, and the kernels convert the bits themselves.
         """
         return self._spec.c_name
 

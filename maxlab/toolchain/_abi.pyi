@@ -1,0 +1,4 @@
+# The generated module has one name; cffi ships no types.
+from typing import Any
+
+ffi: Any

@@ -1,0 +1,80 @@
+"""The one C interface Python uses: the executor, the planners, memory and the loader.
+
+``cffi`` would need its C parser (50 ms) to read these declarations at run time, so they
+are translated once, into ``_abi.py``; ``python -m maxlab.toolchain.abi`` does that, and a
+test holds that the file is current. Kernels are not declared: all of them have the type
+`mx_fn` and are found by name. The structures are those of ``kernels/c/mx_abi.h``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ABI_VERSION = 1  # MX_VERSION of mx_abi.h
+
+DECLARATIONS = """
+typedef long long i64;
+typedef int (*mx_fn)(void *const *b, const i64 *d, i64 lo, i64 hi, void *ctx);
+typedef struct mx_step { mx_fn fn; i64 b0; i64 d0; i64 extent; i64 grain; i64 kind; } mx_step;
+typedef struct mx_patch { i64 dst; i64 src; } mx_patch;
+typedef struct mx_team mx_team;
+typedef struct mx_lib mx_lib;
+
+mx_team *mx_team_new(i64 nthreads);
+void mx_team_free(mx_team *team);
+i64 mx_team_size(mx_team *team);
+int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+               const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
+               i64 *times, i64 *errinfo);
+const mx_lib *mx_get_lib(void);
+i64 mx_now_ns(void);
+
+i64 mx_pack_b_size(i64 K, i64 N);
+void mx_pack_b_f32(float *dst, const float *B, i64 K, i64 N, i64 row_stride, i64 col_stride,
+                   i64 lo, i64 hi);
+void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
+i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb);
+i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
+i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads,
+                      i64 *qb);
+i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);
+
+void *dlopen(const char *path, int flags);
+void *dlsym(void *handle, const char *symbol);
+char *dlerror(void);
+
+void *aligned_alloc(size_t alignment, size_t size);
+void free(void *memory);
+
+typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+  void *data; DLDevice device; int32_t ndim; DLDataType dtype;
+  int64_t *shape; int64_t *strides; uint64_t byte_offset;
+} DLTensor;
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor; void *manager_ctx; void (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+typedef struct { uint32_t major; uint32_t minor; } DLPackVersion;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version; void *manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned *self);
+  uint64_t flags; DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+"""
+
+
+def generate(directory: Path) -> Path:
+    """The path of the ``_abi.py`` that was written into ``directory``."""
+    from cffi import FFI
+
+    builder = FFI()
+    builder.cdef(DECLARATIONS)
+    builder.set_source("_abi", None)
+    target = directory / "_abi.py"
+    builder.emit_python_code(str(target))
+    return target
+
+
+if __name__ == "__main__":
+    generate(Path(__file__).parent)

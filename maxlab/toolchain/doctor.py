@@ -1,0 +1,99 @@
+"""What the toolchain needs on this machine, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NamedTuple
+
+from maxlab.config import config
+from maxlab.errors import MaxlabError
+from maxlab.toolchain.cache import cache
+from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
+from maxlab.toolchain.prelude import kernels_dir, prelude
+
+
+class DoctorRow(NamedTuple):
+    """One requirement: what was found, or how to get it.
+
+    Attributes:
+        name: the requirement.
+        found: True if it is met.
+        detail: what was found, or what was wrong.
+        fix: what to do; empty when it is met.
+    """
+
+    name: str
+    found: bool
+    detail: str
+    fix: str
+
+
+def doctor_rows() -> list[DoctorRow]:
+    """A row for the compiler, a trial compilation, the CPU, the kernel sources and the cache.
+
+    Never raises for something that is missing: the row says so.
+    """
+    rows = [_compiler_row(), _cpu_row(), _sources_row(), _cache_row()]
+    if rows[0].found:
+        rows.insert(1, _trial_row())
+    return rows
+
+
+def _compiler_row() -> DoctorRow:
+    try:
+        compiler = find_compiler()
+    except MaxlabError as error:
+        return DoctorRow("C compiler", False, error.what, error.fix or INSTALL_HINT)
+    return DoctorRow("C compiler", True, f"{compiler.version} ({compiler.path})", "")
+
+
+def _trial_row() -> DoctorRow:
+    from maxlab.toolchain.units import KernelSource, compile_units
+
+    name = "k_doctor"
+    text = (
+        f"int {name}(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
+        " { (void)b; (void)d; (void)lo; (void)hi; (void)ctx; return 0; }"
+    )
+    try:
+        [kernel] = compile_units([KernelSource(name, text)])
+    except MaxlabError as error:
+        return DoctorRow("compiling", False, error.what, error.fix or "")
+    how = "cached" if kernel.hit else "compiled"
+    return DoctorRow("compiling", True, f"a kernel was {how} in {kernel.ms:.1f} ms", "")
+
+
+def _cpu_row() -> DoctorRow:
+    lines = dict(line.partition("=")[::2] for line in cpu_description().splitlines()[1:])
+    features = set((lines.get("flags") or lines.get("Features") or "").split())
+    vectors = next((f for f in ("avx512f", "avx2", "asimd", "sse2") if f in features), "none known")
+    model = lines.get("model name") or cpu_description().splitlines()[0]
+    return DoctorRow("CPU", True, f"{model}, vectors: {vectors}", "")
+
+
+def _sources_row() -> DoctorRow:
+    try:
+        folder = kernels_dir()
+        detail = f"{folder}, {len(prelude().sections)} prelude sections"
+    except MaxlabError as error:
+        return DoctorRow("kernel sources", False, error.what, error.fix or "")
+    return DoctorRow("kernel sources", True, detail, "")
+
+
+def _cache_row() -> DoctorRow:
+    root = config().cache_dir
+    store = cache()
+    fix = "set MAXLAB_CACHE_DIR to a private directory that can be written"
+    try:
+        shutil.rmtree(store.build_dir())
+    except MaxlabError as error:
+        return DoctorRow("kernel cache", False, error.what, error.fix or fix)
+    if store.spare is not None:
+        return DoctorRow(
+            "kernel cache", False, f"{root} cannot be used; kernels are kept in {store.spare}", fix
+        )
+    count, size = store.usage()
+    free = os.statvfs(root).f_bavail * os.statvfs(root).f_frsize
+    detail = f"{root}: {count} libraries, {size / 2**20:.1f} MiB; {free / 2**30:.1f} GiB free"
+    return DoctorRow("kernel cache", True, detail, "")

@@ -1,0 +1,175 @@
+"""The runtime library: executor, GEMM and attention, compiled from ``kernels/c`` on first need.
+
+Its files are compiled at the same time and linked into one library, which is kept in the
+cache beside the kernels and opened once a process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from maxlab import trace
+from maxlab.config import config
+from maxlab.errors import ToolchainError
+from maxlab.toolchain import loader
+from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cache import Cache, Key, cache, seal
+from maxlab.toolchain.compiler import Compiler, find_compiler, run
+from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.prelude import kernels_dir, prelude
+from maxlab.toolchain.units import check
+
+# The hand-written kernels are few, used by everybody and worth the optimiser's time.
+FLAGS = Flags(optimize=2, extra=("-fvisibility=hidden", "-pthread"))
+
+
+class Runtime:
+    """The opened runtime library.
+
+    Attributes:
+        ffi: the cffi object whose types the functions of ``lib`` take.
+        lib: the functions of ``mx_abi.h``: ``mx_execute``, ``mx_gemm_plan`` and so on.
+        path: the library file.
+        hit: True if it was in the cache.
+        ms: milliseconds it took to compile or find.
+        lib_address: the address of the ``mx_lib`` table that kernels get as ``ctx->lib``.
+    """
+
+    ffi = ffi
+
+    def __init__(self, path: Path, hit: bool, ms: float) -> None:
+        self.path = path
+        self.hit = hit
+        self.ms = ms
+        self._handle = loader.open_library(path)
+        self.lib: Any = ffi.dlopen(self._handle)
+        self.lib_address = int(ffi.cast("uintptr_t", self.lib.mx_get_lib()))
+        self._teams: dict[int, Any] = {}
+        self._lock = threading.Lock()
+
+    def team(self, threads: int) -> Any:
+        """The ``mx_team *`` of that many threads, the caller being one; made once, then shared.
+
+        Raises:
+            ToolchainError: ML506, the system gives no memory for it.
+        """
+        found = self._teams.get(threads)
+        if found is None:
+            with self._lock:
+                found = self._teams.get(threads)
+                if found is None:
+                    found = self.lib.mx_team_new(threads)
+                    if found == ffi.NULL:
+                        raise ToolchainError(
+                            "ML506",
+                            f"a team of {threads} threads cannot be made",
+                            fix="ask for fewer threads (MAXLAB_NUM_THREADS), or free some memory",
+                        )
+                    self._teams[threads] = found
+        return found
+
+    def address(self, symbol: str) -> int:
+        """The address of any exported symbol, for example ``mx_k_pack_b_f32``.
+
+        Raises:
+            ToolchainError: ML503, the library does not export it.
+        """
+        return loader.symbol_address(self._handle, symbol, self.path)
+
+    def close_teams(self) -> None:
+        """Join and free the worker threads; `team` makes new ones."""
+        with self._lock:
+            for team in self._teams.values():
+                self.lib.mx_team_free(team)
+            self._teams.clear()
+
+
+_opened: dict[tuple[Path, str | None], Runtime] = {}
+_lock = threading.Lock()
+
+
+def runtime() -> Runtime:
+    """The runtime library of this process, compiled on first need.
+
+    Raises:
+        ToolchainError: ML501 no compiler; ML502 it refused a source; ML503 the result cannot
+            be loaded; ML504 the sources are missing.
+        CacheError: ML510, there is nowhere to write.
+    """
+    settings = config()
+    key = (settings.cache_dir, settings.cc)
+    found = _opened.get(key)
+    if found is None:
+        with _lock:
+            found = _opened.get(key)
+            if found is None:
+                found = _open()
+                atexit.register(found.close_teams)
+                _opened[key] = found
+    return found
+
+
+def _open() -> Runtime:
+    start = time.perf_counter()
+    folder = kernels_dir() / "c"
+    sources = sorted(folder.glob("*.c"))
+    if not sources:
+        raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
+    compiler = find_compiler()
+    digest = hashlib.blake2b(digest_size=16)
+    for file in [*sources, *sorted(folder.glob("*.h"))]:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    key = Key(
+        digest.hexdigest(),
+        prelude().digest,
+        FLAGS.digest(compiler),
+        compiler.digest,
+        compiler.cpu,
+    )
+    store = cache()
+    path, why = store.find(key)
+    hit = path is not None
+    if path is None:
+        with trace.span("compile", "runtime", kernels=[s.stem for s in sources], why=why) as event:
+            path = _build(store, compiler, key, sources)
+            event["ms"] = (time.perf_counter() - start) * 1e3
+    ms = (time.perf_counter() - start) * 1e3
+    trace.emit("cache", "runtime", hit=hit, why=why, ms=ms)
+    return Runtime(path, hit, ms)
+
+
+def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path]) -> Path:
+    folder = store.build_dir()
+    arguments = [*compiler.command, *FLAGS.arguments(compiler), f"-I{sources[0].parent}"]
+
+    def compile_one(source: Path) -> str:
+        target = f"{source.stem}.o"
+        command = [*arguments, "-pipe", "-c", str(source), "-o", target]
+        done = run(command, cwd=folder)
+        check(done, {str(source): source.read_text(encoding="utf-8")})
+        return target
+
+    try:
+        try:
+            # The longest file first: it decides when the last one is done.
+            order = sorted(sources, key=lambda s: -s.stat().st_size)
+            with ThreadPoolExecutor(max(config().num_threads, 1)) as pool:
+                objects = list(pool.map(compile_one, order))
+            link = [*compiler.command, *objects, "-o", "runtime.so", *compiler.link_arguments]
+            check(run(link, cwd=folder), {"runtime": ""})
+            seal(folder / "runtime.so")
+        except OSError as error:
+            if store.spare is not None and folder.is_relative_to(store.spare):
+                raise
+            store.use_spare(error)
+            return _build(store, compiler, key, sources)
+        return store.publish(folder / "runtime.so", [key])[0]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,261 @@
+"""Kernels from source text: compiled if they are new, found if they are not.
+
+`compile_units` takes C functions and gives their addresses. What is in memory costs
+microseconds, what is in the cache one ``dlopen``; what is new is compiled, several kernels
+a translation unit and the units in parallel, because a compiler run has a fixed cost of
+20 ms and a machine has several cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maxlab import trace
+from maxlab.config import config
+from maxlab.errors import ToolchainError
+from maxlab.toolchain import diagnose, loader
+from maxlab.toolchain.cache import Cache, Key, cache, seal
+from maxlab.toolchain.compiler import Compiler, find_compiler, run
+from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.prelude import prelude, prelude_for
+
+KERNELS_PER_UNIT = 8
+_DEFAULT = Flags()
+
+
+class KernelSource(NamedTuple):
+    """A kernel to compile: the symbol ``name`` and the C ``text`` that defines it.
+
+    The text is one external function of type ``mx_fn`` called ``name``, and any static
+    helpers; their names must be the kernel's own, for kernels share translation units.
+    The prelude is not part of the text.
+    """
+
+    name: str
+    text: str
+
+
+class LoadedKernel(NamedTuple):
+    """A kernel that can be called.
+
+    Attributes:
+        name: its symbol.
+        address: where its code is, to be put into a step table.
+        hit: True if nothing was compiled for it.
+        why_miss: None for a hit, else ``"new text"``, ``"flags changed"``,
+            ``"compiler changed"``, ``"cpu changed"``, ``"prelude changed"`` or
+            ``"corrupt entry rebuilt"``.
+        path: the library that holds it.
+        ms: milliseconds of compiling (its share of its unit, by length) or of loading.
+    """
+
+    name: str
+    address: int
+    hit: bool
+    why_miss: str | None
+    path: Path
+    ms: float
+
+
+class _Missing(NamedTuple):
+    source: KernelSource
+    key: Key
+    why: str
+
+
+_memo: dict[tuple[Path, str | None, Flags], dict[KernelSource, LoadedKernel]] = {}
+_memo_lock = threading.Lock()
+
+
+def compile_units(
+    units: Sequence[KernelSource], *, flags: Flags | None = None, jobs: int | None = None
+) -> list[LoadedKernel]:
+    """The loaded kernels of ``units``, in their order.
+
+    Args:
+        units: the kernels; the same one may come several times.
+        flags: compiler options; `Flags()` when not given.
+        jobs: compiler processes at once; by default the session's number of threads.
+
+    Raises:
+        ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
+            ML503 the result cannot be loaded; ML505 it was killed or hung.
+        CacheError: ML510, there is nowhere to write.
+
+    Example:
+        >>> text = "int k_one(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {"
+        >>> text += " *(i64 *)b[0] = 1; return 0; }"
+        >>> [kernel] = compile_units([KernelSource("k_one", text)])
+        >>> kernel.name
+        'k_one'
+    """
+    memo = _memo_for(flags or _DEFAULT)
+    try:
+        return [memo[unit] for unit in units]
+    except KeyError:
+        pass
+    fresh = _load_missing([u for u in dict.fromkeys(units) if u not in memo], flags, jobs)
+    for kernel, unit in fresh:
+        memo[unit] = kernel._replace(hit=True, why_miss=None, ms=0.0)
+    first = {unit: kernel for kernel, unit in fresh}
+    return [first.get(unit) or memo[unit] for unit in units]
+
+
+def forget() -> None:
+    """Forget which kernels are loaded, so that the cache on disk is asked again."""
+    with _memo_lock:
+        _memo.clear()
+
+
+def _memo_for(flags: Flags) -> dict[KernelSource, LoadedKernel]:
+    settings = config()
+    key = (settings.cache_dir, settings.cc, flags)
+    found = _memo.get(key)
+    if found is None:
+        with _memo_lock:
+            found = _memo.setdefault(key, {})
+    return found
+
+
+def _load_missing(
+    units: list[KernelSource], flags: Flags | None, jobs: int | None
+) -> list[tuple[LoadedKernel, KernelSource]]:
+    flags = flags or _DEFAULT
+    compiler = find_compiler()
+    store = cache()
+    tail = (prelude().digest, flags.digest(compiler), compiler.digest, compiler.cpu)
+    done: list[tuple[LoadedKernel, KernelSource]] = []
+    missing: list[_Missing] = []
+    for unit in units:
+        start = time.perf_counter()
+        key = Key(hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest(), *tail)
+        path, why = store.find(key)
+        if path is None:
+            missing.append(_Missing(unit, key, why or "new text"))
+            continue
+        address = loader.symbol_address(loader.open_library(path), unit.name, path)
+        ms = (time.perf_counter() - start) * 1e3
+        trace.emit("cache", unit.name, hit=True, ms=ms)
+        done.append((LoadedKernel(unit.name, address, True, None, path, ms), unit))
+    if missing:
+        jobs = max(jobs or config().num_threads, 1)
+        groups = group(missing, jobs)
+        if len(groups) == 1:
+            done += _compile_group(store, compiler, flags, groups[0])
+        else:
+            with ThreadPoolExecutor(min(jobs, len(groups))) as pool:
+                work = [
+                    pool.submit(_compile_group, store, compiler, flags, part) for part in groups
+                ]
+                for future in work:
+                    done += future.result()
+    return done
+
+
+def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
+    """The kernels of each translation unit: at most 8, of about equal length of text."""
+    full = -(-len(missing) // KERNELS_PER_UNIT)
+    count = max(full, min(jobs, len(missing)))
+    parts: list[list[_Missing]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for item in sorted(missing, key=lambda m: (-len(m.source.text), m.source.name)):
+        open_parts = [i for i in range(count) if len(parts[i]) < KERNELS_PER_UNIT]
+        lightest = min(open_parts, key=loads.__getitem__)
+        parts[lightest].append(item)
+        loads[lightest] += len(item.source.text)
+    return parts
+
+
+def unit_text(sources: Sequence[KernelSource]) -> str:
+    """The C text of a translation unit; each kernel's lines are counted from 1 under its name."""
+    parts = ['#line 1 "prelude.h"', prelude_for(*(s.text for s in sources))]
+    for source in sources:
+        parts += [f'#line 1 "{source.name}"', source.text]
+    return "\n".join(parts) + "\n"
+
+
+def _compile_group(
+    store: Cache, compiler: Compiler, flags: Flags, part: list[_Missing]
+) -> list[tuple[LoadedKernel, KernelSource]]:
+    sources = [item.source for item in part]
+    names = [source.name for source in sources]
+    why = {item.source.name: item.why for item in part}
+    with trace.span("compile", names[0], kernels=names, why=why) as event:
+        start = time.perf_counter()
+        paths = _build(store, compiler, flags, part, sources)
+        ms = (time.perf_counter() - start) * 1e3
+        event.update(ms=ms, bytes=paths[0].stat().st_size)
+    total = sum(len(source.text) for source in sources) or 1
+    loaded: list[tuple[LoadedKernel, KernelSource]] = []
+    for item, path in zip(part, paths, strict=True):
+        source = item.source
+        address = loader.symbol_address(loader.open_library(path), source.name, path)
+        share = ms * len(source.text) / total
+        trace.emit("cache", source.name, hit=False, why=item.why, ms=share)
+        loaded.append((LoadedKernel(source.name, address, False, item.why, path, share), source))
+    return loaded
+
+
+def _build(
+    store: Cache,
+    compiler: Compiler,
+    flags: Flags,
+    part: list[_Missing],
+    sources: list[KernelSource],
+) -> list[Path]:
+    folder = store.build_dir()
+    try:
+        source_file, built = folder / "unit.c", folder / "unit.so"
+        try:
+            source_file.write_text(unit_text(sources), encoding="utf-8")
+            arguments = flags.arguments(compiler)
+            command = [*compiler.command, *arguments, "-pipe", "unit.c", "-o", "unit.so"]
+            check(
+                run([*command, *compiler.link_arguments], cwd=folder),
+                {s.name: s.text for s in sources},
+            )
+            seal(built)
+        except OSError as error:
+            if store.spare is not None and folder.is_relative_to(store.spare):
+                raise
+            store.use_spare(error)
+            return _build(store, compiler, flags, part, sources)
+        paths = store.publish(built, [item.key for item in part])
+        if config().keep_source:
+            for path in paths:
+                shutil.copyfile(source_file, path.with_suffix(".c"))
+        return paths
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check(done: Any, sources: dict[str, str]) -> None:
+    """Return if a compiler run was successful.
+
+    Raises:
+        OSError: the disk is full; the caller may know another one.
+        ToolchainError: ML502 or ML505.
+    """
+    if done.code == 0:
+        return
+    if diagnose.NO_SPACE in done.output:
+        raise OSError(28, os.strerror(28))
+    raise diagnose.compile_error(done.code, done.output, sources)
+
+
+__all__ = [
+    "KERNELS_PER_UNIT",
+    "KernelSource",
+    "LoadedKernel",
+    "ToolchainError",
+    "compile_units",
+    "forget",
+]
