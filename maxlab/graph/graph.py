@@ -1,0 +1,370 @@
+"""``Graph``: what users build, see and compile."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from maxlab import trace
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    GraphError,
+    MaxlabError,
+    NoGraphError,
+)
+from maxlab.graph.build import constant_array, is_weak, staged, tensor, to_numpy
+from maxlab.graph.context import current_graph, pop, push
+from maxlab.graph.value import BufferValue, TensorValue, Value, wrap
+from maxlab.ir import (
+    DeviceRef,
+    Dim,
+    Function,
+    Op,
+    Shape,
+    SymbolicDim,
+    TensorType,
+    Type,
+    Value as IrValue,
+    symbols_of,
+    user_frame,
+)
+from maxlab.ir.source import Scopes
+
+LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
+"""The graphs of this process that are still referenced, for the notebook's list."""
+
+
+class _Current:
+    """``Graph.current``: the graph that is being built."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Graph:
+        graph = current_graph()
+        if graph is None:
+            raise NoGraphError(
+                "ML313",
+                "no graph is being built",
+                fix="write it inside of `with Graph(...):`",
+            )
+        return graph
+
+
+class Graph:
+    """A tensor program: typed inputs, ops, and outputs. Compile it with ``engine.InferenceSession``.
+
+    Use it as a context and call ``output``, or give ``forward``, which gets the inputs and returns the outputs.
+
+    Args:
+        name: The name of the graph.
+        forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the outputs.
+        input_types: The types of the inputs.
+        path: A file with a graph in MLIR's generic form, to read instead of building one.
+        *args: Passed to ``forward``.
+        custom_extensions: Kernel libraries; none can be loaded yet.
+        context: Kept for compatibility; must be None.
+        kernel_library: As ``custom_extensions``.
+        module: Kept for compatibility; must be None.
+        **kwargs: Passed to ``forward``.
+
+    Raises:
+        GraphError: Custom kernels are asked for.
+        ParseError: ``path`` has no graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> graph.output_types
+        [TensorType(dtype=DType.float32, shape=[Dim('n')], device=cpu:0)]
+    """
+
+    current = _Current()
+
+    def __init__(
+        self,
+        name: str = "graph",
+        forward: Callable[..., Any] | None = None,
+        input_types: Iterable[Type] = (),
+        path: Path | str | None = None,
+        *args: Any,
+        custom_extensions: Iterable[Path] = (),
+        context: Any = None,
+        kernel_library: Any = None,
+        module: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if list(custom_extensions) or kernel_library is not None:
+            raise GraphError("ML319", "custom kernel libraries cannot be loaded in this version")
+        if context is not None or module is not None:
+            raise GraphError("ML319", "a graph has no MLIR context or module to share", fix="leave context= and module= out")
+        self.name = name
+        self._function = Function(name)
+        self._weights: dict[str, Any] = {}
+        self._weight_values: dict[str, TensorValue] = {}
+        self._scopes = Scopes(None)
+        self._depth = 0
+        self._error: MaxlabError | None = None
+        self._revision = 0
+        self._subgraphs: dict[str, Graph] = {}
+        self._parent: Graph | None = None
+        if path is not None:
+            self._read(Path(path))
+        else:
+            for type in input_types:
+                if not isinstance(type, Type):
+                    raise ArgumentTypeError("ML320", f"an input type is {type!r}, expected a TensorType or BufferType")
+                self._function.add_input(type)
+        self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
+        LIVE.add(self)
+        trace.emit("graph", name, inputs=len(self._inputs))
+        if forward is not None:
+            self._trace(forward, args, kwargs)
+
+    def _read(self, path: Path) -> None:
+        from maxlab.ir.parser import parse_function
+
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise RuntimeError(f"cannot read the graph {path}: {error}") from error
+        self._function = parse_function(text)
+        self.name = self._function.name
+
+    def _trace(self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self._scopes._base = user_frame(2)
+        push(self)
+        self._depth += 1
+        try:
+            made = forward(*self.inputs, *args, **kwargs)
+            if made is None:
+                made = ()
+            elif isinstance(made, (Value, Dim, Shape)) or is_weak(made) and not isinstance(made, (list, tuple)):
+                made = (made,)
+            elif not isinstance(made, Iterable):
+                made = (made,)
+            self.output(*made)
+        finally:
+            self._leave()
+
+    # ------------------------------------------------------------ context
+    def __enter__(self) -> Graph:
+        if self._depth == 0:
+            self._scopes._base = user_frame(1)
+        self._depth += 1
+        push(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        pop(self)
+        self._depth -= 1
+        if self._depth == 0:
+            self._scopes.close()
+
+    # ------------------------------------------------------------ adding ops
+    def _mark(self) -> tuple[int, int, Op | None, int]:
+        return (len(self._function.ops), self._function._next, self._function.output, len(self._weights))
+
+    def _rollback(self, mark: tuple[int, int, Op | None, int]) -> None:
+        """Take back everything that was added since ``mark``."""
+        count, number, _, weights = mark
+        for op in self._function.ops[count:]:
+            op.drop()
+            op.block = None
+        del self._function.ops[count:]
+        self._function._next = number
+        for name in list(self._weights)[weights:]:
+            del self._weights[name]
+        for name in [n for n in self._weight_values if n not in self._weights]:
+            del self._weight_values[name]
+
+    def _failed(self, error: MaxlabError) -> None:
+        """Remember the newest error, so that a view of the partial graph can show it."""
+        self._error = error
+
+    def _own(self, value: Any) -> IrValue:
+        """The IR value behind ``value``, which must belong to this graph."""
+        if not isinstance(value, Value):
+            value = tensor(value)
+        raw: IrValue = value._ir()
+        block = raw.owner.block if isinstance(raw.owner, Op) else raw.owner
+        if block is not self._function.block:
+            raise GraphError(
+                "ML314",
+                f"the value %{raw.id} belongs to another graph than {self.name!r}, or to an op "
+                "that was undone",
+                fix="pass it in as an input, or build it again in this graph",
+            )
+        return raw
+
+    def _append(
+        self, name: str, operands: Sequence[IrValue], types: Sequence[Type], attrs: dict[str, Any]
+    ) -> Any:
+        location, scope = self._scopes.capture(3)
+        op = self._function.create(name, operands, types, attrs, loc=location, scope=scope)
+        output = self._function.output
+        if output is not None:  # more ops after output(): they come before it
+            self._function.ops.insert(len(self._function.ops) - 1, op)
+            op.block = self._function.block
+        else:
+            self._function.block.append(op)
+        self._revision += 1
+        self._error = None
+        made = [wrap(v) for v in op.results]
+        return made[0] if len(made) == 1 else made
+
+    @staged
+    def add_weight(self, weight: Any, force_initial_weight_on_host: bool = True) -> TensorValue:
+        """The value of ``weight`` in this graph; the same value each time.
+
+        Args:
+            weight: A ``Weight``.
+            force_initial_weight_on_host: Whether a weight of another device starts on the CPU and is moved.
+
+        Raises:
+            GraphError: ML321, another weight has this name.
+        """
+        return self._add_weight(weight, force_initial_weight_on_host)
+
+    def _add_weight(self, weight: Any, on_host: bool) -> TensorValue:
+        from maxlab.graph.build import add
+
+        name = weight.name
+        known = self._weights.get(name)
+        if known is not None:
+            if known is not weight:
+                raise GraphError(
+                    "ML321",
+                    f"the graph {self.name!r} already has another weight named {name!r}",
+                    fix="give each weight a name of its own; modules do that for you",
+                )
+            return self._weight_values[name]
+        device: DeviceRef = weight.device
+        host = on_host and not device.is_cpu()
+        type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
+        value = add(
+            "constant.external", [], name=name, type=type, placeholder=bool(getattr(weight, "_placeholder", False))
+        )
+        value._ir().name = name
+        if host:
+            value = add("transfer", [value], device=device)
+        self._weights[name] = weight
+        self._weight_values[name] = value
+        made: TensorValue = value
+        return made
+
+    # ------------------------------------------------------------ outputs
+    @property
+    def inputs(self) -> Sequence[Value]:
+        """The input values, in the order of the input types."""
+        return self._inputs
+
+    @staged
+    def output(self, *outputs: Any) -> None:
+        """Set the outputs of the graph; a second call replaces them.
+
+        Args:
+            *outputs: Values, weights, dims, shapes, numbers or arrays.
+
+        Raises:
+            GraphError: An output belongs to another graph.
+        """
+        if current_graph() is not self:
+            with self:
+                self.output(*outputs)
+            return
+        values: list[IrValue] = []
+        for x in outputs:
+            if isinstance(x, Value):
+                values.append(self._own(x))
+            elif is_weak(x):
+                array = to_numpy(x)
+                values.append(self._own(constant_array(array, DeviceRef.CPU())))
+            else:
+                values.append(self._own(tensor(x, "an output")))
+        function = self._function
+        old = function.output
+        if old is not None:
+            old.drop()
+            function.ops.remove(old)
+        location, scope = self._scopes.capture(2)
+        function.block.append(function.create("mo.output", values, [], {}, loc=location, scope=""))
+        self._revision += 1
+
+    @property
+    def output_types(self) -> list[Type]:
+        """The types of the outputs.
+
+        Raises:
+            GraphError: ML322, ``output`` was not called.
+        """
+        op = self._function.output
+        if op is None:
+            raise GraphError("ML322", f"the graph {self.name!r} has no output yet", fix="call graph.output(...)")
+        return [v.type for v in op.operands]
+
+    # ------------------------------------------------------------ subgraphs
+    def add_subgraph(
+        self,
+        name: str,
+        forward: Callable[..., Any] | None = None,
+        input_types: Iterable[Type] = (),
+        path: Path | None = None,
+        custom_extensions: Iterable[Path] = (),
+        devices: Iterable[DeviceRef] = (),
+    ) -> Graph:
+        """A new graph that this one may call with ``ops.call``.
+
+        Args:
+            name: A name that no other subgraph of this graph has.
+            forward: Called with the inputs; builds the body at once.
+            input_types: The types of the inputs.
+            path: A saved graph to use as the body.
+            custom_extensions: Kernel libraries; none can be loaded yet.
+            devices: The devices the body uses; every device must be named by a value anyway, so this only documents.
+
+        Raises:
+            ArgumentError: ML323, the name is taken.
+        """
+        if name in self._subgraphs:
+            raise ArgumentError("ML323", f"the graph {self.name!r} already has a subgraph {name!r}")
+        for device in devices:
+            DeviceRef.from_device(device)
+        subgraph = Graph(name, None, input_types, path, custom_extensions=custom_extensions)
+        subgraph._parent = self
+        LIVE.discard(subgraph)
+        if forward is not None:
+            subgraph._trace(forward, (), {})
+        self._subgraphs[name] = subgraph
+        return subgraph
+
+    # ------------------------------------------------------------ reading
+    @property
+    def kernel_libraries_paths(self) -> list[Path]:
+        """The paths of the custom kernel libraries; empty, as none can be loaded yet."""
+        return []
+
+    @property
+    def parameters(self) -> list[SymbolicDim]:
+        """The symbolic dims of the inputs, in order."""
+        return symbols_of(v.type for v in self._function.inputs)
+
+    def __str__(self) -> str:
+        from maxlab.ir.printer import pretty
+
+        return pretty(self._function)
+
+    def __repr__(self) -> str:
+        ops = len([op for op in self._function.ops if op.name != "mo.output"])
+        return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return trace.mimebundle(self)
+
+
+_ = BufferValue

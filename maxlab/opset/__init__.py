@@ -1,0 +1,36 @@
+"""The op table. Importing this package declares every op."""
+
+from __future__ import annotations
+
+from maxlab.opset import data, elementwise, reduce, view
+from maxlab.opset.core import (
+    OPSET,
+    Builder,
+    Call,
+    Check,
+    Cost,
+    OpDef,
+    Sample,
+    checks_of,
+    evaluate,
+    flops_of,
+    lookup,
+)
+
+__all__ = [
+    "OPSET",
+    "Builder",
+    "Call",
+    "Check",
+    "Cost",
+    "OpDef",
+    "Sample",
+    "checks_of",
+    "data",
+    "elementwise",
+    "evaluate",
+    "flops_of",
+    "lookup",
+    "reduce",
+    "view",
+]

@@ -1,0 +1,252 @@
+"""The op table: everything that is known of an operation, declared in one place.
+
+A declaration says what an op takes, what type its results have, what NumPy computes for it, how it is lowered, what it
+costs, and on which samples it is tested. The graph builder, the verifier, the constant folder, the code generators,
+``compare()``, the docs and the test matrix read this table; none of them knows an op by name.
+
+Lowering kinds:
+
+``map``        one scalar expression per element of the result; operands broadcast
+``view``       no arithmetic: the index of a result element tells which operand element it is
+``reduce``     one axis is folded with an associative operator
+``contract``   a product of matrices
+``gather``     an element is read at an index that is itself data
+``concat``     operands laid side by side along one axis
+``pad``        an operand surrounded by a constant
+``iota``       values computed from the index alone
+``constant``   data in the graph; ``external`` data comes from the weights registry
+``composite``  written with other ops; the compiler expands it
+``output``     ends a graph
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import GraphError
+from maxlab.ir import Dim, Function, Op, Poly, Shape, TensorType, Type, Value
+from maxlab.ir.poly import ONE
+
+Array = np.ndarray[Any, Any]
+Attrs = Mapping[str, Any]
+Kind = Literal[
+    "map",
+    "view",
+    "reduce",
+    "contract",
+    "gather",
+    "concat",
+    "pad",
+    "iota",
+    "constant",
+    "external",
+    "composite",
+    "output",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Operands on which an op is tested: arrays, and the attributes beside them.
+
+    ``arrays`` are NumPy arrays (of ml_dtypes types for bf16 and fp8). ``shapes`` may name some of their dims, so that
+    the sample also runs with symbolic sizes: one sequence of dims per array.
+    """
+
+    arrays: tuple[Array, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    shapes: tuple[tuple[int | str, ...], ...] | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The arithmetic of one op: ``flops`` as a polynomial of the dims; transcendental functions count as one."""
+
+    flops: Poly
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition on dims that is tested once per call, before the first kernel runs."""
+
+    left: Poly
+    relation: Literal["==", "<=", "<"]
+    right: Poly
+    message: str
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether the condition is true of the sizes in ``env``."""
+        left, right = self.left.evaluate(env), self.right.evaluate(env)
+        if self.relation == "==":
+            return left == right
+        return left <= right if self.relation == "<=" else left < right
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One evaluation of a reference: attributes, and result shapes and dtypes with all dims known."""
+
+    attrs: Attrs
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[DType, ...]
+    env: Mapping[str, int]
+
+    def size(self, dim: Dim | int | Poly) -> int:
+        """The size of ``dim`` in this evaluation."""
+        if isinstance(dim, Poly):
+            return dim.evaluate(self.env)
+        return dim if isinstance(dim, int) else dim.evaluate(self.env)
+
+
+class Builder(Protocol):
+    """What ``decompose`` writes ops with; ids, places and origins are filled in by the caller."""
+
+    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
+        """The result of a new op."""
+        ...
+
+    def scalar(self, value: float | int | bool, dtype: DType) -> Value:
+        """A rank-0 constant."""
+        ...
+
+
+Infer = Callable[[Sequence[TensorType], Attrs], Sequence[Type]]
+Reference = Callable[..., Any]
+ViewIndex = Callable[["ViewCall", tuple[Poly, ...]], tuple[Poly, ...]]
+Decompose = Callable[[Builder, Op], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCall:
+    """What a view needs to map an index of its result to an index of its operand."""
+
+    attrs: Attrs
+    source: tuple[Poly, ...]
+    target: tuple[Poly, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One row of the op table."""
+
+    name: str
+    kind: Kind
+    family: str
+    summary: str
+    infer: Infer
+    reference: Reference
+    scalar: str | Callable[[Attrs], str] | None = None
+    view: ViewIndex | None = None
+    reduce: str | None = None
+    decompose: Decompose | None = None
+    checks: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Sequence[Check]] | None = None
+    cost: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost] | None = None
+    samples: Callable[[], Sequence[Sample]] | None = None
+    weight: int = 1
+    """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
+    commutative: bool = False
+    float_only: bool = False
+
+    def scalar_name(self, attrs: Attrs) -> str:
+        """The scalar operator of a map or gather op with these attributes."""
+        if callable(self.scalar):
+            return self.scalar(attrs)
+        return self.scalar or self.name.removeprefix("mo.")
+
+
+OPSET: dict[str, OpDef] = {}
+
+
+def define(name: str, kind: Kind, family: str, summary: str, **facts: Any) -> OpDef:
+    """The new row ``mo.<name>`` of the table.
+
+    Raises:
+        ValueError: The name is taken.
+    """
+    full = f"mo.{name}"
+    if full in OPSET:
+        raise ValueError(f"{full} is declared twice")
+    OPSET[full] = row = OpDef(full, kind, family, summary, **facts)
+    return row
+
+
+def lookup(name: str) -> OpDef:
+    """The row of the op ``name``.
+
+    Raises:
+        GraphError: ML301, there is no such op.
+    """
+    row = OPSET.get(name)
+    if row is None:
+        raise GraphError("ML301", f"there is no op {name!r}", fix="the ops are listed in docs/ops")
+    return row
+
+
+# ---------------------------------------------------------------- evaluation
+
+
+def concrete(shape: Shape | Sequence[Dim], env: Mapping[str, int]) -> tuple[int, ...]:
+    """The sizes of ``shape`` when names have the sizes in ``env``."""
+    return tuple(dim.evaluate(env) for dim in shape)
+
+
+def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
+    """What NumPy computes for ``op`` on ``arrays``: the oracle of folding, ``compare()`` and tests.
+
+    Overflow and invalid operations are silent, as they are in generated code.
+    """
+    row = lookup(op.name)
+    types = [r.tensor_type for r in op.results]
+    call = Call(
+        op.attrs,
+        tuple(concrete(t.shape, env) for t in types),
+        tuple(t.dtype for t in types),
+        env,
+    )
+    with np.errstate(all="ignore"):
+        made = row.reference(call, *arrays)
+    outputs = list(made) if isinstance(made, (list, tuple)) else [made]
+    return [
+        np.asarray(array).astype(dtype.ml_numpy, copy=False).reshape(shape)
+        for array, dtype, shape in zip(outputs, call.dtypes, call.shapes, strict=True)
+    ]
+
+
+def flops_of(op: Op) -> Poly:
+    """The arithmetic of ``op`` as a polynomial of the dims; 0 for views and data."""
+    row = lookup(op.name)
+    operands = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+    results = [r.type for r in op.results]
+    if row.cost is not None:
+        return row.cost(operands, results, op.attrs).flops
+    if row.kind == "map" and row.weight:
+        return elements(op.results[0].tensor_type) * Poly.constant(row.weight)
+    if row.kind == "reduce":
+        return elements(op.operands[0].tensor_type)
+    return Poly.constant(0)
+
+
+def elements(type: Any) -> Poly:
+    """The number of elements of a tensor type."""
+    total = ONE
+    for dim in type.shape:
+        total = total * dim.poly
+    return total
+
+
+def checks_of(function: Function) -> list[tuple[Op, Check]]:
+    """All conditions on dims that the ops of ``function`` state, in order."""
+    found: list[tuple[Op, Check]] = []
+    for op in function.ops:
+        row = OPSET.get(op.name)
+        if row is not None and row.checks is not None:
+            types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+            for check in row.checks(types, [r.type for r in op.results], op.attrs):
+                found.append((op, check))
+    return found

@@ -1,0 +1,256 @@
+"""Ops that fold or normalise along one axis. The reduced dim stays, with size 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import ArgumentError, DTypeError, ShapeError
+from maxlab.ir import Dim, Op, Shape, StaticDim, TensorType, Type, Value
+from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
+from maxlab.opset.elementwise import _wide
+from maxlab.opset.rules import axis_of, require_float, same_dtype
+from maxlab.ir import Poly
+
+
+def reduced(x: TensorType, axis: int) -> Shape:
+    """The shape of ``x`` with ``axis`` of size 1."""
+    return Shape([*x.shape[:axis], 1, *x.shape[axis + 1 :]])
+
+
+def _infer(what: str, result: DType | None = None) -> Callable[[Sequence[TensorType], Attrs], list[Type]]:
+    def infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+        (x,) = types
+        axis = axis_of(attrs["axis"], x.rank, what)
+        if x.dtype is DType.bool:
+            raise DTypeError("ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)")
+        if what in ("max", "min", "argmax", "argmin") and x.shape[axis] == StaticDim(0):
+            raise ShapeError("ML207", f"{what}: axis {axis} is empty, it has no {what}")
+        return [TensorType(result or x.dtype, reduced(x, axis), x.device)]
+
+    return infer
+
+
+def _samples(ints: bool = True, ties: bool = False) -> Callable[[], list[Sample]]:
+    def samples() -> list[Sample]:
+        rng = np.random.default_rng(3)
+        x = rng.standard_normal((3, 5, 19)).astype(np.float32)
+        if ties:
+            x = np.round(x)
+        nan = x[0].copy()
+        nan[2, 4] = np.nan
+        found = [
+            Sample((x,), {"axis": -1}, (("a", "b", "c"),), "last"),
+            Sample((x,), {"axis": 1}, (("a", "b", "c"),), "middle"),
+            Sample((x,), {"axis": 0}, label="first"),
+            Sample((nan,), {"axis": -1}, label="nan"),
+            Sample((x.astype(np.float64),), {"axis": -1}, label="f64"),
+            Sample((x.astype(DType.bfloat16.ml_numpy),), {"axis": -1}, label="bf16"),
+            Sample((x.astype(np.float16),), {"axis": 1}, label="f16"),
+            Sample((x[0, 0],), {"axis": 0}, label="rank 1"),
+            Sample((np.ones((2, 1, 3), np.float32),), {"axis": 1}, label="size 1"),
+        ]
+        if ints:
+            found.append(Sample((rng.integers(-50, 50, (4, 33)).astype(np.int32),), {"axis": -1}, label="i32"))
+            found.append(Sample((rng.integers(0, 200, (4, 33)).astype(np.uint8),), {"axis": 0}, label="u8"))
+        return found
+
+    return samples
+
+
+def _fold(fn: Callable[..., Array]) -> Callable[[Call, Array], Array]:
+    def reference(call: Call, x: Array) -> Array:
+        return fn(_wide(x), axis=call.attrs["axis"], keepdims=True)
+
+    return reference
+
+
+def _sum(x: Array, axis: int, keepdims: bool) -> Array:
+    if x.dtype.kind == "f":
+        return np.sum(x, axis=axis, keepdims=keepdims, dtype=np.float64).astype(x.dtype)
+    return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+define("reduce.sum", "reduce", "reduce", "The sum along an axis; integers wrap.", infer=_infer("sum"), reference=_fold(_sum), reduce="sum", samples=_samples())
+define("reduce.max", "reduce", "reduce", "The largest along an axis; NaN if there is one.", infer=_infer("max"), reference=_fold(np.max), reduce="max", samples=_samples())
+define("reduce.min", "reduce", "reduce", "The smallest along an axis; NaN if there is one.", infer=_infer("min"), reference=_fold(np.min), reduce="min", samples=_samples())
+
+
+# ---------------------------------------------------------------- mean
+def _mean(call: Call, x: Array) -> Array:
+    axis = call.attrs["axis"]
+    if x.dtype.kind in "iu":
+        total = np.sum(x, axis=axis, keepdims=True, dtype=x.dtype)
+        return np.trunc(total / x.shape[axis]).astype(x.dtype)
+    return np.mean(_wide(x), axis=axis, keepdims=True, dtype=np.float64)
+
+
+def _mean_decompose(b: Builder, op: Op) -> Value:
+    (x,) = op.operands
+    type = x.tensor_type
+    axis = axis_of(op.attrs["axis"], type.rank, "mean")
+    size = type.shape[axis]
+    wide = type.dtype if type.dtype.is_float() and type.dtype.size_in_bits >= 32 else DType.float32
+    if not type.dtype.is_float():
+        # sum wraps in the integer type, as the reference says; the quotient truncates
+        total = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.float64)
+        quotient = b.op("mo.div", [total, b.op("mo.cast", [b.op("mo.dim", [], dim=size)], dtype=DType.float64)])
+        return b.op("mo.cast", [b.op("mo.trunc", [quotient])], dtype=type.dtype)
+    narrow = type.dtype is not wide
+    total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide) if narrow else x], axis=axis)
+    quotient = b.op("mo.div", [total, dim_value(b, size, wide)])
+    return b.op("mo.cast", [quotient], dtype=type.dtype) if narrow else quotient
+
+
+def dim_value(b: Builder, dim: Dim, dtype: DType) -> Value:
+    """``dim`` as a rank-0 value of ``dtype``."""
+    if isinstance(dim, StaticDim):
+        return b.scalar(float(dim.dim), dtype)
+    return b.op("mo.cast", [b.op("mo.dim", [], dim=dim)], dtype=dtype)
+
+
+define("mean", "composite", "reduce", "The mean along an axis; of integers, the wrapped sum divided towards zero.", infer=_infer("mean"), reference=_mean, decompose=_mean_decompose, cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples())
+
+
+# ---------------------------------------------------------------- argmax
+def _arg(fn: Callable[..., Array]) -> Callable[[Call, Array], Array]:
+    return lambda call, x: fn(_wide(x), axis=call.attrs["axis"], keepdims=True)
+
+
+def _arg_decompose(kind: str) -> Callable[[Builder, Op], Value]:
+    def decompose(b: Builder, op: Op) -> Value:
+        """The smallest index at which the extreme stands; a NaN counts as the extreme."""
+        (x,) = op.operands
+        type = x.tensor_type
+        axis = axis_of(op.attrs["axis"], type.rank, kind)
+        best = b.op(f"mo.reduce.{kind}", [x], axis=axis)
+        here = b.op("mo.equal", [x, best])
+        if type.dtype.is_float():
+            here = b.op("mo.logical_or", [here, b.op("mo.is_nan", [x])])
+        shape = Shape([1] * axis + [type.shape[axis]] + [1] * (type.rank - axis - 1))
+        index = b.op("mo.iota", [], shape=shape, axis=axis, dtype=DType.int64, device=type.device)
+        far = b.scalar(2**62, DType.int64)
+        return b.op("mo.reduce.min", [b.op("mo.where", [here, index, far])], axis=axis)
+
+    return decompose
+
+
+define("argmax", "composite", "reduce", "The index of the first largest element along an axis, int64.", infer=_infer("argmax", DType.int64), reference=_arg(np.argmax), decompose=_arg_decompose("max"), cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples(ties=True))
+define("argmin", "composite", "reduce", "The index of the first smallest element along an axis, int64.", infer=_infer("argmin", DType.int64), reference=_arg(np.argmin), decompose=_arg_decompose("min"), cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples(ties=True))
+
+
+# ---------------------------------------------------------------- softmax
+def _soft_infer(what: str) -> Callable[[Sequence[TensorType], Attrs], list[Type]]:
+    def infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+        (x,) = types
+        require_float(what, x)
+        axis_of(attrs["axis"], x.rank, what)
+        return [x]
+
+    return infer
+
+
+def _softmax(call: Call, x: Array) -> Array:
+    w = _wide(x).astype(np.float64)
+    e = np.exp(w - w.max(axis=call.attrs["axis"], keepdims=True))
+    return np.asarray(e / e.sum(axis=call.attrs["axis"], keepdims=True))
+
+
+def _logsoftmax(call: Call, x: Array) -> Array:
+    axis = call.attrs["axis"]
+    w = _wide(x).astype(np.float64)
+    w = w - w.max(axis=axis, keepdims=True)
+    return np.asarray(w - np.log(np.exp(w).sum(axis=axis, keepdims=True)))
+
+
+def _widen(b: Builder, x: Value) -> tuple[Value, DType | None]:
+    """``x`` in float32 when it is narrower, and the dtype to come back to."""
+    dtype = x.tensor_type.dtype
+    if dtype.size_in_bits >= 32:
+        return x, None
+    return b.op("mo.cast", [x], dtype=DType.float32), dtype
+
+
+def _narrow(b: Builder, x: Value, dtype: DType | None) -> Value:
+    return x if dtype is None else b.op("mo.cast", [x], dtype=dtype)
+
+
+def _softmax_decompose(b: Builder, op: Op) -> Value:
+    x, back = _widen(b, op.operands[0])
+    axis = axis_of(op.attrs["axis"], x.tensor_type.rank, "softmax")
+    shifted = b.op("mo.sub", [x, b.op("mo.reduce.max", [x], axis=axis)])
+    e = b.op("mo.exp", [shifted])
+    total = b.op("mo.reduce.sum", [e], axis=axis)
+    return _narrow(b, b.op("mo.mul", [e, b.op("mo.recip", [total])]), back)
+
+
+def _logsoftmax_decompose(b: Builder, op: Op) -> Value:
+    x, back = _widen(b, op.operands[0])
+    axis = axis_of(op.attrs["axis"], x.tensor_type.rank, "logsoftmax")
+    shifted = b.op("mo.sub", [x, b.op("mo.reduce.max", [x], axis=axis)])
+    total = b.op("mo.reduce.sum", [b.op("mo.exp", [shifted])], axis=axis)
+    return _narrow(b, b.op("mo.sub", [shifted, b.op("mo.log", [total])]), back)
+
+
+define("softmax", "composite", "reduce", "Probabilities along an axis: exp(x - max) over their sum.", infer=_soft_infer("softmax"), reference=_softmax, decompose=_softmax_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)), samples=_samples(ints=False))
+define("logsoftmax", "composite", "reduce", "The logarithm of softmax, computed without forming it.", infer=_soft_infer("logsoftmax"), reference=_logsoftmax, decompose=_logsoftmax_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)), samples=_samples(ints=False))
+
+
+# ---------------------------------------------------------------- layer norm
+def _layer_norm_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    x, gamma, beta = types
+    require_float("layer_norm", x)
+    same_dtype("layer_norm", types)
+    axis_of(-1, x.rank, "layer_norm")
+    for name, t in (("gamma", gamma), ("beta", beta)):
+        if t.rank != 1 or t.shape[0] != x.shape[-1]:
+            raise ShapeError(
+                "ML208",
+                f"layer_norm: {name} has the shape [{', '.join(map(str, t.shape))}], expected "
+                f"[{x.shape[-1]}], the last dim of the input",
+            )
+    if not attrs["epsilon"] > 0:
+        raise ArgumentError("ML310", f"layer_norm: epsilon must be positive, got {attrs['epsilon']}")
+    return [x]
+
+
+def _layer_norm(call: Call, x: Array, gamma: Array, beta: Array) -> Array:
+    w = _wide(x).astype(np.float64)
+    centred = w - w.mean(-1, keepdims=True)
+    scale = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + call.attrs["epsilon"])
+    return np.asarray(centred * scale * _wide(gamma) + _wide(beta))
+
+
+def _layer_norm_decompose(b: Builder, op: Op) -> Value:
+    x, back = _widen(b, op.operands[0])
+    gamma, beta = (_widen(b, v)[0] for v in op.operands[1:])
+    type = x.tensor_type
+    axis, size = type.rank - 1, dim_value(b, type.shape[-1], type.dtype)
+    mean = b.op("mo.div", [b.op("mo.reduce.sum", [x], axis=axis), size])
+    centred = b.op("mo.sub", [x, mean])
+    squares = b.op("mo.reduce.sum", [b.op("mo.mul", [centred, centred])], axis=axis)
+    variance = b.op("mo.div", [squares, size])
+    scale = b.op("mo.rsqrt", [b.op("mo.add", [variance, b.scalar(op.attrs["epsilon"], type.dtype)])])
+    scaled = b.op("mo.mul", [b.op("mo.mul", [centred, scale]), gamma])
+    return _narrow(b, b.op("mo.add", [scaled, beta]), back)
+
+
+def _layer_norm_samples() -> list[Sample]:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((3, 4, 24)).astype(np.float32) * 3 + 1
+    g, b = (rng.standard_normal(24).astype(np.float32) for _ in range(2))
+    half = DType.bfloat16.ml_numpy
+    return [
+        Sample((x, g, b), {"epsilon": 1e-5}, (("a", "b", 24), (24,), (24,)), "f32"),
+        Sample((x, g, b), {"epsilon": 1e-5}, (("a", "b", "h"), ("h",), ("h",)), "symbolic"),
+        Sample((x.astype(half), g.astype(half), b.astype(half)), {"epsilon": 1e-3}, label="bf16"),
+        Sample(tuple(v.astype(np.float64) for v in (x, g, b)), {"epsilon": 1e-5}, label="f64"),
+    ]
+
+
+define("layer_norm", "composite", "reduce", "Each last-axis row shifted to mean 0 and scaled to variance 1, times gamma plus beta (Ba et al., 2016).", infer=_layer_norm_infer, reference=_layer_norm, decompose=_layer_norm_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(8)), samples=_layer_norm_samples)
+
+_ = Any
