@@ -45,6 +45,8 @@ char *dlerror(void);
 
 void *aligned_alloc(size_t alignment, size_t size);
 void free(void *memory);
+int mlock(const void *memory, size_t size);
+int munlock(const void *memory, size_t size);
 
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;

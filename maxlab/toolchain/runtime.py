@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import re
 import shutil
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import kernels_dir, prelude
 from maxlab.toolchain.units import check
 
-# The hand-written kernels are few, used by everybody and worth the optimiser's time.
-FLAGS = Flags(optimize=2, extra=("-fvisibility=hidden", "-pthread"))
+FLAGS = Flags(extra=("-fvisibility=hidden", "-pthread"))
+# A source may ask for more in its first line, where the optimiser's time is well spent:
+#   // maxlab-flags: -O2
+_OWN_FLAGS = re.compile(r"\A// maxlab-flags: (?P<flags>.*)$", re.MULTILINE)
 
 
 class Runtime:
@@ -146,14 +148,18 @@ def _open() -> Runtime:
 
 
 def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path]) -> Path:
+    from concurrent.futures import ThreadPoolExecutor  # not needed when nothing is compiled
+
     folder = store.build_dir()
     arguments = [*compiler.command, *FLAGS.arguments(compiler), f"-I{sources[0].parent}"]
 
     def compile_one(source: Path) -> str:
         target = f"{source.stem}.o"
-        command = [*arguments, "-pipe", "-c", str(source), "-o", target]
-        done = run(command, cwd=folder)
-        check(done, {str(source): source.read_text(encoding="utf-8")})
+        text = source.read_text(encoding="utf-8")
+        own = _OWN_FLAGS.match(text)
+        extra = own["flags"].split() if own else []
+        done = run([*arguments, *extra, "-pipe", "-c", str(source), "-o", target], cwd=folder)
+        check(done, {str(source): text})
         return target
 
     try:

@@ -14,7 +14,6 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,6 +150,8 @@ def _load_missing(
         if len(groups) == 1:
             done += _compile_group(store, compiler, flags, groups[0])
         else:
+            from concurrent.futures import ThreadPoolExecutor
+
             with ThreadPoolExecutor(min(jobs, len(groups))) as pool:
                 work = [
                     pool.submit(_compile_group, store, compiler, flags, part) for part in groups
