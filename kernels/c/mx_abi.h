@@ -59,6 +59,10 @@ MX_API i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
 MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N,
                          i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 
+/* inside the library: C[rows x cols] = A B (first) or += A B, all by this thread; B starts at a panel */
+__attribute__((visibility("hidden"))) void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows,
+                                                         i64 cols, i64 K, int first);
+
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 
 /* chooses qb, returns the extent of the parallel axis: batch * heads * ceil(tq/qb) */

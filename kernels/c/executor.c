@@ -1,0 +1,418 @@
+// maxlab-flags: -O2
+/* executor.c - runs a compiled program: a table of steps, walked by a small team of threads.
+ *
+ * A program is a list of kernel launches in order.  Every launch has a parallel axis of `extent` items, cut into chunks
+ * of `grain` items.  The thread that calls mx_execute is thread 0; N-1 workers sleep until there is something to share.
+ * Then all threads walk the same table side by side:
+ *
+ *          step 0         step 1 (one chunk)      step 2
+ *   T0  [chunk 0][2][4] . [ the chunk ]           [0][2][3] .
+ *   T1  [chunk 1][3]    .  waits      .           [1][4]    .        . = all chunks of the step are done
+ *
+ * Nobody assigns work: a thread *claims* the next chunk of the current step, runs it, and counts it as done.  When no
+ * chunk is left to claim it waits for the counter of finished chunks to reach zero and goes on to the next step.  So a
+ * step is a barrier, but one that never waits for a thread that holds no chunk: a worker that the system has put aside,
+ * or that has not woken up yet, costs nothing but its help.
+ *
+ * The two counters of a step
+ *   ticket = (generation << 32) | chunks not yet claimed.   A claim is a compare-and-swap that takes one away.  Every
+ *            execute has a new generation number, so a worker that comes back late from an earlier execute cannot claim:
+ *            its number is old.  This is what lets mx_execute return without waiting for idle workers.
+ *   left   = chunks not yet finished.  Zero means the step is complete; waiters sleep on this word (futex).
+ * Only a thread that holds a claim may touch the caller's tables, and mx_execute cannot return while one is held.
+ *
+ * Waiting is 2000 turns of a pause loop (some 20-50 us), then a sleep in the kernel: long enough for the gap between
+ * two steps or two executes, short enough to leave the core to others.
+ *
+ * If no step has more than one chunk (a small model), or the team is one thread, the table is simply walked by the
+ * caller: one uncontended lock, no wake-ups.
+ *
+ * Errors: the first chunk that returns nonzero records itself, takes all unclaimed chunks of its step away, and the
+ * walk ends after that step.
+ */
+#include "mx_abi.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#define SPIN_TURNS 2000
+#define MAX_THREADS 1024
+
+typedef struct step_state { /* 16 bytes, see the head of the file */
+  u64 ticket;
+  u32 left;
+  u32 sleepers;
+} step_state;
+
+typedef struct state_block { /* the states of all steps; old blocks are kept until the team is freed (late readers) */
+  struct state_block *older;
+  i64 capacity;
+  step_state st[];
+} state_block;
+
+typedef struct worker { /* a cache line or more per thread: its context is written while it runs */
+  mx_ctx ctx;
+  i64 scratch_capacity;
+  mx_team *team;
+  pthread_t thread;
+} __attribute__((aligned(128))) worker;
+
+struct mx_team {
+  i64 size;               /* threads, the caller included */
+  i64 started;            /* worker threads that exist in this process */
+  u32 fork_epoch;         /* value of `forks` when they were started */
+  pthread_mutex_t lock;   /* one execute at a time */
+
+  /* the execute in flight; written under the lock, read by workers with atomics */
+  u32 generation __attribute__((aligned(64))); /* idle workers sleep on this word */
+  u32 sleepers;
+  u32 stop;
+  u32 failed;
+  i64 current;            /* a hint: where a late worker may start */
+  i64 nsteps;
+  state_block *block;
+  const mx_step *steps;
+  void **argp;
+  const i64 *dims;
+  i64 error[6];
+  worker w[];
+};
+
+#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+#define LOAD_RELAXED(p) __atomic_load_n(&(p), __ATOMIC_RELAXED)
+#define STORE(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELEASE)
+#define STORE_RELAXED(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELAXED)
+
+static const mx_lib library = {
+    MX_VERSION,        mx_gemm_plan,  mx_gemm_scratch,   mx_gemm_f32,          mx_pack_b_size,   mx_pack_b_f32,
+    mx_matmul_scratch, mx_matmul_f32, mx_attention_plan, mx_attention_scratch, mx_attention_f32,
+};
+const mx_lib *mx_get_lib(void) { return &library; }
+
+i64 mx_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (i64)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------ */
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+#ifdef __linux__
+static void sleep_while_equal(u32 *word, u32 value) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+static void wake_all(u32 *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0); }
+#else /* one condition for every word: rare, and waiters look again anyway */
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sleep_cond = PTHREAD_COND_INITIALIZER;
+static void sleep_while_equal(u32 *word, u32 value) {
+  pthread_mutex_lock(&sleep_lock);
+  while (LOAD(*word) == value) pthread_cond_wait(&sleep_cond, &sleep_lock);
+  pthread_mutex_unlock(&sleep_lock);
+}
+static void wake_all(u32 *word) {
+  (void)word;
+  pthread_mutex_lock(&sleep_lock);
+  pthread_cond_broadcast(&sleep_cond);
+  pthread_mutex_unlock(&sleep_lock);
+}
+#endif
+
+/* Sleeping and waking cannot miss each other: the sleeper announces itself, then the kernel compares the word again;
+ * the waker changes the word, then looks for announced sleepers (both orders sequentially consistent). */
+static void announce_and_sleep(u32 *word, u32 value, u32 *sleepers) {
+  __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+  sleep_while_equal(word, value);
+  __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+}
+static void wake_sleepers(u32 *word, u32 *sleepers) {
+  if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST)) wake_all(word);
+}
+
+static void wait_for_zero(step_state *s) {
+  for (int turn = 0; turn < SPIN_TURNS; turn++) {
+    if (LOAD(s->left) == 0) return;
+    relax();
+  }
+  u32 v;
+  while ((v = LOAD(s->left)) != 0) announce_and_sleep(&s->left, v, &s->sleepers);
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------------- */
+
+static i64 effective_grain(const mx_step *s) {
+  i64 grain = s->grain < 1 || s->grain > s->extent ? s->extent : s->grain;
+  i64 least = s->extent / 0x40000000 + 1; /* the counters have 32 bits */
+  return grain < least ? least : grain;
+}
+static i64 chunk_count(const mx_step *s) {
+  return s->extent < 1 ? 0 : (s->extent - 1) / effective_grain(s) + 1;
+}
+
+/* Takes one chunk: returns how many were unclaimed before, or 0 when there was none (or the generation has ended). */
+static i64 claim(step_state *s, u32 generation) {
+  u64 t = LOAD(s->ticket);
+  while ((u32)(t >> 32) == generation && (u32)t != 0)
+    if (__atomic_compare_exchange_n(&s->ticket, &t, t - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return (i64)(u32)t;
+  return 0;
+}
+
+static void finish_chunks(step_state *s, u32 count) {
+  if (__atomic_sub_fetch(&s->left, count, __ATOMIC_SEQ_CST) == 0) wake_sleepers(&s->left, &s->sleepers);
+}
+
+static void record_error(mx_team *t, i64 step, int code, const mx_ctx *ctx) {
+  u32 none = 0;
+  if (!__atomic_compare_exchange_n(&t->failed, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  t->error[0] = step;
+  t->error[1] = code;
+  memcpy(t->error + 2, ctx->err, sizeof ctx->err);
+}
+
+/* Works on one step until it is complete.  A thread of an ended generation claims nothing and falls through. */
+static void share_step(mx_team *t, state_block *block, i64 index, u32 generation, mx_ctx *ctx) {
+  step_state *s = &block->st[index];
+  i64 unclaimed;
+  while ((unclaimed = claim(s, generation)) != 0) {
+    /* the claim keeps mx_execute from returning: its tables may be read from here to finish_chunks */
+    const mx_step *step = &LOAD_RELAXED(t->steps)[index];
+    i64 grain = effective_grain(step), lo = (chunk_count(step) - unclaimed) * grain;
+    i64 hi = step->extent - lo < grain ? step->extent : lo + grain;
+    int code = 0;
+    if (!LOAD_RELAXED(t->failed))
+      code = step->fn((void *const *)LOAD_RELAXED(t->argp) + step->b0, LOAD_RELAXED(t->dims) + step->d0, lo, hi, ctx);
+    u32 count = 1;
+    if (code) {
+      record_error(t, index, code, ctx);
+      u64 rest = __atomic_exchange_n(&s->ticket, (u64)generation << 32, __ATOMIC_ACQ_REL);
+      count += (u32)rest; /* nobody needs to run these any more */
+    }
+    finish_chunks(s, count);
+  }
+  if ((u32)(LOAD(s->ticket) >> 32) == generation) wait_for_zero(s);
+}
+
+/* ---- workers ------------------------------------------------------------------------------------------------------ */
+
+static void *worker_main(void *arg) {
+  worker *me = arg;
+  mx_team *t = me->team;
+  u32 seen = 0; /* generation 0 is never an execute */
+  for (;;) {
+    u32 g = LOAD(t->generation);
+    for (int turn = 0; g == seen && turn < SPIN_TURNS; turn++) {
+      relax();
+      g = LOAD(t->generation);
+    }
+    while (g == seen) {
+      announce_and_sleep(&t->generation, seen, &t->sleepers);
+      g = LOAD(t->generation);
+    }
+    if (LOAD(t->stop)) return NULL;
+    seen = g;
+    /* These may already belong to a later execute.  That is harmless: its tickets carry another generation, and the
+     * walk stays inside the block it holds. */
+    state_block *block = LOAD(t->block);
+    i64 n = LOAD(t->nsteps), s = LOAD(t->current);
+    if (n > block->capacity) n = block->capacity;
+    for (; s < n && LOAD(t->generation) == g && !LOAD(t->failed); s++) share_step(t, block, s, g, &me->ctx);
+  }
+}
+
+/* fork() copies the team but not its threads.  The count of forks tells a team that its workers are not here. */
+static u32 forks;
+static pthread_mutex_t repair_lock = PTHREAD_MUTEX_INITIALIZER;
+static void count_fork(void) {
+  forks++;
+  pthread_mutex_init(&repair_lock, NULL);
+}
+__attribute__((constructor)) static void register_fork_count(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+static void start_workers(mx_team *t) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the host program's threads */
+  while (t->started < t->size - 1) {
+    worker *w = &t->w[t->started + 1];
+    w->team = t;
+    if (pthread_create(&w->thread, NULL, worker_main, w)) break; /* fewer threads: slower, still right */
+    t->started++;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void repair_after_fork(mx_team *t) {
+  pthread_mutex_lock(&repair_lock);
+  if (t->fork_epoch == forks) { /* another thread of the child was first */
+    pthread_mutex_unlock(&repair_lock);
+    return;
+  }
+  pthread_mutex_init(&t->lock, NULL); /* another thread of the parent may have held it */
+  t->started = 0;
+  t->sleepers = 0;
+  t->stop = 0;
+  if (t->block) memset(t->block->st, 0, (size_t)t->block->capacity * sizeof(step_state));
+  STORE(t->fork_epoch, forks);
+  pthread_mutex_unlock(&repair_lock);
+}
+
+mx_team *mx_team_new(i64 nthreads) {
+  if (nthreads < 1) nthreads = 1;
+  if (nthreads > MAX_THREADS) nthreads = MAX_THREADS;
+  void *memory;
+  size_t bytes = sizeof(mx_team) + (size_t)nthreads * sizeof(worker);
+  if (posix_memalign(&memory, 128, bytes)) return NULL;
+  memset(memory, 0, bytes);
+  mx_team *t = memory;
+  t->size = nthreads;
+  t->fork_epoch = forks;
+  pthread_mutex_init(&t->lock, NULL);
+  for (i64 i = 0; i < nthreads; i++) {
+    t->w[i].ctx.lib = &library;
+    t->w[i].ctx.nthreads = nthreads;
+  }
+  return t; /* threads start with the first execute that can use them */
+}
+
+void mx_team_free(mx_team *t) {
+  if (!t) return;
+  if (LOAD(t->fork_epoch) != forks) repair_after_fork(t);
+  pthread_mutex_lock(&t->lock); /* an execute in another thread finishes first */
+  STORE(t->stop, 1);
+  __atomic_fetch_add(&t->generation, 1, __ATOMIC_SEQ_CST);
+  wake_all(&t->generation);
+  for (i64 i = 1; i <= t->started; i++) pthread_join(t->w[i].thread, NULL);
+  pthread_mutex_unlock(&t->lock);
+  for (i64 i = 0; i < t->size; i++) free(t->w[i].ctx.scratch);
+  for (state_block *b = t->block; b;) {
+    state_block *older = b->older;
+    free(b);
+    b = older;
+  }
+  pthread_mutex_destroy(&t->lock);
+  free(t);
+}
+
+i64 mx_team_size(mx_team *t) { return t->size; }
+
+/* ---- execute ------------------------------------------------------------------------------------------------------ */
+
+static int grow_scratch(mx_team *t, i64 threads, i64 bytes) {
+  for (i64 i = 0; i < threads; i++) {
+    worker *w = &t->w[i];
+    if (w->scratch_capacity >= bytes) continue;
+    i64 size = (bytes + 4095) / 4096 * 4096; /* whole pages, and page aligned (so 64 byte aligned) */
+    void *p;
+    if (posix_memalign(&p, 4096, (size_t)size)) return MX_ERR_MEMORY;
+    free(w->ctx.scratch);
+    w->ctx.scratch = p;
+    w->scratch_capacity = size;
+  }
+  return MX_OK;
+}
+
+static int grow_states(mx_team *t, i64 nsteps) {
+  if (t->block && t->block->capacity >= nsteps) return MX_OK;
+  i64 capacity = nsteps < 64 ? 64 : nsteps * 2;
+  state_block *b = calloc(1, sizeof *b + (size_t)capacity * sizeof(step_state));
+  if (!b) return MX_ERR_MEMORY;
+  b->capacity = capacity;
+  b->older = t->block;
+  STORE(t->block, b);
+  return MX_OK;
+}
+
+static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, i64 *times) {
+  mx_ctx *ctx = &t->w[0].ctx;
+  i64 now = times ? mx_now_ns() : 0;
+  for (i64 s = 0; s < nsteps; s++) {
+    const mx_step *p = &steps[s];
+    int code = p->extent > 0 ? p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx) : 0;
+    if (times) {
+      times[2 * s] = now;
+      times[2 * s + 1] = now = mx_now_ns();
+    }
+    if (code) {
+      record_error(t, s, code, ctx);
+      return MX_ERR_STEP;
+    }
+  }
+  return MX_OK;
+}
+
+static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, i64 *times) {
+  if (t->started < t->size - 1) start_workers(t);
+  if (grow_states(t, nsteps)) return MX_ERR_MEMORY;
+  u32 g = t->generation + 1;
+  if (g == 0) g = 1;
+  for (i64 s = 0; s < nsteps; s++) {
+    u32 chunks = (u32)chunk_count(&steps[s]);
+    STORE_RELAXED(t->block->st[s].left, chunks);
+    STORE(t->block->st[s].ticket, (u64)g << 32 | chunks);
+  }
+  STORE_RELAXED(t->steps, steps);
+  STORE_RELAXED(t->argp, argp);
+  STORE_RELAXED(t->dims, dims);
+  STORE_RELAXED(t->current, 0);
+  STORE(t->nsteps, nsteps);
+  __atomic_store_n(&t->generation, g, __ATOMIC_SEQ_CST);
+  wake_sleepers(&t->generation, &t->sleepers);
+
+  i64 now = times ? mx_now_ns() : 0;
+  for (i64 s = 0; s < nsteps && !LOAD(t->failed); s++) {
+    STORE_RELAXED(t->current, s);
+    share_step(t, t->block, s, g, &t->w[0].ctx);
+    if (times) {
+      times[2 * s] = now;
+      times[2 * s + 1] = now = mx_now_ns();
+    }
+  }
+  if (!LOAD(t->failed)) return MX_OK;
+  /* Void the steps that did not run: a worker that is late in noticing `failed` must find nothing to claim. */
+  for (i64 s = t->error[0] + 1; s < nsteps; s++) {
+    STORE(t->block->st[s].ticket, (u64)g << 32);
+    STORE(t->block->st[s].left, 0);
+  }
+  return MX_ERR_STEP;
+}
+
+int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, const mx_patch *patches,
+               i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo) {
+  if (LOAD(t->fork_epoch) != forks) repair_after_fork(t);
+  pthread_mutex_lock(&t->lock);
+  int together = 0, result = MX_OK;
+  for (i64 s = 0; s < nsteps; s++) {
+    if (steps[s].kind != 0) {
+      t->error[0] = s;
+      result = MX_ERR_KIND;
+      break;
+    }
+    together |= steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
+  }
+  together &= t->size > 1;
+  if (!result) result = grow_scratch(t, together ? t->size : 1, scratch_bytes);
+  if (!result) {
+    for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
+    t->failed = 0;
+    result = (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times);
+  }
+  if (result && errinfo) memcpy(errinfo, t->error, sizeof t->error);
+  pthread_mutex_unlock(&t->lock);
+  return result;
+}

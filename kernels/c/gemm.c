@@ -1,0 +1,244 @@
+// maxlab-flags: -O2
+/* gemm.c - C = A B in float32, with B packed ahead of time and a callback on every finished tile.
+ *
+ * Why B is packed: weights never change, so their layout can be paid for once, when a model is loaded.  B becomes
+ * panels of 32 columns, each panel a K x 32 block without gaps (the last one padded with zeros).  The inner loop then
+ * reads B as one straight stream, the pattern that caches, prefetchers and TLBs like best.
+ *
+ *             N                         panel 0     panel 1
+ *        +----+----+----+            k=0 |32 floats| |32 floats|
+ *      K | 0  | 1  | 2  |   --->     k=1 |32 floats| |32 floats|  ...
+ *        +----+----+----+            ...
+ *
+ * The register tile (`kernel`): up to MR rows x 32 columns of C stay in vector registers while k runs.  Per k it loads
+ * one row of the panel and multiplies it by MR broadcast elements of A.  With AVX-512 that is 2 loads for up to 24
+ * fused multiply-adds.  24 accumulators + 2 for B leave room in 32 registers; a chain of dependent adds has a latency
+ * of 4 cycles, so 8 accumulators are needed at least to keep the units busy - short tiles reach full speed from 4 rows.
+ *
+ * The cache blocking, for a tile of mb x nb of C (one item of the parallel axis):
+ *
+ *   for k0 in steps of KC                          B block KC x nb: stays in L2 (384*256*4 = 384 KiB of 1 MiB)
+ *     for each group of up to MR rows              A block MR x KC: copied to a small buffer that stays in L1 (18 KiB;
+ *       copy A                                       the copy also removes the cache-set conflicts of rows that lie a
+ *       for each panel of the tile                   power of two apart: they cost 10 % at 1024^3)
+ *         kernel: C[MR x 32] += A[MR x KC] B[KC x 32]     B streams from L2, A is broadcast from L1, C in registers
+ *   epilogue(tile)                                 C tile mb x nb: still in L2
+ *
+ * For few rows (M <= 2 MR) B is used only once or twice and comes from memory: then the panel is the outer loop and KC
+ * is 128, so that the second group of rows finds the 16 KiB of B in L1; each group prefetches part of what follows.
+ *
+ * Every element of C is one chain of fused multiply-adds over k in ascending order, continued through C between k
+ * blocks.  So a result does not depend on M, on the tile sizes or on the number of threads: the same row gives the same
+ * bits in a batch of 1 and in a batch of 500.
+ */
+#include "mx_abi.h"
+
+#if defined(__AVX512F__)
+#define VW 16 /* floats per vector */
+#define NV 2  /* vectors per tile row */
+#define MR 12 /* most rows per tile */
+#elif defined(__AVX2__) && defined(__FMA__)
+#define VW 8
+#define NV 2
+#define MR 6
+#elif defined(__aarch64__)
+#define VW 4
+#define NV 4
+#define MR 6
+#else
+#define VW 4
+#define NV 2
+#define MR 4
+#endif
+#define TW (VW * NV) /* columns of a register tile: divides MX_NR */
+
+#define KC 384       /* k block when A and B are reused */
+#define KC_FEW 128   /* k block for few rows */
+#define LDA_COPY (KC + 16)
+#define INLINE static inline __attribute__((always_inline))
+
+typedef f32 vec __attribute__((vector_size(VW * 4), aligned(4), may_alias));
+
+/* One register tile, `rows` a literal: C[rows x TW] (+)= A[rows x kc] B[kc x TW]; rows of B are ldb floats apart.
+ * `ahead` floats further down B is fetched into the cache (0: not). */
+INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 ldb, i64 kc, int first,
+                 i64 ahead) {
+  vec c[MR][NV];
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++)
+      c[i][v] = first ? (vec){0} : *(const vec *)(C + i * ldc + v * VW);
+  for (i64 k = 0; k < kc; k++) {
+    vec b[NV];
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
+      b[v] = *(const vec *)(B + k * ldb + v * VW);
+      __builtin_prefetch(B + k * ldb + v * VW + ahead);
+    }
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+      vec a = A[i * lda + k] - (vec){0}; /* broadcast */
+      _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) c[i][v] += a * b[v];
+    }
+  }
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
+}
+
+typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, i64, int, i64);
+#define TILE(R)                                                                                                        \
+  static __attribute__((noinline)) void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 ldb, \
+                                                i64 kc, int first, i64 ahead) {                                        \
+    tile(R, C, ldc, A, lda, B, ldb, kc, first, ahead);                                                                 \
+  }
+TILE(1) TILE(2) TILE(3) TILE(4)
+#if MR > 4
+TILE(5) TILE(6)
+#endif
+#if MR > 6
+TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
+#endif
+static const tile_fn tiles[MR + 1] = {
+    0, tile1, tile2, tile3, tile4,
+#if MR > 4
+    tile5, tile6,
+#endif
+#if MR > 6
+    tile7, tile8, tile9, tile10, tile11, tile12,
+#endif
+};
+
+/* One group of rows times one panel of `cols` (1..32) columns. */
+static void group_times_panel(i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 ldb, i64 kc,
+                              int first, i64 ahead) {
+  for (i64 c0 = 0; c0 < cols; c0 += TW) {
+    if (cols - c0 >= TW) {
+      tiles[rows](C + c0, ldc, A, lda, B + c0, ldb, kc, first, ahead);
+      continue;
+    }
+    f32 edge[MR * TW] __attribute__((aligned(64))); /* the last columns: a full tile aside, then the part that exists */
+    i64 n = cols - c0;
+    if (!first)
+      for (i64 i = 0; i < rows; i++)
+        for (i64 j = 0; j < TW; j++) edge[i * TW + j] = j < n ? C[i * ldc + c0 + j] : 0;
+    tiles[rows](edge, TW, A, lda, B + c0, ldb, kc, first, ahead);
+    for (i64 i = 0; i < rows; i++)
+      for (i64 j = 0; j < n; j++) C[i * ldc + c0 + j] = edge[i * TW + j];
+  }
+}
+
+INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }
+
+/* Rows are cut into groups as equal as possible (64 = 11+11+11+11+10+10, not 12*5+4): short groups read B as often as
+ * long ones.  Start of group g: */
+INLINE i64 group_start(i64 rows, i64 groups, i64 g) { return rows * g / groups; }
+
+static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
+  i64 groups = ceil_div(rows, MR), kc_max = groups == 1 ? K : KC_FEW;
+  for (i64 c0 = 0; c0 < cols; c0 += MX_NR, B += K * MX_NR)
+    for (i64 k0 = 0; k0 < K; k0 += kc_max) {
+      i64 kc = min64(kc_max, K - k0);
+      for (i64 g = 0; g < groups; g++) {
+        i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
+        group_times_panel(n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, A + r * lda + k0, lda, B + k0 * MX_NR, MX_NR,
+                          kc, first && k0 == 0, groups == 1 ? 2048 : KC_FEW * MX_NR);
+      }
+    }
+}
+
+static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
+  f32 copy[MR * LDA_COPY] __attribute__((aligned(64)));
+  i64 groups = ceil_div(rows, MR), blocks = ceil_div(K, KC), kc_even = ceil_div(ceil_div(K, blocks), 16) * 16;
+  for (i64 k0 = 0; k0 < K; k0 += kc_even) {
+    i64 kc = min64(kc_even, K - k0);
+    for (i64 g = 0; g < groups; g++) {
+      i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
+      const f32 *a = A + r * lda + k0;
+      for (i64 i = 0; i < n; i++) __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
+      for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
+        group_times_panel(n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
+                          B + c0 * K + k0 * MX_NR, MX_NR, kc, first && k0 == 0, 512);
+    }
+  }
+}
+
+/* C[rows x cols] = A B, or += with first = 0; B starts at a panel. */
+void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
+  if (K <= 0) {
+    for (i64 i = 0; first && i < rows; i++)
+      for (i64 j = 0; j < cols; j++) C[i * ldc + j] = 0; /* an empty sum */
+  } else if (rows <= 2 * MR)
+    few_rows(C, ldc, A, lda, B, rows, cols, K, first);
+  else
+    many_rows(C, ldc, A, lda, B, rows, cols, K, first);
+}
+
+i64 mx_pack_b_size(i64 K, i64 N) { return ceil_div(N, MX_NR) * MX_NR * K; }
+
+void mx_pack_b_f32(f32 *RS dst, const f32 *RS B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi) {
+  for (i64 p = lo; p < hi; p++) {
+    f32 *RS out = dst + p * K * MX_NR;
+    const f32 *RS in = B + p * MX_NR * col_stride;
+    i64 n = min64(MX_NR, N - p * MX_NR);
+    if (col_stride == 1 && n == MX_NR) {
+      for (i64 k = 0; k < K; k++) __builtin_memcpy(out + k * MX_NR, in + k * row_stride, MX_NR * 4);
+      continue;
+    }
+    /* 16 k at a time: a transposed B (row_stride 1) is then read in whole cache lines */
+    for (i64 k0 = 0; k0 < K; k0 += 16)
+      for (i64 j = 0; j < MX_NR; j++)
+        for (i64 k = k0; k < min64(K, k0 + 16); k++)
+          out[k * MX_NR + j] = j < n ? in[k * row_stride + j * col_stride] : 0;
+  }
+}
+
+int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  (void)ctx;
+  mx_pack_b_f32(b[0], b[1], d[0], d[1], d[2], d[3], lo, hi);
+  return 0;
+}
+
+/* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
+ * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */
+void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
+  i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), want = nthreads > 1 ? 4 * nthreads : 1;
+  i64 rows = M < 1 ? 1 : M, per = 8; /* panels per item */
+  (void)K;
+  if (rows > 96) rows = ceil_div(rows, ceil_div(rows, 96));
+  while (per > 1 && ceil_div(M, rows) * ceil_div(panels, per) < want) per--;
+  per = ceil_div(panels, ceil_div(panels, per)); /* equal items */
+  *mb = rows;
+  *nb = per * MX_NR;
+}
+
+i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
+  (void)M, (void)N, (void)K, (void)mb, (void)nb;
+  return 0; /* A is copied 12 rows at a time, on the stack */
+}
+
+int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
+                mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+  for (i64 item = lo; item < hi; item++) {
+    /* consecutive items go down the rows, so the B block of a column of tiles stays in L2 */
+    i64 down = ceil_div(M, mb), r0 = item % down * mb, c0 = item / down * nb;
+    i64 r1 = min64(M, r0 + mb), c1 = min64(N, c0 + nb);
+    mx_gemm_block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1);
+    int code = epilogue ? epilogue(b, d, r0, r1, c0, c1, ctx) : 0;
+    if (code) return code;
+  }
+  return 0;
+}
+
+i64 mx_matmul_scratch(i64 M, i64 N, i64 K) { return 4 * (mx_pack_b_size(K, N) + M * (K + 16)) + 128; }
+
+int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
+                  mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
+  f32 *Bp = ctx->scratch, *Ac = Bp + mx_pack_b_size(K, N);
+  mx_pack_b_f32(Bp, B, K, N, brs, bcs, 0, ceil_div(N, MX_NR));
+  if (acs != 1) {
+    for (i64 i = 0; i < M; i++)
+      for (i64 k = 0; k < K; k++) Ac[i * (K + 16) + k] = A[i * ars + k * acs];
+    A = Ac;
+    ars = K + 16;
+  }
+  mx_gemm_block(C, ldc, A, ars, Bp, M, N, K, 1);
+  return epilogue ? epilogue(b, d, 0, M, 0, N, ctx) : 0;
+}

@@ -1,0 +1,105 @@
+"""Builds kernels/c once per test session with the system's C compiler and opens it with cffi."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cffi
+import pytest
+
+SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "c"
+FLAGS = (
+    "-march=native -mprefer-vector-width=512 -fno-math-errno -fno-trapping-math -fopenmp-simd "
+    "-fPIC -shared -pthread -Wall -Wextra -Werror"
+).split()
+
+
+def sections() -> dict[str, tuple[list[str], str]]:
+    """The prelude's sections in file order: name -> (names it needs, text)."""
+    found: dict[str, tuple[list[str], str]] = {}
+    text = (SOURCES / "prelude.h").read_text()
+    for match in re.finditer(r"^// @section (\w+)(?: needs ([\w ]+))?\n(.*?)^// @end$", text, re.M | re.S):
+        found[match[1]] = ((match[2] or "").split(), match[3])
+    return found
+
+
+def prelude(*names: str) -> str:
+    """The text of the named sections and all they need, in file order."""
+    known = sections()
+    wanted: set[str] = set()
+    todo = list(names) or list(known)
+    while todo:
+        name = todo.pop()
+        if name not in wanted:
+            wanted.add(name)
+            todo += known[name][0]
+    return "".join(text for name, (_, text) in known.items() if name in wanted)
+
+
+def cdef() -> str:
+    """The declarations of the ABI as cffi reads them: no preprocessor lines, no attributes."""
+    text = sections()["abi"][1] + (SOURCES / "mx_abi.h").read_text()
+    text = re.sub(r"__attribute__\(\(visibility\(\"hidden\"\)\)\)[^;]*;", "", text)
+    text = re.sub(r"^#.*$", "", text, flags=re.M)
+    return text.replace("MX_API ", "")
+
+
+class Lab:
+    """Compiles C text and opens it; the runtime library is built on first use."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(cdef())
+        self._count = 0
+
+    def compile(self, files: list[Path], name: str, *flags: str) -> Path:
+        compiler = shutil.which("gcc")
+        if compiler is None:
+            pytest.skip("needs gcc")
+        objects: list[str] = []
+        for file in files:
+            level = re.match(r"// maxlab-flags: (.*)", file.read_text())
+            out = self.folder / f"{name}-{file.stem}.o"
+            command = [compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
+            subprocess.run(
+                [*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True
+            )
+            objects.append(str(out))
+        library = self.folder / f"{name}.so"
+        link = [compiler, "-shared", "-pthread", *flags, *objects, "-o", str(library), "-lm"]
+        subprocess.run(link, check=True)
+        return library
+
+    def open_text(self, text: str, declarations: str, *flags: str) -> Any:
+        self._count += 1
+        name = f"text{self._count}"
+        file = self.folder / f"{name}.c"
+        file.write_text(text)
+        self.ffi.cdef(declarations, override=True)
+        return self.ffi.dlopen(str(self.compile([file], name, *flags)))
+
+    def open_runtime(self, name: str = "runtime", *flags: str) -> Any:
+        files = sorted(SOURCES.glob("*.c"))
+        return self.ffi.dlopen(str(self.compile(files, name, *flags)))
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return Lab(tmp_path_factory.mktemp("kernels_c"))
+
+
+@pytest.fixture(scope="session")
+def runtime(lab: Lab) -> Any:
+    return lab.open_runtime()
+
+
+@pytest.fixture(scope="session")
+def pointer(lab: Lab) -> Callable[[Any], Any]:
+    """float32 array -> `float *` (the array must stay alive)."""
+    return lambda array: lab.ffi.cast("f32 *", array.ctypes.data)
