@@ -1,0 +1,77 @@
+"""One JupyterLab and one Chromium for all browser tests; a fresh page and profile for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.page import CHROMIUM_FLAGS, LabPage, chromium
+from tests.browser.server import LabServer, start_lab
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; without one skips, or fails where ``MAXLAB_REQUIRE_BROWSER`` is set."""
+    path = chromium()
+    if path is None:
+        words = "no Chromium found: apt-get install chromium, or set MAXLAB_CHROMIUM to one"
+        if os.environ.get("MAXLAB_REQUIRE_BROWSER"):
+            pytest.fail(words)
+        pytest.skip(words)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """JupyterLab on a copy of notebooks/, so that running one changes no file of the checkout."""
+    home = tmp_path_factory.mktemp("lab")
+    root = home / "root"
+    notebooks = ROOT / "notebooks"
+    if notebooks.is_dir():
+        shutil.copytree(
+            notebooks, root / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints")
+        )
+    else:
+        root.mkdir()
+    running = start_lab(root, home)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def open_lab(browser: Browser, server: LabServer) -> Iterator[Callable[[str], LabPage]]:
+    """A function that opens JupyterLab in the theme ``light`` or ``dark``."""
+    pages: list[LabPage] = []
+
+    def open_in(theme: str) -> LabPage:
+        lab = LabPage.open(browser, server, theme)
+        pages.append(lab)
+        return lab
+
+    yield open_in
+    for lab in pages:
+        lab.close()
+    server.shut_down_kernels()
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    """Both themes, one after the other."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def lab(open_lab: Callable[[str], LabPage], theme: str) -> LabPage:
+    """JupyterLab in each theme."""
+    return open_lab(theme)

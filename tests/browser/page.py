@@ -1,0 +1,277 @@
+"""JupyterLab in headless Chromium: what a test does there, with the waiting done right."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+
+from tests.browser.server import LabServer
+
+SHOTS = Path(__file__).parent / "shots"
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+# As root in a closed network: no sandbox, and no calls home, which would be refused one by one.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+# Seconds; generous, because test machines are slow and share their cores.
+TIMEOUT = 60.0
+
+
+def chromium() -> str | None:
+    """The path of a Chromium to drive, or None."""
+    given = os.environ.get("MAXLAB_CHROMIUM")
+    if given:
+        return given
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        path = shutil.which(name)
+        if path:
+            return path
+    return None
+
+
+@dataclass
+class LabPage:
+    """One browser page with JupyterLab in it."""
+
+    server: LabServer
+    page: Page
+    context: BrowserContext
+    errors: list[str] = field(default_factory=list)
+    """What went wrong: uncaught exceptions, console errors, failed or foreign requests."""
+
+    @classmethod
+    def open(cls, browser: Browser, server: LabServer, theme: str = "light") -> LabPage:
+        """JupyterLab, started up, in a fresh profile."""
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.set_default_timeout(TIMEOUT * 1000)
+        lab = cls(server, page, context)
+        page.on("pageerror", lambda error: lab.errors.append(f"uncaught: {error}"))
+        page.on("console", lab._console)
+        page.on("requestfailed", lab._request_failed)
+        page.on("request", lab._request)
+        page.goto(f"{server.url}/lab?token={server.token}&reset")
+        page.wait_for_function("() => window.jupyterapp")
+        page.evaluate("async () => { await window.jupyterapp.restored; }")
+        page.locator("#jp-main-dock-panel").wait_for()
+        page.locator("#jupyterlab-splash").wait_for(state="detached")
+        lab.set_theme(theme)
+        return lab
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.server.url, "data:", "blob:")):
+            self.errors.append(f"request leaves the machine: {request.url}")
+
+    def _request_failed(self, request: Request) -> None:
+        # A page that goes away aborts what it had asked for.
+        if request.failure != "net::ERR_ABORTED":
+            self.errors.append(f"failed: {request.url} {request.failure}")
+
+    def close(self) -> None:
+        """Close the page and forget its profile."""
+        self.context.close()
+
+    # -- the application ---------------------------------------------------------------------------
+
+    def execute(self, command: str, args: dict[str, Any] | None = None) -> None:
+        """Run a JupyterLab command and wait for it; what it returns stays in the page."""
+        self.page.evaluate(
+            "async ([id, args]) => { await window.jupyterapp.commands.execute(id, args); }",
+            [command, args or {}],
+        )
+
+    def commands(self, prefix: str) -> dict[str, str]:
+        """Id and label of every command whose id starts with ``prefix``."""
+        found: dict[str, str] = self.page.evaluate(
+            """(prefix) => {
+                const { commands } = window.jupyterapp;
+                return Object.fromEntries(commands.listCommands()
+                    .filter(id => id.startsWith(prefix)).map(id => [id, commands.label(id)]));
+            }""",
+            prefix,
+        )
+        return found
+
+    def plugins(self, prefix: str) -> dict[str, bool]:
+        """Id of every plugin that starts with ``prefix``, and whether it is active."""
+        found: dict[str, bool] = self.page.evaluate(
+            """(prefix) => Object.fromEntries(window.jupyterapp.listPlugins()
+                .filter(id => id.startsWith(prefix))
+                .map(id => [id, window.jupyterapp.isPluginActivated(id)]))""",
+            prefix,
+        )
+        return found
+
+    def set_theme(self, theme: str) -> None:
+        """Change to ``light`` or ``dark`` and wait until it is there."""
+        self.execute("apputils:change-theme", {"theme": THEMES[theme]})
+        self.page.wait_for_function(
+            "(light) => document.body.dataset.jpThemeLight === light",
+            arg="true" if theme == "light" else "false",
+        )
+
+    # -- notebooks ---------------------------------------------------------------------------------
+
+    def open_notebook(self, path: str) -> None:
+        """Open ``path`` (relative to the server's root) and wait until its kernel answers.
+
+        The session's kernel info is the one sign that what is run from now on is not lost.
+        """
+        self.page.evaluate(
+            """async (path) => {
+                const app = window.jupyterapp;
+                const panel = await app.commands.execute(
+                    'docmanager:open', { path, factory: 'Notebook' });
+                await panel.context.ready;
+                await panel.sessionContext.ready;
+                await panel.sessionContext.session.kernel.info;
+                app.shell.activateById(panel.id);
+            }""",
+            path,
+        )
+        self.page.locator(".jp-Notebook:visible .jp-Cell").first.wait_for()
+
+    def run_all(self, timeout: float = 180) -> None:
+        """Run every cell of the active notebook; fails with the first traceback."""
+        self.page.set_default_timeout(timeout * 1000)
+        self.execute("notebook:run-all-cells")
+        self.page.set_default_timeout(TIMEOUT * 1000)
+        errors = [output for output in self.outputs() if output["output_type"] == "error"]
+        assert not errors, _plain("\n".join(errors[0]["traceback"]))
+
+    def run_code(self, source: str) -> list[dict[str, Any]]:
+        """Outputs of ``source``, run in a new last cell of the active notebook."""
+        outputs: list[dict[str, Any]] = self.page.evaluate(
+            """async (source) => {
+                const app = window.jupyterapp;
+                const panel = app.shell.currentWidget;
+                const notebook = panel.content;
+                notebook.activeCellIndex = notebook.widgets.length - 1;
+                await app.commands.execute('notebook:insert-cell-below');
+                notebook.activeCell.model.sharedModel.setSource(source);
+                await app.commands.execute('notebook:run-cell');
+                return notebook.activeCell.model.outputs.toJSON();
+            }""",
+            source,
+        )
+        for output in outputs:
+            assert output["output_type"] != "error", _plain("\n".join(output["traceback"]))
+        return outputs
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """Every output of the active notebook, in order, as its file would hold it."""
+        found: list[dict[str, Any]] = self.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.widgets
+                .filter(cell => cell.model.type === 'code')
+                .flatMap(cell => cell.model.outputs.toJSON())"""
+        )
+        return found
+
+    def show_cell(self, index: int) -> Locator:
+        """Cell ``index`` of the active notebook, scrolled to: those out of sight are not there."""
+        self.page.evaluate(
+            """async (index) => {
+                const notebook = window.jupyterapp.shell.currentWidget.content;
+                notebook.activeCellIndex = index;
+                await notebook.scrollToItem(index, 'start');
+            }""",
+            index,
+        )
+        cell = self.page.locator(
+            f'.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="{index}"]'
+        )
+        cell.wait_for()
+        return cell
+
+    def close_all(self) -> None:
+        """Close all tabs of the main area without a question about unsaved changes."""
+        self.page.evaluate(
+            """() => { for (const widget of [...window.jupyterapp.shell.widgets('main')]) {
+                widget.context && (widget.context.model.dirty = false);
+                widget.dispose();
+            } }"""
+        )
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def shot(self, name: str) -> Path:
+        """A screenshot of the whole page, for a person to look at."""
+        SHOTS.mkdir(exist_ok=True)
+        path = SHOTS / f"{name}.png"
+        self.page.screenshot(path=path)
+        return path
+
+    def contrast(self, selector: str) -> list[tuple[str, float]]:
+        """Text and WCAG contrast ratio of each visible element with own text below ``selector``."""
+        found: list[tuple[str, float]] = [
+            (text, ratio) for text, ratio in self.page.evaluate(_CONTRAST, selector)
+        ]
+        return found
+
+
+def _plain(text: str) -> str:
+    """``text`` without terminal colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+_CONTRAST = """(selector) => {
+    const parse = (text) => {
+        const m = text.match(/rgba?\\(([^)]+)\\)/);
+        if (!m) return null;
+        const [r, g, b, a = 1] = m[1].split(/[ ,/]+/).filter(Boolean).map(Number);
+        return { r, g, b, a };
+    };
+    const over = (top, under) => ({
+        r: top.r * top.a + under.r * (1 - top.a), g: top.g * top.a + under.g * (1 - top.a),
+        b: top.b * top.a + under.b * (1 - top.a), a: 1 });
+    const background = (element) => {
+        const layers = [];
+        for (let e = element; e; e = e.parentElement) {
+            const colour = parse(getComputedStyle(e).backgroundColor);
+            if (colour && colour.a > 0) { layers.push(colour); if (colour.a === 1) break; }
+        }
+        const page = { r: 255, g: 255, b: 255, a: 1 };
+        return layers.reverse().reduce((under, top) => over(top, under), page);
+    };
+    const luminance = ({ r, g, b }) => {
+        const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+        const [x, y, z] = [r / 255, g / 255, b / 255].map(linear);
+        return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+    };
+    const result = [];
+    for (const root of document.querySelectorAll(selector)) {
+        for (const element of [root, ...root.querySelectorAll('*')]) {
+            const texts = [...element.childNodes].filter(n => n.nodeType === 3);
+            const own = texts.map(n => n.data.trim()).join(' ').trim();
+            const box = element.getBoundingClientRect();
+            const style = getComputedStyle(element);
+            const hidden = box.width < 2 || box.height < 2 || style.visibility !== 'visible';
+            if (!own || hidden) continue;
+            const under = background(element);
+            const colour = parse(style.color);
+            if (!colour) continue;
+            const [a, b] = [luminance(over(colour, under)), luminance(under)];
+            result.push([own, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)]);
+        }
+    }
+    return result;
+}"""

@@ -1,0 +1,156 @@
+"""A JupyterLab server for tests: free port, own token, own folders; it ends what it started."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+# Settings of the user that a test is: no news, no update check, nothing that comes up by itself.
+_USER_SETTINGS: dict[str, dict[str, object]] = {
+    "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+        "fetchNews": "false",
+    },
+    "@jupyterlab/apputils-extension/themes.jupyterlab-settings": {"adaptive-theme": False},
+    "@jupyterlab/docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
+}
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class LabServer:
+    """A running JupyterLab."""
+
+    root: Path
+    """The folder that its file browser shows."""
+    url: str
+    """``http://127.0.0.1:PORT``, without a slash at the end."""
+    token: str
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def get(self, path: str) -> object:
+        """What the server answers to ``GET path``, from JSON."""
+        request = urllib.request.Request(
+            f"{self.url}/{path}", headers={"Authorization": f"token {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=5) as reply:
+            return json.load(reply)
+
+    def shut_down_kernels(self) -> None:
+        """End every kernel of this server."""
+        kernels = self.get("api/kernels")
+        assert isinstance(kernels, list)
+        for kernel in kernels:
+            request = urllib.request.Request(
+                f"{self.url}/api/kernels/{kernel['id']}",
+                headers={"Authorization": f"token {self.token}"},
+                method="DELETE",
+            )
+            with (
+                contextlib.suppress(urllib.error.HTTPError),
+                urllib.request.urlopen(request, timeout=30),
+            ):
+                pass
+
+    def stop(self) -> None:
+        """End the server and the kernels it started, and wait until they are gone."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+            with contextlib.suppress(OSError, urllib.error.URLError):
+                self.shut_down_kernels()
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+            for process in psutil.wait_procs(family, timeout=5)[1]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
+    """A JupyterLab that shows ``root`` and keeps all that is its own below ``home``.
+
+    Raises:
+        RuntimeError: it ended, or did not answer in ``timeout`` seconds; the message has its log.
+    """
+    settings = home / "settings"
+    for name, values in _USER_SETTINGS.items():
+        path = settings / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    port, token = free_port(), secrets.token_urlsafe(24)
+    environment = {
+        **os.environ,
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        # Not an argument: arguments can be read by every user of the machine.
+        "JUPYTER_TOKEN": token,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.news_url=",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+    if os.geteuid() == 0:
+        command.append("--allow-root")
+    log = home / "lab.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    server = LabServer(root, f"http://127.0.0.1:{port}", token, log, process)
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended with {process.returncode}:\n{log.read_text()}")
+        try:
+            server.get("api/status")
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+        else:
+            return server
+    server.stop()
+    raise RuntimeError(f"JupyterLab did not answer in {timeout} s:\n{log.read_text()}")

@@ -1,0 +1,170 @@
+"""The wheel: it holds Python code, kernel sources and the built front end, and works installed."""
+
+from __future__ import annotations
+
+import email
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+LABEXTENSION = "share/jupyter/labextensions/maxlab-extension"
+
+# Far above what it is: a bundle that grew a library, or sources that came along, fail here.
+MAX_WHEEL_BYTES = 4_000_000
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (ROOT / "maxlab" / "labextension" / "package.json").exists(),
+        reason="the front end is not built: scripts/lab --setup builds it",
+    ),
+]
+
+
+def run(*command: str, cwd: Path, **environment: str) -> str:
+    """Standard output of ``command``; fails with both outputs when the command does."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this checkout, made from the front end that is already built."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = ("-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-q", "-w")
+    run(sys.executable, *command, str(folder), cwd=ROOT)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prefix with nothing but the wheel in it."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    command = ("-m", "pip", "install", "--no-deps", "--no-compile", "-q", "--prefix")
+    run(sys.executable, *command, str(prefix), str(wheel), cwd=prefix)
+    return prefix
+
+
+def files(wheel: Path) -> set[str]:
+    """Names of the files in ``wheel``."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename for info in archive.infolist() if not info.is_dir()}
+
+
+def site_packages(prefix: Path) -> Path:
+    """The folder below ``prefix`` that holds the package."""
+    (package,) = prefix.rglob("maxlab/__init__.py")
+    return package.parents[1]
+
+
+def test_holds_every_python_file(wheel: Path) -> None:
+    skipped = {"labextension", "static", "_kernels", "__pycache__"}
+    sources = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "maxlab").rglob("*.py")
+        if not skipped & set(path.relative_to(ROOT).parts)
+    }
+    assert sources <= files(wheel)
+
+
+def test_holds_every_kernel_source(wheel: Path) -> None:
+    sources = {
+        f"maxlab/_kernels/{path.relative_to(ROOT / 'kernels')}"
+        for suffix in ("*.c", "*.h", "*.cu", "*.cuh", "*.toml")
+        for path in (ROOT / "kernels").rglob(suffix)
+    }
+    assert sources
+    assert sources <= files(wheel)
+
+
+def test_holds_the_front_end(wheel: Path) -> None:
+    data = f"maxlab-{PROJECT['version']}.data/data/{LABEXTENSION}"
+    names = files(wheel)
+    assert {f"{data}/package.json", f"{data}/install.json", f"{data}/static/style.js"} <= names
+    assert any(re.search(r"/static/remoteEntry\.[0-9a-f]+\.js$", name) for name in names)
+    assert any(name.endswith("/schemas/maxlab-extension/settings.json") for name in names)
+    static = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "maxlab" / "static").rglob("*")
+        if path.is_file()
+    }
+    assert static
+    assert static <= names
+
+
+def test_holds_nothing_else(wheel: Path) -> None:
+    unwanted = [
+        name
+        for name in files(wheel)
+        if re.search(
+            r"(^|/)(tests|node_modules|labextension|__pycache__)/|\.(map|ts|tsx|o|so)$", name
+        )
+    ]
+    assert not unwanted
+    assert wheel.stat().st_size < MAX_WHEEL_BYTES
+
+
+def test_metadata(wheel: Path) -> None:
+    info = f"maxlab-{PROJECT['version']}.dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+        licence = archive.read(f"{info}/licenses/LICENSE").decode()
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert set(metadata.get_all("Provides-Extra", [])) == {"cuda", "oracle", "test"}
+    assert "Apache License" in licence
+    # Anyone may install it: nothing is pulled in for a GPU or for tests unless asked for.
+    plain = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    names = {re.split(r"[^A-Za-z0-9_-]", line, maxsplit=1)[0] for line in plain}
+    assert not names & {"pycuda", "torch", "transformers", "pytest"}
+
+
+def test_versions_agree() -> None:
+    package = json.loads((ROOT / "extension" / "package.json").read_text("utf-8"))
+    assert package["version"] == PROJECT["version"]
+    words = run(sys.executable, "-c", "import maxlab; print(maxlab.__version__)", cwd=ROOT)
+    assert words.strip() == PROJECT["version"]
+
+
+def test_jupyterlab_finds_the_extension(installed: Path, tmp_path: Path) -> None:
+    command = "from jupyterlab.labextensions import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "list"],
+        cwd=tmp_path,
+        env={**os.environ, "JUPYTER_PATH": str(installed / "share" / "jupyter")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    (line,) = (line for line in listed.splitlines() if "maxlab-extension" in line)
+    assert re.search(r"enabled\s+OK", line), line
+
+
+def test_installed_package_imports(installed: Path, tmp_path: Path) -> None:
+    where = run(
+        sys.executable,
+        "-c",
+        "import maxlab; print(maxlab.__file__)",
+        cwd=tmp_path,
+        PYTHONPATH=str(site_packages(installed)),
+    )
+    assert Path(where.strip()).is_relative_to(installed)
