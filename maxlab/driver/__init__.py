@@ -1,0 +1,44 @@
+"""Devices, streams and tensors: where data lives, and how it moves.
+
+Stands on the toolchain, whose C interface it allocates with, and below the graph: it knows
+dtypes and memory, not operations. Importing it compiles nothing and touches no GPU.
+"""
+
+from __future__ import annotations
+
+from maxlab.driver.accelerator import (
+    Accelerator,
+    DeviceSpec,
+    accelerator_api,
+    accelerator_architecture_name,
+    accelerator_count,
+    devices_exist,
+    load_devices,
+    scan_available_devices,
+)
+from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.dlpack import DLPackArray, ExportError
+from maxlab.driver.memory import MemoryStats, live_blocks, memory_stats, name_block
+from maxlab.driver.tensor import Tensor, TensorIndexError
+
+__all__ = [
+    "CPU",
+    "Accelerator",
+    "DLPackArray",
+    "Device",
+    "DeviceSpec",
+    "DeviceStream",
+    "ExportError",
+    "MemoryStats",
+    "Tensor",
+    "TensorIndexError",
+    "accelerator_api",
+    "accelerator_architecture_name",
+    "accelerator_count",
+    "devices_exist",
+    "live_blocks",
+    "load_devices",
+    "memory_stats",
+    "name_block",
+    "scan_available_devices",
+]

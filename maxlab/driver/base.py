@@ -1,0 +1,266 @@
+"""What every tensor is and says: a typed, strided window on memory, and its values on the host.
+
+Input: a pointer, a dtype, a shape, strides, and an owner that keeps the memory alive.
+Output: facts, NumPy arrays and DLPack capsules of that memory, never a copy unless asked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from maxlab.driver import dlpack
+from maxlab.driver.device import Device, DeviceStream
+from maxlab.driver.layout import contiguous_strides
+from maxlab.driver.memory import PinnedBlock
+from maxlab.dtype import DType
+from maxlab.errors import TensorError
+from maxlab.toolchain._abi import ffi
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_CHAR = ffi.typeof("char *")
+BITS: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
+class TensorBase:
+    """The memory of a tensor and what can be read off it; `Tensor` adds views and copies.
+
+    ``_ptr``, ``_dtype`` and ``_shape`` are plain slots, because the dispatch of a compiled
+    model reads them on every call.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_dtype",
+        "_owner",
+        "_ptr",
+        "_read_only",
+        "_shape",
+        "_stream",
+        "_strides",
+    )
+
+    _ptr: int
+    _dtype: DType
+    _shape: tuple[int, ...]
+    _strides: tuple[int, ...] | None  # in elements; None: contiguous, last axis fastest
+    _owner: object
+    _stream: DeviceStream
+    _read_only: bool
+
+    # ----------------------------------------------------------------- facts
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
+        return self._shape
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self._shape)
+
+    @property
+    def num_elements(self) -> int:
+        """The number of elements; 1 for a tensor of rank 0."""
+        return math.prod(self._shape)
+
+    @property
+    def element_size(self) -> int:
+        """The size of one element in bytes."""
+        return self._dtype._nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The distance between neighbours along each axis, in elements."""
+        return contiguous_strides(self._shape) if self._strides is None else self._strides
+
+    @property
+    def device(self) -> Device:
+        """The device the memory is on."""
+        return self._stream._device
+
+    @property
+    def stream(self) -> DeviceStream:
+        """The stream in whose order the tensor is copied."""
+        return self._stream
+
+    @property
+    def is_host(self) -> bool:
+        """True if the memory is the host's."""
+        return self._stream._device.is_host
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the elements lie in memory one after another, last axis fastest.
+
+        Axes of size 1 do not matter; a negative step never counts as contiguous.
+        """
+        return self._strides is None
+
+    @property
+    def pinned(self) -> bool:
+        """True if the memory's pages are locked."""
+        return isinstance(self._owner, PinnedBlock)
+
+    @property
+    def read_only(self) -> bool:
+        """True if the memory must not be written (a read-only array or mapped file)."""
+        return self._read_only
+
+    # -------------------------------------------------------- values on the host
+
+    def item(self) -> Any:
+        """The element of a tensor of rank 0, as a bool, int or float.
+
+        Raises:
+            TensorError: ML422 (a ValueError), the tensor has axes.
+        """
+        if self._shape:
+            raise TensorError(
+                "ML422",
+                f"item() needs a tensor of rank 0, got shape {self._shape}",
+                fix="choose an element first: tensor[0, 0].item()",
+            )
+        value = self.to_ml_numpy()[()]
+        return float(value) if self._dtype.is_float() else value.item()
+
+    def to_numpy(self) -> Array:
+        """A NumPy array of the tensor's memory; 8-bit floats come as their ``uint8`` bits.
+
+        Raises:
+            DTypeError: ML104 (a ValueError), NumPy has no such dtype (`bfloat16`).
+
+        Example:
+            >>> Tensor.scalar(1.5, DType.float32).to_numpy()
+            array(1.5, dtype=float32)
+        """
+        dtype = self._dtype
+        if dtype is DType.bfloat16 or dtype is DType.float4_e2m1fn:
+            bits = "uint16" if dtype is DType.bfloat16 else "uint8"
+            raise TensorError(
+                "ML428",
+                f"NumPy has no dtype for a tensor of {dtype.name}",
+                fix=f"use tensor.to_ml_numpy(), or its bits: tensor.view(DType.{bits}).to_numpy()",
+            )
+        return self._array(dtype.to_numpy())
+
+    def to_ml_numpy(self) -> Array:
+        """A NumPy array of the tensor's memory for every dtype, those of `ml_dtypes` included."""
+        return self._array(self._dtype.ml_numpy)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The tensor as `numpy.asarray` takes it: its own memory, unless converted."""
+        array = self.to_numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise TensorError(
+                    "ML422",
+                    f"{self._dtype.name} cannot become {np.dtype(dtype)} without a copy",
+                    fix="drop copy=False, or ask for the tensor's own dtype",
+                )
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of the tensor's memory.
+
+        Args:
+            stream: must be None or -1, as the memory is on the host.
+            max_version: the newest version the consumer reads; read-only tensors need 1.0.
+            dl_device: where the memory is wanted; only the host, ``(1, 0)``.
+            copy: True for a capsule of a copy.
+
+        Raises:
+            ExportError: ML424 (a BufferError), one of these cannot be had.
+        """
+        if stream not in (None, -1) or (dl_device or dlpack.CPU_DEVICE) != dlpack.CPU_DEVICE:
+            raise dlpack.ExportError(
+                "ML424",
+                f"host memory was asked for on stream {stream} and device {dl_device}",
+                fix="leave stream and dl_device at None",
+            )
+        source = self._own_copy() if copy else self
+        return dlpack.export(
+            source._ptr,
+            source._dtype,
+            source._shape,
+            source.strides,
+            source._owner,
+            read_only=source._read_only,
+            copied=bool(copy),
+            max_version=max_version,
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device id) as numbered by DLPack: ``(1, 0)`` for the host."""
+        return dlpack.CPU_DEVICE if self.is_host else (2, self.device.id)
+
+    def __repr__(self) -> str:
+        return f"Tensor(dtype={self._dtype!r}, shape={self._shape}, device={self.device})"
+
+    # ---------------------------------------------------------------- inside
+
+    def _bits(self) -> Array:
+        """The memory as unsigned integers of the element's size."""
+        return self._array(BITS[self._dtype._nbytes])
+
+    def _array(self, dtype: np.dtype[Any]) -> Array:
+        shape, strides = self._shape, self._strides
+        size = dtype.itemsize
+        count = math.prod(shape)
+        if count == 0:
+            return np.empty(shape, dtype)
+        first = self._ptr
+        if strides is None:
+            span, offset, steps = count, 0, None
+        else:  # the block from the lowest to the highest element
+            reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+            low = sum(r for r in reach if r < 0)
+            span, offset = sum(map(abs, reach)) + 1, -low * size
+            first += low * size
+            steps = tuple(s * size for s in strides)
+        owner = self._owner
+        # The array keeps the buffer, the buffer the pointer, and the pointer's destructor
+        # the owner of the memory.
+        memory = ffi.gc(ffi.cast(_CHAR, first), lambda _, owner=owner: None)
+        array: Array = np.ndarray(shape, dtype, ffi.buffer(memory, span * size), offset, steps)
+        if self._read_only:
+            array.flags.writeable = False
+        return array
+
+    def _require_writable(self) -> None:
+        if self._read_only:
+            raise TensorError(
+                "ML427",
+                "the tensor is read-only, because its array or file is",
+                fix="write to tensor.copy()",
+            )
+
+    def _own_copy(self) -> TensorBase:
+        """A contiguous tensor with the same elements and memory of its own."""
+        array = np.ascontiguousarray(self._bits())
+        result = object.__new__(type(self))
+        result._ptr = array.ctypes.data
+        result._dtype = self._dtype
+        result._shape = self._shape
+        result._strides = None
+        result._owner = array
+        result._stream = self._stream
+        result._read_only = False
+        return result

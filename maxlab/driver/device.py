@@ -1,0 +1,277 @@
+"""Devices and their streams.
+
+A device is one object for its lifetime: ``CPU() is CPU()``. Work on a host stream runs in
+the thread that asks for it, in order: an operation starts when those before it on the
+stream, and those it was told to wait for, have ended, whichever threads they run in.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, overload
+
+from maxlab.dtype import StaticFunction
+from maxlab.errors import ArgumentTypeError, DeviceError
+from maxlab.trace import emit
+
+
+class Device:
+    """A place where tensors live and operations run: the `CPU` or an `Accelerator`."""
+
+    __slots__ = ("__weakref__", "_id", "_stream")
+
+    _id: int
+    _stream: DeviceStream
+
+    @property
+    def api(self) -> str:
+        """How the device is programmed: ``"cpu"``, ``"cuda"`` or ``"hip"``."""
+        raise DeviceError("ML400", f"{type(self).__name__} has no API", fix="use CPU()")
+
+    @property
+    def label(self) -> str:
+        """``"cpu"`` for the host, ``"gpu"`` for accelerators."""
+        raise DeviceError("ML400", f"{type(self).__name__} has no label", fix="use CPU()")
+
+    @property
+    def id(self) -> int:
+        """The number of the device among those of its label; always 0 for the CPU."""
+        return self._id
+
+    @property
+    def is_host(self) -> bool:
+        """True for the CPU."""
+        return self.label == "cpu"
+
+    @property
+    def is_compatible(self) -> bool:
+        """True if this build of maxlab can run graphs on the device."""
+        return self.is_host
+
+    @property
+    def architecture_name(self) -> str:
+        """The accelerator's architecture, such as ``"sm_90"``.
+
+        Raises:
+            DeviceError: ML402 (a ValueError), for the CPU.
+        """
+        raise DeviceError(
+            "ML402",
+            f"{self} has no architecture name",
+            fix="only accelerators have one; maxlab.toolchain.doctor_rows() describes the CPU",
+        )
+
+    @property
+    def default_stream(self) -> DeviceStream:
+        """The stream that tensors use when none is given."""
+        return self._stream
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Memory in bytes: ``total_memory`` and ``free_memory`` of the device, and what tensors
+        hold of it, ``used_memory`` in ``allocations`` blocks, with ``pooled_memory`` for reuse.
+        """
+        from maxlab.driver.memory import memory_stats
+
+        held = memory_stats()
+        return {
+            **_system_memory(),
+            "used_memory": held.live,
+            "allocations": held.blocks,
+            "pooled_memory": held.pooled,
+        }
+
+    def can_access(self, other: Device) -> bool:
+        """True if this device can address the memory of ``other`` directly."""
+        return other is self
+
+    def synchronize(self) -> None:
+        """Return when all operations on this device's default stream have ended.
+
+        Raises:
+            DeviceError: ML405 (a ValueError), one of them failed.
+        """
+        self._stream.synchronize()
+
+    @StaticFunction
+    def cpu(id: int = -1) -> Device:  # noqa: N805
+        """The CPU device; the same object as ``CPU(id)``."""
+        return CPU(id)
+
+    def __repr__(self) -> str:
+        return f"Device(type={self.label},id={self._id})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._id,)
+
+
+class CPU(Device):
+    """The host. There is one such device; every ``id`` means it.
+
+    Args:
+        id: accepted for symmetry with `Accelerator`; the device's own id is always 0.
+
+    Raises:
+        DeviceError: ML401 (a ValueError), a negative id other than -1.
+
+    Example:
+        >>> CPU().label
+        'cpu'
+        >>> CPU(3).id
+        0
+    """
+
+    __slots__ = ()
+
+    _instance: CPU | None = None
+
+    def __new__(cls, id: int = -1) -> CPU:
+        if id < -1:
+            raise DeviceError(
+                "ML401", f"a CPU's id is 0 or -1, got {id}", fix="write CPU() for the host"
+            )
+        found = CPU._instance
+        if found is None:
+            found = object.__new__(cls)
+            found._id = 0
+            found._stream = DeviceStream(found)
+            CPU._instance = found
+        return found
+
+    @property
+    def api(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+    @property
+    def label(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+
+class DeviceStream:
+    """An order of execution on a device: its operations run one after another.
+
+    Operations of different streams may run at the same time, from different threads.
+
+    Args:
+        device: where the operations run.
+
+    Example:
+        >>> side = DeviceStream(CPU())
+        >>> side.wait_for(CPU().default_stream)
+    """
+
+    __slots__ = ("__weakref__", "_changed", "_device", "_ended", "_error", "_started", "_waits")
+
+    def __init__(self, device: Device) -> None:
+        if not isinstance(device, Device):
+            raise ArgumentTypeError(
+                "ML404",
+                f"a stream needs a Device, got {type(device).__name__}",
+                fix="pass driver.CPU() or driver.Accelerator()",
+            )
+        self._device = device
+        self._changed = threading.Condition()
+        self._started = 0  # operations that were given a place in the order
+        self._ended = 0
+        self._waits: list[tuple[DeviceStream, int]] = []
+        self._error: Exception | None = None
+
+    @property
+    def device(self) -> Device:
+        """The device this stream executes on."""
+        return self._device
+
+    @overload
+    def wait_for(self, stream: DeviceStream) -> None: ...
+    @overload
+    def wait_for(self, device: Device) -> None: ...
+    def wait_for(  # type: ignore[misc]  # the first positional may be a device
+        self, stream: DeviceStream | Device | None = None, device: Device | None = None
+    ) -> None:
+        """Let operations that are given to this stream from now on start only after all that
+        were given to ``stream`` (or to the default stream of ``device``) before this call.
+
+        Raises:
+            ArgumentTypeError: ML404 (a TypeError), neither a stream nor a device.
+        """
+        other = device if stream is None else stream
+        if isinstance(other, Device):
+            other = other.default_stream
+        if not isinstance(other, DeviceStream):
+            raise ArgumentTypeError(
+                "ML404",
+                f"wait_for takes a DeviceStream or a Device, got {type(other).__name__}",
+                fix="pass the stream whose work must come first",
+            )
+        if other is not self:  # a stream is in order with itself
+            with self._changed:
+                self._waits.append((other, other._started))
+
+    def synchronize(self) -> None:
+        """Return when all operations given to this stream so far have ended.
+
+        Raises:
+            DeviceError: ML405 (a ValueError), one of them failed since the last call.
+        """
+        self._wait_until(self._started)
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise DeviceError(
+                "ML405",
+                f"an operation on {self} failed: {error}",
+                fix="see the error that this one was raised from",
+            ) from error
+
+    def run(self, operation: Callable[[], object]) -> None:
+        """Run ``operation`` in this thread, at its place in the stream's order.
+
+        An exception of the operation goes to the caller, and is reported once more by the
+        next `synchronize`, which may be in another thread.
+        """
+        with self._changed:
+            turn = self._started
+            self._started += 1
+            waits, self._waits = self._waits, []
+        for stream, count in waits:
+            stream._wait_until(count)
+        self._wait_until(turn)
+        try:
+            operation()
+        except Exception as error:
+            self._error = error
+            emit("warning", "stream", message=str(error))
+            raise
+        finally:
+            with self._changed:
+                self._ended += 1
+                self._changed.notify_all()
+
+    def _wait_until(self, count: int) -> None:
+        with self._changed:
+            while self._ended < count:
+                self._changed.wait()
+
+    def __repr__(self) -> str:
+        name = "default" if self is self._device.default_stream else f"{id(self):#x}"
+        return f"DeviceStream({name} of {self._device})"
+
+
+def _system_memory() -> dict[str, int]:
+    """The host's memory in bytes; what a container may use counts, where it is told."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = os.sysconf("SC_PHYS_PAGES") * page
+    free = os.sysconf("SC_AVPHYS_PAGES") * page
+    try:
+        with open("/proc/meminfo", encoding="ascii") as info:
+            for line in info:
+                if line.startswith("MemAvailable:"):
+                    free = int(line.split()[1]) * 1024
+                    break
+    except OSError:
+        pass
+    return {"total_memory": total, "free_memory": free}

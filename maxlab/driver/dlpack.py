@@ -1,0 +1,251 @@
+"""DLPack: sharing memory with NumPy, PyTorch, JAX and others, without a copy.
+
+Both forms are read and written: the versioned one, which knows read-only memory, and the
+older one. A capsule that is handed out keeps the tensor's memory alive until the consumer
+calls its deleter, or until the capsule itself dies unused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, Protocol, runtime_checkable
+
+from maxlab.dtype import DType
+from maxlab.errors import DeviceError, DTypeError, TensorError
+from maxlab.toolchain._abi import ffi
+
+CPU_DEVICE = (1, 0)  # kDLCPU
+_HOST_TYPES = (1, 3)  # kDLCPU, kDLCUDAHost
+_READ_ONLY = 1
+_COPIED = 2
+_VERSION = (1, 0)
+
+# (code, bits) of DLPack's dlpack.h
+_CODES: dict[DType, tuple[int, int]] = {
+    DType.bool: (6, 8),
+    DType.int8: (0, 8),
+    DType.int16: (0, 16),
+    DType.int32: (0, 32),
+    DType.int64: (0, 64),
+    DType.uint8: (1, 8),
+    DType.uint16: (1, 16),
+    DType.uint32: (1, 32),
+    DType.uint64: (1, 64),
+    DType.float16: (2, 16),
+    DType.float32: (2, 32),
+    DType.float64: (2, 64),
+    DType.bfloat16: (4, 16),
+    DType.float8_e4m3fn: (10, 8),
+    DType.float8_e4m3fnuz: (11, 8),
+    DType.float8_e5m2: (12, 8),
+    DType.float8_e5m2fnuz: (13, 8),
+    DType.float8_e8m0fnu: (14, 8),
+}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+
+
+@runtime_checkable
+class DLPackArray(Protocol):
+    """Any array that hands out its memory by the DLPack protocol."""
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        """A capsule with a description of the array's memory."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device id) as numbered by DLPack."""
+
+
+class ExportError(TensorError, BufferError):
+    """The consumer of a DLPack exchange asks for what the tensor cannot give."""
+
+
+# --------------------------------------------------------------------- capsules
+
+_api = ctypes.pythonapi
+_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_capsule_new = _api.PyCapsule_New
+_capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR]
+_capsule_new.restype = ctypes.py_object
+_capsule_name = _api.PyCapsule_GetName
+_capsule_name.argtypes = [ctypes.py_object]
+_capsule_name.restype = ctypes.c_char_p
+_capsule_pointer = _api.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_rename = _api.PyCapsule_SetName
+_capsule_rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_rename.restype = ctypes.c_int
+# The same functions on a dying capsule: a py_object would count a reference and revive it.
+_dying_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+_dying_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+
+# Names must outlive the capsules, which keep a pointer to them.
+_OLD, _OLD_USED = b"dltensor", b"used_dltensor"
+_NEW, _NEW_USED = b"dltensor_versioned", b"used_dltensor_versioned"
+
+# address of a managed tensor -> what must live as long as it
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+@functools.cache
+def _deleters() -> tuple[Any, Any]:
+    """The C callbacks by which consumers give memory back; made at first use."""
+
+    def release(managed: Any) -> None:
+        _exported.pop(int(ffi.cast("uintptr_t", managed)), None)
+
+    return (
+        ffi.callback("void(*)(DLManagedTensor *)", release),
+        ffi.callback("void(*)(DLManagedTensorVersioned *)", release),
+    )
+
+
+def _release_unused(capsule: int) -> None:
+    """Release the memory of a capsule that died before anybody took it."""
+    for name in (_OLD, _NEW):
+        if _dying_is_valid(capsule, name):
+            _exported.pop(_dying_pointer(capsule, name) or 0, None)
+
+
+_destroy_capsule = _DESTRUCTOR(_release_unused)
+
+
+def export(
+    address: int,
+    dtype: DType,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    owner: object,
+    *,
+    read_only: bool,
+    copied: bool,
+    max_version: tuple[int, int] | None,
+) -> Any:
+    """A capsule for host memory; ``strides`` count elements, ``owner`` keeps the memory.
+
+    Raises:
+        ExportError: ML424 (a BufferError), read-only memory asked for by a consumer that
+            does not know of it, or a dtype that DLPack has no code for.
+    """
+    code = _CODES.get(dtype)
+    if code is None:
+        raise ExportError(
+            "ML424",
+            f"DLPack has no code for {dtype.name}",
+            fix="export the bits: tensor.view(DType.uint8)",
+        )
+    versioned = max_version is not None and max_version[0] >= 1
+    if read_only and not versioned:
+        raise ExportError(
+            "ML424",
+            "the tensor is read-only, and the consumer asks for a form of DLPack that "
+            "cannot say so",
+            fix="pass max_version=(1, 0), or export tensor.copy()",
+        )
+    rank = len(shape)
+    managed = ffi.new("DLManagedTensorVersioned *" if versioned else "DLManagedTensor *")
+    sizes = ffi.new("int64_t[]", [*shape, *strides]) if rank else ffi.NULL
+    tensor = managed.dl_tensor
+    tensor.data = ffi.cast("void *", address)
+    tensor.device = {"device_type": CPU_DEVICE[0], "device_id": CPU_DEVICE[1]}
+    tensor.ndim = rank
+    tensor.dtype = {"code": code[0], "bits": code[1], "lanes": 1}
+    if rank:
+        tensor.shape = sizes
+        tensor.strides = sizes + rank
+    managed.deleter = _deleters()[versioned]
+    if versioned:
+        managed.version = {"major": _VERSION[0], "minor": _VERSION[1]}
+        managed.flags = _READ_ONLY * read_only + _COPIED * copied
+    pointer = int(ffi.cast("uintptr_t", managed))
+    _exported[pointer] = (managed, sizes, owner)
+    return _capsule_new(pointer, _NEW if versioned else _OLD, _destroy_capsule)
+
+
+# ---------------------------------------------------------------------- import
+
+
+class Imported:
+    """Memory that another library owns; gives it back when nothing refers to it any more."""
+
+    __slots__ = ("_managed", "address", "dtype", "read_only", "shape", "strides")
+
+    def __init__(self, capsule: Any) -> None:
+        name = _capsule_name(capsule)
+        if name not in (_OLD, _NEW):
+            raise TensorError(
+                "ML423",
+                f"not an unused DLPack capsule: it is called {name!r}",
+                fix="a capsule can be taken once; ask the producer for a new one",
+            )
+        versioned = name == _NEW
+        kind = "DLManagedTensorVersioned *" if versioned else "DLManagedTensor *"
+        managed = ffi.cast(kind, _capsule_pointer(capsule, name))
+        if versioned and managed.version.major != _VERSION[0]:
+            raise TensorError(
+                "ML423",
+                f"DLPack {managed.version.major}.{managed.version.minor} memory, "
+                f"expected {_VERSION[0]}.x",
+                fix="ask the producer for max_version=(1, 0)",
+            )
+        tensor = managed.dl_tensor
+        self.read_only = bool(versioned and managed.flags & _READ_ONLY)
+        self.dtype = _dtype_of(tensor)
+        if tensor.device.device_type not in _HOST_TYPES:
+            raise not_on_host(tensor.device.device_type)
+        rank = tensor.ndim
+        self.shape = tuple(tensor.shape[i] for i in range(rank))
+        self.strides = (
+            None if tensor.strides == ffi.NULL else tuple(tensor.strides[i] for i in range(rank))
+        )
+        self.address = int(ffi.cast("uintptr_t", tensor.data)) + tensor.byte_offset
+        # From here on the memory is ours to give back.
+        _capsule_rename(capsule, _NEW_USED if versioned else _OLD_USED)
+        self._managed = managed
+
+    def __del__(self) -> None:
+        managed = getattr(self, "_managed", None)
+        if managed is not None and managed.deleter != ffi.NULL:
+            managed.deleter(managed)
+
+
+def _dtype_of(tensor: Any) -> DType:
+    kind = tensor.dtype
+    found = _DTYPES.get((kind.code, kind.bits))
+    if found is None or kind.lanes != 1:
+        raise DTypeError(
+            "ML103",
+            f"no dtype of tensors equals DLPack's code {kind.code} with {kind.bits} bits "
+            f"and {kind.lanes} lanes",
+            fix="convert the array first",
+        )
+    return found
+
+
+def not_on_host(device_type: int) -> DeviceError:
+    """The error for an array whose memory this build cannot reach."""
+    return DeviceError(
+        "ML410",
+        f"the array is on DLPack device type {device_type}, not on the host",
+        fix="copy it to the host first, for example tensor.cpu()",
+    )
+
+
+def request(array: Any) -> Any:
+    """The capsule of ``array``, in the newest form that it speaks.
+
+    Raises:
+        DeviceError: ML410 (a ValueError), its memory is not on the host.
+    """
+    device_type = int(array.__dlpack_device__()[0])
+    if device_type not in _HOST_TYPES:
+        raise not_on_host(device_type)
+    try:
+        return array.__dlpack__(max_version=_VERSION)
+    except TypeError:  # a producer from before versions
+        return array.__dlpack__()

@@ -1,0 +1,109 @@
+"""Shapes, strides and indices: pure functions, shared by everything that views memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, SupportsIndex
+
+from maxlab.errors import ArgumentTypeError, TensorError
+
+
+class TensorIndexError(TensorError, IndexError):
+    """An index outside of the tensor, or with more axes than it has."""
+
+
+def check_shape(shape: Any) -> tuple[int, ...]:
+    """The sizes as a tuple of ints.
+
+    Raises:
+        TensorError: ML420, negative sizes, or more elements than memory can hold.
+        ArgumentTypeError: ML421, not a sequence of ints.
+    """
+    try:
+        sizes = tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise ArgumentTypeError(
+            "ML421",
+            f"a shape is a sequence of ints, got {shape!r}",
+            fix="write Tensor(DType.float32, [2, 3])",
+        ) from None
+    if any(size < 0 for size in sizes) or math.prod(sizes) >= 1 << 60:
+        raise TensorError(
+            "ML420",
+            f"a tensor of shape {sizes} cannot be: sizes are 0 or more, and fit into memory",
+            fix="check how the shape was computed",
+        )
+    return sizes
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of contiguous memory: the last axis is the fastest."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def canonical_strides(
+    shape: tuple[int, ...], strides: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """None if memory with these strides is contiguous, else the strides."""
+    if strides is None or 0 in shape:
+        return None
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1:
+            if stride != step:
+                return strides
+            step *= size
+        elif stride < 0:
+            return strides
+    return None
+
+
+def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """``index`` for a NumPy view: checked, and with ``...``, so that no scalar comes out.
+
+    Raises:
+        TensorIndexError: ML426, out of range, too many, or not an index.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    for item in items:
+        if not (
+            item is None
+            or item is ...
+            or isinstance(item, slice)
+            or (isinstance(item, SupportsIndex) and not isinstance(item, bool))
+        ):
+            raise TensorIndexError(
+                "ML426",
+                f"a tensor cannot be indexed by {type(item).__name__}",
+                fix="use integers, slices, ... and None",
+            )
+    items = tuple(
+        i if i is None or i is ... or isinstance(i, slice) else operator.index(i) for i in items
+    )
+    given = [i for i in items if i is not None and i is not ...]
+    if len(given) > len(shape) or sum(i is ... for i in items) > 1:
+        raise TensorIndexError(
+            "ML426",
+            f"{len(given)} indices for a tensor of rank {len(shape)}",
+            fix="give at most one index for each axis, and ... once",
+        )
+    axis = 0
+    for i in items:
+        if i is ...:
+            axis += len(shape) - len(given)
+        elif i is not None:
+            size = shape[axis]
+            if isinstance(i, int) and not -size <= i < size:
+                raise TensorIndexError(
+                    "ML426",
+                    f"index {i} is outside of axis {axis}, which has size {size}",
+                    fix=f"use an index from {-size} to {size - 1}" if size else "the axis is empty",
+                )
+            axis += 1
+    return items if ... in items else (*items, ...)

@@ -1,0 +1,164 @@
+"""Host memory for tensors: 64-byte aligned blocks, recycled by size, counted while they live.
+
+A compiled model asks for outputs of the same sizes again and again. Recycling them keeps
+an allocation below a microsecond and, for large ones, saves the page faults of fresh
+memory, which cost more than many kernels. At most `POOL_BYTES` are kept for reuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from maxlab.errors import DeviceError
+from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.loader import libc
+
+ALIGNMENT = 64  # a cache line, and an AVX-512 register
+POOL_BYTES = 64 << 20
+_PAGE = 4096
+_UINTPTR = ffi.typeof("uintptr_t")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """Host memory held by tensors, in bytes.
+
+    Attributes:
+        live: in blocks that tensors use.
+        blocks: how many of those there are.
+        pooled: in blocks kept for reuse.
+    """
+
+    live: int
+    blocks: int
+    pooled: int
+
+
+class _Pool:
+    """Free blocks by their exact size."""
+
+    def __init__(self) -> None:
+        self.free: dict[int, list[int]] = {}
+        self.bytes = 0
+        self.live: dict[int, int] = {}  # address -> bytes
+        self.names: dict[int, str] = {}
+
+    def trim(self) -> None:
+        """Give all free blocks back to the system."""
+        c = libc()
+        while self.free:
+            _, addresses = self.free.popitem()
+            while addresses:
+                c.free(ffi.cast("void *", addresses.pop()))
+        self.bytes = 0
+
+
+_pool = _Pool()
+
+
+class Block:
+    """One aligned allocation; goes back to the pool when nothing refers to it any more."""
+
+    __slots__ = ("__weakref__", "address", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        try:
+            address = _pool.free[nbytes].pop()
+            _pool.bytes -= nbytes
+        except (KeyError, IndexError):
+            self.address = 0  # for __del__, should the next line raise
+            address = _system_allocate(nbytes, ALIGNMENT)
+        self.address = address
+        _pool.live[address] = nbytes
+
+    # The pool is a default argument so that it outlives this module at interpreter exit.
+    def __del__(self, pool: _Pool = _pool, limit: int = POOL_BYTES) -> None:
+        address = self.address
+        if not address:
+            return
+        nbytes = self.nbytes
+        pool.live.pop(address, None)
+        if pool.names:
+            pool.names.pop(address, None)
+        if pool.bytes + nbytes > limit:
+            # Other sizes fill the pool, so the program has moved on to new ones.
+            pool.trim()
+            if nbytes > limit:
+                libc().free(ffi.cast("void *", address))
+                return
+        same_size = pool.free.get(nbytes)
+        if same_size is None:
+            pool.free[nbytes] = [address]
+        else:
+            same_size.append(address)
+        pool.bytes += nbytes
+
+
+class PinnedBlock:
+    """Page-locked memory, on pages of its own; never pooled."""
+
+    __slots__ = ("__weakref__", "address", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self.address = 0
+        self.nbytes = -(-max(nbytes, 1) // _PAGE) * _PAGE
+        address = _system_allocate(self.nbytes, _PAGE)
+        if libc().mlock(ffi.cast("void *", address), self.nbytes) != 0:
+            libc().free(ffi.cast("void *", address))
+            raise DeviceError(
+                "ML403",
+                f"the system refuses to lock {self.nbytes} bytes of memory",
+                fix="raise the limit of locked memory (ulimit -l), or use pinned=False",
+            )
+        self.address = address
+        _pool.live[address] = self.nbytes
+
+    def __del__(self, pool: _Pool = _pool) -> None:
+        if self.address:
+            pool.live.pop(self.address, None)
+            pool.names.pop(self.address, None)
+            memory = ffi.cast("void *", self.address)
+            libc().munlock(memory, self.nbytes)
+            libc().free(memory)
+
+
+def _system_allocate(nbytes: int, alignment: int) -> int:
+    size = -(-max(nbytes, 1) // alignment) * alignment
+    memory: Any = ffi.NULL
+    if size < 1 << 63:
+        memory = libc().aligned_alloc(alignment, size)
+        if memory == ffi.NULL:
+            _pool.trim()
+            memory = libc().aligned_alloc(alignment, size)
+    if memory == ffi.NULL:
+        raise DeviceError(
+            "ML403",
+            f"cannot allocate {nbytes} bytes of host memory",
+            fix="free tensors that are no longer needed, or use a smaller batch",
+        )
+    return int(ffi.cast(_UINTPTR, memory))
+
+
+def memory_stats() -> MemoryStats:
+    """How much host memory tensors hold now."""
+    live = list(_pool.live.values())
+    return MemoryStats(sum(live), len(live), _pool.bytes)
+
+
+def name_block(address: int, name: str) -> None:
+    """Call the live block at ``address`` by ``name`` in `live_blocks`."""
+    if address in _pool.live:
+        _pool.names[address] = name
+
+
+def live_blocks() -> list[tuple[int, int, str]]:
+    """(address, bytes, name or "") of every block that tensors use, largest first."""
+    rows = [(a, n, _pool.names.get(a, "")) for a, n in list(_pool.live.items())]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def trim() -> None:
+    """Give the memory kept for reuse back to the system."""
+    _pool.trim()

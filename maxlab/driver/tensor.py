@@ -1,0 +1,578 @@
+"""`Tensor`: typed, shaped memory on a device, shared with NumPy and DLPack without copies.
+
+A tensor is a pointer, a dtype, a shape and strides, and an owner that keeps the memory
+alive: a pool block, a NumPy array, a mapped file or another library's DLPack memory. Views
+and slices share the owner. Facts and host values are in `base`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn, overload
+
+import numpy as np
+
+from maxlab import trace
+from maxlab.driver import dlpack
+from maxlab.driver.base import BITS, Array, TensorBase
+from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
+from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.dtype import DType, StaticFunction, check_array, check_scalar
+from maxlab.errors import ArgumentTypeError, TensorError
+from maxlab.toolchain._abi import ffi
+
+_MAPPING_MODES = {
+    "r": "r", "readonly": "r", "c": "c", "copyonwrite": "c",
+    "r+": "r+", "readwrite": "r+", "w+": "w+", "write": "w+",
+}  # fmt: skip
+
+
+# Read on every allocation of a compiled model's outputs.
+_HOST = CPU().default_stream
+
+
+class Tensor(TensorBase):
+    """Memory of one dtype and shape on a device. Contents start undefined; see `zeros`.
+
+    Args:
+        dtype: the type of the elements.
+        shape: sizes of the axes, each 0 or more; ``()`` for a scalar.
+        device: where the memory is; the CPU by default.
+        pinned: lock the memory's pages, so that devices can read it directly.
+        stream: the stream the tensor belongs to, instead of ``device``.
+
+    A NumPy array and a device make a tensor with a copy of the array on that device.
+
+    Raises:
+        TensorError: ML420 (a ValueError), a negative or far too large size.
+        ArgumentTypeError: ML421 (a TypeError), not a dtype, not sizes.
+        DeviceError: ML403, not enough memory, or it cannot be locked.
+
+    Example:
+        >>> t = Tensor(DType.float32, [2, 3])
+        >>> t.shape, t.num_elements
+        ((2, 3), 6)
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __init__(
+        self,
+        dtype: DType,
+        shape: Sequence[int],
+        device: Device | None = None,
+        pinned: bool = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, dtype: DType, shape: Sequence[int], stream: DeviceStream, pinned: bool = False
+    ) -> None: ...
+    @overload
+    def __init__(self, shape: Array, device: Device) -> None: ...
+    def __init__(  # type: ignore[misc]  # the third positional may be a stream
+        self,
+        dtype: Any = None,
+        shape: Any = None,
+        device: Any = None,
+        pinned: bool = False,
+        stream: Any = None,
+    ) -> None:
+        if isinstance(dtype, np.ndarray):  # Tensor(array, device)
+            dtype, shape, device = None, dtype, shape if device is None else device
+        where = _stream_of(device if stream is None else stream)
+        array = shape if isinstance(shape, np.ndarray) and dtype is None else None
+        if array is not None:
+            dtype, shape = DType.from_numpy(array.dtype), array.shape
+        if not isinstance(dtype, DType):
+            raise ArgumentTypeError(
+                "ML421",
+                f"dtype must be a DType, got {dtype!r}",
+                fix="write DType.float32, or DType.from_numpy(array.dtype)",
+            )
+        sizes = check_shape(shape)
+        nbytes = math.prod(sizes) * dtype._nbytes
+        self._owner = block = PinnedBlock(nbytes) if pinned else Block(nbytes)
+        self._ptr = block.address
+        self._dtype = dtype
+        self._shape = sizes
+        self._strides = None
+        self._stream = where
+        self._read_only = False
+        if array is not None:
+            source = array.view(BITS[dtype._nbytes])
+            where.run(lambda: np.copyto(self._bits(), source))
+
+    # ------------------------------------------------------------ making tensors
+
+    @StaticFunction
+    def _alloc(dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:  # noqa: N805
+        """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
+        block = Block(nbytes)
+        return _wrap(block.address, dtype, shape, None, block, _HOST, False)
+
+    @StaticFunction
+    def _from_memory(
+        address: int,  # noqa: N805
+        dtype: DType,
+        shape: tuple[int, ...],
+        owner: object,
+        read_only: bool = False,
+    ) -> Tensor:
+        """A contiguous host tensor over memory that ``owner`` keeps alive."""
+        return _wrap(address, dtype, shape, None, owner, _HOST, read_only)
+
+    @StaticFunction
+    def zeros(
+        shape: Sequence[int],  # noqa: N805
+        dtype: DType,
+        device: Device | None = None,
+        pinned: bool = False,
+    ) -> Tensor:
+        """A tensor of zeros (`False` for bool).
+
+        Raises:
+            TensorError: ML420, a bad shape.
+            DeviceError: ML403, not enough memory.
+
+        Example:
+            >>> Tensor.zeros([2], DType.int32).to_numpy()
+            array([0, 0], dtype=int32)
+        """
+        result = Tensor(dtype, shape, device, pinned)
+        result._bits().fill(0)
+        return result
+
+    @StaticFunction
+    def scalar(value: Any, dtype: DType, device: Device | None = None) -> Tensor:  # noqa: N805
+        """A rank-0 tensor of ``value``, which ``dtype`` must be able to hold.
+
+        Raises:
+            DTypeError: ML102 (a ValueError), it cannot.
+
+        Example:
+            >>> Tensor.scalar(7, DType.int64).item()
+            7
+        """
+        result = Tensor(dtype, (), device)
+        result.to_ml_numpy()[...] = check_scalar(value, dtype)
+        return result
+
+    @StaticFunction
+    def from_numpy(arr: Array) -> Tensor:  # noqa: N805
+        """A host tensor that shares the array's memory, or holds a copy if the array is not
+        contiguous. The tensor of a read-only array is read-only.
+
+        Raises:
+            DTypeError: ML103 (a ValueError), a dtype that tensors do not have.
+            ArgumentTypeError: ML421 (a TypeError), not an array.
+
+        Example:
+            >>> a = np.zeros(3, np.float32)
+            >>> Tensor.from_numpy(a)[0] = 5.0
+            >>> a
+            array([5., 0., 0.], dtype=float32)
+        """
+        if not isinstance(arr, np.ndarray):
+            raise ArgumentTypeError(
+                "ML421",
+                f"from_numpy takes a numpy.ndarray, got {type(arr).__name__}",
+                fix="use numpy.asarray(...) first, or Tensor.from_dlpack",
+            )
+        dtype = DType.from_numpy(arr.dtype)
+        flags = arr.flags
+        if not (flags.c_contiguous and flags.aligned):
+            arr = np.array(arr, order="C")
+        return _wrap(_address(arr), dtype, arr.shape, None, arr, _HOST, not flags.writeable)
+
+    @StaticFunction
+    def from_dlpack(array: Any, *, copy: bool | None = None) -> Tensor:  # noqa: N805
+        """A tensor of the memory of ``array``, which may come from any library with DLPack.
+
+        Args:
+            array: a NumPy array, PyTorch tensor, JAX array, `Tensor`, or the like.
+            copy: True for a tensor of its own memory, False to fail rather than copy,
+                None to copy only if nothing else works.
+
+        Raises:
+            ArgumentTypeError: ML421 (a TypeError), the object does not speak DLPack.
+            TensorError: ML422 (a ValueError), ``copy=False`` and a copy is needed.
+            DTypeError: ML103 (a ValueError), a dtype that tensors do not have.
+            DeviceError: ML410 (a ValueError), memory that is not on the host.
+        """
+        if isinstance(array, Tensor):
+            found = array._alias(array._stream)
+        elif isinstance(array, np.ndarray):
+            found = _from_strided_array(array, copy)
+        elif isinstance(array, dlpack.DLPackArray):
+            memory = dlpack.Imported(dlpack.request(array))
+            strides = canonical_strides(memory.shape, memory.strides)
+            found = _wrap(
+                memory.address,
+                memory.dtype,
+                memory.shape,
+                strides,
+                memory,
+                _HOST,
+                memory.read_only,
+            )
+        else:
+            raise ArgumentTypeError(
+                "ML421",
+                f"{type(array).__name__} has no __dlpack__ method",
+                fix="convert it to a NumPy array first",
+            )
+        return found.copy() if copy else found
+
+    @StaticFunction
+    def mmap(
+        filename: os.PathLike[str] | str,  # noqa: N805
+        dtype: DType,
+        shape: Sequence[int] | int,
+        mode: str = "copyonwrite",
+        offset: int = 0,
+    ) -> Tensor:
+        """A tensor whose memory is the content of a file, read as it is used.
+
+        Args:
+            filename: the file.
+            dtype: the type of the elements in it.
+            shape: the sizes of the axes.
+            mode: ``"copyonwrite"`` (changes stay in memory), ``"readonly"``, ``"readwrite"``
+                or ``"write"`` (creates the file); NumPy's ``c``, ``r``, ``r+``, ``w+`` too.
+            offset: where in the file the tensor begins, in bytes.
+
+        Raises:
+            TensorError: ML425 (a ValueError), an unknown mode, a negative offset, or a file
+                that is too short.
+            OSError: the file cannot be opened.
+        """
+        if mode not in _MAPPING_MODES or offset < 0:
+            raise TensorError(
+                "ML425",
+                f"mode {mode!r} and offset {offset} do not say how to map a file",
+                fix="modes are copyonwrite, readonly, readwrite and write; offsets start at 0",
+            )
+        sizes = check_shape((shape,) if isinstance(shape, int) else shape)
+        nbytes = math.prod(sizes) * dtype._nbytes
+        if nbytes == 0:
+            with open(filename, "rb"):
+                return Tensor(dtype, sizes)
+        access: Any = _MAPPING_MODES[mode]
+        if access != "w+" and (there := os.path.getsize(filename)) < offset + nbytes:
+            raise TensorError(
+                "ML425",
+                f"{os.fspath(filename)} has {there} bytes, expected {offset + nbytes} for "
+                f"{dtype.name} of shape {sizes} at offset {offset}",
+                fix="check the shape, the dtype and the offset",
+            )
+        mapped = np.memmap(filename, np.uint8, access, offset, (nbytes,))
+        read_only = not mapped.flags.writeable
+        return _wrap(mapped.ctypes.data, dtype, sizes, None, mapped, _HOST, read_only)
+
+    # ----------------------------------------------------------------- views
+
+    def view(self, dtype: DType, shape: Sequence[int] | None = None) -> Tensor:
+        """A tensor of the same memory, read as ``dtype`` and ``shape``.
+
+        Without a shape, the last axis is counted in the new elements.
+
+        Raises:
+            TensorError: ML422 (a ValueError), the bytes do not make that dtype and shape, or
+                are not contiguous where they need to be.
+
+        Example:
+            >>> Tensor.zeros([2, 4], DType.float32).view(DType.uint8).shape
+            (2, 16)
+        """
+        old, new = self._dtype._nbytes, dtype._nbytes
+        sizes = self._view_shape(dtype) if shape is None else check_shape(shape)
+        strides = self._strides
+        if strides is not None:
+            if shape is not None and sizes != self._shape:
+                self._refuse_view(dtype, shape, "a strided tensor keeps its shape")
+            if old != new:
+                if strides[-1] != 1:
+                    self._refuse_view(dtype, shape, "the last axis is not contiguous")
+                if any(s * old % new for s in strides[:-1]):
+                    self._refuse_view(dtype, shape, "its rows do not begin at whole elements")
+                strides = (*(s * old // new for s in strides[:-1]), 1)
+        if math.prod(sizes) * new != math.prod(self._shape) * old:
+            self._refuse_view(dtype, shape, f"it has {self.num_elements * old} bytes")
+        return _wrap(self._ptr, dtype, sizes, strides, self._owner, self._stream, self._read_only)
+
+    def _view_shape(self, dtype: DType) -> tuple[int, ...]:
+        old, new = self._dtype._nbytes, dtype._nbytes
+        if old == new:
+            return self._shape
+        if not self._shape:
+            self._refuse_view(dtype, None, "a scalar has no axis to count anew")
+        last, rest = divmod(self._shape[-1] * old, new)
+        if rest:
+            self._refuse_view(dtype, None, f"rows have {self._shape[-1] * old} bytes")
+        return (*self._shape[:-1], last)
+
+    def _refuse_view(self, dtype: DType, shape: Sequence[int] | None, why: str) -> NoReturn:
+        wanted = dtype.name if shape is None else f"{dtype.name} of shape {tuple(shape)}"
+        raise TensorError(
+            "ML422",
+            f"a tensor of {self._dtype.name} {self._shape} cannot be viewed as {wanted}",
+            why=[why],
+            fix="give a shape with the same number of bytes, or view tensor.contiguous()",
+        )
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """The part of the tensor at ``index``, sharing its memory.
+
+        Integers, slices, ``...`` and ``None`` work as in NumPy, and fewer indices than axes
+        keep the rest: ``t[0]`` is the first row.
+
+        Raises:
+            TensorIndexError: ML426 (an IndexError), out of range, or another kind of index.
+        """
+        part = self._bits()[check_index(index, self._shape)]
+        size = self._dtype._nbytes
+        strides = canonical_strides(part.shape, tuple(step // size for step in part.strides))
+        address = part.ctypes.data if part.size else self._ptr
+        return _wrap(
+            address, self._dtype, part.shape, strides, self._owner, self._stream, self._read_only
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set the elements at ``index`` to a number, or to an array that broadcasts to them.
+
+        Raises:
+            TensorIndexError: ML426 (an IndexError), out of range.
+            DTypeError: ML102 (a ValueError), the dtype cannot hold the value.
+            TensorError: ML427 (a ValueError), a read-only tensor; ML422, a shape that does
+                not fit.
+        """
+        self._require_writable()
+        if isinstance(value, Tensor):
+            value = value.to_ml_numpy()
+        if isinstance(value, np.ndarray) and value.ndim:
+            value = check_array(value, self._dtype)
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            value = check_array(np.asarray(value), self._dtype)
+        else:
+            value = check_scalar(value, self._dtype)
+        place = self.to_ml_numpy()[check_index(index, self._shape)]
+        try:
+            place[...] = value
+        except ValueError as error:
+            raise TensorError(
+                "ML422",
+                f"values of shape {np.shape(value)} do not fit into {place.shape}",
+                fix="give one number, or an array of that shape",
+            ) from error
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The parts along the first axis, each sharing the tensor's memory."""
+        if not self._shape:
+            raise ArgumentTypeError(
+                "ML421", "a tensor of rank 0 has no axis to go along", fix="use tensor.item()"
+            )
+        return (self[i] for i in range(self._shape[0]))
+
+    # --------------------------------------------------------- copies and moves
+
+    def contiguous(self) -> Tensor:
+        """A contiguous copy of the tensor, on its stream."""
+        return self._copy_to(self._stream)
+
+    @overload
+    def copy(self, stream: DeviceStream) -> Tensor: ...
+    @overload
+    def copy(self, device: Device | None = None) -> Tensor: ...
+    def copy(  # type: ignore[misc]  # the first positional may be a device
+        self, stream: DeviceStream | Device | None = None, device: Device | None = None
+    ) -> Tensor:
+        """A contiguous tensor with memory of its own and the same elements.
+
+        Args:
+            stream: the stream of the copy, which may be on another device.
+            device: the device of the copy; this tensor's own when nothing is given.
+        """
+        target = device if stream is None else stream
+        return self._copy_to(self._stream if target is None else _stream_of(target))
+
+    @overload
+    def to(self, device: Device) -> Tensor: ...
+    @overload
+    def to(self, stream: DeviceStream) -> Tensor: ...
+    @overload
+    def to(self, devices: Sequence[Device]) -> list[Tensor]: ...
+    @overload
+    def to(self, streams: Sequence[DeviceStream]) -> list[Tensor]: ...
+    def to(  # type: ignore[misc]  # the first positional may be any of the four
+        self,
+        device: Any = None,
+        stream: Any = None,
+        devices: Any = None,
+        streams: Any = None,
+    ) -> Tensor | list[Tensor]:
+        """This tensor on the given device or stream; copied only to another device.
+
+        On its own device the same object comes back; with another stream of that device, a
+        tensor of the same memory that belongs to the stream and waits for the old one.
+        Several devices or streams give a list.
+
+        Raises:
+            ArgumentTypeError: ML421 (a TypeError), no target, or several.
+        """
+        given = [t for t in (device, stream, devices, streams) if t is not None]
+        if len(given) != 1:
+            raise ArgumentTypeError(
+                "ML421", f"to() takes one target, got {len(given)}", fix="write tensor.to(CPU())"
+            )
+        target = given[0]
+        if isinstance(target, (Device, DeviceStream)):
+            return self._move(target)
+        if isinstance(target, Sequence):
+            return [self._move(one) for one in target]
+        _stream_of(target)
+        raise AssertionError("_stream_of refuses what is neither a device nor a stream")
+
+    def _move(self, target: Device | DeviceStream) -> Tensor:
+        stream = _stream_of(target)
+        if stream is self._stream or (
+            isinstance(target, Device) and target is self._stream._device
+        ):
+            return self
+        if stream._device is not self._stream._device:
+            return self._copy_to(stream)
+        stream.wait_for(self._stream)
+        return self._alias(stream)
+
+    def _copy_to(self, stream: DeviceStream) -> Tensor:
+        result = Tensor(self._dtype, self._shape, stream)
+        result._fill_from(self)
+        return result
+
+    def inplace_copy_from(self, src: Tensor) -> None:
+        """Copy the elements of ``src`` into this tensor, in the order of this one's stream.
+
+        Both must be contiguous, with the same dtype and number of elements.
+
+        Raises:
+            TensorError: ML422 (a ValueError), they differ; ML427, this one is read-only.
+        """
+        self._require_writable()
+        problems = [
+            f"dtypes {self._dtype.name} and {src._dtype.name} differ"
+            if src._dtype is not self._dtype
+            else "",
+            f"{self.num_elements} elements were expected, got {src.num_elements}"
+            if src.num_elements != self.num_elements
+            else "",
+            "" if self.is_contiguous else "the destination is not contiguous",
+            "" if src.is_contiguous else "the source is not contiguous",
+        ]
+        if any(problems):
+            raise TensorError(
+                "ML422",
+                "inplace_copy_from: " + "; ".join(p for p in problems if p),
+                fix="copy from src.contiguous(), of the same dtype and number of elements",
+            )
+        self._fill_from(src)
+
+    def _fill_from(self, src: Tensor) -> None:
+        stream = self._stream
+        if src._stream is not stream:
+            stream.wait_for(src._stream)
+        target, source = self._bits(), src._bits()
+        with trace.span("transfer", "copy", nbytes=target.nbytes, dtype=self._dtype.name):
+            stream.run(lambda: np.copyto(target, source.reshape(target.shape)))
+
+    def _alias(self, stream: DeviceStream) -> Tensor:
+        return _wrap(
+            self._ptr, self._dtype, self._shape, self._strides, self._owner, stream, self._read_only
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+        data = self._bits().tobytes()
+        return _rebuild, (self._dtype, self._shape, data, self._read_only)
+
+
+_new = object.__new__
+
+
+def _wrap(
+    address: int,
+    dtype: DType,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    owner: object,
+    stream: DeviceStream,
+    read_only: bool,
+) -> Tensor:
+    """A tensor of given memory, without any check."""
+    tensor = _new(Tensor)
+    tensor._ptr = address
+    tensor._dtype = dtype
+    tensor._shape = shape
+    tensor._strides = strides
+    tensor._owner = owner
+    tensor._stream = stream
+    tensor._read_only = read_only
+    return tensor
+
+
+def _rebuild(dtype: DType, shape: tuple[int, ...], data: bytes, read_only: bool) -> Tensor:
+    tensor = Tensor(dtype, shape)
+    if data:
+        tensor._bits()[...] = np.frombuffer(data, BITS[dtype._nbytes]).reshape(shape)
+    tensor._read_only = read_only
+    return tensor
+
+
+def _from_strided_array(array: Array, copy: bool | None) -> Tensor:
+    """`from_dlpack` of a NumPy array: like `from_numpy`, but a strided array is not copied."""
+    size = array.dtype.itemsize
+    dtype = DType.from_numpy(array.dtype)
+    if not array.flags.aligned or any(step % size for step in array.strides):
+        if copy is False:
+            raise TensorError(
+                "ML422",
+                "the array's elements do not lie at whole steps, so it must be copied",
+                fix="drop copy=False",
+            )
+        array = np.array(array, order="C")
+    strides = canonical_strides(array.shape, tuple(step // size for step in array.strides))
+    return _wrap(
+        _address(array),
+        dtype,
+        array.shape,
+        strides,
+        array,
+        _HOST,
+        not array.flags.writeable,
+    )
+
+
+def _address(array: Array) -> int:
+    try:
+        return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
+    except (ValueError, TypeError, BufferError):  # strided, or a dtype of ml_dtypes
+        return array.ctypes.data
+
+
+def _stream_of(target: object) -> DeviceStream:
+    """The stream that a stream, a device or nothing stands for."""
+    if target is None:
+        return _HOST
+    if isinstance(target, DeviceStream):
+        return target
+    if isinstance(target, Device):
+        return target.default_stream
+    raise ArgumentTypeError(
+        "ML421",
+        f"expected a Device or a DeviceStream, got {type(target).__name__}",
+        fix="write driver.CPU() or driver.Accelerator()",
+    )
+
+
+__all__ = ["Tensor", "TensorIndexError"]
