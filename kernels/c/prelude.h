@@ -283,7 +283,7 @@ INL f32 mx_silu_f32(f32 x) { return x * mx_sigmoid_f32(x); }
 
 // @section gelu_f32 needs erf_f32
 /* x/2 (1 + erf(x/sqrt 2)) = x/2 * (c to the left of 0, 2-c to the right) with c = erfc(|x|/sqrt 2): written so, the left
- * tail does not cancel.  <= 3 ulp from -1 up, <= 2^-23 |x| below. */
+ * tail does not cancel.  <= 3 ulp from -1/2 up, <= 2^-23 |x| below. */
 INL f32 mx_gelu_f32(f32 x) {
   f32 a = __builtin_fabsf(x) * 0.707106781f, small = 1.0f - mx_erf_small_f32(a), large = mx_erfc_large_f32(a);
   f32 c = a < 1.2f ? small : large;
