@@ -3,6 +3,8 @@
 # and the built front end. What each step printed is in .venv/logs/.
 
 set -euo pipefail
+# Nothing ends without a word: what -e stops names its place.
+trap 'printf "stopped at %s:%s\n" "${BASH_SOURCE[0]}" "$LINENO" >&2' ERR
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$ROOT"
 VENV="$ROOT/.venv"
@@ -53,7 +55,7 @@ part() {
 
 # digest PATH...: one hash over names and contents.
 digest() {
-  find "$@" -type f -not -name '*.pyc' -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c1-32
+  { find "$@" -type f -not -name '*.pyc' -print0 2>/dev/null || true; } | LC_ALL=C sort -z | xargs -0 -r sha256sum | sha256sum | cut -c1-32
 }
 is_stamped() { [ "$(cat "$STATE/$1" 2>/dev/null || true)" = "$2" ]; }
 stamp() { mkdir -p "$STATE" && printf '%s\n' "$2" >"$STATE/$1.tmp" && mv "$STATE/$1.tmp" "$STATE/$1"; }
