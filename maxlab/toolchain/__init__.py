@@ -7,12 +7,12 @@ kernels into addresses, `runtime` opens the hand-written library they are run by
 
 from __future__ import annotations
 
-from maxlab.toolchain.cache import cache
+from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import Compiler, find_compiler
 from maxlab.toolchain.doctor import DoctorRow, doctor_rows
 from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.library import Runtime, runtime
 from maxlab.toolchain.prelude import kernels_dir, prelude_for
-from maxlab.toolchain.runtime import Runtime, runtime
 from maxlab.toolchain.units import KernelSource, LoadedKernel, compile_units, forget
 
 __all__ = [

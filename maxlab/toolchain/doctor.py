@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from maxlab.config import config
 from maxlab.errors import MaxlabError
-from maxlab.toolchain.cache import cache
+from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
 from maxlab.toolchain.prelude import kernels_dir, prelude
 

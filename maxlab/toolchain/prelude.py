@@ -23,6 +23,8 @@ _SECTION = re.compile(
 _FUNCTION = re.compile(r"^(?:INL|static|extern)\b[^;{}=]*?\b(\w+)\s*\((?!\()", re.MULTILINE)
 _MACRO = re.compile(r"^#define\s+(\w+)", re.MULTILINE)
 _TYPE = re.compile(r"^(?:typedef\b.*?\b|\}\s*)(\w+);", re.MULTILINE)
+_FUNCTION_TYPE = re.compile(r"^typedef\b[^;{}]*?\(\*(\w+)\)\s*\(", re.MULTILINE)
+_NAMES = (_FUNCTION, _MACRO, _TYPE, _FUNCTION_TYPE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 BASE = "abi"
 
@@ -67,7 +69,7 @@ class Prelude:
         self._owner: dict[str, str] = {}
         for match in _SECTION.finditer(text):
             body = match["text"]
-            names = {*_FUNCTION.findall(body), *_MACRO.findall(body), *_TYPE.findall(body)}
+            names = {name for pattern in _NAMES for name in pattern.findall(body)}
             needs = tuple((match["needs"] or "").replace(",", " ").split())
             unknown = [need for need in needs if need not in self.sections]
             if unknown:

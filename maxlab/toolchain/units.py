@@ -21,7 +21,7 @@ from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, loader
-from maxlab.toolchain.cache import Cache, Key, cache, seal
+from maxlab.toolchain.artefacts import Cache, Key, cache, seal
 from maxlab.toolchain.compiler import Compiler, find_compiler, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for

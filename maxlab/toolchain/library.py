@@ -20,7 +20,7 @@ from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain._abi import ffi
-from maxlab.toolchain.cache import Cache, Key, cache, seal
+from maxlab.toolchain.artefacts import Cache, Key, cache, seal
 from maxlab.toolchain.compiler import Compiler, find_compiler, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import kernels_dir, prelude

@@ -1,0 +1,106 @@
+"""The runtime library, the C declarations, flags and the doctor."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maxlab.config import Config, config, set_config
+from maxlab.errors import ToolchainError
+from maxlab.toolchain import (
+    Flags,
+    KernelSource,
+    abi,
+    compile_units,
+    doctor_rows,
+    find_compiler,
+    runtime,
+)
+
+ADD_ONE = """int k_rt_add(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  const f32 *RS x = b[0]; f32 *RS y = b[1];
+#pragma omp simd
+  for (i64 i = lo; i < hi; i++) y[i] = x[i] + 1.f;
+  return 0;
+}"""
+
+
+def test_generated_declarations_are_current(tmp_path: Path) -> None:
+    made = ast.parse(abi.generate(tmp_path).read_text())
+    kept = ast.parse((Path(abi.__file__).parent / "_abi.py").read_text())
+    assert ast.dump(made) == ast.dump(kept), "run `python -m maxlab.toolchain.abi`"
+
+
+def test_a_kernel_runs_through_the_executor() -> None:
+    rt = runtime()
+    ffi = rt.ffi
+    assert rt is runtime()
+    assert rt.lib_address != 0
+    [kernel] = compile_units([KernelSource("k_rt_add", ADD_ONE)])
+    n = 10_000
+    x, y = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    step = {"fn": ffi.cast("mx_fn", kernel.address), "extent": n, "grain": 1000}
+    steps = ffi.new("mx_step[1]", [step])
+    pointers = ffi.new("void *[2]", [ffi.cast("void *", a.ctypes.data) for a in (x, y)])
+    sizes, errors = ffi.new("i64[1]"), ffi.new("i64[6]")
+    for threads in (1, 2):
+        y[:] = 0
+        team = rt.team(threads)
+        assert team is rt.team(threads)
+        code = rt.lib.mx_execute(
+            team, steps, 1, pointers, sizes, ffi.NULL, 0, ffi.NULL, 0, ffi.NULL, errors
+        )
+        assert code == 0
+        np.testing.assert_array_equal(y, x + 1)
+
+
+def test_teams_are_made_again_after_they_were_closed() -> None:
+    rt = runtime()
+    rt.team(2)
+    rt.close_teams()
+    assert rt.lib.mx_team_size(rt.team(2)) == 2
+
+
+def test_addresses() -> None:
+    assert runtime().address("mx_execute") != 0
+    with pytest.raises(ToolchainError, match=r"no symbol mx_nothing.*ML503"):
+        runtime().address("mx_nothing")
+
+
+def test_flags() -> None:
+    compiler = find_compiler()
+    strict = Flags().arguments(compiler)
+    assert "-O1" in strict
+    assert "-fopenmp-simd" in strict
+    assert "-ffinite-math-only" not in strict
+    assert "-ffinite-math-only" in Flags(fast_math=True).arguments(compiler)
+    variants = [
+        Flags(), Flags(optimize=3), Flags(fast_math=True), Flags(debug=True),
+        Flags(defines=(("A", "1"),)), Flags(extra=("-funroll-loops",)),
+    ]  # fmt: skip
+    assert len({f.digest(compiler) for f in variants}) == len(variants)
+
+
+def test_doctor_finds_everything_here() -> None:
+    rows = {row.name: row for row in doctor_rows()}
+    assert list(rows) == ["C compiler", "compiling", "CPU", "kernel sources", "kernel cache"]
+    assert all(row.found and row.detail and not row.fix for row in rows.values()), rows
+
+
+def test_doctor_says_how_to_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    now = config()
+    old = set_config(
+        Config(Path("/sys/nowhere"), None, now.num_threads, now.trace_events, now.keep_source)
+    )
+    try:
+        rows = {row.name: row for row in doctor_rows()}
+    finally:
+        set_config(old)
+    assert not rows["C compiler"].found
+    assert "apt install gcc" in rows["C compiler"].fix
+    assert not rows["kernel cache"].found
+    assert "MAXLAB_CACHE_DIR" in rows["kernel cache"].fix
