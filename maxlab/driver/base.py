@@ -14,7 +14,7 @@ import numpy as np
 from maxlab.driver import dlpack
 from maxlab.driver.device import Device, DeviceStream
 from maxlab.driver.layout import contiguous_strides
-from maxlab.driver.memory import PinnedBlock
+from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.dtype import DType
 from maxlab.errors import TensorError
 from maxlab.toolchain._abi import ffi
@@ -254,13 +254,13 @@ class TensorBase:
 
     def _own_copy(self) -> TensorBase:
         """A contiguous tensor with the same elements and memory of its own."""
-        array = np.ascontiguousarray(self._bits())
         result = object.__new__(type(self))
-        result._ptr = array.ctypes.data
+        result._owner = block = Block(math.prod(self._shape) * self._dtype._nbytes)
+        result._ptr = block.address
         result._dtype = self._dtype
         result._shape = self._shape
         result._strides = None
-        result._owner = array
         result._stream = self._stream
         result._read_only = False
+        np.copyto(result._bits(), self._bits())
         return result

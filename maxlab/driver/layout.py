@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, SupportsIndex
+from typing import Any
 
 from maxlab.errors import ArgumentTypeError, TensorError
 
@@ -70,22 +70,7 @@ def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     Raises:
         TensorIndexError: ML426, out of range, too many, or not an index.
     """
-    items = index if isinstance(index, tuple) else (index,)
-    for item in items:
-        if not (
-            item is None
-            or item is ...
-            or isinstance(item, slice)
-            or (isinstance(item, SupportsIndex) and not isinstance(item, bool))
-        ):
-            raise TensorIndexError(
-                "ML426",
-                f"a tensor cannot be indexed by {type(item).__name__}",
-                fix="use integers, slices, ... and None",
-            )
-    items = tuple(
-        i if i is None or i is ... or isinstance(i, slice) else operator.index(i) for i in items
-    )
+    items = tuple(_one_index(i) for i in (index if isinstance(index, tuple) else (index,)))
     given = [i for i in items if i is not None and i is not ...]
     if len(given) > len(shape) or sum(i is ... for i in items) > 1:
         raise TensorIndexError(
@@ -107,3 +92,19 @@ def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
                 )
             axis += 1
     return items if ... in items else (*items, ...)
+
+
+def _one_index(item: Any) -> Any:
+    """``item``, with every kind of integer as an int."""
+    if item is None or item is ... or isinstance(item, slice):
+        return item
+    try:
+        if not isinstance(item, bool):
+            return operator.index(item)
+    except TypeError:
+        pass
+    raise TensorIndexError(
+        "ML426",
+        f"a tensor cannot be indexed by {type(item).__name__}",
+        fix="use integers, slices, ... and None",
+    )
