@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from maxlab import opset
 from maxlab.dtype import DType, check_array, check_scalar, promote
-from maxlab.errors import ArgumentTypeError, GraphError, MaxlabError, NoGraphError
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    MaxlabError,
+    NoGraphError,
+)
 from maxlab.graph.context import current_graph
 from maxlab.ir import (
-    ChainType,
     Constant,
     DeviceRef,
     Dim,
     Shape,
+    StaticDim,
     TensorType,
-    Value as IrValue,
     user_location,
 )
+from maxlab.ir import Value as IrValue
+
+if TYPE_CHECKING:
+    from maxlab.graph.graph import Graph
+    from maxlab.graph.value import TensorValue
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +62,7 @@ def staged(function: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
-def require_graph(what: str) -> Any:
+def require_graph(what: str) -> Graph:
     """The graph that is being built.
 
     Raises:
@@ -68,7 +78,7 @@ def require_graph(what: str) -> Any:
     return graph
 
 
-def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> Any:
+def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
     """The ``TensorValue`` of a new op ``mo.<name>`` on ``TensorValue`` operands, in the current graph.
 
     Raises:
@@ -83,48 +93,78 @@ def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> Any:
     for value in values:
         if not isinstance(value.type, TensorType):
             raise ArgumentTypeError(
-                "ML315",
-                f"{name}: an operand is {value.type}, expected a tensor",
-                fix="load a buffer with ops.buffer_load" if not isinstance(value.type, ChainType) else None,
+                "ML315", f"{name}: an operand is {value.type}, expected a tensor"
             )
         types.append(value.type)
-    result_types = list(row.infer(types, attrs))
-    return graph._append(row.name, values, result_types, attrs)
+    made: TensorValue = graph._append(row.name, values, list(row.infer(types, attrs)), attrs)
+    return made
 
 
 # ---------------------------------------------------------------- operands
 
 
-def is_weak(x: object) -> bool:
-    """Whether ``x`` is a Python or NumPy number or array, which takes the dtype of its partner."""
-    return isinstance(x, (bool, int, float, np.generic, np.ndarray)) or (
-        isinstance(x, (list, tuple)) or (hasattr(x, "__dlpack__") and not hasattr(x, "__tensorvalue__"))
+def is_number(x: object) -> bool:
+    """Whether ``x`` is a Python or NumPy number."""
+    return isinstance(x, (bool, int, float, np.generic))
+
+
+def is_array(x: object) -> bool:
+    """Whether ``x`` is a NumPy array or another object with data that DLPack can hand over."""
+    return isinstance(x, np.ndarray) or (
+        hasattr(x, "__dlpack__") and not hasattr(x, "__tensorvalue__")
     )
 
 
-def literal(x: Any, dtype: DType, device: DeviceRef) -> Any:
+def is_weak(x: object) -> bool:
+    """Whether ``x`` is a number, array or nested sequence, which takes the dtype of its partner."""
+    if isinstance(x, Shape):  # a list by class, but the sizes are those of the graph
+        return False
+    return is_number(x) or isinstance(x, (list, tuple)) or is_array(x)
+
+
+def literal(x: Any, dtype: DType, device: DeviceRef) -> TensorValue:
     """The constant ``x`` in ``dtype``, checked to fit.
 
     Raises:
-        DTypeError: A value that ``dtype`` cannot hold.
+        DTypeError: ML102, a value that ``dtype`` cannot hold.
     """
-    if isinstance(x, (bool, int, float, np.generic)):
+    if is_number(x):
         array = np.asarray(check_scalar(x, dtype), dtype.ml_numpy)
     else:
-        array = np.ascontiguousarray(check_array(to_numpy(x), dtype), dtype.ml_numpy)
-    return constant_array(array, device)
+        array = np.asarray(check_array(to_numpy(x), dtype), dtype.ml_numpy, order="C")
+    return constant_array(own_copy(array, x), device)
 
 
-def constant_array(array: np.ndarray[Any, Any], device: DeviceRef) -> Any:
+def constant_array(array: np.ndarray[Any, Any], device: DeviceRef) -> TensorValue:
     """The constant ``array``, whose dtype is taken as it is; the array is not copied."""
     return add("constant", [], value=Constant(array), device=device)
+
+
+def own_copy(array: np.ndarray[Any, Any], source: object) -> np.ndarray[Any, Any]:
+    """``array``, copied when the caller could still change it through ``source``."""
+    if isinstance(source, np.ndarray) and not _may_change(source):
+        return array
+    if is_array(source) and np.may_share_memory(array, to_numpy(source)):
+        return array.copy()
+    return array
+
+
+def _may_change(array: np.ndarray[Any, Any]) -> bool:
+    """Whether somebody may write to the memory of ``array``: it, or what it views, is writeable."""
+    view: Any = array
+    while isinstance(view, np.ndarray):
+        if view.flags.writeable:
+            return True
+        view = view.base
+    return False
 
 
 def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     """``x`` (an array, nested sequence, or DLPack object) as a NumPy array.
 
     Raises:
-        ArgumentTypeError: ML316, a ragged sequence or something that is no array.
+        ArgumentError: ML316, a ragged sequence.
+        ArgumentTypeError: ML316, something that is no array.
     """
     if isinstance(x, np.ndarray):
         return x
@@ -135,15 +175,21 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
             return np.from_dlpack(x)
         return np.asarray(x)
     except ValueError as error:
-        raise GraphError(
+        raise ArgumentError(
             "ML316", f"the rows of {x!r} do not have one length", fix="make it rectangular"
         ) from error
     except (TypeError, RuntimeError, BufferError) as error:
-        raise ArgumentTypeError("ML316", f"{type(x).__name__} is not an array: {error}") from error
+        raise ArgumentTypeError(
+            "ML316",
+            f"{type(x).__name__} cannot be read as an array: {error}",
+            fix="pass a NumPy array",
+        ) from error
 
 
-def tensor(x: Any, what: str = "an operand") -> Any:
-    """``x`` as a ``TensorValue`` when it is one already, or a dim, shape or weight that stands for one.
+def tensor(x: Any, what: str = "the operand") -> TensorValue:
+    """``x`` as a ``TensorValue``: one already, or a dim, shape, weight or array that stands for one.
+
+    An array keeps its own dtype. A bare number has none, so it is refused.
 
     Raises:
         ArgumentTypeError: ML317, anything else.
@@ -158,10 +204,11 @@ def tensor(x: Any, what: str = "an operand") -> Any:
         return shape_tensor(x)
     convert = getattr(x, "__tensorvalue__", None)
     if convert is not None:
-        return convert()
-    raw = getattr(x, "_value", None)
-    if isinstance(raw, IrValue) and isinstance(raw.type, TensorType):
-        return TensorValue(x)
+        return tensor(convert(), what)
+    if is_array(x):
+        array = to_numpy(x)
+        DType.from_numpy(array.dtype)
+        return constant_array(own_copy(np.asarray(array, order="C"), x), DeviceRef.CPU())
     raise ArgumentTypeError(
         "ML317",
         f"{what} must be a tensor of the graph, got {type(x).__name__}",
@@ -169,28 +216,113 @@ def tensor(x: Any, what: str = "an operand") -> Any:
     )
 
 
-def shape_tensor(shape: Shape) -> Any:
+def shape_tensor(shape: Shape) -> TensorValue:
     """The sizes of ``shape`` as an int64 tensor of rank 1."""
-    if not shape:
-        return constant_array(np.zeros((0,), np.int64), DeviceRef.CPU())
+    if Shape.is_static(shape):
+        return constant_array(np.array(shape.static_dims, np.int64), DeviceRef.CPU())
     parts = [add("unsqueeze", [add("dim", [], dim=dim)], axis=0) for dim in shape]
     return parts[0] if len(parts) == 1 else add("concat", parts, axis=0)
 
 
-def cast(x: Any, dtype: DType) -> Any:
+def known_dim(x: Any) -> Dim | None:
+    """The dim whose size ``x``, a rank-0 integer tensor, always is; None when only a run can tell."""
+    value: IrValue = x._ir()
+    op = value.op
+    if op is None or value.tensor_type.rank or not value.tensor_type.dtype.is_integral():
+        return None
+    if op.name == "mo.dim":
+        found: Dim = op.attrs["dim"]
+        return found
+    if op.name == "mo.constant":
+        return StaticDim(int(op.attrs["value"].array))
+    return None
+
+
+def cast(x: TensorValue, dtype: DType) -> TensorValue:
     """``x`` in ``dtype``; ``x`` itself when it is."""
     return x if x.dtype is dtype else add("cast", [x], dtype=dtype)
 
 
-def pair(what: str, lhs: Any, rhs: Any, floats: bool = False) -> tuple[Any, Any]:
+def as_dtype(what: str, dtype: object) -> DType:
+    """``dtype``, which must be a ``DType``.
+
+    Raises:
+        ArgumentTypeError: ML399.
+    """
+    if not isinstance(dtype, DType):
+        raise ArgumentTypeError(
+            "ML399",
+            f"{what}: the dtype must be a DType, got {dtype!r}",
+            fix="use DType.float32, or DType.from_numpy(array.dtype)",
+        )
+    return dtype
+
+
+def as_int(what: str, value: object, name: str) -> int:
+    """``value`` as an int.
+
+    Raises:
+        ArgumentTypeError: ML302, not an integer.
+    """
+    if isinstance(value, StaticDim):
+        return value.dim
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise ArgumentTypeError("ML302", f"{what}: {name} must be an int, got {value!r}")
+    return int(value)
+
+
+def pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]:
     """Both operands of a binary op as tensors of one dtype.
 
     A number or array takes the dtype of its partner; two tensors are promoted to the smallest dtype that holds both
-    without loss. With ``floats``, integers become float64.
+    without loss.
 
     Raises:
         ArgumentTypeError: ML318, neither operand is a tensor.
         DTypeError: A value that does not fit, or two dtypes that no dtype holds.
+    """
+    left, right = sides(what, lhs, rhs)
+    if left is None:
+        assert right is not None
+        return literal(lhs, right.dtype, right.device), right
+    if right is None:
+        return left, literal(rhs, left.dtype, left.device)
+    if left.dtype is not right.dtype:
+        dtype = promote(left.dtype, right.dtype)
+        left, right = cast(left, dtype), cast(right, dtype)
+    return left, right
+
+
+def float_pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]:
+    """As ``pair``, with integers turned into float64 once they have a common dtype.
+
+    Raises:
+        ArgumentTypeError: ML318, neither operand is a tensor.
+        DTypeError: As ``pair``, and ML106 for bools.
+    """
+    left, right = sides(what, lhs, rhs)
+    if left is not None and right is not None:
+        dtype = promote(left.dtype, right.dtype)
+    else:
+        dtype = (left if left is not None else right).dtype  # type: ignore[union-attr]
+    if dtype is DType.bool:
+        raise DTypeError(
+            "ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)"
+        )
+    if not dtype.is_float():
+        dtype = DType.float64
+    device = (left if left is not None else right).device  # type: ignore[union-attr]
+    return (
+        literal(lhs, dtype, device) if left is None else cast(left, dtype),
+        literal(rhs, dtype, device) if right is None else cast(right, dtype),
+    )
+
+
+def sides(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue | None, TensorValue | None]:
+    """Both operands as tensors; None for the one that is only a number or an array.
+
+    Raises:
+        ArgumentTypeError: ML318, neither operand is a tensor; ML317, an operand is no such thing.
     """
     left_weak, right_weak = is_weak(lhs), is_weak(rhs)
     if left_weak and right_weak:
@@ -200,17 +332,7 @@ def pair(what: str, lhs: Any, rhs: Any, floats: bool = False) -> tuple[Any, Any]
             f"({type(lhs).__name__} and {type(rhs).__name__})",
             fix="make one with ops.constant, or compute it with Python or NumPy",
         )
-    if not left_weak:
-        lhs = tensor(lhs, f"{what}: the left operand")
-    if not right_weak:
-        rhs = tensor(rhs, f"{what}: the right operand")
-    if floats:
-        lhs, rhs = (x if is_weak(x) or x.dtype.is_float() else cast(x, DType.float64) for x in (lhs, rhs))
-    if left_weak:
-        return literal(lhs, rhs.dtype, rhs.device), rhs
-    if right_weak:
-        return lhs, literal(rhs, lhs.dtype, lhs.device)
-    if lhs.dtype is not rhs.dtype:
-        dtype = promote(lhs.dtype, rhs.dtype)
-        lhs, rhs = cast(lhs, dtype), cast(rhs, dtype)
-    return lhs, rhs
+    return (
+        None if left_weak else tensor(lhs, f"{what}: the left operand"),
+        None if right_weak else tensor(rhs, f"{what}: the right operand"),
+    )

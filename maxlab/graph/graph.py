@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maxlab import trace
 from maxlab.errors import (
@@ -15,9 +15,9 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
 )
-from maxlab.graph.build import constant_array, is_weak, staged, tensor, to_numpy
+from maxlab.graph.build import add, constant_array, is_weak, own_copy, staged, tensor, to_numpy
 from maxlab.graph.context import current_graph, pop, push
-from maxlab.graph.value import BufferValue, TensorValue, Value, wrap
+from maxlab.graph.value import TensorValue, Value, wrap
 from maxlab.ir import (
     DeviceRef,
     Dim,
@@ -27,11 +27,15 @@ from maxlab.ir import (
     SymbolicDim,
     TensorType,
     Type,
-    Value as IrValue,
     symbols_of,
     user_frame,
 )
+from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
+
+if TYPE_CHECKING:
+    from maxlab.graph.weight import Weight
+    from maxlab.graph.weights import Weights
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
@@ -49,6 +53,16 @@ class _Current:
                 fix="write it inside of `with Graph(...):`",
             )
         return graph
+
+
+class _Mark(NamedTuple):
+    """What a graph had before an op was staged."""
+
+    ops: int
+    number: int
+    output: Op | None
+    weights: int
+    subgraphs: int
 
 
 class Graph:
@@ -99,7 +113,11 @@ class Graph:
         if list(custom_extensions) or kernel_library is not None:
             raise GraphError("ML319", "custom kernel libraries cannot be loaded in this version")
         if context is not None or module is not None:
-            raise GraphError("ML319", "a graph has no MLIR context or module to share", fix="leave context= and module= out")
+            raise GraphError(
+                "ML319",
+                "a graph has no MLIR context or module to share",
+                fix="leave context= and module= out",
+            )
         self.name = name
         self._function = Function(name)
         self._weights: dict[str, Any] = {}
@@ -115,7 +133,9 @@ class Graph:
         else:
             for type in input_types:
                 if not isinstance(type, Type):
-                    raise ArgumentTypeError("ML320", f"an input type is {type!r}, expected a TensorType or BufferType")
+                    raise ArgumentTypeError(
+                        "ML320", f"an input type is {type!r}, expected a TensorType or BufferType"
+                    )
                 self._function.add_input(type)
         self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
         LIVE.add(self)
@@ -133,7 +153,9 @@ class Graph:
         self._function = parse_function(text)
         self.name = self._function.name
 
-    def _trace(self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def _trace(
+        self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
         self._scopes._base = user_frame(2)
         push(self)
         self._depth += 1
@@ -141,7 +163,11 @@ class Graph:
             made = forward(*self.inputs, *args, **kwargs)
             if made is None:
                 made = ()
-            elif isinstance(made, (Value, Dim, Shape)) or is_weak(made) and not isinstance(made, (list, tuple)):
+            elif (
+                isinstance(made, (Value, Dim, Shape))
+                or is_weak(made)
+                and not isinstance(made, (list, tuple))
+            ):
                 made = (made,)
             elif not isinstance(made, Iterable):
                 made = (made,)
@@ -167,21 +193,31 @@ class Graph:
             self._scopes.close()
 
     # ------------------------------------------------------------ adding ops
-    def _mark(self) -> tuple[int, int, Op | None, int]:
-        return (len(self._function.ops), self._function._next, self._function.output, len(self._weights))
+    def _mark(self) -> _Mark:
+        return _Mark(
+            len(self._function.ops),
+            self._function._next,
+            self._function.output,
+            len(self._weights),
+            len(self._subgraphs),
+        )
 
-    def _rollback(self, mark: tuple[int, int, Op | None, int]) -> None:
+    def _rollback(self, mark: _Mark) -> None:
         """Take back everything that was added since ``mark``."""
-        count, number, _, weights = mark
-        for op in self._function.ops[count:]:
-            op.drop()
-            op.block = None
-        del self._function.ops[count:]
-        self._function._next = number
-        for name in list(self._weights)[weights:]:
+        ops = self._function.ops
+        # While a graph has an output, ops are added before it: it stays the last one.
+        kept = mark.ops if mark.output is None else mark.ops - 1
+        for op in ops[kept:]:
+            if op is not mark.output:
+                op.drop()
+                op.block = None
+        ops[kept:] = [] if mark.output is None else [mark.output]
+        self._function._next = mark.number
+        for name in list(self._weights)[mark.weights :]:
             del self._weights[name]
-        for name in [n for n in self._weight_values if n not in self._weights]:
             del self._weight_values[name]
+        for name in list(self._subgraphs)[mark.subgraphs :]:
+            del self._subgraphs[name]
 
     def _failed(self, error: MaxlabError) -> None:
         """Remember the newest error, so that a view of the partial graph can show it."""
@@ -191,13 +227,20 @@ class Graph:
         """The IR value behind ``value``, which must belong to this graph."""
         if not isinstance(value, Value):
             value = tensor(value)
+        if self is not current_graph():
+            raise GraphError(
+                "ML314",
+                f"the graph {self.name!r} is not the one that is being built",
+                fix=f"write it inside of `with {self.name}:`",
+            )
         raw: IrValue = value._ir()
         block = raw.owner.block if isinstance(raw.owner, Op) else raw.owner
         if block is not self._function.block:
             raise GraphError(
                 "ML314",
-                f"the value %{raw.id} belongs to another graph than {self.name!r}, or to an op "
-                "that was undone",
+                f"the value %{raw.id} ({raw.type}) belongs to another graph than {self.name!r}, or "
+                "to an op that was undone",
+                why=_origin(raw),
                 fix="pass it in as an input, or build it again in this graph",
             )
         return raw
@@ -207,6 +250,11 @@ class Graph:
     ) -> Any:
         location, scope = self._scopes.capture(3)
         op = self._function.create(name, operands, types, attrs, loc=location, scope=scope)
+        self._insert(op)
+        made = [wrap(v) for v in op.results]
+        return made[0] if len(made) == 1 else made
+
+    def _insert(self, op: Op) -> None:
         output = self._function.output
         if output is not None:  # more ops after output(): they come before it
             self._function.ops.insert(len(self._function.ops) - 1, op)
@@ -215,8 +263,73 @@ class Graph:
             self._function.block.append(op)
         self._revision += 1
         self._error = None
-        made = [wrap(v) for v in op.results]
-        return made[0] if len(made) == 1 else made
+
+    # ------------------------------------------------------------ calls of subgraphs
+    def _inline(self, op: Op, operands: Sequence[IrValue], name: str) -> Sequence[IrValue]:
+        """The results of a copy of ``op``, an op of the subgraph ``name``.
+
+        The copy keeps the place where the user wrote it; its scope is that of the call, then the subgraph's name, then
+        its own.
+        """
+        location, scope = self._scopes.capture(3)
+        path = ".".join(part for part in (scope, name, op.scope) if part)
+        copy = self._function.create(
+            op.name,
+            operands,
+            [r.type for r in op.results],
+            op.attrs,
+            loc=op.loc or location,
+            scope=path,
+        )
+        for made, old in zip(copy.results, op.results, strict=True):
+            made.name = old.name
+        self._insert(copy)
+        return copy.results
+
+    def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
+        """The value in this graph of ``op``, a weight of a subgraph that is called with ``prefix``."""
+        from maxlab.graph.weight import Weight
+
+        name, type = op.attrs["name"], op.attrs["type"]
+        weight = subgraph._weights.get(name)
+        if op.attrs["placeholder"]:
+            full = prefix + name
+            known = self._weights.get(full)
+            if known is None:
+                align = op.attrs.get("align")
+                weight = Weight(full, type.dtype, type.shape, type.device, align=align)
+                return self._add_weight(weight, on_host=False)._ir()
+            value = self._weight_values[full]
+            # on the host first: the constant, not its copy on the device, is what the subgraph has
+            source = value._ir().op
+            assert source is not None
+            if source.name == "mo.transfer":
+                value = wrap(source.operands[0])
+            if value._ir().type != type:
+                raise GraphError(
+                    "ML321",
+                    f"the weight {full!r} is {value._ir().type} here and {type} in {subgraph.name!r}",
+                    fix="give the weights different names, or call with another prefix",
+                )
+            return value._ir()
+        if weight is not None:
+            known = self._weights.get(name)
+            if known is weight:
+                source = self._weight_values[name]._ir().op
+                assert source is not None
+                return source.operands[0] if source.name == "mo.transfer" else source.result
+            if known is not None:
+                raise self._name_taken(name)
+            made = add("constant.external", [], **op.attrs)
+            made._ir().name = name
+            # the subgraph moves it to its device itself
+            self._weights[name] = weight
+            moved = weight.device != made.device
+            self._weight_values[name] = (
+                add("transfer", [made], device=weight.device) if moved else made
+            )
+            return made._ir()
+        return self._inline(op, [], subgraph.name)[0]
 
     @staged
     def add_weight(self, weight: Any, force_initial_weight_on_host: bool = True) -> TensorValue:
@@ -229,34 +342,60 @@ class Graph:
         Raises:
             GraphError: ML321, another weight has this name.
         """
+        from maxlab.graph.weight import Weight
+
+        if not isinstance(weight, Weight):
+            raise ArgumentTypeError(
+                "ML333",
+                f"add_weight: expected a Weight, got {type(weight).__name__}",
+                fix="make one: Weight(name, DType.float32, shape, DeviceRef.CPU())",
+            )
+        if current_graph() is not self:
+            with self:
+                return self.add_weight(weight, force_initial_weight_on_host)
         return self._add_weight(weight, force_initial_weight_on_host)
 
-    def _add_weight(self, weight: Any, on_host: bool) -> TensorValue:
-        from maxlab.graph.build import add
+    def _name_taken(self, name: str) -> GraphError:
+        return GraphError(
+            "ML321",
+            f"the graph {self.name!r} already has another weight named {name!r}",
+            fix="give each weight a name of its own; modules do that for you",
+        )
 
+    def _add_weight(self, weight: Weight, on_host: bool) -> TensorValue:
         name = weight.name
         known = self._weights.get(name)
         if known is not None:
             if known is not weight:
-                raise GraphError(
-                    "ML321",
-                    f"the graph {self.name!r} already has another weight named {name!r}",
-                    fix="give each weight a name of its own; modules do that for you",
-                )
+                raise self._name_taken(name)
             return self._weight_values[name]
         device: DeviceRef = weight.device
         host = on_host and not device.is_cpu()
         type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
-        value = add(
-            "constant.external", [], name=name, type=type, placeholder=bool(getattr(weight, "_placeholder", False))
-        )
+        attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
+        if weight.align is not None:
+            attrs["align"] = weight.align
+        value = add("constant.external", [], **attrs)
         value._ir().name = name
         if host:
             value = add("transfer", [value], device=device)
         self._weights[name] = weight
         self._weight_values[name] = value
-        made: TensorValue = value
-        return made
+        return value
+
+    def weights(self) -> Weights:
+        """A root for the names of weights that have no data yet: ``graph.weights().layers[0].w.allocate(...)``.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph
+            >>> weights = Graph("g").weights()
+            >>> weights.layers[0].w.allocate(DType.float32, [4, 4])
+            Weight('layers.0.w', dtype=DType.float32, shape=[Dim(4), Dim(4)], device=cpu:0)
+        """
+        from maxlab.graph.weights.declared import DeclaredWeights
+
+        return DeclaredWeights()
 
     # ------------------------------------------------------------ outputs
     @property
@@ -283,7 +422,7 @@ class Graph:
             if isinstance(x, Value):
                 values.append(self._own(x))
             elif is_weak(x):
-                array = to_numpy(x)
+                array = own_copy(to_numpy(x), x)
                 values.append(self._own(constant_array(array, DeviceRef.CPU())))
             else:
                 values.append(self._own(tensor(x, "an output")))
@@ -305,7 +444,9 @@ class Graph:
         """
         op = self._function.output
         if op is None:
-            raise GraphError("ML322", f"the graph {self.name!r} has no output yet", fix="call graph.output(...)")
+            raise GraphError(
+                "ML322", f"the graph {self.name!r} has no output yet", fix="call graph.output(...)"
+            )
         return [v.type for v in op.operands]
 
     # ------------------------------------------------------------ subgraphs
@@ -367,4 +508,9 @@ class Graph:
         return trace.mimebundle(self)
 
 
-_ = BufferValue
+def _origin(value: IrValue) -> list[str]:
+    """Where the user made ``value``."""
+    op = value.op
+    if op is None:
+        return [f"%{value.id} is the input {value.name!r}"]
+    return [f"%{value.id} was made by {op.name.removeprefix('mo.')} at {op.loc}"] if op.loc else []

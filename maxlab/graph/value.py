@@ -2,41 +2,576 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
-from maxlab.ir import BufferType, TensorType, Type, Value as IrValue
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.graph import ops
+from maxlab.graph.build import add, constant_array, pair, staged, tensor
+from maxlab.ir import (
+    BufferType,
+    ChainType,
+    DeviceRef,
+    Dim,
+    DimLike,
+    OpaqueType,
+    Shape,
+    StaticDim,
+    TensorType,
+    Type,
+    user_location,
+)
+from maxlab.ir import Value as IrValue
+
+
+@runtime_checkable
+class HasTensorValue(Protocol):
+    """An object that stands for a tensor of the graph."""
+
+    def __tensorvalue__(self) -> TensorValue:
+        """The tensor."""
+        ...
+
+
+@runtime_checkable
+class HasBufferValue(Protocol):
+    """An object that stands for a buffer of the graph."""
+
+    def __buffervalue__(self) -> BufferValue:
+        """The buffer."""
+        ...
+
+
+class DLPackArray(Protocol):
+    """An array that can hand its data over: NumPy's, PyTorch's, or a ``driver.Tensor``."""
+
+    def __dlpack__(self) -> Any:
+        """The capsule."""
+        ...
+
+    def __dlpack_device__(self) -> Any:
+        """Where the data is."""
+        ...
+
+
+TensorValueLike: TypeAlias = Union[
+    "Value",
+    "HasTensorValue",
+    Shape,
+    Dim,
+    int,
+    float,
+    "np.integer[Any]",
+    "np.floating[Any]",
+    "np.ndarray[Any, Any]",
+    DLPackArray,
+]
+"""What ops take for a tensor. Numbers and arrays need a tensor beside them, whose dtype they take."""
+
+Index: TypeAlias = Union[
+    "TensorValue", int, Dim, slice, None, Any, tuple[slice, Union[int, str, Dim, "np.integer[Any]"]]
+]
+"""One entry of an index: an int, a dim, a slice, ``None``, ``...``, a rank-0 integer tensor, or a slice
+with the dim that its result has."""
 
 
 class Value:
-    """A value inside a graph (written next)."""
+    """A value inside a graph: an input, or a result of an op. It has a type and no data.
+
+    Abstract: values come from ``graph.inputs`` and from ops.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, Value
+        >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     isinstance(graph.inputs[0] + 1, Value)
+        True
+    """
 
     __slots__ = ("_value",)
     _value: IrValue
+
+    def __init__(self) -> None:
+        raise ArgumentTypeError(
+            "ML325",
+            f"a {type(self).__name__} is not constructed",
+            at=user_location(),
+            fix="values come from graph.inputs and from ops",
+        )
 
     def _ir(self) -> IrValue:
         return self._value
 
     @property
     def type(self) -> Type:
-        """The type."""
+        """The type of the value."""
         return self._ir().type
 
+    @property
+    def tensor(self) -> TensorValue:
+        """The value as a ``TensorValue``.
 
-class TensorValue(Value):
-    """A tensor inside a graph."""
+        Raises:
+            ArgumentTypeError: ML324, the value is not a tensor.
+        """
+        return _expect(self, TensorValue, "tensor")
+
+    @property
+    def buffer(self) -> BufferValue:
+        """The value as a ``BufferValue``.
+
+        Raises:
+            ArgumentTypeError: ML324, the value is not a buffer.
+        """
+        return _expect(self, BufferValue, "buffer")
+
+    @property
+    def opaque(self) -> _OpaqueValue:
+        """The value as an opaque handle.
+
+        Raises:
+            ArgumentTypeError: ML324, the value is not an opaque handle.
+        """
+        return _expect(self, _OpaqueValue, "opaque handle")
+
+    @classmethod
+    def from_mlir(cls, value: IrValue) -> Any:
+        """The ``Value`` of the class that fits the type of ``value``, a value of the IR.
+
+        Raises:
+            ArgumentTypeError: ML324, the value is not what the class asks for.
+        """
+        if not isinstance(value, IrValue):
+            raise ArgumentTypeError(
+                "ML324", f"{type(value).__name__} is not a value of the IR", at=user_location()
+            )
+        return _expect(wrap(value), cls, cls.__name__)
+
+    def to_mlir(self) -> IrValue:
+        """The value of the IR that this stands for."""
+        return self._ir()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lstrip('_')}({self.type})"
+
+
+class _OpaqueValue(Value):
+    """A handle that only custom kernels understand."""
+
+    __slots__ = ()
+
+
+class _ChainValue(Value):
+    """An ordering between side effects."""
 
     __slots__ = ()
 
 
 class BufferValue(Value):
-    """A buffer inside a graph."""
+    """A tensor inside a graph that can be changed in place.
+
+    Args:
+        value: A ``BufferValue``, a ``Value`` or an IR value of buffer type, or an object with ``__buffervalue__``.
+
+    Raises:
+        ArgumentTypeError: ML324, anything else.
+    """
 
     __slots__ = ()
+
+    def __init__(self, value: Value | IrValue | HasBufferValue) -> None:
+        if isinstance(value, HasBufferValue):
+            value = value.__buffervalue__()
+        if isinstance(value, IrValue):
+            value = wrap(value)
+        self._value = _expect(value, BufferValue, "buffer")._ir()
+
+    @property
+    def type(self) -> BufferType:
+        """The type: dtype, shape and device."""
+        found = self._ir().type
+        assert isinstance(found, BufferType)
+        return found
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The dims."""
+        return self.type.shape
+
+    @property
+    def device(self) -> DeviceRef:
+        """The device that the buffer lives on."""
+        return self.type.device
+
+    @property
+    def rank(self) -> int:
+        """The number of dims."""
+        return self.type.rank
+
+    def __repr__(self) -> str:
+        return _text(self, self.type)
+
+
+class TensorValue(Value):
+    """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being built.
+
+    ``==`` and the other comparisons are ops too, so tensor values cannot be hashed and have no truth value.
+
+    Args:
+        value: A ``TensorValue``, a ``Value`` or an IR value of tensor type, a ``Dim`` or ``Shape`` (which become int64
+            tensors on the CPU), an array or nested list, or an object with ``__tensorvalue__``.
+
+    Raises:
+        ArgumentTypeError: ML317, anything else.
+        NoGraphError: ML313, a conversion that needs a graph while none is being built.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import DeviceRef, Graph, ops
+        >>> with Graph("demo"):
+        ...     x = ops.constant(np.array([[1, 2], [3, 4]]), DType.float32, DeviceRef.CPU())
+        ...     (x.T * 2).shape
+        [Dim(2), Dim(2)]
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # so that numpy_array + x comes to __radd__
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+    def __init__(self, value: TensorValueLike | IrValue | Sequence[Any]) -> None:
+        self._value = _tensor_ir(value)
+
+    # ------------------------------------------------------------ facts
+    @property
+    def type(self) -> TensorType:
+        """The type: dtype, shape and device."""
+        found = self._ir().type
+        assert isinstance(found, TensorType)
+        return found
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The dims."""
+        return self.type.shape
+
+    @property
+    def device(self) -> DeviceRef:
+        """The device that the tensor lives on."""
+        return self.type.device
+
+    @property
+    def rank(self) -> int:
+        """The number of dims."""
+        return self.type.rank
+
+    def __repr__(self) -> str:
+        return _text(self, self.type)
+
+    # ------------------------------------------------------------ methods
+    @property
+    def T(self) -> TensorValue:  # noqa: N802 - the documented name
+        """The tensor with its last two dims swapped.
+
+        Raises:
+            AxisError: ML303, fewer than two dims.
+        """
+        return ops.transpose(self, -1, -2)
+
+    def transpose(self, dim_1: int, dim_2: int) -> TensorValue:
+        """The tensor with two dims swapped; see ``ops.transpose``.
+
+        Raises:
+            AxisError: ML303 (an IndexError), a dim out of range.
+        """
+        return ops.transpose(self, dim_1, dim_2)
+
+    def permute(self, dims: Sequence[int]) -> TensorValue:
+        """The tensor with its dims in the order ``dims``; see ``ops.permute``."""
+        return ops.permute(self, dims)
+
+    def reshape(self, shape: Iterable[DimLike]) -> TensorValue:
+        """The same elements in the shape ``shape``, where one dim may be -1; see ``ops.reshape``."""
+        return ops.reshape(self, shape)
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> TensorValue:
+        """The tensor with the dims ``start_dim`` to ``end_dim``, inclusive, merged; see ``ops.flatten``."""
+        return ops.flatten(self, start_dim, end_dim)
+
+    def broadcast_to(self, shape: Iterable[DimLike]) -> TensorValue:
+        """The tensor repeated to the shape ``shape``; see ``ops.broadcast_to``."""
+        return ops.broadcast_to(self, shape)
+
+    def rebind(self, shape: Iterable[DimLike], message: str = "") -> TensorValue:
+        """The tensor with its dims named or asserted anew; see ``ops.rebind``."""
+        return ops.rebind(self, shape, message)
+
+    def cast(self, dtype: DType) -> TensorValue:
+        """The elements converted to ``dtype``; see ``ops.cast``."""
+        return ops.cast(self, dtype)
+
+    def to(self, device: DeviceRef) -> TensorValue:
+        """The tensor on ``device``; see ``ops.transfer_to``."""
+        return ops.transfer_to(self, device)
+
+    def max(self, axis: int = -1) -> TensorValue:
+        """The largest along ``axis``, which stays with size 1; NaN if there is one."""
+        return ops.max(self, axis=axis)
+
+    def min(self, axis: int = -1) -> TensorValue:
+        """The smallest along ``axis``, which stays with size 1; NaN if there is one."""
+        return ops.min(self, axis=axis)
+
+    def mean(self, axis: int = -1) -> TensorValue:
+        """The mean along ``axis``, which stays with size 1."""
+        return ops.mean(self, axis)
+
+    def argmax(self, axis: int = -1) -> TensorValue:
+        """The int64 index of the first largest element along ``axis``, which stays with size 1."""
+        return ops.argmax(self, axis)
+
+    @staged
+    def var(self, axis: int = -1) -> TensorValue:
+        """The population variance along ``axis``, which stays with size 1: the mean of the squared
+        deviations from the mean.
+
+        Raises:
+            DTypeError: ML107, not a float tensor.
+            AxisError: ML303, ``axis`` is out of range.
+        """
+        if not self.dtype.is_float():
+            ops.sqrt(self)  # raises: the type rule says which dtypes have a variance
+        deviation = self - ops.mean(self, axis)
+        return ops.mean(deviation * deviation, axis)
+
+    @staged
+    def stdev(self, axis: int = -1) -> TensorValue:
+        """The population standard deviation along ``axis``, which stays with size 1.
+
+        Raises:
+            DTypeError: ML107, not a float tensor.
+            AxisError: ML303, ``axis`` is out of range.
+        """
+        return ops.sqrt(self.var(axis))
+
+    # ------------------------------------------------------------ indexing
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
+        if not isinstance(index, tuple) or (len(index) == 2 and isinstance(index[1], str)):
+            index = (index,)
+        return ops.slice_tensor(self, index)
+
+    def __iter__(self) -> Iterator[TensorValue]:
+        if not self.rank or not isinstance(self.shape[0], StaticDim):
+            size = self.shape[0] if self.rank else "none"
+            raise ArgumentTypeError(
+                "ML327",
+                f"iteration needs a first dim of known size, got {size}",
+                at=user_location(),
+                fix="work on the whole tensor with ops, or split it with ops.split",
+            )
+        return (self[i] for i in range(self.shape[0].dim))
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise _no_truth("`in` on a tensor of the graph")
+
+    # ------------------------------------------------------------ operators
+    def __add__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.add(self, rhs)
+
+    def __radd__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.add(lhs, self)
+
+    def __sub__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.sub(self, rhs)
+
+    def __rsub__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.sub(lhs, self)
+
+    def __mul__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.mul(self, rhs)
+
+    def __rmul__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.mul(lhs, self)
+
+    def __truediv__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.div(self, rhs)
+
+    def __rtruediv__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.div(lhs, self)
+
+    def __floordiv__(self, rhs: TensorValueLike) -> TensorValue:
+        return _floordiv(self, rhs)
+
+    def __rfloordiv__(self, lhs: TensorValueLike) -> TensorValue:
+        return _floordiv(lhs, self)
+
+    def __mod__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.mod(self, rhs)
+
+    def __rmod__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.mod(lhs, self)
+
+    def __divmod__(self, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
+        return _divmod(self, rhs)
+
+    def __rdivmod__(self, lhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
+        return _divmod(lhs, self)
+
+    def __pow__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.pow(self, rhs)
+
+    def __rpow__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.pow(lhs, self)
+
+    def __matmul__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.matmul(self, rhs)
+
+    def __rmatmul__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.matmul(lhs, self)
+
+    def __neg__(self) -> TensorValue:
+        return ops.negate(self)
+
+    def __pos__(self) -> TensorValue:
+        return self
+
+    def __abs__(self) -> TensorValue:
+        return ops.abs(self)
+
+    def __round__(self, ndigits: int | None = None) -> TensorValue:
+        if ndigits:
+            raise ArgumentError(
+                "ML328",
+                f"round() of a tensor takes no digits, got {ndigits}",
+                at=user_location(),
+                fix=f"write round(x * 10**{ndigits}) / 10**{ndigits}",
+            )
+        return ops.round(self)
+
+    def __invert__(self) -> TensorValue:
+        return ops.logical_not(self)
+
+    def __and__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.logical_and(self, rhs)
+
+    def __rand__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.logical_and(lhs, self)
+
+    def __or__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.logical_or(self, rhs)
+
+    def __ror__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.logical_or(lhs, self)
+
+    def __xor__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.logical_xor(self, rhs)
+
+    def __rxor__(self, lhs: TensorValueLike) -> TensorValue:
+        return ops.logical_xor(lhs, self)
+
+    def __eq__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
+        return ops.equal(self, rhs)
+
+    def __ne__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
+        return ops.not_equal(self, rhs)
+
+    def __gt__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.greater(self, rhs)
+
+    def __ge__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.greater_equal(self, rhs)
+
+    def __lt__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.greater(rhs, self)
+
+    def __le__(self, rhs: TensorValueLike) -> TensorValue:
+        return ops.greater_equal(rhs, self)
+
+    def __bool__(self) -> NoReturn:
+        raise _no_truth("the truth of a tensor of the graph")
+
+
+def _no_truth(what: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML329",
+        f"{what} is not known while the graph is built",
+        at=user_location(),
+        fix="choose between values with ops.where(condition, x, y); compare dims, not tensors, in Python",
+    )
+
+
+@staged
+def _floordiv(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    return add("floordiv", pair("//", lhs, rhs))
+
+
+@staged
+def _divmod(lhs: TensorValueLike, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
+    left, right = pair("divmod", lhs, rhs)
+    return add("floordiv", [left, right]), add("mod", [left, right])
+
+
+@staged
+def _tensor_ir(value: Any) -> IrValue:
+    """The IR value of what the constructor of ``TensorValue`` takes."""
+    if isinstance(value, IrValue):
+        value = wrap(value)
+    if isinstance(value, (list, tuple)) and not isinstance(value, Shape):
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        DType.from_numpy(array.dtype)
+        return constant_array(array, DeviceRef.CPU())._ir()
+    return tensor(value, "the value of a TensorValue")._ir()
+
+
+def _text(value: Value, type: TensorType | BufferType) -> str:
+    return (
+        f"{value.__class__.__name__}(dtype={type.dtype}, shape={list(type.shape)!r}, "
+        f"device={type.device})"
+    )
+
+
+V = TypeVar("V", bound=Value)
+
+
+def _expect(value: Any, cls: type[V], what: str) -> V:
+    if isinstance(value, cls):
+        return value
+    found = value.type if isinstance(value, Value) else type(value).__name__
+    raise ArgumentTypeError(
+        "ML324",
+        f"the value is {found}, not a {what}",
+        at=user_location(),
+        fix="look at value.type before asking for .tensor, .buffer or .opaque",
+    )
 
 
 def wrap(value: IrValue) -> Any:
     """The ``Value`` of the class that fits the type of ``value``."""
-    cls = TensorValue if isinstance(value.type, TensorType) else BufferValue if isinstance(value.type, BufferType) else Value
+    kind = value.type
+    cls: type[Value] = Value
+    if isinstance(kind, TensorType):
+        cls = TensorValue
+    elif isinstance(kind, BufferType):
+        cls = BufferValue
+    elif isinstance(kind, OpaqueType):
+        cls = _OpaqueValue
+    elif isinstance(kind, ChainType):
+        cls = _ChainValue
     made = object.__new__(cls)
     made._value = value
     return made

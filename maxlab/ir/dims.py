@@ -160,7 +160,7 @@ class Dim:
         return str(self._poly)
 
     def __repr__(self) -> str:
-        return self._poly.source(lambda name: f"Dim({name!r})")
+        return self._poly.source(lambda name: f"Dim({name!r})", number=lambda n: f"Dim({n})")
 
     def __copy__(self) -> Dim:
         return self

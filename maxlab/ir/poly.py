@@ -274,10 +274,15 @@ class Poly:
             total = total + product
         return total
 
-    def source(self, name: Callable[[str], str], division: str = "//") -> str:
-        """This polynomial as text, names spelt by ``name`` and divisions as ``a <division> b``."""
+    def source(
+        self,
+        name: Callable[[str], str],
+        division: str = "//",
+        number: Callable[[int], str] = str,
+    ) -> str:
+        """This polynomial as text: names spelt by ``name``, numbers by ``number``, divisions as ``a <division> b``."""
         if not self.terms:
-            return "0"
+            return number(0)
         parts: list[str] = []
         for monomial, scale in self.terms:
             factors: list[str] = []
@@ -285,8 +290,8 @@ class Poly:
                 if isinstance(atom, str):
                     text = name(atom)
                 else:
-                    top = atom.numerator.source(name, division)
-                    bottom = atom.denominator.source(name, division)
+                    top = atom.numerator.source(name, division, number)
+                    bottom = atom.denominator.source(name, division, number)
                     top = top if _is_word(top) else f"({top})"
                     bottom = bottom if _is_word(bottom) else f"({bottom})"
                     text = f"{top} {division} {bottom}"
@@ -295,7 +300,7 @@ class Poly:
                 factors.extend([text] * power)
             magnitude = abs(scale)
             if magnitude != 1 or not factors:
-                factors.append(str(magnitude))
+                factors.append(number(magnitude))
             term = " * ".join(factors)
             if not parts:
                 parts.append(f"-{term}" if scale < 0 else term)

@@ -1,0 +1,49 @@
+"""Building tensor graphs: types, values, ops and weights, with the names of the MAX Python API."""
+
+from __future__ import annotations
+
+from maxlab.graph import dim, ops, shape, type
+from maxlab.graph.graph import Graph
+from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
+from maxlab.graph.weight import Weight
+from maxlab.ir import (
+    AlgebraicDim,
+    BufferType,
+    ConvInputLayout,
+    DeviceKind,
+    DeviceRef,
+    Dim,
+    DimLike,
+    FilterLayout,
+    Shape,
+    StaticDim,
+    SymbolicDim,
+    TensorType,
+    Type,
+)
+
+__all__ = [
+    "Graph",
+    "Value",
+    "TensorValue",
+    "TensorValueLike",
+    "BufferValue",
+    "Weight",
+    "Type",
+    "TensorType",
+    "BufferType",
+    "DeviceRef",
+    "DeviceKind",
+    "Dim",
+    "DimLike",
+    "StaticDim",
+    "SymbolicDim",
+    "AlgebraicDim",
+    "Shape",
+    "FilterLayout",
+    "ConvInputLayout",
+    "dim",
+    "ops",
+    "shape",
+    "type",
+]

@@ -1,0 +1,96 @@
+"""Calling one graph from another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
+from maxlab.graph.build import require_graph, staged
+
+from maxlab.ir import Value as IrValue
+
+if TYPE_CHECKING:
+    from maxlab.graph.graph import Graph
+    from maxlab.graph.value import Value
+
+
+@staged
+def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
+    """The results of ``graph``, a subgraph of the graph that is being built, on ``args``.
+
+    The ops of the subgraph are written into the calling graph. A placeholder weight of the subgraph stands for the
+    weight named ``prefix + name``, so that each call may use weights of its own.
+
+    Args:
+        graph: What ``Graph.add_subgraph`` returned, with its outputs set.
+        *args: One value for each input, of exactly the input's type, with the same symbolic dims.
+        prefix: What precedes the names of placeholder weights, such as ``"layers.0."``.
+
+    Raises:
+        GraphError: ML346, ``graph`` is not a subgraph of this graph; ML322, it has no output; ML321, a weight of the
+            prefixed name has another type.
+        ArgumentError: ML347, another number of arguments, or one of another type.
+        ArgumentTypeError: ML348, ``graph`` is not a graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> row = TensorType(DType.float32, ["n"])
+        >>> with Graph("main", input_types=[row]) as main:
+        ...     double = main.add_subgraph("double", lambda x: x * 2, [row])
+        ...     (y,) = ops.call(double, main.inputs[0])
+        ...     (z,) = ops.call(double, y)
+        ...     main.output(z)
+    """
+    from maxlab.graph.graph import Graph
+    from maxlab.graph.value import wrap
+
+    caller = require_graph("ops.call")
+    if not isinstance(graph, Graph):
+        raise ArgumentTypeError("ML348", f"call: expected a Graph, got {type(graph).__name__}")
+    if not _is_subgraph(caller, graph):
+        raise GraphError(
+            "ML346",
+            f"call: {graph.name!r} is not a subgraph of {caller.name!r}",
+            fix=f"make it with {caller.name}.add_subgraph(...)",
+        )
+    body = graph._function
+    graph.output_types  # noqa: B018 - raises when there is no output
+    values = [caller._own(arg) for arg in args]
+    _match(graph, values)
+    env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
+    for op in body.ops:
+        if op.name == "mo.output":
+            return [wrap(env[v]) for v in op.operands]
+        if op.name == "mo.constant.external":
+            made: Sequence[IrValue] = [caller._weight_of_call(graph, op, prefix)]
+        else:
+            made = caller._inline(op, [env[v] for v in op.operands], graph.name)
+        env.update(zip(op.results, made, strict=True))
+    raise AssertionError("a graph with output types ends with an output")
+
+
+def _is_subgraph(caller: Graph, graph: Graph) -> bool:
+    at: Graph | None = caller
+    while at is not None:
+        if any(known is graph for known in at._subgraphs.values()):
+            return graph is not caller
+        at = at._parent
+    return False
+
+
+def _match(graph: Graph, values: Sequence[IrValue]) -> None:
+    inputs = graph._function.inputs
+    if len(values) != len(inputs):
+        raise ArgumentError(
+            "ML347",
+            f"call: {graph.name!r} takes {len(inputs)} arguments, got {len(values)}",
+        )
+    for number, (value, wanted) in enumerate(zip(values, inputs, strict=True)):
+        if value.type != wanted.type:
+            raise ArgumentError(
+                "ML347",
+                f"call: argument {number} of {graph.name!r} must be {wanted.type}, got {value.type}",
+                fix="types must be equal, symbolic dims included; ops.rebind renames dims",
+            )

@@ -1,0 +1,639 @@
+"""Elementwise ops: arithmetic, comparison, logic, transcendental functions, activations, ``where`` and ``cast``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from maxlab.dtype import DType
+from maxlab.graph.build import add as add_op
+from maxlab.graph.build import as_dtype, float_pair, literal, pair, staged, tensor
+from maxlab.graph.build import cast as cast_op
+from maxlab.graph.build import is_weak as is_weak_operand
+
+if TYPE_CHECKING:
+    from maxlab.graph.value import TensorValue, TensorValueLike
+
+
+def _unary(name: str, x: TensorValueLike) -> TensorValue:
+    return add_op(name, [tensor(x, f"{name}: the operand")])
+
+
+@staged
+def abs(x: TensorValueLike) -> TensorValue:
+    """The absolute value of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("abs", x)
+
+
+@staged
+def negate(x: TensorValueLike) -> TensorValue:
+    """Each element with its sign changed, in the shape and dtype of ``x``; unsigned integers wrap.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("negate", x)
+
+
+@staged
+def floor(x: TensorValueLike) -> TensorValue:
+    """Each element rounded towards minus infinity, in the shape and dtype of ``x``; integers stay as they are.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("floor", x)
+
+
+@staged
+def round(x: TensorValueLike) -> TensorValue:
+    """Each element rounded to the nearest integer, halves to even, in the shape and dtype of ``x``.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("round", x)
+
+
+@staged
+def trunc(x: TensorValueLike) -> TensorValue:
+    """Each element rounded towards zero, in the shape and dtype of ``x``; integers stay as they are.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("trunc", x)
+
+
+@staged
+def relu(x: TensorValueLike) -> TensorValue:
+    """The larger of each element and 0, in the shape and dtype of ``x``; NaN stays NaN.
+
+    Args:
+        x: A tensor of numbers, of any shape.
+
+    Raises:
+        DTypeError: ML106, ``x`` is a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("relu", x)
+
+
+@staged
+def sqrt(x: TensorValueLike) -> TensorValue:
+    """The square root of each element, in the shape and dtype of ``x``; NaN for negative elements.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("sqrt", x)
+
+
+@staged
+def rsqrt(x: TensorValueLike) -> TensorValue:
+    """One over the square root of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("rsqrt", x)
+
+
+@staged
+def exp(x: TensorValueLike) -> TensorValue:
+    """e to the power of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(ops.exp(graph.inputs[0]))
+        >>> graph.output_types[0].shape
+        [Dim('n')]
+    """
+    return _unary("exp", x)
+
+
+@staged
+def log(x: TensorValueLike) -> TensorValue:
+    """The natural logarithm of each element, in the shape and dtype of ``x``; -inf for 0, NaN below.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("log", x)
+
+
+@staged
+def log1p(x: TensorValueLike) -> TensorValue:
+    """log(1 + x) of each element, exact near 0, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("log1p", x)
+
+
+@staged
+def erf(x: TensorValueLike) -> TensorValue:
+    """The error function of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("erf", x)
+
+
+@staged
+def sin(x: TensorValueLike) -> TensorValue:
+    """The sine of each element, in radians, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("sin", x)
+
+
+@staged
+def cos(x: TensorValueLike) -> TensorValue:
+    """The cosine of each element, in radians, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("cos", x)
+
+
+@staged
+def tanh(x: TensorValueLike) -> TensorValue:
+    """The hyperbolic tangent of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("tanh", x)
+
+
+@staged
+def atanh(x: TensorValueLike) -> TensorValue:
+    """The inverse hyperbolic tangent of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("atanh", x)
+
+
+@staged
+def acos(x: TensorValueLike) -> TensorValue:
+    """The arc cosine of each element, in [0, π] radians, in the shape and dtype of ``x``.
+
+    Elements outside of [-1, 1] are clamped into it first; NaN stays NaN.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("acos", x)
+
+
+@staged
+def sigmoid(x: TensorValueLike) -> TensorValue:
+    """1 / (1 + exp(-x)) of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("sigmoid", x)
+
+
+@staged
+def silu(x: TensorValueLike) -> TensorValue:
+    """x * sigmoid(x) of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("silu", x)
+
+
+@staged
+def is_nan(x: TensorValueLike) -> TensorValue:
+    """Whether each element is NaN: a bool tensor of the shape of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("is_nan", x)
+
+
+@staged
+def is_inf(x: TensorValueLike) -> TensorValue:
+    """Whether each element is plus or minus infinity: a bool tensor of the shape of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+
+    Raises:
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("is_inf", x)
+
+
+@staged
+def add(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The sums of two tensors, broadcast; integers wrap.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> row = TensorType(DType.float32, [1, "m"])
+        >>> column = TensorType(DType.float32, ["n", 1])
+        >>> with Graph("g", input_types=[row, column]) as graph:
+        ...     ops.add(*graph.inputs).shape
+        [Dim('n'), Dim('m')]
+    """
+    return add_op("add", pair("add", lhs, rhs))
+
+
+@staged
+def sub(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The differences of two tensors, broadcast; integers wrap.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("sub", pair("sub", lhs, rhs))
+
+
+@staged
+def mul(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The products of two tensors, broadcast; integers wrap.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("mul", pair("mul", lhs, rhs))
+
+
+@staged
+def mod(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The remainders of two tensors, broadcast, with the sign of the divisor: 5.5 mod -3 is -0.5.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("mod", pair("mod", lhs, rhs))
+
+
+@staged
+def pow(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """``lhs`` to the power ``rhs``, broadcast; an integer to a negative power is 0.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("pow", pair("pow", lhs, rhs))
+
+
+@staged
+def equal(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether the elements of two tensors are equal: a bool tensor, broadcast. NaN equals nothing.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("equal", pair("equal", lhs, rhs))
+
+
+@staged
+def not_equal(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether the elements of two tensors differ: a bool tensor, broadcast. NaN differs from itself.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("not_equal", pair("not_equal", lhs, rhs))
+
+
+@staged
+def greater(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether ``lhs`` is greater than ``rhs``: a bool tensor, broadcast.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("greater", pair("greater", lhs, rhs))
+
+
+@staged
+def greater_equal(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether ``lhs`` is greater than or equal to ``rhs``: a bool tensor, broadcast.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("greater_equal", pair("greater_equal", lhs, rhs))
+
+
+@staged
+def logical_and(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether both of two bools are true, broadcast.
+
+    Args:
+        lhs: A bool tensor, or a bool.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML108, an operand is not a bool tensor.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("logical_and", pair("logical_and", lhs, rhs))
+
+
+@staged
+def logical_or(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether any of two bools is true, broadcast.
+
+    Args:
+        lhs: A bool tensor, or a bool.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML108, an operand is not a bool tensor.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("logical_or", pair("logical_or", lhs, rhs))
+
+
+@staged
+def logical_xor(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """Whether exactly one of two bools is true, broadcast.
+
+    Args:
+        lhs: A bool tensor, or a bool.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML108, an operand is not a bool tensor.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+    """
+    return add_op("logical_xor", pair("logical_xor", lhs, rhs))
+
+
+@staged
+def div(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The true quotients of two tensors, broadcast; integers are divided as float64.
+
+    Args:
+        lhs: A tensor, or a number or array that takes the other operand's dtype.
+        rhs: As ``lhs``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither operand is a tensor of the graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.int32, ["n"])]) as graph:
+        ...     ops.div(graph.inputs[0], 2).dtype
+        DType.float64
+    """
+    return add_op("div", float_pair("div", lhs, rhs))
+
+
+@staged
+def logical_not(x: TensorValueLike) -> TensorValue:
+    """The negation of each bool: a bool tensor of the shape of ``x``.
+
+    Args:
+        x: A bool tensor of any shape.
+
+    Raises:
+        DTypeError: ML108, ``x`` is not a bool tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return _unary("logical_not", x)
+
+
+@staged
+def gelu(x: TensorValueLike, approximate: str = "none") -> TensorValue:
+    """The Gaussian error linear unit of each element, in the shape and dtype of ``x``.
+
+    Args:
+        x: A float tensor of any shape.
+        approximate: ``"none"`` for x * Φ(x), ``"tanh"`` for the approximation with tanh, ``"quick"`` for
+            x * sigmoid(1.702 * x).
+
+    Raises:
+        ArgumentError: ML305, another approximation.
+        DTypeError: ML107, ``x`` is not a float tensor.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph.
+    """
+    return add_op("gelu", [tensor(x, "gelu: the operand")], approximate=approximate)
+
+
+def elementwise_max(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The larger elements of two tensors, broadcast; NaN where either is NaN."""
+    return add_op("max", pair("max", lhs, rhs))
+
+
+def elementwise_min(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The smaller elements of two tensors, broadcast; NaN where either is NaN."""
+    return add_op("min", pair("min", lhs, rhs))
+
+
+@staged
+def where(condition: TensorValueLike, x: TensorValueLike, y: TensorValueLike) -> TensorValue:
+    """The elements of ``x`` where ``condition`` is true and of ``y`` elsewhere, broadcast.
+
+    Args:
+        condition: A bool tensor or array.
+        x: A tensor, or a number or array that takes the dtype of ``y``.
+        y: As ``x``; one of the two must be a tensor of the graph.
+
+    Raises:
+        DTypeError: ML108, the condition is not bool; ML101, ``x`` and ``y`` have no common dtype; ML102, a value that
+            does not fit.
+        ShapeError: ML201, two dims are neither provably equal nor statically 1.
+        ArgumentTypeError: ML318, neither ``x`` nor ``y`` is a tensor of the graph.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("relu", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     x = graph.inputs[0].tensor
+        ...     graph.output(ops.where(x > 0, x, 0))
+    """
+    left, right = pair("where", x, y)
+    if is_weak_operand(condition):
+        condition = literal(condition, DType.bool, left.device)
+    return add_op("where", [tensor(condition, "where: the condition"), left, right])
+
+
+@staged
+def cast(x: TensorValueLike, dtype: DType) -> TensorValue:
+    """The elements of ``x`` converted to ``dtype``, in the same shape.
+
+    A float becomes an integer by dropping its fraction; NaN, infinities and values out of range become the lowest
+    value of a 32- or 64-bit integer. Integers wrap. Anything becomes the bool of whether it differs from 0.
+
+    Args:
+        x: A tensor of any shape and dtype.
+        dtype: The dtype of the result.
+
+    Raises:
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph; ML399, ``dtype`` is not a ``DType``.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, [4])]) as graph:
+        ...     ops.cast(graph.inputs[0], DType.int8).dtype
+        DType.int8
+    """
+    return cast_op(tensor(x, "cast: the operand"), as_dtype("cast", dtype))

@@ -1,0 +1,262 @@
+"""Reading parts of a tensor: ``gather`` and everything that ``x[...]`` means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
+from maxlab.graph.build import add as add_op
+from maxlab.graph.build import is_weak, known_dim, literal, staged, tensor
+from maxlab.ir import Dim, Shape, StaticDim
+
+if TYPE_CHECKING:
+    from maxlab.graph.value import Index, TensorValue, TensorValueLike
+
+
+@staged
+def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> TensorValue:
+    """The slices of ``input`` at ``indices`` along ``axis``, whose dim the dims of ``indices`` replace.
+
+    An index counts from the end when it is negative; one that is out of range is an error when the model runs.
+
+    Args:
+        input: A tensor of rank 1 or more.
+        indices: Integers of any shape: a tensor, number or array.
+        axis: The axis that is indexed; negative from the end.
+
+    Raises:
+        DTypeError: ML109, the indices are not integers.
+        AxisError: ML303, ``axis`` is out of range.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> table = TensorType(DType.float32, [1000, 64])
+        >>> ids = TensorType(DType.int64, ["batch", "seq"])
+        >>> with Graph("embed", input_types=[table, ids]) as graph:
+        ...     ops.gather(*graph.inputs, axis=0).shape
+        [Dim('batch'), Dim('seq'), Dim(64)]
+    """
+    x = tensor(input, "gather: the input")
+    if is_weak(indices):
+        indices = literal(indices, DType.int64, x.device)
+    return add_op("gather", [x, tensor(indices, "gather: the indices")], axis=axis)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """What is read of one dim: ``size`` elements from ``start`` in steps of ``step``.
+
+    ``drop`` removes the dim afterwards, ``pick`` is a tensor that chooses one element of it, ``name`` the dim that
+    the result is asserted to have.
+    """
+
+    start: Dim
+    step: int
+    size: Dim
+    drop: bool = False
+    pick: Any = None
+    name: Dim | None = None
+
+
+@staged
+def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
+    """The part of ``x`` that ``x[indices]`` names; nothing is copied before somebody needs it.
+
+    As NumPy's basic indexing, with two differences. Bounds are not clamped: a bound outside of ``[-dim, dim]``
+    (``[-dim - 1, dim - 1]`` for a negative step) is an error, while the graph is built or, for symbolic dims, when the
+    model is called. And a slice may be given with the dim of its result, as ``(slice, dim)``.
+
+    Args:
+        x: A tensor.
+        indices: At most one entry per dim, from the first: an int or dim (removes the dim), a slice of ints and dims, a
+            rank-0 integer tensor (reads one element, removes the dim), ``None`` (a new dim of size 1), one ``...``.
+
+    Raises:
+        ShapeError: ML215, an index or bound is out of range; ML216, too many indices.
+        ArgumentTypeError: ML344, something that is no index, or a bound that only a run can tell, which this version
+            does not support.
+        ArgumentError: ML345, a step of 0, more than one ``...``, or a bound that is a negative dim.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, ["n", 8])]) as graph:
+        ...     x = graph.inputs[0].tensor
+        ...     ops.slice_tensor(x, [slice(1, None), 0]).shape, x[::-1, None, :4].shape
+        ([Dim('n') - Dim(1)], [Dim('n'), Dim(1), Dim(4)])
+    """
+    value = tensor(x, "slice_tensor: the operand")
+    entries = _entries(list(indices), value.rank)
+    cuts: list[_Cut] = []
+    for entry in entries:
+        if entry is not None:
+            cuts.append(_cut(entry, value.shape[len(cuts)], len(cuts)))
+    value = _sliced(value, cuts)
+    for axis in reversed(range(len(cuts))):
+        if cuts[axis].pick is not None:
+            value = add_op("gather", [value, cuts[axis].pick], axis=axis)
+    return _reshaped(value, entries, cuts)
+
+
+def _entries(indices: list[Any], rank: int) -> list[Any]:
+    """``indices`` with one entry for each dim, and ``None`` for new ones."""
+    dots = [i for i, entry in enumerate(indices) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentError("ML345", "an index has more than one '...'", fix="keep one of them")
+    used = sum(entry is not None and entry is not Ellipsis for entry in indices)
+    if used > rank:
+        raise ShapeError("ML216", f"{used} indices for a tensor of rank {rank}", fix="use fewer")
+    rest = [slice(None)] * (rank - used)
+    at = dots[0] if dots else len(indices)
+    return [*indices[:at], *rest, *indices[at + 1 :]]
+
+
+def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
+    if isinstance(entry, slice):
+        return _slice(entry, size, axis)
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], slice):
+        found = _slice(entry[0], size, axis, entry[1])
+        found.name = Dim(entry[1])
+        return found
+    if hasattr(entry, "_ir") or hasattr(entry, "__tensorvalue__"):
+        pick = tensor(entry)
+        if pick.rank or not pick.dtype.is_integral():
+            raise ArgumentTypeError(
+                "ML344",
+                f"an index tensor must be one integer, got {pick.type}",
+                fix="use ops.gather(x, indices, axis) for many indices, ops.where for masks",
+            )
+        return _Cut(Dim(0), 1, size, pick=pick)
+    if isinstance(entry, np.ndarray) and not entry.ndim:
+        entry = entry[()]
+    if isinstance(entry, bool) or not isinstance(entry, (int, np.integer, Dim)):
+        raise ArgumentTypeError(
+            "ML344",
+            f"{type(entry).__name__} {entry!r} is not an index",
+            fix="use ints, dims, slices, None and ...; ops.gather takes arrays of indices",
+        )
+    start = Dim(entry)
+    if isinstance(start, StaticDim):
+        if isinstance(size, StaticDim) and not -size.dim <= start.dim < size.dim:
+            raise ShapeError(
+                "ML215",
+                f"the index {start} is out of range for axis {axis} of size {size}",
+                fix=f"use {-size.dim} to {size.dim - 1}" if size.dim else "the axis is empty",
+            )
+        if start.dim < 0:
+            start = size + start
+    return _Cut(start, 1, Dim(1), drop=True)
+
+
+def _bound(bound: Any, size: Dim, axis: int, low: int, high: int) -> Dim:
+    """A bound of a slice, counted from the front; a static one lies in ``[-size + low, size + high]``."""
+    if hasattr(bound, "_ir") or hasattr(bound, "__tensorvalue__"):
+        found = known_dim(tensor(bound))
+        if found is None:
+            raise ArgumentTypeError(
+                "ML344",
+                f"a bound of axis {axis} is the result of a computation, so only a run can tell the "
+                "size of the slice; such sizes are not supported in this version",
+                fix="use ints and dims such as x.shape[0] as bounds",
+            )
+        bound = found
+    if isinstance(bound, bool) or not isinstance(bound, (int, np.integer, Dim)):
+        raise ArgumentTypeError(
+            "ML344",
+            f"a bound of axis {axis} is {type(bound).__name__} {bound!r}",
+            fix="use ints and dims such as x.shape[0] as bounds",
+        )
+    dim = Dim(bound)
+    if not isinstance(dim, StaticDim):
+        if all(scale < 0 for _, scale in dim.poly.terms):
+            raise ArgumentError(
+                "ML345",
+                f"the bound {dim} of axis {axis} is a negative dim",
+                fix=f"count from the front: {size} - {-dim}",
+            )
+        return dim
+    if isinstance(size, StaticDim) and not -size.dim + low <= dim.dim <= size.dim + high:
+        raise ShapeError(
+            "ML215",
+            f"the bound {dim} is out of range for axis {axis} of size {size}",
+            fix=f"use {-size.dim + low} to {size.dim + high}; bounds are not clamped",
+        )
+    return size + dim if dim.dim < 0 else dim
+
+
+def _slice(entry: slice, size: Dim, axis: int, name: Any = None) -> _Cut:
+    step = 1 if entry.step is None else entry.step
+    if isinstance(step, StaticDim):
+        step = step.dim
+    if isinstance(step, bool) or not isinstance(step, (int, np.integer)):
+        raise ArgumentTypeError(
+            "ML344", f"the step of axis {axis} must be an int, got {step!r}", fix="use an int"
+        )
+    step = int(step)
+    if not step:
+        raise ArgumentError("ML345", f"the step of axis {axis} is 0", fix="use 1 or -1")
+    down = step < 0
+    low, high = (-1, -1) if down else (0, 0)
+    if entry.start is None:
+        start = size - 1 if down else Dim(0)
+    else:
+        start = _bound(entry.start, size, axis, low, high)
+    if entry.stop is None:
+        stop = Dim(-1) if down else size
+    else:
+        stop = _bound(entry.stop, size, axis, low, high)
+    distance = start - stop if down else stop - start
+    length = (distance + (abs(step) - 1)) // abs(step)
+    if isinstance(length, StaticDim) and length.dim < 0:
+        length = Dim(0)
+    return _Cut(start, step, length)
+
+
+def _sliced(x: TensorValue, cuts: list[_Cut]) -> TensorValue:
+    if any(c.step != 1 or c.start != 0 or c.size != d for c, d in zip(cuts, x.shape, strict=True)):
+        x = add_op(
+            "slice",
+            [x],
+            starts=tuple(c.start for c in cuts),
+            steps=tuple(c.step for c in cuts),
+            shape=Shape(c.size for c in cuts),
+        )
+    if any(c.name is not None and c.name != c.size for c in cuts):
+        named = Shape(c.size if c.name is None else c.name for c in cuts)
+        x = add_op("rebind", [x], shape=named, message="slice_tensor: out_dim", layout=None)
+    return x
+
+
+def _reshaped(x: TensorValue, entries: list[Any], cuts: list[_Cut]) -> TensorValue:
+    """``x`` without the dims that an int removed and with those that ``None`` adds."""
+    alive = [c for c in cuts if c.pick is None]  # the gathers have removed the others
+    dims: list[Dim] = []
+    added: list[int] = []
+    dropped: list[int] = []
+    position = axis = 0
+    for entry in entries:
+        if entry is None:
+            added.append(len(dims))
+            dims.append(Dim(1))
+            continue
+        cut = cuts[position]
+        position += 1
+        if cut.pick is not None:
+            continue
+        if cut.drop:
+            dropped.append(axis)
+        else:
+            dims.append(x.shape[axis])
+        axis += 1
+    assert axis == len(alive)
+    if len(dropped) == 1 and not added:
+        return add_op("squeeze", [x], axis=dropped[0])
+    if len(added) == 1 and not dropped:
+        return add_op("unsqueeze", [x], axis=added[0])
+    return add_op("reshape", [x], shape=Shape(dims)) if dropped or added else x

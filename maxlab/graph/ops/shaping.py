@@ -1,0 +1,523 @@
+"""Ops that give the same elements another shape, order or name, and ops that join and cut tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from maxlab.dtype import check_scalar
+from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
+from maxlab.graph.build import add as add_op
+from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tensor
+from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
+from maxlab.opset import lookup
+from maxlab.opset.rules import axis_of
+
+if TYPE_CHECKING:
+    from maxlab.graph.value import TensorValue, TensorValueLike
+
+
+def _dims(what: str, shape: Any) -> Shape:
+    """``shape`` as a list of dims.
+
+    Raises:
+        ArgumentTypeError: ML336, not an iterable of dims.
+    """
+    if hasattr(shape, "_ir") or isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+        raise ArgumentTypeError(
+            "ML336",
+            f"{what}: the shape must be a sequence of ints, names and dims, got "
+            f"{type(shape).__name__}",
+            fix="write a tuple, such as (batch, -1)",
+        )
+    return Shape(shape)
+
+
+def _text(shape: Sequence[Dim]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+# ---------------------------------------------------------------- shape
+@staged
+def reshape(x: TensorValueLike, shape: Iterable[DimLike]) -> TensorValue:
+    """The elements of ``x`` in row-major order, in the shape ``shape``.
+
+    Args:
+        x: A tensor of any shape.
+        shape: Ints, names and dims whose product is provably the number of elements of ``x``. One of them may be -1:
+            it is what the others leave.
+
+    Raises:
+        ShapeError: ML202, the numbers of elements are not provably equal; ML213, more than one -1, or a -1 that the
+            other dims do not determine.
+        ArgumentTypeError: ML336, ``shape`` is not a sequence of dims.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, ["a", "b", 4])]) as graph:
+        ...     ops.reshape(graph.inputs[0], ("a", -1)).shape
+        [Dim('a'), Dim('b') * Dim(4)]
+    """
+    value = tensor(x, "reshape: the operand")
+    wanted = _dims("reshape", shape)
+    return add_op("reshape", [value], shape=_solve(value.shape, wanted))
+
+
+def _solve(old: Shape, new: Shape) -> Shape:
+    """``new`` with its -1 replaced by the dim that makes the numbers of elements equal."""
+    unknown = [i for i, dim in enumerate(new) if dim == -1]
+    for dim in new:
+        if isinstance(dim, StaticDim) and dim.dim < -1:
+            raise ShapeError(
+                "ML213", f"reshape: the size {dim} is negative", fix="use -1 or a size"
+            )
+    if not unknown:
+        return new
+    if len(unknown) > 1:
+        raise ShapeError(
+            "ML213", f"reshape: {_text(new)} has more than one -1", fix="give all sizes but one"
+        )
+    total = old.num_elements.poly
+    rest = Shape(dim for dim in new if dim != -1).num_elements.poly
+    quotient = total.floordiv(rest) if rest.terms else Poly.constant(0)
+    if not rest.terms or quotient * rest != total:
+        why = (
+            "any size fits"
+            if not rest.terms
+            else f"{from_poly(total)} // {from_poly(rest)} leaves a rest"
+        )
+        raise ShapeError(
+            "ML213",
+            f"reshape: the -1 of {_text(new)} is not determined by {_text(old)}: {why}",
+            fix="write the size, or rebind the operand so that the division is exact",
+        )
+    return Shape(from_poly(quotient) if i == unknown[0] else dim for i, dim in enumerate(new))
+
+
+@staged
+def flatten(x: TensorValueLike, start_dim: int = 0, end_dim: int = -1) -> TensorValue:
+    """``x`` with the dims ``start_dim`` to ``end_dim``, inclusive, merged into one.
+
+    Args:
+        x: A tensor of rank 1 or more.
+        start_dim: The first dim to merge; negative from the end.
+        end_dim: The last dim to merge; negative from the end.
+
+    Raises:
+        AxisError: ML303, a dim is out of range.
+        ArgumentError: ML306, ``start_dim`` comes after ``end_dim``.
+    """
+    return add_op(
+        "flatten", [tensor(x, "flatten: the operand")], start_dim=start_dim, end_dim=end_dim
+    )
+
+
+@staged
+def squeeze(x: TensorValueLike, axis: int) -> TensorValue:
+    """``x`` without the dim ``axis``, which has the size 1.
+
+    Args:
+        x: A tensor of rank 1 or more.
+        axis: The dim to remove; negative from the end.
+
+    Raises:
+        ShapeError: ML204, the dim is not statically 1.
+        AxisError: ML303, ``axis`` is out of range.
+    """
+    return add_op("squeeze", [tensor(x, "squeeze: the operand")], axis=axis)
+
+
+@staged
+def unsqueeze(x: TensorValueLike, axis: int) -> TensorValue:
+    """``x`` with a new dim of size 1 at ``axis``.
+
+    Args:
+        x: A tensor of any rank.
+        axis: Where the new dim stands in the result; -1 is the end.
+
+    Raises:
+        AxisError: ML303, ``axis`` is out of range.
+    """
+    return add_op("unsqueeze", [tensor(x, "unsqueeze: the operand")], axis=axis)
+
+
+@staged
+def permute(x: TensorValueLike, dims: Sequence[int]) -> TensorValue:
+    """``x`` with its dims in the order ``dims``: dim ``i`` of the result is dim ``dims[i]`` of ``x``.
+
+    Args:
+        x: A tensor of any rank.
+        dims: Every axis once; negative from the end.
+
+    Raises:
+        ArgumentError: ML307, an axis is missing or named twice.
+        AxisError: ML303, an axis is out of range.
+    """
+    return add_op("permute", [tensor(x, "permute: the operand")], dims=tuple(dims))
+
+
+@staged
+def transpose(x: TensorValueLike, axis_1: int, axis_2: int) -> TensorValue:
+    """``x`` with two dims swapped.
+
+    Args:
+        x: A tensor of rank 1 or more.
+        axis_1: One dim; negative from the end.
+        axis_2: The other dim.
+
+    Raises:
+        AxisError: ML303 (an IndexError), a dim is out of range.
+    """
+    return add_op("transpose", [tensor(x, "transpose: the operand")], axis_1=axis_1, axis_2=axis_2)
+
+
+@staged
+def broadcast_to(
+    x: TensorValueLike,
+    shape: TensorValue | Iterable[DimLike],
+    out_dims: Iterable[DimLike] | None = None,
+) -> TensorValue:
+    """``x`` repeated to ``shape``: dims are aligned at the end, and each is equal or 1 in ``x``.
+
+    Args:
+        x: A tensor of any rank up to that of ``shape``.
+        shape: Ints, names and dims.
+        out_dims: The dims that a ``shape`` given by a tensor has.
+
+    Raises:
+        ShapeError: ML205, ``x`` does not broadcast to ``shape``.
+        ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing.
+        ArgumentTypeError: ML337, ``shape`` is a tensor, which this version does not support, or ``out_dims`` is given
+            for one that is not; ML336, not a sequence of dims.
+    """
+    if hasattr(shape, "_ir"):
+        if out_dims is None:
+            raise ArgumentError(
+                "ML337",
+                "broadcast_to: the dims of a shape that is a tensor are not known",
+                fix="pass the dims themselves, such as x.shape, or give out_dims",
+            )
+        raise ArgumentTypeError(
+            "ML337",
+            "broadcast_to: a shape that only a run can tell is not supported in this version",
+            fix="pass the dims themselves, such as x.shape",
+        )
+    if out_dims is not None:
+        raise ArgumentTypeError(
+            "ML337",
+            "broadcast_to: out_dims is only for a shape that is a tensor",
+            fix="leave it out",
+        )
+    value = tensor(x, "broadcast_to: the operand")
+    return add_op("broadcast_to", [value], shape=_dims("broadcast_to", shape))
+
+
+@staged
+def rebind(
+    x: TensorValueLike,
+    shape: Iterable[DimLike],
+    message: str = "",
+    layout: FilterLayout | None = None,
+) -> TensorValue:
+    """``x`` with its dims named or asserted anew; nothing is computed.
+
+    A name that is new is defined by it. Everything else is a condition that is tested once per call, before the
+    model computes.
+
+    Args:
+        x: A tensor of any rank.
+        shape: As many ints, names and dims as ``x`` has.
+        message: What the error of a failed condition begins with.
+        layout: The order of the dims of a convolution filter, kept in the type.
+
+    Raises:
+        ShapeError: ML206, another rank, or a static dim that can never be equal.
+        ArgumentTypeError: ML336, not a sequence of dims.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> x, y = TensorType(DType.float32, ["n"]), TensorType(DType.float32, ["m"])
+        >>> with Graph("g", input_types=[x, y]) as graph:
+        ...     a, b = graph.inputs
+        ...     graph.output(a + ops.rebind(b, a.tensor.shape, "as many rows"))
+    """
+    value = tensor(x, "rebind: the operand")
+    if layout is not None and not isinstance(layout, FilterLayout):
+        raise ArgumentTypeError("ML338", f"rebind: {layout!r} is not a FilterLayout")
+    return add_op(
+        "rebind", [value], shape=_dims("rebind", shape), message=str(message), layout=layout
+    )
+
+
+# ---------------------------------------------------------------- repeat
+@staged
+def tile(x: TensorValueLike, repeats: Iterable[DimLike]) -> TensorValue:
+    """``x`` repeated as a whole along each dim, ``repeats[i]`` times along dim ``i``.
+
+    Args:
+        x: A tensor of any rank.
+        repeats: One positive int, name or dim for each dim of ``x``.
+
+    Raises:
+        ArgumentError: ML308, another number of repeats, or one that is not positive.
+    """
+    value = tensor(x, "tile: the operand")
+    return add_op("tile", [value], repeats=tuple(_dims("tile", repeats)))
+
+
+@staged
+def repeat_interleave(
+    x: TensorValueLike,
+    repeats: int | TensorValue,
+    axis: int | None = None,
+    out_dim: DimLike | None = None,
+) -> TensorValue:
+    """``x`` with each element repeated ``repeats`` times in place, along ``axis``.
+
+    Args:
+        x: A tensor of any rank.
+        repeats: A positive int.
+        axis: The dim to repeat along; None flattens ``x`` first.
+        out_dim: The dim of the result along ``axis``, asserted to be ``repeats`` times the old one.
+
+    Raises:
+        ArgumentError: ML339, ``repeats`` is not positive.
+        ArgumentTypeError: ML339, ``repeats`` is a tensor, which this version does not support.
+        AxisError: ML303, ``axis`` is out of range.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, [2, 2])]) as graph:
+        ...     ops.repeat_interleave(graph.inputs[0], 2, axis=0).shape
+        [Dim(4), Dim(2)]
+    """
+    value = tensor(x, "repeat_interleave: the operand")
+    if hasattr(repeats, "_ir"):
+        raise ArgumentTypeError(
+            "ML339",
+            "repeat_interleave: repeats that only a run can tell are not supported in this version",
+            fix="use an int",
+        )
+    count = as_int("repeat_interleave", repeats, "repeats")
+    if count <= 0:
+        raise ArgumentError("ML339", f"repeat_interleave: repeats must be positive, got {count}")
+    if axis is None:
+        value = add_op("reshape", [value], shape=Shape([value.shape.num_elements]))
+        axis = 0
+    axis = axis_of(axis, value.rank, "repeat_interleave")
+    shape = value.shape
+    value = add_op("unsqueeze", [value], axis=axis + 1)
+    wide = [*shape[: axis + 1], Dim(count), *shape[axis + 1 :]]
+    value = add_op("broadcast_to", [value], shape=Shape(wide))
+    size = shape[axis] * count
+    value = add_op("reshape", [value], shape=Shape([*shape[:axis], size, *shape[axis + 1 :]]))
+    if out_dim is None or Dim(out_dim) == size:
+        return value
+    named = Shape([*shape[:axis], Dim(out_dim), *shape[axis + 1 :]])
+    return add_op("rebind", [value], shape=named, message="repeat_interleave: out_dim", layout=None)
+
+
+# ---------------------------------------------------------------- join
+def _tensors(what: str, values: Iterable[TensorValueLike]) -> list[TensorValue]:
+    """``values`` as tensors; arrays and numbers take the dtype of the first tensor."""
+    if hasattr(values, "_ir") or not isinstance(values, Iterable):
+        raise ArgumentTypeError(
+            "ML340", f"{what}: expected a list of tensors, got {type(values).__name__}"
+        )
+    found = list(values)
+    if not found:
+        raise ArgumentError(
+            "ML311", f"{what}: there is nothing to join", fix="give one or more tensors"
+        )
+    strong = [
+        None if is_weak(v) else tensor(v, f"{what}: operand {i}") for i, v in enumerate(found)
+    ]
+    first = next((v for v in strong if v is not None), None)
+    if first is None:
+        raise ArgumentTypeError(
+            "ML318",
+            f"{what}: no operand is a tensor of the graph",
+            fix="make one with ops.constant, or compute it with NumPy",
+        )
+    return [
+        literal(weak, first.dtype, first.device) if value is None else value
+        for weak, value in zip(found, strong, strict=True)
+    ]
+
+
+@staged
+def concat(original_vals: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
+    """The tensors side by side along ``axis``, whose dims are added.
+
+    Args:
+        original_vals: One or more tensors of one dtype and rank, with equal dims but for ``axis``.
+        axis: The dim to join along; negative from the end.
+
+    Raises:
+        ArgumentError: ML311, there is no tensor.
+        DTypeError: ML110, the dtypes differ.
+        ShapeError: ML210, the ranks or the other dims differ.
+        AxisError: ML303, ``axis`` is out of range.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.float32, ["n", 3])]) as graph:
+        ...     x = graph.inputs[0]
+        ...     ops.concat([x, x]).shape
+        [Dim('n') * Dim(2), Dim(3)]
+    """
+    return add_op("concat", _tensors("concat", original_vals), axis=axis)
+
+
+@staged
+def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
+    """The tensors side by side along a new dim at ``axis``, as long as there are tensors.
+
+    Args:
+        values: One or more tensors of one dtype and shape.
+        axis: Where the new dim stands in the result; -1 is the end.
+
+    Raises:
+        ArgumentError: ML311, there is no tensor.
+        DTypeError: ML110, the dtypes differ.
+        ShapeError: ML210, the shapes differ.
+        AxisError: ML303, ``axis`` is out of range.
+    """
+    parts = _tensors("stack", values)
+    axis = axis_of(axis, parts[0].rank, "stack", extra=1)
+    for number, part in enumerate(parts):
+        if part.rank != parts[0].rank:
+            raise ShapeError(
+                "ML210",
+                f"stack: operand {number} has rank {part.rank}, operand 0 has rank {parts[0].rank}",
+            )
+    return add_op("concat", [add_op("unsqueeze", [p], axis=axis) for p in parts], axis=axis)
+
+
+# ---------------------------------------------------------------- cut
+def cut(x: TensorValue, axis: int, start: Dim, size: Dim) -> TensorValue:
+    """The elements ``start`` to ``start + size`` of one dim."""
+    shape = Shape(size if i == axis else d for i, d in enumerate(x.shape))
+    starts = tuple(start if i == axis else Dim(0) for i in range(x.rank))
+    return add_op("slice", [x], starts=starts, steps=(1,) * x.rank, shape=shape)
+
+
+@staged
+def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> list[TensorValue]:
+    """Consecutive pieces of ``x`` along ``axis``, one for each size.
+
+    Args:
+        x: A tensor of rank 1 or more.
+        split_sizes: Sizes that provably add up to the dim ``axis``.
+        axis: The dim to split; negative from the end.
+
+    Raises:
+        ArgumentError: ML341, the sizes do not add up, or one is negative.
+        AxisError: ML303, ``axis`` is out of range.
+    """
+    value = tensor(x, "split: the operand")
+    axis = axis_of(axis, value.rank, "split")
+    sizes = _dims("split", split_sizes)
+    for size in sizes:
+        if isinstance(size, StaticDim) and size.dim < 0:
+            raise ArgumentError("ML341", f"split: the size {size} is negative")
+    total = from_poly(sum((size.poly for size in sizes), Poly.constant(0)))
+    if total != value.shape[axis]:
+        raise ArgumentError(
+            "ML341",
+            f"split: the sizes {_text(sizes)} add up to {total}, axis {axis} has the size "
+            f"{value.shape[axis]}",
+            fix="give sizes whose sum is the size of the axis",
+        )
+    pieces: list[TensorValue] = []
+    start = Dim(0)
+    for size in sizes:
+        pieces.append(cut(value, axis, start, size))
+        start = start + size
+    return pieces
+
+
+@staged
+def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
+    """``chunks`` consecutive pieces of ``x`` of equal size along ``axis``.
+
+    Args:
+        x: A tensor of rank 1 or more.
+        chunks: A number that divides the dim ``axis``, which must be static.
+        axis: The dim to split; negative from the end.
+
+    Raises:
+        ArgumentError: ML342, ``chunks`` is not positive or does not divide the dim.
+        AxisError: ML303, ``axis`` is out of range.
+    """
+    value = tensor(x, "chunk: the operand")
+    count = as_int("chunk", chunks, "chunks")
+    axis = axis_of(axis, value.rank, "chunk")
+    size = value.shape[axis]
+    if count <= 0 or not isinstance(size, StaticDim) or size.dim % count:
+        raise ArgumentError(
+            "ML342",
+            f"chunk: axis {axis} of size {size} cannot be cut into {count} equal chunks",
+            fix="use ops.split for pieces of different sizes",
+        )
+    part = size.dim // count
+    return [cut(value, axis, Dim(i * part), Dim(part)) for i in range(count)]
+
+
+@staged
+def pad(
+    input: TensorValueLike,
+    paddings: Iterable[int | Dim],
+    mode: str = "constant",
+    value: TensorValueLike = 0,
+) -> TensorValue:
+    """``input`` surrounded by ``value``.
+
+    Args:
+        input: A tensor of any rank.
+        paddings: How many elements stand before and after each dim: ``[before 0, after 0, before 1, …]``, none
+            negative.
+        mode: ``"constant"``; there is no other.
+        value: A number that the dtype of ``input`` can hold, or a rank-0 tensor of that dtype.
+
+    Raises:
+        ArgumentError: ML312, another number of paddings, or a negative one; ML343, another mode.
+        DTypeError: ML102, the dtype cannot hold ``value``; ML110, a tensor of another dtype.
+        ShapeError: ML214, ``value`` is a tensor of another rank.
+    """
+    x = tensor(input, "pad: the input")
+    if mode != "constant":
+        raise ArgumentError(
+            "ML343",
+            f"pad: the mode must be 'constant', got {mode!r}",
+            fix="build it with ops.concat",
+        )
+    amounts = tuple(
+        p if isinstance(p, Dim) else Dim(as_int("pad", p, "a padding")) for p in paddings
+    )
+    if is_number(value):
+        scalar = check_scalar(value, x.dtype)
+        plain = tuple(a.dim if isinstance(a, StaticDim) else a for a in amounts)
+        return add_op("pad", [x], paddings=plain, value=scalar)
+    filler = (
+        literal(value, x.dtype, x.device) if is_weak(value) else tensor(value, "pad: the value")
+    )
+    if filler.rank:
+        raise ShapeError("ML214", f"pad: the value must have rank 0, got rank {filler.rank}")
+    lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
+    return _pad_with(x, amounts, filler)
+
+
+def _pad_with(x: TensorValue, amounts: Sequence[Dim], filler: TensorValue) -> TensorValue:
+    """``x`` between copies of a tensor of rank 0, one dim after the other."""
+    for axis in range(x.rank):
+        parts: list[TensorValue] = []
+        for size in amounts[2 * axis : 2 * axis + 2]:
+            shape = Shape(size if i == axis else d for i, d in enumerate(x.shape))
+            parts.append(add_op("broadcast_to", [filler], shape=shape))
+        x = add_op("concat", [parts[0], x, parts[1]], axis=axis)
+    return x
