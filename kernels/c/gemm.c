@@ -59,9 +59,9 @@
 
 typedef f32 vec __attribute__((vector_size(VW * 4), aligned(4), may_alias));
 
-/* One register tile, `rows` a literal: C[rows x TW] (+)= A[rows x kc] B[kc x TW]; rows of B are ldb floats apart.
- * `ahead` floats further down B is fetched into the cache (0: not). */
-INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 ldb, i64 kc, int first,
+/* One register tile, `rows` a literal: C[rows x TW] (+)= A[rows x kc] B[kc x TW].  `ahead` floats further down the panel
+ * B is fetched into the cache. */
+INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first,
                  i64 ahead) {
   vec c[MR][NV];
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
@@ -70,8 +70,8 @@ INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, c
   for (i64 k = 0; k < kc; k++) {
     vec b[NV];
     _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
-      b[v] = *(const vec *)(B + k * ldb + v * VW);
-      __builtin_prefetch(B + k * ldb + v * VW + ahead);
+      b[v] = *(const vec *)(B + k * MX_NR + v * VW);
+      __builtin_prefetch(B + k * MX_NR + v * VW + ahead);
     }
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
       vec a = A[i * lda + k] - (vec){0}; /* broadcast */
@@ -82,35 +82,35 @@ INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, c
     _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
 }
 
-typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, i64, int, i64);
+/* Two functions per height: rows of A anywhere, and rows of the copy (a literal distance: one address register). */
+typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, int, i64);
 #define TILE(R)                                                                                                        \
-  static __attribute__((noinline)) void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 ldb, \
-                                                i64 kc, int first, i64 ahead) {                                        \
-    tile(R, C, ldc, A, lda, B, ldb, kc, first, ahead);                                                                 \
+  static void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first, i64 ahead) {   \
+    tile(R, C, ldc, A, lda, B, kc, first, ahead);                                                                      \
+  }                                                                                                                    \
+  static void copy_tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const f32 *RS B, i64 kc, int first,           \
+                           i64 ahead) {                                                                                \
+    (void)lda;                                                                                                         \
+    tile(R, C, ldc, A, LDA_COPY, B, kc, first, ahead);                                                                 \
   }
-TILE(1) TILE(2) TILE(3) TILE(4)
-#if MR > 4
-TILE(5) TILE(6)
+#if MR >= 12
+#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#elif MR >= 6
+#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#else
+#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4)
 #endif
-#if MR > 6
-TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12)
-#endif
-static const tile_fn tiles[MR + 1] = {
-    0, tile1, tile2, tile3, tile4,
-#if MR > 4
-    tile5, tile6,
-#endif
-#if MR > 6
-    tile7, tile8, tile9, tile10, tile11, tile12,
-#endif
-};
+EACH_HEIGHT(TILE)
+#define NAME(R) tile##R,
+#define COPY_NAME(R) copy_tile##R,
+static const tile_fn tiles[2][MR + 1] = {{0, EACH_HEIGHT(NAME)}, {0, EACH_HEIGHT(COPY_NAME)}};
 
-/* One group of rows times one panel of `cols` (1..32) columns. */
-static void group_times_panel(i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 ldb, i64 kc,
-                              int first, i64 ahead) {
+/* One group of rows times one panel, of which `cols` (1..32) columns exist in C. */
+static void group_times_panel(const tile_fn run, i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B,
+                              i64 kc, int first, i64 ahead) {
   for (i64 c0 = 0; c0 < cols; c0 += TW) {
     if (cols - c0 >= TW) {
-      tiles[rows](C + c0, ldc, A, lda, B + c0, ldb, kc, first, ahead);
+      run(C + c0, ldc, A, lda, B + c0, kc, first, ahead);
       continue;
     }
     f32 edge[MR * TW] __attribute__((aligned(64))); /* the last columns: a full tile aside, then the part that exists */
@@ -118,7 +118,7 @@ static void group_times_panel(i64 rows, i64 cols, f32 *C, i64 ldc, const f32 *A,
     if (!first)
       for (i64 i = 0; i < rows; i++)
         for (i64 j = 0; j < TW; j++) edge[i * TW + j] = j < n ? C[i * ldc + c0 + j] : 0;
-    tiles[rows](edge, TW, A, lda, B + c0, ldb, kc, first, ahead);
+    run(edge, TW, A, lda, B + c0, kc, first, ahead);
     for (i64 i = 0; i < rows; i++)
       for (i64 j = 0; j < n; j++) C[i * ldc + c0 + j] = edge[i * TW + j];
   }
@@ -138,8 +138,8 @@ static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 r
       i64 kc = min64(kc_max, K - k0);
       for (i64 g = 0; g < groups; g++) {
         i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
-        group_times_panel(n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, A + r * lda + k0, lda, B + k0 * MX_NR, MX_NR,
-                          kc, first && k0 == 0, groups == 1 ? 2048 : KC_FEW * MX_NR);
+        group_times_panel(tiles[0][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, A + r * lda + k0, lda,
+                          B + k0 * MX_NR, kc, first && k0 == 0, groups == 1 ? 2048 : KC_FEW * MX_NR);
       }
     }
 }
@@ -154,8 +154,8 @@ static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 
       const f32 *a = A + r * lda + k0;
       for (i64 i = 0; i < n; i++) __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
       for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
-        group_times_panel(n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
-                          B + c0 * K + k0 * MX_NR, MX_NR, kc, first && k0 == 0, 512);
+        group_times_panel(tiles[1][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
+                          B + c0 * K + k0 * MX_NR, kc, first && k0 == 0, 512);
     }
   }
 }
@@ -199,14 +199,13 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 /* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
  * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */
 void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb) {
-  i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), want = nthreads > 1 ? 4 * nthreads : 1;
-  i64 rows = M < 1 ? 1 : M, per = 8; /* panels per item */
   (void)K;
-  if (rows > 96) rows = ceil_div(rows, ceil_div(rows, 96));
+  i64 panels = ceil_div(N < 1 ? 1 : N, MX_NR), rows = M < 1 ? 1 : M, per = 16; /* 128 x 512 at most */
+  i64 want = nthreads > 1 ? (rows <= 2 * MR ? 8 : 4) * nthreads : 1;           /* items */
+  if (rows > 128) rows = ceil_div(rows, ceil_div(rows, 128));
   while (per > 1 && ceil_div(M, rows) * ceil_div(panels, per) < want) per--;
-  per = ceil_div(panels, ceil_div(panels, per)); /* equal items */
   *mb = rows;
-  *nb = per * MX_NR;
+  *nb = ceil_div(panels, ceil_div(panels, per)) * MX_NR; /* equal items */
 }
 
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb) {
