@@ -137,9 +137,10 @@ class TensorBase:
         """A NumPy array of the tensor's memory; 8-bit floats come as their ``uint8`` bits.
 
         Raises:
-            DTypeError: ML104 (a ValueError), NumPy has no such dtype (`bfloat16`).
+            TensorError: ML428 (a ValueError), NumPy has no such dtype (`bfloat16`, 4-bit).
 
         Example:
+            >>> from maxlab.driver import Tensor
             >>> Tensor.scalar(1.5, DType.float32).to_numpy()
             array(1.5, dtype=float32)
         """

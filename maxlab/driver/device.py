@@ -198,7 +198,11 @@ class DeviceStream:
         Raises:
             ArgumentTypeError: ML404 (a TypeError), neither a stream nor a device.
         """
-        other = device if stream is None else stream
+        other: object = device if stream is None else stream
+        if stream is not None and device is not None:
+            raise ArgumentTypeError(
+                "ML404", "wait_for takes one of stream and device, got both", fix="call it twice"
+            )
         if isinstance(other, Device):
             other = other.default_stream
         if not isinstance(other, DeviceStream):

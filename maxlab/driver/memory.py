@@ -35,8 +35,19 @@ class MemoryStats:
     pooled: int
 
 
+def _give_back(address: int, c: Any = libc(), cast: Any = ffi.cast) -> None:  # noqa: B008
+    """Free one block, also while the interpreter is on its way out."""
+    c.free(cast("void *", address))
+
+
+def _unlock(address: int, nbytes: int, c: Any = libc(), cast: Any = ffi.cast) -> None:  # noqa: B008
+    c.munlock(cast("void *", address), nbytes)
+
+
 class _Pool:
     """Free blocks by their exact size."""
+
+    give_back = staticmethod(_give_back)
 
     def __init__(self) -> None:
         self.free: dict[int, list[int]] = {}
@@ -46,11 +57,10 @@ class _Pool:
 
     def trim(self) -> None:
         """Give all free blocks back to the system."""
-        c = libc()
         while self.free:
             _, addresses = self.free.popitem()
             while addresses:
-                c.free(ffi.cast("void *", addresses.pop()))
+                self.give_back(addresses.pop())
         self.bytes = 0
 
 
@@ -73,8 +83,10 @@ class Block:
         self.address = address
         _pool.live[address] = nbytes
 
-    # The pool is a default argument so that it outlives this module at interpreter exit.
-    def __del__(self, pool: _Pool = _pool, limit: int = POOL_BYTES) -> None:
+    # What it uses are default arguments, which outlive this module at interpreter exit.
+    def __del__(
+        self, pool: _Pool = _pool, limit: int = POOL_BYTES, give_back: Any = _give_back
+    ) -> None:
         address = self.address
         if not address:
             return
@@ -86,7 +98,7 @@ class Block:
             # Other sizes fill the pool, so the program has moved on to new ones.
             pool.trim()
             if nbytes > limit:
-                libc().free(ffi.cast("void *", address))
+                give_back(address)
                 return
         same_size = pool.free.get(nbytes)
         if same_size is None:
@@ -115,13 +127,14 @@ class PinnedBlock:
         self.address = address
         _pool.live[address] = self.nbytes
 
-    def __del__(self, pool: _Pool = _pool) -> None:
+    def __del__(
+        self, pool: _Pool = _pool, unlock: Any = _unlock, give_back: Any = _give_back
+    ) -> None:
         if self.address:
             pool.live.pop(self.address, None)
             pool.names.pop(self.address, None)
-            memory = ffi.cast("void *", self.address)
-            libc().munlock(memory, self.nbytes)
-            libc().free(memory)
+            unlock(self.address, self.nbytes)
+            give_back(self.address)
 
 
 def _system_allocate(nbytes: int, alignment: int) -> int:

@@ -83,7 +83,7 @@ class Tensor(TensorBase):
     ) -> None:
         if isinstance(dtype, np.ndarray):  # Tensor(array, device)
             dtype, shape, device = None, dtype, shape if device is None else device
-        where = _stream_of(device if stream is None else stream)
+        where = _one_stream(stream, device)
         array = shape if isinstance(shape, np.ndarray) and dtype is None else None
         if array is not None:
             dtype, shape = DType.from_numpy(array.dtype), array.shape
@@ -136,12 +136,14 @@ class Tensor(TensorBase):
 
         Raises:
             TensorError: ML420, a bad shape.
+            DTypeError: ML102, `float8_e8m0fnu`, which has no zero.
             DeviceError: ML403, not enough memory.
 
         Example:
             >>> Tensor.zeros([2], DType.int32).to_numpy()
             array([0, 0], dtype=int32)
         """
+        check_scalar(0, dtype)  # one 8-bit float has no zero
         result = Tensor(dtype, shape, device, pinned)
         result._bits().fill(0)
         return result
@@ -396,8 +398,8 @@ class Tensor(TensorBase):
             stream: the stream of the copy, which may be on another device.
             device: the device of the copy; this tensor's own when nothing is given.
         """
-        target = device if stream is None else stream
-        return self._copy_to(self._stream if target is None else _stream_of(target))
+        given = stream is not None or device is not None
+        return self._copy_to(_one_stream(stream, device) if given else self._stream)
 
     @overload
     def to(self, device: Device) -> Tensor: ...
@@ -573,6 +575,18 @@ def _stream_of(target: object) -> DeviceStream:
         f"expected a Device or a DeviceStream, got {type(target).__name__}",
         fix="write driver.CPU() or driver.Accelerator()",
     )
+
+
+def _one_stream(stream: object, device: object) -> DeviceStream:
+    """The stream meant by a stream, a device, or both if the stream is the device's."""
+    found = _stream_of(device if stream is None else stream)
+    if stream is not None and device is not None and found._device is not device:
+        raise ArgumentTypeError(
+            "ML421",
+            f"the stream {stream} is not of the device {device}",
+            fix="give the stream alone; it knows its device",
+        )
+    return found
 
 
 __all__ = ["Tensor", "TensorIndexError"]

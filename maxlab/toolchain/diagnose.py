@@ -40,7 +40,7 @@ def compile_error(code: int, output: str, sources: Mapping[str, str]) -> Toolcha
             "ML502",
             f"the compiler refused {names} with status {code}",
             why=_tail(output),
-            fix="run `maxlab doctor` to check the compiler",
+            fix="check the installation of the compiler: maxlab.toolchain.doctor_rows()",
         )
     name, line = found["file"], int(found["line"])
     column = int(found["column"] or 0)

@@ -17,7 +17,7 @@ from typing import Any
 
 from maxlab import trace
 from maxlab.config import config
-from maxlab.errors import ToolchainError
+from maxlab.errors import MaxlabError, ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain._abi import ffi
 from maxlab.toolchain.artefacts import Cache, Key, cache, seal
@@ -116,6 +116,27 @@ def runtime() -> Runtime:
                 atexit.register(found.close_teams)
                 _opened[key] = found
     return found
+
+
+def runtime_ahead() -> threading.Thread | None:
+    """The thread that prepares the runtime library, or None if it is open already.
+
+    Building it from an empty cache takes longer than tracing a graph, so a session starts
+    it early and the two overlap. A failure is reported by the `runtime` call that needs it.
+    """
+    settings = config()
+    if (settings.cache_dir, settings.cc) in _opened:
+        return None
+
+    def prepare() -> None:
+        try:
+            runtime()
+        except MaxlabError as error:
+            trace.emit("warning", "runtime", message=error.what, fix=error.fix)
+
+    thread = threading.Thread(target=prepare, name="maxlab-runtime", daemon=True)
+    thread.start()
+    return thread
 
 
 def _open() -> Runtime:

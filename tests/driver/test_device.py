@@ -184,6 +184,8 @@ def test_bad_streams() -> None:
         DeviceStream("cpu")  # type: ignore[arg-type]
     with pytest.raises(ArgumentTypeError, match="ML404"):
         DeviceStream(CPU()).wait_for(3)  # type: ignore[call-overload]
+    with pytest.raises(ArgumentTypeError, match="got both"):
+        DeviceStream(CPU()).wait_for(DeviceStream(CPU()), CPU())  # type: ignore[call-overload]
 
 
 # ------------------------------------------------- the examples of the reference pages

@@ -100,7 +100,16 @@ def test_constructor_refuses(arguments: Any, error: type[Exception], message: st
         Tensor(*arguments)
 
 
+def test_stream_and_device_must_agree() -> None:
+    stream = DeviceStream(CPU())
+    assert Tensor(DType.int8, [1], CPU(), stream=stream).stream is stream  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"not of the device"):
+        Tensor(DType.int8, [1], "gpu", stream=stream)  # type: ignore[call-overload]
+
+
 def test_scalar_values_are_checked() -> None:
+    with pytest.raises(ValueError, match="ML102"):
+        Tensor.zeros([1], DType.float8_e8m0fnu)
     with pytest.raises(ValueError, match="ML102"):
         Tensor.scalar(300, DType.uint8)
 

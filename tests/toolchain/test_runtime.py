@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from maxlab import trace
 from maxlab.config import Config, config, set_config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import (
@@ -18,6 +19,7 @@ from maxlab.toolchain import (
     doctor_rows,
     find_compiler,
     runtime,
+    runtime_ahead,
 )
 
 ADD_ONE = """int k_rt_add(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
@@ -68,6 +70,29 @@ def test_addresses() -> None:
     assert runtime().address("mx_execute") != 0
     with pytest.raises(ToolchainError, match=r"no symbol mx_nothing.*ML503"):
         runtime().address("mx_nothing")
+
+
+def test_the_library_is_prepared_ahead(tmp_path: Path) -> None:
+    now = config()
+    rest = (None, now.num_threads, now.trace_events, now.keep_source)
+    old = set_config(Config(tmp_path, *rest))
+    try:
+        thread = runtime_ahead()
+        assert thread is not None
+        made = runtime()
+        thread.join(60)
+        assert not made.hit
+        assert runtime() is made
+        assert runtime_ahead() is None
+        set_config(Config(tmp_path / "other", "no-such-cc", *rest[1:]))
+        broken = runtime_ahead()
+        assert broken is not None
+        broken.join(60)
+        assert "no-such-cc" in trace.recorder().events("warning")[-1].data["message"]
+        with pytest.raises(ToolchainError, match="ML501"):
+            runtime()
+    finally:
+        set_config(old)
 
 
 def test_flags() -> None:
