@@ -1,0 +1,8 @@
+/** The graph view, free of any notebook: what the widget, JupyterLab and exported pages mount. */
+
+export { GraphView, type IGraphViewEvents, type IGraphViewOptions } from './view/view';
+export type { ICommand } from './view/commands';
+export type { ITestNode, ITestView } from './view/registry';
+export type { ThemeName } from './render/theme';
+export { parseDocument, DOCUMENT_FORMAT, DOCUMENT_VERSION, type ParseResult } from '../proto/validate';
+export { inflate, fromBase64 } from './inflate';

@@ -1,0 +1,352 @@
+/**
+ * Horizontal coordinates after Brandes and Köpf: four greedy alignments into straight blocks, each
+ * compacted, then the mean of the middle two. Blocks align ports rather than centres, and spines
+ * (see `Priority`) come before everything else, so that the main line of a model runs straight.
+ */
+
+import type { IOrder } from './order';
+import { Priority, type IProper } from './proper';
+
+export interface IGaps {
+  node: number;
+  edge: number;
+}
+
+/** Centre x of every node of the proper graph; neighbours in a layer never overlap. */
+export function assignX(proper: IProper, order: IOrder, gaps: IGaps): Float64Array {
+  const conflicts = markConflicts(proper, order);
+  const runs: Float64Array[] = [];
+  for (const fromTop of [true, false]) {
+    for (const fromLeft of [true, false]) {
+      runs.push(alignAndCompact(proper, order, conflicts, gaps, fromTop, fromLeft));
+    }
+  }
+  const x = balance(proper, runs);
+  relax(proper, order, gaps, x);
+  return x;
+}
+
+/** Segments that cross an inner segment of a long edge, which has the right to be straight. */
+function markConflicts(proper: IProper, order: IOrder): Uint8Array {
+  const { a, b, priority } = proper;
+  const { layers, pos, up } = order;
+  const conflicts = new Uint8Array(a.length);
+  for (let l = 1; l < layers.length; l += 1) {
+    const nodes = layers[l]!;
+    let left = -1;
+    let scanned = 0;
+    for (let i = 0; i < nodes.length; i += 1) {
+      let inner = -1;
+      const v = nodes[i]!;
+      for (let k = up.start[v]!; k < up.start[v + 1]!; k += 1) {
+        if (priority[up.edges[k]!] === Priority.Chain) {
+          inner = pos[a[up.edges[k]!]!]!;
+        }
+      }
+      if (inner < 0 && i + 1 < nodes.length) {
+        continue;
+      }
+      const right = inner < 0 ? Number.MAX_SAFE_INTEGER : inner;
+      for (; scanned <= i; scanned += 1) {
+        const w = nodes[scanned]!;
+        for (let k = up.start[w]!; k < up.start[w + 1]!; k += 1) {
+          const s = up.edges[k]!;
+          const at = pos[a[s]!]!;
+          if ((at < left || at > right) && priority[s]! !== Priority.Spine && b[s] === w) {
+            conflicts[s] = 1;
+          }
+        }
+      }
+      left = inner < 0 ? left : inner;
+    }
+  }
+  return conflicts;
+}
+
+function alignAndCompact(
+  proper: IProper,
+  order: IOrder,
+  conflicts: Uint8Array,
+  gaps: IGaps,
+  fromTop: boolean,
+  fromLeft: boolean
+): Float64Array {
+  const { n, a, b, aOff, bOff, priority } = proper;
+  const near = fromTop ? order.up : order.down;
+  const far = fromTop ? order.down : order.up;
+  const other = fromTop ? a : b;
+  const otherOff = fromTop ? aOff : bOff;
+  const ownOff = fromTop ? bOff : aOff;
+  const sign = fromLeft ? 1 : -1;
+  const root = new Int32Array(n);
+  const shift = new Float64Array(n);
+  const taken = new Uint8Array(n);
+  for (let v = 0; v < n; v += 1) {
+    root[v] = v;
+  }
+  const best = new Uint8Array(n);
+  for (let v = 0; v < n; v += 1) {
+    for (let i = far.start[v]!; i < far.start[v + 1]!; i += 1) {
+      best[v] = Math.max(best[v]!, priority[far.edges[i]!]!);
+    }
+  }
+  const nLayers = order.layers.length;
+  const candidates: number[] = [];
+  for (let step = 1; step < nLayers; step += 1) {
+    const nodes = order.layers[fromTop ? step : nLayers - 1 - step]!;
+    let reached = fromLeft ? -1 : Number.MAX_SAFE_INTEGER;
+    for (let i = 0; i < nodes.length; i += 1) {
+      const v = nodes[fromLeft ? i : nodes.length - 1 - i]!;
+      let top = -1;
+      for (let k = near.start[v]!; k < near.start[v + 1]!; k += 1) {
+        top = Math.max(top, priority[near.edges[k]!]!);
+      }
+      if (top < 0) {
+        continue;
+      }
+      candidates.length = 0;
+      for (let k = near.start[v]!; k < near.start[v + 1]!; k += 1) {
+        const s = near.edges[k]!;
+        if (priority[s] === top) {
+          candidates.push(s);
+        }
+      }
+      candidates.sort((s, t) => order.pos[other[s]!]! - order.pos[other[t]!]!);
+      const mid = (candidates.length - 1) / 2;
+      const medians = fromLeft
+        ? [Math.floor(mid), Math.ceil(mid)]
+        : [Math.ceil(mid), Math.floor(mid)];
+      for (const m of medians) {
+        const s = candidates[m]!;
+        const u = other[s]!;
+        const at = order.pos[u]!;
+        const isFree = fromLeft ? at > reached : at < reached;
+        if (!isFree || conflicts[s] === 1 || taken[u] === 1 || priority[s]! < best[u]!) {
+          continue;
+        }
+        taken[u] = 1;
+        root[v] = root[u]!;
+        shift[v] = shift[u]! + sign * (otherOff[s]! - ownOff[s]!);
+        reached = at;
+        break;
+      }
+    }
+  }
+  const x = compact(proper, order, gaps, root, shift, fromLeft);
+  if (!fromLeft) {
+    for (let v = 0; v < n; v += 1) {
+      x[v] = -x[v]!;
+    }
+  }
+  return x;
+}
+
+function gapBetween(proper: IProper, gaps: IGaps, u: number, v: number): number {
+  const gap = u < proper.nReal && v < proper.nReal ? gaps.node : gaps.edge;
+  return (proper.width[u]! + proper.width[v]!) / 2 + gap;
+}
+
+/** Leftmost places of the blocks, then each pulled right as far as its right neighbours allow. */
+function compact(
+  proper: IProper,
+  order: IOrder,
+  gaps: IGaps,
+  root: Int32Array,
+  shift: Float64Array,
+  fromLeft: boolean
+): Float64Array {
+  const { n } = proper;
+  const from: number[] = [];
+  const to: number[] = [];
+  const sep: number[] = [];
+  for (const nodes of order.layers) {
+    for (let i = 0; i + 1 < nodes.length; i += 1) {
+      const u = nodes[fromLeft ? i : nodes.length - 1 - i]!;
+      const v = nodes[fromLeft ? i + 1 : nodes.length - 2 - i]!;
+      from.push(root[u]!);
+      to.push(root[v]!);
+      sep.push(gapBetween(proper, gaps, u, v) + shift[u]! - shift[v]!);
+    }
+  }
+  const m = from.length;
+  const start = new Int32Array(n + 1);
+  const waiting = new Int32Array(n);
+  for (let e = 0; e < m; e += 1) {
+    start[from[e]! + 1]! += 1;
+    waiting[to[e]!]! += 1;
+  }
+  for (let v = 0; v < n; v += 1) {
+    start[v + 1]! += start[v]!;
+  }
+  const next = start.slice(0, n);
+  const edges = new Int32Array(m);
+  for (let e = 0; e < m; e += 1) {
+    edges[next[from[e]!]!++] = e;
+  }
+  const queue = new Int32Array(n);
+  const at = new Float64Array(n);
+  let head = 0;
+  let tail = 0;
+  for (let v = 0; v < n; v += 1) {
+    if (root[v] === v && waiting[v] === 0) {
+      queue[tail++] = v;
+    }
+  }
+  while (head < tail) {
+    const u = queue[head++]!;
+    for (let i = start[u]!; i < start[u + 1]!; i += 1) {
+      const e = edges[i]!;
+      const v = to[e]!;
+      at[v] = Math.max(at[v]!, at[u]! + sep[e]!);
+      waiting[v]! -= 1;
+      if (waiting[v] === 0) {
+        queue[tail++] = v;
+      }
+    }
+  }
+  for (let i = tail - 1; i >= 0; i -= 1) {
+    const u = queue[i]!;
+    let limit = Number.POSITIVE_INFINITY;
+    for (let k = start[u]!; k < start[u + 1]!; k += 1) {
+      const e = edges[k]!;
+      limit = Math.min(limit, at[to[e]!]! - sep[e]!);
+    }
+    if (limit !== Number.POSITIVE_INFINITY && limit > at[u]!) {
+      at[u] = limit;
+    }
+  }
+  const x = new Float64Array(n);
+  for (let v = 0; v < n; v += 1) {
+    x[v] = at[root[v]!]! + shift[v]!;
+  }
+  return x;
+}
+
+/** Mean of the middle two of the four, after moving them over the narrowest one. */
+function balance(proper: IProper, runs: readonly Float64Array[]): Float64Array {
+  const { n, width } = proper;
+  const low: number[] = [];
+  const high: number[] = [];
+  let narrow = 0;
+  runs.forEach((x, r) => {
+    let min = Number.POSITIVE_INFINITY;
+    let max = Number.NEGATIVE_INFINITY;
+    for (let v = 0; v < n; v += 1) {
+      min = Math.min(min, x[v]! - width[v]! / 2);
+      max = Math.max(max, x[v]! + width[v]! / 2);
+    }
+    low.push(min);
+    high.push(max);
+    if (max - min < high[narrow]! - low[narrow]!) {
+      narrow = r;
+    }
+  });
+  const moves = runs.map((_, r) =>
+    r % 2 === 0 ? low[narrow]! - low[r]! : high[narrow]! - high[r]!
+  );
+  const result = new Float64Array(n);
+  const four = new Float64Array(runs.length);
+  for (let v = 0; v < n; v += 1) {
+    runs.forEach((x, r) => {
+      four[r] = x[v]! + moves[r]!;
+    });
+    four.sort();
+    result[v] = (four[1]! + four[2]!) / 2;
+  }
+  return result;
+}
+
+/**
+ * Moves straight pieces as a whole towards the middle of what they join, within the free room: the
+ * trunks of long edges, and columns of nodes that follow each other.
+ */
+function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): void {
+  const { n, a, b, aOff, bOff, priority } = proper;
+  const { layers, pos, up, down } = order;
+  const layerOf = proper.layer;
+  const room = (v: number): [number, number] => {
+    const nodes = layers[layerOf[v]!]!;
+    const i = pos[v]!;
+    const left = nodes[i - 1];
+    const right = nodes[i + 1];
+    return [
+      left === undefined ? -Infinity : x[left]! + gapBetween(proper, gaps, left, v) - x[v]!,
+      right === undefined ? Infinity : x[right]! - gapBetween(proper, gaps, v, right) - x[v]!
+    ];
+  };
+  for (let pass = 0; pass < 4; pass += 1) {
+    const seen = new Uint8Array(n);
+    for (const nodes of layers) {
+      for (const first of nodes) {
+        if (seen[first] === 1) {
+          continue;
+        }
+        const piece = [first];
+        seen[first] = 1;
+        for (let v = first; ; ) {
+          const next = straightBelow(v);
+          if (next < 0 || seen[next] === 1) {
+            break;
+          }
+          seen[next] = 1;
+          piece.push(next);
+          v = next;
+        }
+        movePiece(piece);
+      }
+    }
+  }
+
+  function straightBelow(v: number): number {
+    let found = -1;
+    let best = -1;
+    for (let i = down.start[v]!; i < down.start[v + 1]!; i += 1) {
+      const s = down.edges[i]!;
+      const w = b[s]!;
+      const bend = x[v]! + aOff[s]! - x[w]! - bOff[s]!;
+      if (Math.abs(bend) < 0.01 && priority[s]! > best) {
+        best = priority[s]!;
+        found = w;
+      }
+    }
+    return found;
+  }
+
+  function movePiece(piece: readonly number[]): void {
+    let lo = -Infinity;
+    let hi = Infinity;
+    let pull = 0;
+    let weight = 0;
+    const inside = new Set(piece);
+    for (const v of piece) {
+      const [l, r] = room(v);
+      lo = Math.max(lo, l);
+      hi = Math.min(hi, r);
+      for (let i = up.start[v]!; i < up.start[v + 1]!; i += 1) {
+        const s = up.edges[i]!;
+        if (!inside.has(a[s]!)) {
+          const p = 1 + priority[s]! * 2;
+          pull += p * (x[a[s]!]! + aOff[s]! - x[v]! - bOff[s]!);
+          weight += p;
+        }
+      }
+      for (let i = down.start[v]!; i < down.start[v + 1]!; i += 1) {
+        const s = down.edges[i]!;
+        if (!inside.has(b[s]!)) {
+          const p = 1 + priority[s]! * 2;
+          pull += p * (x[b[s]!]! + bOff[s]! - x[v]! - aOff[s]!);
+          weight += p;
+        }
+      }
+    }
+    if (weight === 0) {
+      return;
+    }
+    const move = Math.min(Math.max(pull / weight, lo), hi);
+    if (lo <= hi && Math.abs(move) > 0.01) {
+      for (const v of piece) {
+        x[v]! += move;
+      }
+    }
+  }
+}

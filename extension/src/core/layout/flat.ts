@@ -1,0 +1,162 @@
+/** Layered layout of one level: nodes of given sizes, edges between them or their ports. */
+
+import { assignX, type IGaps } from './coords';
+import { orderLayers } from './order';
+import { makeProper } from './proper';
+import { rank } from './rank';
+
+export interface IFlatGraph {
+  w: ArrayLike<number>;
+  h: ArrayLike<number>;
+  /** `Pin` of every node. */
+  pin: ArrayLike<number>;
+  src: ArrayLike<number>;
+  dst: ArrayLike<number>;
+  /** Where an edge meets its ends, relative to their centres. */
+  srcOff: ArrayLike<number>;
+  dstOff: ArrayLike<number>;
+}
+
+export interface IFlatOptions extends IGaps {
+  layer: number;
+  /** When refinement has to stop, in the clock of `now`. */
+  deadline: number;
+  now: () => number;
+}
+
+export interface IFlatLayout {
+  width: number;
+  height: number;
+  /** Top left corner of every node. */
+  x: Float64Array;
+  y: Float64Array;
+  layer: Int32Array;
+  /** Flat points of every edge, from its source to its target. */
+  paths: Float32Array[];
+  crossings: number;
+}
+
+/** Bends wider than this get more room to turn in. */
+const WIDE_BEND = 140;
+
+export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayout {
+  const n = graph.w.length;
+  if (n === 0) {
+    const none = new Float64Array(0);
+    return {
+      width: 0,
+      height: 0,
+      x: none,
+      y: none,
+      layer: new Int32Array(0),
+      paths: [],
+      crossings: 0
+    };
+  }
+  const ranked = rank({ n, src: graph.src, dst: graph.dst, pin: graph.pin });
+  const { nLayers } = ranked;
+  const proper = makeProper(ranked, graph.w, graph.srcOff, graph.dstOff);
+  const order = orderLayers(proper, nLayers, options.deadline, options.now);
+  const cx = assignX(proper, order, options);
+
+  let left = Number.POSITIVE_INFINITY;
+  let right = Number.NEGATIVE_INFINITY;
+  for (let v = 0; v < proper.n; v += 1) {
+    left = Math.min(left, cx[v]! - proper.width[v]! / 2);
+    right = Math.max(right, cx[v]! + proper.width[v]! / 2);
+  }
+  const tall = new Float64Array(nLayers);
+  for (let v = 0; v < n; v += 1) {
+    const l = ranked.layer[v]!;
+    tall[l] = Math.max(tall[l]!, graph.h[v] as number);
+  }
+  const bend = new Float64Array(nLayers);
+  for (let s = 0; s < proper.a.length; s += 1) {
+    const u = proper.a[s]!;
+    const v = proper.b[s]!;
+    const dx = Math.abs(cx[u]! + proper.aOff[s]! - cx[v]! - proper.bOff[s]!);
+    bend[proper.layer[u]!] = Math.max(bend[proper.layer[u]!]!, dx);
+  }
+  const top = new Float64Array(nLayers);
+  let y = 0;
+  for (let l = 0; l < nLayers; l += 1) {
+    top[l] = y;
+    const extra = Math.min(90, Math.max(0, bend[l]! - WIDE_BEND) * 0.12);
+    y += tall[l]! + (l + 1 < nLayers ? options.layer * (tall[l] === 0 ? 0.5 : 1) + extra : 0);
+  }
+  const x = new Float64Array(n);
+  const ys = new Float64Array(n);
+  for (let v = 0; v < n; v += 1) {
+    const l = ranked.layer[v]!;
+    x[v] = cx[v]! - (graph.w[v] as number) / 2 - left;
+    ys[v] = top[l]! + (tall[l]! - (graph.h[v] as number)) / 2;
+  }
+
+  const paths = new Array<Float32Array>(graph.src.length);
+  for (let e = 0; e < graph.src.length; e += 1) {
+    const chain = proper.chains[e]!;
+    const u = ranked.from[e]!;
+    const v = ranked.to[e]!;
+    const isBack = ranked.reversed[e] === 1;
+    const points: number[] = [];
+    const uOff = (isBack ? graph.dstOff[e] : graph.srcOff[e]) as number;
+    const vOff = (isBack ? graph.srcOff[e] : graph.dstOff[e]) as number;
+    const lu = ranked.layer[u]!;
+    const lv = ranked.layer[v]!;
+    // Inside a layer an edge runs straight down beside the taller nodes, and bends only between layers.
+    push(points, cx[u]! + uOff - left, ys[u]! + (graph.h[u] as number));
+    push(points, cx[u]! + uOff - left, top[lu]! + tall[lu]!);
+    for (let i = 0; i + 1 < chain.length; i += 1) {
+      const dummy = proper.b[chain[i]!]!;
+      const l = proper.layer[dummy]!;
+      push(points, cx[dummy]! - left, top[l]!);
+      push(points, cx[dummy]! - left, top[l]! + tall[l]!);
+    }
+    push(points, cx[v]! + vOff - left, top[lv]!);
+    push(points, cx[v]! + vOff - left, ys[v]!);
+    paths[e] = simplify(points, isBack);
+  }
+  return {
+    width: right - left,
+    height: y,
+    x,
+    y: ys,
+    layer: ranked.layer,
+    paths,
+    crossings: order.crossings
+  };
+}
+
+function push(points: number[], x: number, y: number): void {
+  points.push(x, y);
+}
+
+/** Drops repeated points and the inner points of straight vertical runs. */
+function simplify(points: readonly number[], isBack: boolean): Float32Array {
+  const kept: number[] = [];
+  for (let i = 0; i < points.length; i += 2) {
+    const x = points[i]!;
+    const y = points[i + 1]!;
+    const k = kept.length;
+    if (k >= 2 && Math.abs(kept[k - 2]! - x) < 0.05 && Math.abs(kept[k - 1]! - y) < 0.05) {
+      continue;
+    }
+    if (
+      k >= 4 &&
+      Math.abs(kept[k - 2]! - x) < 0.05 &&
+      Math.abs(kept[k - 4]! - x) < 0.05
+    ) {
+      kept[k - 1] = y;
+      continue;
+    }
+    kept.push(x, y);
+  }
+  if (isBack) {
+    const turned: number[] = [];
+    for (let i = kept.length - 2; i >= 0; i -= 2) {
+      turned.push(kept[i]!, kept[i + 1]!);
+    }
+    return Float32Array.from(turned);
+  }
+  return Float32Array.from(kept);
+}

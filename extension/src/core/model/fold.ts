@@ -1,0 +1,86 @@
+/** Which boxes are open when a graph is first shown. */
+
+import type { IBox } from './boxes';
+import type { GraphModel } from './graph';
+
+/** No more than this is shown at first, unless the top level alone is larger. */
+export const MAX_VISIBLE = 300;
+
+/** Small graphs open completely; larger ones open until this many items are visible. */
+const COMFORTABLE = 36;
+
+/** A run of more members than this stays one box. */
+const MAX_OPEN_RUN = 8;
+
+function visibleIn(model: GraphModel, box: IBox): number {
+  const nodes = box.nodes.filter(index => model.nodes[index]?.isChip === false).length;
+  return nodes + box.children.length;
+}
+
+/**
+ * Keys of the boxes to unfold at first, outermost first: everything in a small graph, otherwise as
+ * many levels as stay readable. Members of a run stay folded: they are alike, and one press away.
+ */
+export function initialFold(model: GraphModel): Set<string> {
+  const expanded = new Set<string>();
+  let visible = visibleIn(model, model.root) + model.document.inputs.length;
+  const budget = Math.min(MAX_VISIBLE, COMFORTABLE);
+  const queue = [...model.root.children];
+  for (let box = queue.shift(); box !== undefined; box = queue.shift()) {
+    if (box.kind === 'run' && box.children.length > MAX_OPEN_RUN) {
+      continue;
+    }
+    const grown = visible - 1 + visibleIn(model, box);
+    if (grown > budget) {
+      continue;
+    }
+    visible = grown;
+    expanded.add(box.key);
+    if (box.kind !== 'run') {
+      queue.push(...box.children);
+    }
+  }
+  return expanded;
+}
+
+/** Unfolds every box that is visible and folded; one level deeper. */
+export function expandLevel(model: GraphModel, expanded: ReadonlySet<string>): Set<string> {
+  const next = new Set(expanded);
+  const visit = (box: IBox): void => {
+    for (const child of box.children) {
+      if (expanded.has(child.key)) {
+        visit(child);
+      } else {
+        next.add(child.key);
+      }
+    }
+  };
+  visit(model.root);
+  return next;
+}
+
+/** Folds every open box that has no open box inside; one level up. */
+export function collapseLevel(model: GraphModel, expanded: ReadonlySet<string>): Set<string> {
+  const next = new Set(expanded);
+  const visit = (box: IBox): boolean => {
+    if (box.kind !== 'root' && !expanded.has(box.key)) {
+      return false;
+    }
+    const inner = box.children.map(visit);
+    if (box.kind !== 'root' && !inner.includes(true)) {
+      next.delete(box.key);
+    }
+    return true;
+  };
+  visit(model.root);
+  return next;
+}
+
+/** Opens everything above `box`, so that it is visible. */
+export function reveal(expanded: ReadonlySet<string>, box: IBox): Set<string> {
+  const next = new Set(expanded);
+  for (let above: IBox | null = box; above !== null && above.kind !== 'root'; above = above.parent) {
+    next.add(above.key);
+  }
+  return next;
+}

@@ -1,0 +1,153 @@
+/** The indexed form of a document: who makes and uses what, in which box, by which kernel. */
+
+import type { IGraphDocument, IKernel, INode, IValue } from '../../proto/document';
+import { buildBoxes, type IBox } from './boxes';
+import { familyOf, type Family } from './families';
+
+export interface IGraphNode {
+  index: number;
+  node: INode;
+  family: Family;
+  box: IBox;
+  /** Indexes of values. */
+  operands: number[];
+  results: number[];
+  /** Drawn as a chip on its users instead of a node of its own. */
+  isChip: boolean;
+  kernels: IKernel[];
+}
+
+export interface IGraphValue {
+  index: number;
+  value: IValue;
+  /** Index of the operation that makes it, or -1. */
+  producer: number;
+  consumers: number[];
+  isInput: boolean;
+  isOutput: boolean;
+}
+
+export class GraphModel {
+  readonly nodes: IGraphNode[] = [];
+  readonly values: IGraphValue[] = [];
+  readonly root: IBox;
+  readonly boxes = new Map<string, IBox>();
+  readonly kernels = new Map<string, IKernel>();
+  private readonly _nodeIndex = new Map<string, number>();
+  private readonly _valueIndex = new Map<string, number>();
+
+  constructor(readonly document: IGraphDocument) {
+    const inputs = new Set(document.inputs);
+    const outputs = new Set(document.outputs);
+    document.values.forEach((value, index) => {
+      this._valueIndex.set(value.id, index);
+      this.values.push({
+        index,
+        value,
+        producer: -1,
+        consumers: [],
+        isInput: inputs.has(value.id),
+        isOutput: outputs.has(value.id)
+      });
+    });
+    document.nodes.forEach((node, index) => this._nodeIndex.set(node.id, index));
+    const indexes = (ids: readonly string[]): number[] =>
+      ids.map(id => this._valueIndex.get(id) ?? -1).filter(i => i >= 0);
+    const operands = document.nodes.map(node => indexes(node.operands));
+    const results = document.nodes.map(node => indexes(node.results));
+    results.forEach((list, index) => {
+      for (const value of list) {
+        (this.values[value] as IGraphValue).producer = index;
+      }
+    });
+    const successors: number[][] = document.nodes.map(() => []);
+    operands.forEach((list, index) => {
+      for (const v of list) {
+        const value = this.values[v] as IGraphValue;
+        if (value.consumers[value.consumers.length - 1] !== index) {
+          value.consumers.push(index);
+        }
+        if (value.producer >= 0) {
+          successors[value.producer]?.push(index);
+        }
+      }
+    });
+    this.root = buildBoxes(document, successors);
+    const boxOf: IBox[] = [];
+    const visit = (box: IBox): void => {
+      this.boxes.set(box.key, box);
+      for (const index of box.nodes) {
+        boxOf[index] = box;
+      }
+      box.children.forEach(visit);
+    };
+    visit(this.root);
+    document.nodes.forEach((node, index) => {
+      const made = results[index] ?? [];
+      const used = operands[index] ?? [];
+      this.nodes.push({
+        index,
+        node,
+        family: familyOf(node.op),
+        box: boxOf[index] ?? this.root,
+        operands: used,
+        results: made,
+        isChip:
+          used.length === 0 &&
+          made.length > 0 &&
+          made.every(v => {
+            const value = this.values[v] as IGraphValue;
+            const { kind } = value.value;
+            const isFixed = kind === 'weight' || kind === 'constant';
+            return isFixed && value.consumers.length > 0 && !value.isOutput;
+          }),
+        kernels: []
+      });
+    });
+    for (const kernel of document.kernels) {
+      this.kernels.set(kernel.id, kernel);
+      for (const id of kernel.nodes) {
+        this.node(id)?.kernels.push(kernel);
+      }
+    }
+  }
+
+  node(id: string): IGraphNode | undefined {
+    const index = this._nodeIndex.get(id);
+    return index === undefined ? undefined : this.nodes[index];
+  }
+
+  value(id: string): IGraphValue | undefined {
+    const index = this._valueIndex.get(id);
+    return index === undefined ? undefined : this.values[index];
+  }
+
+  /** Every operation inside `box`, at any depth, in document order within each box. */
+  nodesIn(box: IBox): number[] {
+    const found: number[] = [];
+    const visit = (inner: IBox): void => {
+      for (const index of inner.nodes) {
+        found.push(index);
+      }
+      inner.children.forEach(visit);
+    };
+    visit(box);
+    return found;
+  }
+
+  /** Weights and constants that an operation reads, directly from the graph. */
+  chipsOf(node: IGraphNode): IGraphValue[] {
+    return node.operands
+      .map(index => this.values[index] as IGraphValue)
+      .filter(value => this.isChipValue(value));
+  }
+
+  /** True for weights and constants, which are drawn on their users. */
+  isChipValue(value: IGraphValue): boolean {
+    const { kind } = value.value;
+    if (value.producer >= 0) {
+      return this.nodes[value.producer]?.isChip ?? false;
+    }
+    return kind === 'weight' || kind === 'constant';
+  }
+}

@@ -1,0 +1,39 @@
+/** Sizes of everything in the scene, in world units (CSS pixels at zoom 1). */
+
+export const METRICS = {
+  labelFont: 13,
+  smallFont: 11,
+  edgeFont: 10.5,
+  headerFont: 12.5,
+  minWidth: 100,
+  maxWidth: 280,
+  /** Widths are rounded up to this, so that columns of unlike nodes share their edges. */
+  widthStep: 20,
+  padX: 14,
+  rowLabel: 30,
+  rowView: 24,
+  rowSmall: 16,
+  pill: 28,
+  scopeHeight: 50,
+  /** Extra outline of a folded run, drawn as sheets behind it. */
+  stack: 6,
+  boxHeader: 30,
+  boxPadX: 18,
+  boxPadY: 16,
+  boxPadTop: 12,
+  nodeGap: 26,
+  edgeGap: 14,
+  layerGap: 44
+} as const;
+
+/** Width of `text` at `px` in the interface font; replaced by tests and workers. */
+export type Measure = (text: string, px: number, isBold?: boolean) => number;
+
+/** A measure that needs no canvas: average advance of a proportional face. */
+export const roughMeasure: Measure = (text, px, isBold = false) =>
+  text.length * px * (isBold ? 0.58 : 0.54);
+
+/** `text` cut to `limit` characters with an ellipsis. */
+export function clip(text: string, limit: number): string {
+  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
+}

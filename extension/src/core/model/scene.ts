@@ -1,0 +1,428 @@
+/**
+ * What is visible under a fold state: items in nested containers, with edges lifted to them.
+ *
+ * Input: a graph model and the set of unfolded boxes. Output: a tree of items without positions, in
+ * which each container holds the edges between its direct children; an edge that enters or leaves an
+ * unfolded box does so through a port on its border, so that every container can be laid out alone.
+ */
+
+import type { IBox } from './boxes';
+import type { GraphModel, IGraphNode, IGraphValue } from './graph';
+import { clip, METRICS, roughMeasure, type Measure } from './metrics';
+import type { Timing } from './timing';
+
+export type ItemKind = 'root' | 'node' | 'scope' | 'run' | 'input' | 'output';
+
+export interface IItem {
+  /** Structural key, stable through rebuilds: `n12`, `box:encoder.layers.0`, `in:v0`, `out:v9`. */
+  key: string;
+  kind: ItemKind;
+  label: string;
+  detail: string;
+  chips: string[];
+  /** Number of identical members of a run; 1 otherwise. */
+  count: number;
+  hasTime: boolean;
+  node: IGraphNode | null;
+  box: IBox | null;
+  value: IGraphValue | null;
+  parent: IItem | null;
+  depth: number;
+  /** Position among the parent's items. */
+  order: number;
+  /** Inside of an unfolded box; null for everything else. */
+  container: IContainer | null;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+/** Where an edge ends: a child, one of its ports, or a port of the container itself. */
+export const enum End {
+  Child,
+  In,
+  Out
+}
+
+export interface IEdge {
+  srcEnd: End;
+  src: number;
+  srcPort: number;
+  dstEnd: End;
+  dst: number;
+  dstPort: number;
+  /** Indexes of the values that flow here. */
+  values: number[];
+  /** Pairs of producer and consumer that this edge stands for. */
+  count: number;
+  label: string;
+  /** Flat absolute points x0, y0, x1, y1, …; set by the layout. */
+  points: Float32Array;
+  /** The items at the two ends inside this container, when they are items. */
+  from: IItem | null;
+  to: IItem | null;
+}
+
+export interface IContainer {
+  item: IItem;
+  items: IItem[];
+  edges: IEdge[];
+  /** Values that enter and leave, one port each, up to `MAX_PORTS`. */
+  inPorts: Map<number, number>;
+  outPorts: Map<number, number>;
+  nIn: number;
+  nOut: number;
+  byKey: Map<string, IEdge>;
+}
+
+export interface IScene {
+  root: IItem;
+  items: IItem[];
+  byKey: Map<string, IItem>;
+  /** The visible item of every operation; null for chips. */
+  ofNode: (IItem | null)[];
+}
+
+export interface ISceneOptions {
+  expanded: ReadonlySet<string>;
+  chips: boolean;
+  timing: Timing | null;
+  measure?: Measure;
+}
+
+/** More values than this crossing one border share the last port. */
+const MAX_PORTS = 24;
+
+const MAX_CHIPS = 3;
+
+export function boxKey(box: IBox): string {
+  return box.kind === 'root' ? 'root' : `box:${box.key}`;
+}
+
+class SceneBuilder {
+  readonly items: IItem[] = [];
+  readonly byKey = new Map<string, IItem>();
+  readonly ofNode: (IItem | null)[];
+  private readonly _inputs = new Map<number, IItem>();
+  private readonly _measure: Measure;
+
+  constructor(
+    private readonly _model: GraphModel,
+    private readonly _options: ISceneOptions
+  ) {
+    this._measure = _options.measure ?? roughMeasure;
+    this.ofNode = new Array<IItem | null>(_model.nodes.length).fill(null);
+  }
+
+  build(): IScene {
+    const root = this._item('root', 'root', this._model.root.label, null);
+    root.box = this._model.root;
+    root.container = makeContainer(root);
+    const { document } = this._model;
+    for (const id of document.inputs) {
+      this._terminal('input', id, root);
+    }
+    this._fill(this._model.root, root);
+    const outputs: [IGraphValue, IItem][] = [];
+    for (const id of document.outputs) {
+      const value = this._model.value(id);
+      const item = this._terminal('output', id, root);
+      if (value !== undefined && item !== null) {
+        outputs.push([value, item]);
+      }
+    }
+    this._connect(outputs);
+    return { root, items: this.items, byKey: this.byKey, ofNode: this.ofNode };
+  }
+
+  private _item(kind: ItemKind, key: string, label: string, parent: IItem | null): IItem {
+    const item: IItem = {
+      key,
+      kind,
+      label,
+      detail: '',
+      chips: [],
+      count: 1,
+      hasTime: false,
+      node: null,
+      box: null,
+      value: null,
+      parent,
+      depth: parent === null ? 0 : parent.depth + 1,
+      order: parent?.container?.items.length ?? 0,
+      container: null,
+      x: 0,
+      y: 0,
+      w: 0,
+      h: 0
+    };
+    if (parent !== null) {
+      parent.container?.items.push(item);
+      this.items.push(item);
+      this.byKey.set(key, item);
+    }
+    return item;
+  }
+
+  private _terminal(kind: 'input' | 'output', id: string, root: IItem): IItem | null {
+    const value = this._model.value(id);
+    const key = `${kind === 'input' ? 'in' : 'out'}:${id}`;
+    if (value === undefined || this.byKey.has(key)) {
+      return null;
+    }
+    const label = value.value.name ?? id;
+    const item = this._item(kind, key, clip(label, 32), root);
+    item.value = value;
+    item.detail = kind === 'input' ? clip(value.value.type, 40) : '';
+    const width =
+      this._measure(item.label, METRICS.labelFont, true) +
+      (item.detail ? 10 + this._measure(item.detail, METRICS.edgeFont) : 0) +
+      2 * METRICS.padX;
+    item.w = roundUp(Math.max(64, width));
+    item.h = METRICS.pill;
+    if (kind === 'input') {
+      this._inputs.set(value.index, item);
+    }
+    return item;
+  }
+
+  /** Adds the children of `box` to `parent`, in order of first use. */
+  private _fill(box: IBox, parent: IItem): void {
+    let next = 0;
+    for (const index of box.nodes) {
+      while (next < box.children.length && (box.children[next] as IBox).first < index) {
+        this._addBox(box.children[next++] as IBox, parent);
+      }
+      this._addNode(this._model.nodes[index] as IGraphNode, parent);
+    }
+    while (next < box.children.length) {
+      this._addBox(box.children[next++] as IBox, parent);
+    }
+  }
+
+  private _addBox(box: IBox, parent: IItem): void {
+    const item = this._item(box.kind === 'run' ? 'run' : 'scope', boxKey(box), box.label, parent);
+    item.box = box;
+    item.count = box.kind === 'run' ? box.children.length : 1;
+    item.detail = box.type !== box.label ? box.type : '';
+    item.hasTime = (this._options.timing?.ofBox(box).ns ?? 0) > 0;
+    if (this._options.expanded.has(box.key)) {
+      item.container = makeContainer(item);
+      this._fill(box, item);
+      return;
+    }
+    for (const index of this._model.nodesIn(box)) {
+      this.ofNode[index] = item;
+    }
+    this._sizeBox(item);
+  }
+
+  private _sizeBox(item: IItem): void {
+    const title = this._measure(item.label, METRICS.labelFont, true) + (item.count > 1 ? 40 : 0);
+    const sub = this._measure(boxSubtitle(item), METRICS.smallFont);
+    item.w = roundUp(Math.max(140, title + 52, sub + 52));
+    item.h = METRICS.scopeHeight + (item.hasTime ? METRICS.rowSmall : 0);
+    if (item.count > 1) {
+      item.w += METRICS.stack;
+      item.h += METRICS.stack;
+    }
+  }
+
+  private _addNode(node: IGraphNode, parent: IItem): void {
+    if (node.isChip) {
+      return;
+    }
+    const item = this._item('node', node.node.id, clip(node.node.op, 32), parent);
+    item.node = node;
+    item.detail = clip(nodeDetail(node), 34);
+    item.hasTime = (this._options.timing?.ofNode(node.index).ns ?? 0) > 0;
+    if (this._options.chips) {
+      item.chips = this._chips(node);
+    }
+    this.ofNode[node.index] = item;
+    const m = this._measure;
+    const isView = node.family === 'view';
+    const type = this._model.values[node.results[0] ?? -1]?.value.type ?? '';
+    item.w = roundUp(
+      Math.min(
+        METRICS.maxWidth,
+        Math.max(
+          isView ? 80 : METRICS.minWidth,
+          m(item.label, METRICS.labelFont, !isView) + 2 * METRICS.padX,
+          m(item.detail, METRICS.smallFont) + 2 * METRICS.padX,
+          Math.min(190, m(type, METRICS.edgeFont) * 1.1),
+          ...item.chips.map(chip => m(chip, METRICS.edgeFont) * 1.1 + 2 * METRICS.padX + 12)
+        )
+      )
+    );
+    const rows = (item.detail ? 1 : 0) + item.chips.length + (item.hasTime ? 1 : 0);
+    item.h = (isView ? METRICS.rowView : METRICS.rowLabel) + rows * METRICS.rowSmall;
+    if (rows > 0) {
+      item.h += 4;
+    }
+  }
+
+  private _chips(node: IGraphNode): string[] {
+    const values = this._model.chipsOf(node);
+    const shown = values.slice(0, MAX_CHIPS).map(value => chipText(this._model, value));
+    return values.length > MAX_CHIPS ? [...shown, `+${values.length - MAX_CHIPS} more`] : shown;
+  }
+
+  private _connect(outputs: readonly (readonly [IGraphValue, IItem])[]): void {
+    const outputsOf = new Map<number, IItem[]>();
+    for (const [value, item] of outputs) {
+      outputsOf.set(value.index, [...(outputsOf.get(value.index) ?? []), item]);
+    }
+    for (const value of this._model.values) {
+      const from =
+        value.producer >= 0 ? this.ofNode[value.producer] : this._inputs.get(value.index);
+      if (from === null || from === undefined) {
+        continue;
+      }
+      let last: IItem | null = null;
+      for (const consumer of value.consumers) {
+        const to = this.ofNode[consumer] ?? null;
+        if (to !== null && to !== from && to !== last) {
+          this._route(value.index, from, to);
+        }
+        last = to;
+      }
+      for (const to of outputsOf.get(value.index) ?? []) {
+        this._route(value.index, from, to);
+      }
+    }
+  }
+
+  /** Edges for one value from one leaf to another, one in every container on the way. */
+  private _route(value: number, from: IItem, to: IItem): void {
+    let a = from;
+    let b = to;
+    let aPort = -1;
+    let bPort = -1;
+    while (a.parent !== b.parent) {
+      if (a.depth >= b.depth) {
+        const inside = (a.parent as IItem).container as IContainer;
+        const port = portOf(inside.outPorts, value);
+        inside.nOut = Math.max(inside.nOut, port + 1);
+        this._edge(inside, End.Child, a, aPort, End.Out, null, port, value);
+        a = inside.item;
+        aPort = port;
+      } else {
+        const inside = (b.parent as IItem).container as IContainer;
+        const port = portOf(inside.inPorts, value);
+        inside.nIn = Math.max(inside.nIn, port + 1);
+        this._edge(inside, End.In, null, port, End.Child, b, bPort, value);
+        b = inside.item;
+        bPort = port;
+      }
+    }
+    this._edge((a.parent as IItem).container as IContainer, End.Child, a, aPort, End.Child, b, bPort, value);
+  }
+
+  private _edge(
+    inside: IContainer,
+    srcEnd: End,
+    from: IItem | null,
+    srcPort: number,
+    dstEnd: End,
+    to: IItem | null,
+    dstPort: number,
+    value: number
+  ): void {
+    const src = from?.order ?? -1;
+    const dst = to?.order ?? -1;
+    const key = `${srcEnd},${src},${srcPort},${dstEnd},${dst},${dstPort}`;
+    const known = inside.byKey.get(key);
+    if (known !== undefined) {
+      known.count += 1;
+      if (known.values[known.values.length - 1] !== value && !known.values.includes(value)) {
+        known.values.push(value);
+        if (known.label) {
+          known.label = `${known.values.length} tensors`;
+        }
+      }
+      return;
+    }
+    const isSource = from !== null && from.container === null && from.kind !== 'input';
+    const edge: IEdge = {
+      srcEnd,
+      src,
+      srcPort,
+      dstEnd,
+      dst,
+      dstPort,
+      values: [value],
+      count: 1,
+      label: isSource ? (this._model.values[value]?.value.type ?? '') : '',
+      points: NO_POINTS,
+      from,
+      to
+    };
+    inside.byKey.set(key, edge);
+    inside.edges.push(edge);
+  }
+}
+
+const NO_POINTS = new Float32Array(0);
+
+function makeContainer(item: IItem): IContainer {
+  return {
+    item,
+    items: [],
+    edges: [],
+    inPorts: new Map(),
+    outPorts: new Map(),
+    nIn: 0,
+    nOut: 0,
+    byKey: new Map()
+  };
+}
+
+function portOf(ports: Map<number, number>, value: number): number {
+  let port = ports.get(value);
+  if (port === undefined) {
+    port = Math.min(ports.size, MAX_PORTS - 1);
+    ports.set(value, port);
+  }
+  return port;
+}
+
+function roundUp(width: number): number {
+  return Math.ceil(width / METRICS.widthStep) * METRICS.widthStep;
+}
+
+/** The line under the title of a folded box. */
+export function boxSubtitle(item: IItem): string {
+  const total = item.box?.total ?? 0;
+  const ops =
+    item.count > 1 ? `${item.count} × ${Math.round(total / item.count)} ops` : `${total} ops`;
+  return item.detail ? `${clip(item.detail, 28)} · ${ops}` : ops;
+}
+
+/** The line under the name of an operation: its own name, else its attributes. */
+function nodeDetail(node: IGraphNode): string {
+  const { name, op, attrs } = node.node;
+  if (name !== '' && name !== op && !name.startsWith(`${op}_`)) {
+    return name;
+  }
+  return Object.entries(attrs)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(' ');
+}
+
+/** `weight f32[384, 384]`, or the number itself for a scalar constant that carries one. */
+function chipText(model: GraphModel, value: IGraphValue): string {
+  const producer = model.nodes[value.producer]?.node;
+  const literal = producer?.attrs.value;
+  if (literal !== undefined && value.value.shape.length === 0) {
+    return clip(`${value.value.name ?? ''} ${literal}`.trim(), 30);
+  }
+  const name = value.value.name ?? producer?.name ?? '';
+  const short = name.slice(name.lastIndexOf('.') + 1);
+  return clip(`${short === 'constant' ? '' : short} ${value.value.type}`.trim(), 34);
+}
+
+export function buildScene(model: GraphModel, options: ISceneOptions): IScene {
+  return new SceneBuilder(model, options).build();
+}

@@ -1,0 +1,302 @@
+/** The text of the scene: names, details, chips, times, headers of boxes, types on edges. */
+
+import { METRICS } from '../model/metrics';
+import { boxSubtitle, type IItem } from '../model/scene';
+import { Detail, rampIndex, screenRect, type IFrame } from './painter';
+import type { IEdgeLabel, IPicture } from './picture';
+import type { ITheme } from './theme';
+
+function uiFont(theme: ITheme, px: number, weight = 400): string {
+  return `${weight} ${px}px ${theme.fontUi}`;
+}
+
+function monoFont(theme: ITheme, px: number): string {
+  return `${px}px ${theme.fontMono}`;
+}
+
+/** Text grouped by font and colour: both are slow to change. */
+class TextBatch {
+  private readonly _groups = new Map<string, [string, string, (string | number)[]]>();
+
+  add(font: string, color: string, text: string, x: number, y: number): void {
+    const key = `${font}|${color}`;
+    let group = this._groups.get(key);
+    if (group === undefined) {
+      group = [font, color, []];
+      this._groups.set(key, group);
+    }
+    group[2].push(text, x, y);
+  }
+
+  flush(ctx: CanvasRenderingContext2D): void {
+    for (const [font, color, entries] of this._groups.values()) {
+      ctx.font = font;
+      ctx.fillStyle = color;
+      for (let i = 0; i < entries.length; i += 3) {
+        ctx.fillText(entries[i] as string, entries[i + 1] as number, entries[i + 2] as number);
+      }
+    }
+  }
+}
+
+interface IInk {
+  title: string;
+  detail: string;
+  time: string;
+}
+
+function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
+  const { theme } = frame;
+  if (picture.errors.has(item)) {
+    return { title: theme.error, detail: theme.text, time: theme.text };
+  }
+  const heat = picture.heat.get(item);
+  if (frame.isHeat && heat !== undefined) {
+    const color = theme.rampText[rampIndex(heat.t)] as string;
+    return { title: color, detail: color, time: color };
+  }
+  if (item.node !== null) {
+    const quiet = item.node.family === 'view' || (frame.isHeat && heat === undefined);
+    const title = quiet ? theme.muted : theme.family[item.node.family].title;
+    return { title, detail: theme.muted, time: theme.text };
+  }
+  return { title: theme.text, detail: theme.muted, time: theme.text };
+}
+
+/** Names, details, chips and times of the items that are not unfolded. */
+export function paintItemText(
+  frame: IFrame,
+  picture: IPicture,
+  leaves: readonly IItem[]
+): void {
+  const { ctx, theme, camera, detail } = frame;
+  const { k } = camera;
+  const isFull = detail === Detail.Full;
+  const titleFont = uiFont(theme, METRICS.labelFont * k, 600);
+  const viewFont = uiFont(theme, (METRICS.labelFont - 1) * k, 500);
+  const detailFont = uiFont(theme, METRICS.smallFont * k);
+  const timeFont = uiFont(theme, METRICS.smallFont * k, 600);
+  const chipFont = monoFont(theme, METRICS.edgeFont * k);
+  const left = new TextBatch();
+  const centre = new TextBatch();
+  ctx.textBaseline = 'middle';
+  for (const item of leaves) {
+    const ink = inkOf(frame, picture, item);
+    const r = screenRect(frame, item);
+    if (item.kind === 'input' || item.kind === 'output') {
+      const both = item.detail !== '' && isFull;
+      left.add(titleFont, ink.title, item.label, r.x + METRICS.padX * k, r.y + r.h / 2);
+      if (both) {
+        ctx.font = titleFont;
+        const x = r.x + (METRICS.padX + 8) * k + ctx.measureText(item.label).width;
+        left.add(chipFont, ink.detail, item.detail, x, r.y + r.h / 2);
+      }
+      continue;
+    }
+    if (item.box !== null) {
+      paintFoldedBox(frame, picture, item, ink, left);
+      continue;
+    }
+    const isView = item.node?.family === 'view';
+    const mid = r.x + r.w / 2 + (isView ? 0 : 2 * k);
+    const head = (isView ? METRICS.rowView : METRICS.rowLabel) * k;
+    const rows = (item.detail ? 1 : 0) + item.chips.length + (item.hasTime ? 1 : 0);
+    centre.add(
+      isView ? viewFont : titleFont,
+      ink.title,
+      item.label,
+      mid,
+      isFull || rows === 0 ? r.y + head / 2 + (rows > 0 ? k : 0) : r.y + r.h / 2
+    );
+    if (!isFull) {
+      continue;
+    }
+    let y = r.y + head + (METRICS.rowSmall / 2 - 2) * k;
+    if (item.detail !== '') {
+      centre.add(detailFont, ink.detail, item.detail, mid, y);
+      y += METRICS.rowSmall * k;
+    }
+    const chipInk = frame.isHeat && picture.heat.has(item) ? ink.detail : theme.chipText;
+    for (const chip of item.chips) {
+      centre.add(chipFont, chipInk, `▪ ${chip}`, mid, y);
+      y += METRICS.rowSmall * k;
+    }
+    const heat = picture.heat.get(item);
+    if (heat !== undefined) {
+      centre.add(timeFont, ink.time, heat.text, mid, y);
+    }
+  }
+  ctx.textAlign = 'left';
+  left.flush(ctx);
+  ctx.textAlign = 'center';
+  centre.flush(ctx);
+  paintErrorMarks(frame, picture, leaves);
+}
+
+function paintFoldedBox(
+  frame: IFrame,
+  picture: IPicture,
+  item: IItem,
+  ink: IInk,
+  batch: TextBatch
+): void {
+  const { theme, camera, detail } = frame;
+  const { k } = camera;
+  const r = screenRect(frame, item);
+  const off = item.count > 1 ? METRICS.stack * k : 0;
+  const x = r.x + 30 * k;
+  const top = r.y + off;
+  paintChevron(frame, r.x + 17 * k, top + 18 * k, false, ink.detail);
+  const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+  batch.add(uiFont(theme, METRICS.labelFont * k, 650), ink.title, title, x, top + 18 * k);
+  if (detail !== Detail.Full) {
+    return;
+  }
+  batch.add(uiFont(theme, METRICS.smallFont * k), ink.detail, boxSubtitle(item), x, top + 35 * k);
+  const heat = picture.heat.get(item);
+  if (heat !== undefined) {
+    batch.add(uiFont(theme, METRICS.smallFont * k, 600), ink.time, heat.text, x, top + 52 * k);
+  }
+}
+
+/** The fold control: points right when folded, down when unfolded. */
+function paintChevron(frame: IFrame, x: number, y: number, isOpen: boolean, color: string): void {
+  const { ctx, camera } = frame;
+  const s = 3.6 * Math.max(0.6, camera.k);
+  ctx.strokeStyle = color;
+  ctx.lineWidth = Math.max(1.2, 1.7 * camera.k);
+  ctx.lineCap = 'round';
+  ctx.lineJoin = 'round';
+  ctx.beginPath();
+  if (isOpen) {
+    ctx.moveTo(x - s, y - s / 2);
+    ctx.lineTo(x, y + s / 2);
+    ctx.lineTo(x + s, y - s / 2);
+  } else {
+    ctx.moveTo(x - s / 2, y - s);
+    ctx.lineTo(x + s / 2, y);
+    ctx.lineTo(x - s / 2, y + s);
+  }
+  ctx.stroke();
+  ctx.lineCap = 'butt';
+  ctx.lineJoin = 'miter';
+}
+
+/** Title, kind and time of an unfolded box; from far away in a size that can still be read. */
+export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): void {
+  const { ctx, theme, camera, detail } = frame;
+  const r = screenRect(frame, box);
+  const isFar = detail < Detail.Names;
+  const k = isFar ? Math.max(0.72, camera.k) : camera.k;
+  if (isFar && (r.w < 70 || r.h < 60)) {
+    return;
+  }
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(r.x, r.y, r.w, r.h);
+  ctx.clip();
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  const y = r.y + (METRICS.boxHeader / 2 + 1) * k;
+  const fill = theme.scopeFill[(box.depth - 1) % theme.scopeFill.length] as string;
+  let x = r.x + 14 * k;
+  ctx.font = uiFont(theme, METRICS.headerFont * k, 650);
+  const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
+  const titleWidth = ctx.measureText(title).width;
+  ctx.fillStyle = fill;
+  ctx.fillRect(x - 6 * k, y - 10 * k, titleWidth + 30 * k, 20 * k);
+  paintChevron(frame, x + 2 * k, y, true, theme.muted);
+  x += 14 * k;
+  ctx.font = uiFont(theme, METRICS.headerFont * k, 650);
+  ctx.fillStyle = theme.text;
+  ctx.fillText(title, x, y);
+  x += titleWidth + 8 * k;
+  const heat = picture.heat.get(box);
+  let right = r.x + r.w - 12 * k;
+  if (heat !== undefined && detail >= Detail.Names) {
+    ctx.font = uiFont(theme, METRICS.smallFont * k, 600);
+    const width = ctx.measureText(heat.text).width;
+    if (x + width + 8 * k < right) {
+      ctx.fillStyle = fill;
+      ctx.fillRect(right - width - 4 * k, y - 8 * k, width + 8 * k, 16 * k);
+      ctx.fillStyle = theme.text;
+      ctx.fillText(heat.text, right - width, y);
+      right -= width + 12 * k;
+    }
+  }
+  if (box.detail !== '' && detail === Detail.Full) {
+    ctx.font = uiFont(theme, METRICS.smallFont * k);
+    const width = ctx.measureText(box.detail).width;
+    if (x + width < right) {
+      ctx.fillStyle = fill;
+      ctx.fillRect(x - 2 * k, y - 8 * k, width + 4 * k, 16 * k);
+      ctx.fillStyle = theme.muted;
+      ctx.fillText(box.detail, x, y);
+    }
+  }
+  ctx.restore();
+}
+
+/** Width that the header of an unfolded box needs, in world units. */
+export function headerWidth(item: IItem, measure: (t: string, px: number, b?: boolean) => number): number {
+  const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+  return (
+    60 +
+    measure(title, METRICS.headerFont, true) +
+    (item.detail ? measure(item.detail, METRICS.smallFont) + 10 : 0) +
+    (item.hasTime ? 110 : 0)
+  );
+}
+
+function paintErrorMarks(frame: IFrame, picture: IPicture, leaves: readonly IItem[]): void {
+  const { ctx, theme, camera } = frame;
+  if (picture.errors.size === 0) {
+    return;
+  }
+  const radius = 8 * Math.max(0.7, camera.k);
+  for (const item of leaves) {
+    if (!picture.errors.has(item)) {
+      continue;
+    }
+    const r = screenRect(frame, item);
+    const x = r.x + r.w - 2;
+    const y = r.y + 2;
+    ctx.beginPath();
+    ctx.arc(x, y, radius, 0, 2 * Math.PI);
+    ctx.fillStyle = theme.error;
+    ctx.fill();
+    ctx.strokeStyle = theme.background;
+    ctx.lineWidth = 2;
+    ctx.stroke();
+    ctx.fillStyle = theme.background;
+    ctx.font = uiFont(theme, radius * 1.5, 700);
+    ctx.textAlign = 'center';
+    ctx.textBaseline = 'middle';
+    ctx.fillText('!', x, y + radius * 0.08);
+  }
+}
+
+/** Types on edges, on a patch of the colour behind them so that the line does not cross the text. */
+export function paintEdgeLabels(frame: IFrame, labels: readonly IEdgeLabel[]): void {
+  const { ctx, theme, camera } = frame;
+  const { k, tx, ty } = camera;
+  ctx.font = monoFont(theme, METRICS.edgeFont * k);
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  for (const label of labels) {
+    ctx.fillStyle =
+      label.depth === 0
+        ? theme.background
+        : (theme.scopeFill[(label.depth - 1) % theme.scopeFill.length] as string);
+    ctx.fillRect(
+      (label.x - label.w / 2) * k + tx,
+      (label.y - 7) * k + ty,
+      label.w * k,
+      14 * k
+    );
+  }
+  ctx.fillStyle = theme.edgeLabel;
+  for (const label of labels) {
+    ctx.fillText(label.text, label.x * k + tx, label.y * k + ty);
+  }
+}

@@ -1,0 +1,78 @@
+/** The layer above the scene: hover, selection, keyboard focus, search hits, edges that belong to them. */
+
+import type { IEdge, IItem } from '../model/scene';
+import { Detail, paintArrows, screenRect, traceEdge, type IFrame } from './painter';
+
+export interface IMarks {
+  hover: IItem | null;
+  /** Item that has the keyboard, outlined only while the keyboard is in use. */
+  focus: IItem | null;
+  selected: readonly IItem[];
+  /** Other items of the same kernels as the selection. */
+  mates: readonly IItem[];
+  hits: readonly IItem[];
+  currentHit: IItem | null;
+  edges: readonly IEdge[];
+}
+
+function ring(frame: IFrame, item: IItem, grow: number, width: number, color: string): void {
+  const { ctx, camera } = frame;
+  const r = screenRect(frame, item);
+  const radius = (item.container !== null ? 10 : 6) * camera.k + grow;
+  ctx.beginPath();
+  ctx.roundRect(r.x - grow, r.y - grow, r.w + 2 * grow, r.h + 2 * grow, radius);
+  ctx.strokeStyle = color;
+  ctx.lineWidth = width;
+  ctx.stroke();
+}
+
+export function paintOverlay(frame: IFrame, marks: IMarks): void {
+  const { ctx, theme, camera, width, height, dpr, detail } = frame;
+  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+  ctx.clearRect(0, 0, width, height);
+  const isVisible = (item: IItem): boolean => {
+    const r = screenRect(frame, item);
+    return r.x <= width && r.y <= height && r.x + r.w >= 0 && r.y + r.h >= 0;
+  };
+  if (marks.edges.length > 0 && frame.edgeAlpha === 1) {
+    ctx.strokeStyle = theme.accent;
+    ctx.lineWidth = Math.max(1.6, 2.1 * camera.k);
+    ctx.beginPath();
+    for (const edge of marks.edges) {
+      if (edge.points.length >= 4) {
+        traceEdge(ctx, edge.points, camera, detail === Detail.Dots);
+      }
+    }
+    ctx.stroke();
+    if (detail >= Detail.Names) {
+      paintArrows(frame, marks.edges, theme.accent);
+    }
+  }
+  for (const item of marks.hits) {
+    if (isVisible(item)) {
+      ring(frame, item, 2, 2, theme.chip);
+    }
+  }
+  ctx.setLineDash([4, 3]);
+  for (const item of marks.mates) {
+    if (isVisible(item)) {
+      ring(frame, item, 2.5, 1.5, theme.accent);
+    }
+  }
+  ctx.setLineDash([]);
+  for (const item of marks.selected) {
+    if (isVisible(item)) {
+      ring(frame, item, 3.5, 4, theme.accentSoft);
+      ring(frame, item, 1, 2, theme.accent);
+    }
+  }
+  if (marks.hover !== null && !marks.selected.includes(marks.hover)) {
+    ring(frame, marks.hover, 0.5, 1.5, theme.accent);
+  }
+  if (marks.currentHit !== null) {
+    ring(frame, marks.currentHit, 4, 3, theme.chip);
+  }
+  if (marks.focus !== null && isVisible(marks.focus)) {
+    ring(frame, marks.focus, 5, 2, theme.accent);
+  }
+}

@@ -1,0 +1,396 @@
+/**
+ * Draws the part of a picture that is in view: boxes, edges, nodes, then text, each in as few path
+ * calls as the styles allow, with less detail the further out the camera is.
+ */
+
+import type { IEdge, IItem } from '../model/scene';
+import { METRICS } from '../model/metrics';
+import type { Camera } from './camera';
+import { paintItemText, paintBoxHeader, paintEdgeLabels } from './labels';
+import type { IPicture } from './picture';
+import { RAMP_STEPS, type ITheme } from './theme';
+
+/** What is drawn at a zoom: rectangles only; outlines; names; everything. */
+export const enum Detail {
+  Dots,
+  Shapes,
+  Names,
+  Full
+}
+
+export interface IFrame {
+  ctx: CanvasRenderingContext2D;
+  theme: ITheme;
+  camera: Camera;
+  width: number;
+  height: number;
+  dpr: number;
+  isHeat: boolean;
+  /** 0 while edges are hidden in the middle of a fold, 1 normally. */
+  edgeAlpha: number;
+  detail: Detail;
+}
+
+export function detailAt(k: number): Detail {
+  if (k < 0.15) {
+    return Detail.Dots;
+  }
+  if (k < 0.36) {
+    return Detail.Shapes;
+  }
+  return k < 0.58 ? Detail.Names : Detail.Full;
+}
+
+export interface IDrawn {
+  items: number;
+  edges: number;
+}
+
+/** Draws one frame; returns how much was in view. */
+export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDrawn {
+  const { ctx, theme, camera, width, height, dpr } = frame;
+  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = theme.background;
+  ctx.fillRect(0, 0, width, height);
+  const x0 = camera.worldX(0) - 20;
+  const y0 = camera.worldY(0) - 20;
+  const x1 = camera.worldX(width) + 20;
+  const y1 = camera.worldY(height) + 20;
+  // While boxes move, the index is of the places they move to.
+  const items = isMoving ? picture.scene.items : picture.items.query(x0, y0, x1, y1);
+  const edges = frame.edgeAlpha > 0 ? picture.edges.query(x0, y0, x1, y1) : [];
+  const boxes: IItem[] = [];
+  const leaves: IItem[] = [];
+  for (const item of items) {
+    (item.container !== null ? boxes : leaves).push(item);
+  }
+  paintBoxes(frame, boxes);
+  ctx.globalAlpha = frame.edgeAlpha;
+  paintEdges(frame, edges);
+  ctx.globalAlpha = 1;
+  paintLeaves(frame, picture, leaves);
+  for (const box of boxes) {
+    paintBoxHeader(frame, picture, box);
+  }
+  if (frame.detail >= Detail.Names) {
+    paintItemText(frame, picture, leaves);
+  } else {
+    paintFarTitles(frame, leaves);
+  }
+  if (frame.detail === Detail.Full && frame.edgeAlpha === 1) {
+    paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1));
+  }
+  return { items: items.length, edges: edges.length };
+}
+
+/** Screen position on the device's pixel raster, so that one-pixel lines are sharp. */
+export function snap(value: number, dpr: number): number {
+  return Math.round(value * dpr) / dpr;
+}
+
+interface IScreenRect {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+export function screenRect(frame: IFrame, item: IItem): IScreenRect {
+  const { k, tx, ty } = frame.camera;
+  const x = snap(item.x * k + tx, frame.dpr);
+  const y = snap(item.y * k + ty, frame.dpr);
+  return {
+    x,
+    y,
+    w: snap((item.x + item.w) * k + tx, frame.dpr) - x,
+    h: snap((item.y + item.h) * k + ty, frame.dpr) - y
+  };
+}
+
+function outline(ctx: CanvasRenderingContext2D, r: IScreenRect, radius: number, dpr: number): void {
+  const half = 0.5 / dpr;
+  ctx.roundRect(r.x + half, r.y + half, r.w - 2 * half, r.h - 2 * half, radius);
+}
+
+function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
+  const { ctx, theme, camera, dpr } = frame;
+  ctx.lineWidth = 1;
+  for (const box of boxes) {
+    const r = screenRect(frame, box);
+    ctx.beginPath();
+    outline(ctx, r, Math.min(10, 10 * camera.k + 1), dpr);
+    ctx.fillStyle = theme.scopeFill[(box.depth - 1) % theme.scopeFill.length] as string;
+    ctx.fill();
+    ctx.strokeStyle = theme.scopeLine;
+    if (box.kind === 'run') {
+      ctx.setLineDash([5, 4]);
+      ctx.stroke();
+      ctx.setLineDash([]);
+    } else {
+      ctx.stroke();
+    }
+  }
+}
+
+/** Adds the curve of an edge: straight where it runs down, an S where it changes columns. */
+export function traceEdge(
+  ctx: CanvasRenderingContext2D,
+  points: Float32Array,
+  camera: Camera,
+  isStraight: boolean
+): void {
+  const { k, tx, ty } = camera;
+  let px = points[0]! * k + tx;
+  let py = points[1]! * k + ty;
+  ctx.moveTo(px, py);
+  for (let i = 2; i < points.length; i += 2) {
+    const x = points[i]! * k + tx;
+    const y = points[i + 1]! * k + ty;
+    if (isStraight || Math.abs(x - px) < 0.7) {
+      ctx.lineTo(x, y);
+    } else {
+      const reach = Math.max(Math.abs(y - py) * 0.55, 10 * k);
+      ctx.bezierCurveTo(px, py + reach, x, y - reach, x, y);
+    }
+    px = x;
+    py = y;
+  }
+}
+
+function paintEdges(frame: IFrame, edges: readonly IEdge[]): void {
+  const { ctx, theme, camera, detail } = frame;
+  ctx.strokeStyle = theme.edge;
+  const isStraight = detail === Detail.Dots;
+  const thin = isStraight ? 0.6 : Math.max(0.9, Math.min(1.6, 1.35 * camera.k));
+  for (const isThick of [false, true]) {
+    let count = 0;
+    ctx.beginPath();
+    for (const edge of edges) {
+      if (edge.values.length > 1 === isThick && edge.points.length >= 4) {
+        traceEdge(ctx, edge.points, camera, isStraight);
+        count += 1;
+      }
+    }
+    if (count > 0) {
+      ctx.lineWidth = isThick ? thin * 1.9 : thin;
+      ctx.stroke();
+    }
+  }
+  if (detail >= Detail.Names) {
+    paintArrows(frame, edges, theme.edge);
+  }
+}
+
+/** Arrow heads where edges end at something that is not a border they pass through. */
+export function paintArrows(frame: IFrame, edges: readonly IEdge[], color: string): void {
+  const { ctx, camera } = frame;
+  const { k, tx, ty } = camera;
+  const size = Math.max(3.2, 6.5 * k);
+  ctx.fillStyle = color;
+  ctx.beginPath();
+  for (const { points, to } of edges) {
+    if (to === null || to.container !== null || points.length < 4) {
+      continue;
+    }
+    const x = points[points.length - 2]! * k + tx;
+    const y = points[points.length - 1]! * k + ty;
+    ctx.moveTo(x, y);
+    ctx.lineTo(x - size * 0.55, y - size);
+    ctx.lineTo(x + size * 0.55, y - size);
+    ctx.closePath();
+  }
+  ctx.fill();
+}
+
+/** Groups items by key, so that each style is one path. */
+function groups(items: readonly IItem[], key: (item: IItem) => string): Map<string, IItem[]> {
+  const found = new Map<string, IItem[]>();
+  for (const item of items) {
+    const name = key(item);
+    const list = found.get(name);
+    if (list === undefined) {
+      found.set(name, [item]);
+    } else {
+      list.push(item);
+    }
+  }
+  return found;
+}
+
+export function rampIndex(t: number): number {
+  return Math.min(RAMP_STEPS - 1, Math.max(0, Math.round(t * (RAMP_STEPS - 1))));
+}
+
+interface IStyle {
+  fill: string;
+  border: string;
+  stripe: string;
+}
+
+function styleOf(frame: IFrame, picture: IPicture, item: IItem): IStyle {
+  const { theme } = frame;
+  if (picture.errors.has(item)) {
+    return { fill: theme.errorFill, border: theme.error, stripe: theme.error };
+  }
+  if (item.kind === 'input' || item.kind === 'output') {
+    return { fill: theme.terminalFill, border: theme.terminalBorder, stripe: '' };
+  }
+  if (frame.isHeat) {
+    const heat = picture.heat.get(item);
+    if (heat !== undefined) {
+      const fill = theme.ramp[rampIndex(heat.t)] as string;
+      return { fill, border: theme.scopeLine, stripe: '' };
+    }
+    return { fill: theme.surface, border: theme.line, stripe: '' };
+  }
+  if (item.node === null) {
+    return { fill: theme.boxFill, border: theme.boxBorder, stripe: '' };
+  }
+  const colors = theme.family[item.node.family];
+  const stripe = item.node.family === 'view' ? '' : colors.stripe;
+  return { fill: colors.fill, border: colors.border, stripe };
+}
+
+function radiusOf(item: IItem, h: number, k: number): number {
+  const isPill = item.kind === 'input' || item.kind === 'output' || item.node?.family === 'view';
+  return isPill ? Math.min(h / 2, 13 * k) : Math.min(h / 2, 6 * k);
+}
+
+function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[]): void {
+  const { ctx, camera, dpr, detail, theme } = frame;
+  const styles = new Map<string, IStyle>();
+  const byStyle = groups(leaves, item => {
+    const style = styleOf(frame, picture, item);
+    const key = `${style.fill}|${style.border}`;
+    styles.set(key, style);
+    return key;
+  });
+  if (detail === Detail.Dots) {
+    for (const [key, items] of byStyle) {
+      const { fill, border, stripe } = styles.get(key) as IStyle;
+      // Far out a pale fill would vanish: the strong colour of the style stands for it.
+      ctx.fillStyle = frame.isHeat ? fill : stripe || border;
+      for (const item of items) {
+        const r = screenRect(frame, item);
+        ctx.fillRect(r.x, r.y, Math.max(r.w, 1), Math.max(r.h, 1));
+      }
+    }
+    return;
+  }
+  paintSheets(frame, leaves);
+  for (const [key, items] of byStyle) {
+    const { fill, border, stripe } = styles.get(key) as IStyle;
+    ctx.beginPath();
+    for (const item of items) {
+      const r = bodyRect(frame, item);
+      outline(ctx, r, radiusOf(item, r.h, camera.k), dpr);
+    }
+    ctx.fillStyle = fill;
+    ctx.fill();
+    ctx.strokeStyle = border;
+    ctx.lineWidth = border === theme.error ? 2 : 1;
+    ctx.stroke();
+    if (stripe !== '') {
+      ctx.fillStyle = stripe;
+      ctx.beginPath();
+      for (const item of items) {
+        const r = screenRect(frame, item);
+        const bar = Math.max(2, 4 * camera.k);
+        const radius = Math.min(bar, 6 * camera.k);
+        ctx.roundRect(r.x, r.y, bar, r.h, [radius, 0, 0, radius]);
+      }
+      ctx.fill();
+    }
+  }
+  if (frame.isHeat) {
+    paintHatch(frame, picture, leaves);
+  }
+}
+
+/** The body of an item; a run leaves room for the sheets behind it. */
+function bodyRect(frame: IFrame, item: IItem): IScreenRect {
+  const r = screenRect(frame, item);
+  if (item.count > 1) {
+    const off = snap(METRICS.stack * frame.camera.k, frame.dpr);
+    return { x: r.x, y: r.y + off, w: r.w - off, h: r.h - off };
+  }
+  return r;
+}
+
+/** A folded run looks like a stack of sheets. */
+function paintSheets(frame: IFrame, leaves: readonly IItem[]): void {
+  const { ctx, theme, camera, dpr } = frame;
+  ctx.fillStyle = theme.boxFill;
+  ctx.strokeStyle = theme.boxBorder;
+  ctx.lineWidth = 1;
+  for (const item of leaves) {
+    if (item.count < 2) {
+      continue;
+    }
+    const r = screenRect(frame, item);
+    const off = METRICS.stack * camera.k;
+    for (const part of [1, 0.5]) {
+      const d = snap(off * part, dpr);
+      ctx.beginPath();
+      outline(
+        ctx,
+        { x: r.x + d, y: r.y + snap(off, dpr) - d, w: r.w - snap(off, dpr), h: r.h - snap(off, dpr) },
+        6 * camera.k,
+        dpr
+      );
+      ctx.fill();
+      ctx.stroke();
+    }
+  }
+}
+
+/** Diagonal lines over items whose time is part of a kernel that they share. */
+function paintHatch(frame: IFrame, picture: IPicture, leaves: readonly IItem[]): void {
+  const { ctx, theme, camera } = frame;
+  const shared = leaves.filter(item => picture.heat.get(item)?.cost.approx === true);
+  if (shared.length === 0) {
+    return;
+  }
+  ctx.strokeStyle = theme.hatch;
+  ctx.lineWidth = Math.max(1, 2 * camera.k);
+  const step = Math.max(5, 9 * camera.k);
+  for (const item of shared) {
+    const r = bodyRect(frame, item);
+    ctx.save();
+    ctx.beginPath();
+    outline(ctx, r, radiusOf(item, r.h, camera.k), frame.dpr);
+    ctx.clip();
+    ctx.beginPath();
+    for (let d = -r.h; d < r.w; d += step) {
+      ctx.moveTo(r.x + d, r.y + r.h);
+      ctx.lineTo(r.x + d + r.h, r.y);
+    }
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+/** Titles of folded boxes stay readable from far away, as long as the box is wide enough. */
+function paintFarTitles(frame: IFrame, leaves: readonly IItem[]): void {
+  const { ctx, theme } = frame;
+  ctx.font = `600 11px ${theme.fontUi}`;
+  ctx.fillStyle = theme.text;
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  for (const item of leaves) {
+    if (item.box === null) {
+      continue;
+    }
+    const r = screenRect(frame, item);
+    if (r.w < 46 || r.h < 12) {
+      continue;
+    }
+    const room = Math.floor(r.w / 6.4);
+    const text = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+    if (text.length <= room) {
+      ctx.fillText(text, r.x + r.w / 2, r.y + r.h / 2);
+    }
+  }
+}
+

@@ -1,0 +1,172 @@
+/** A laid-out scene prepared for drawing: spatial indexes, edge labels, heat of every item. */
+
+import type { ICost, Timing } from '../model/timing';
+import { formatShare, formatTime } from '../model/format';
+import type { GraphModel } from '../model/graph';
+import { METRICS, type Measure } from '../model/metrics';
+import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
+import type { IRect } from './camera';
+import { Grid } from './grid';
+
+export interface IHeat {
+  /** 0 (cold) to 1 (the hottest item in view). */
+  t: number;
+  cost: ICost;
+  /** `1.24 ms · 14%`, with `≈` in front of a split. */
+  text: string;
+}
+
+export interface IEdgeLabel {
+  text: string;
+  x: number;
+  y: number;
+  w: number;
+  /** Depth of the container it lies in, for the colour behind it. */
+  depth: number;
+}
+
+export interface IPicture {
+  scene: IScene;
+  items: Grid<IItem>;
+  edges: Grid<IEdge>;
+  labels: Grid<IEdgeLabel>;
+  /** Every edge, for counting and tests. */
+  allEdges: IEdge[];
+  heat: Map<IItem, IHeat>;
+  /** Nanoseconds at the hot end of the scale. */
+  hottestNs: number;
+  errors: Set<IItem>;
+  bounds: IRect;
+}
+
+const CELL = 320;
+
+export function makePicture(
+  model: GraphModel,
+  scene: IScene,
+  timing: Timing,
+  measure: Measure
+): IPicture {
+  const items = new Grid<IItem>(CELL);
+  const edges = new Grid<IEdge>(CELL);
+  const labels = new Grid<IEdgeLabel>(CELL);
+  const allEdges: IEdge[] = [];
+  const visit = (container: IContainer): void => {
+    for (const edge of container.edges) {
+      allEdges.push(edge);
+      const [x0, y0, x1, y1] = boundsOf(edge.points);
+      edges.add(edge, x0, y0, x1, y1);
+    }
+    addLabels(container, labels, measure);
+    for (const item of container.items) {
+      items.add(item, item.x, item.y, item.x + item.w, item.y + item.h);
+      if (item.container !== null) {
+        visit(item.container);
+      }
+    }
+  };
+  if (scene.root.container !== null) {
+    visit(scene.root.container);
+  }
+  const heat = new Map<IItem, IHeat>();
+  const hottestNs = addHeat(scene, timing, heat);
+  return {
+    scene,
+    items,
+    edges,
+    labels,
+    allEdges,
+    heat,
+    hottestNs,
+    errors: findErrors(model, scene),
+    bounds: { x: scene.root.x, y: scene.root.y, w: scene.root.w, h: scene.root.h }
+  };
+}
+
+export function boundsOf(points: Float32Array): [number, number, number, number] {
+  let x0 = Number.POSITIVE_INFINITY;
+  let y0 = Number.POSITIVE_INFINITY;
+  let x1 = Number.NEGATIVE_INFINITY;
+  let y1 = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < points.length; i += 2) {
+    x0 = Math.min(x0, points[i]!);
+    x1 = Math.max(x1, points[i]!);
+    y0 = Math.min(y0, points[i + 1]!);
+    y1 = Math.max(y1, points[i + 1]!);
+  }
+  return [x0, y0, x1, y1];
+}
+
+/** One label per item and type: below the item when it is the only one, else above each user. */
+function addLabels(container: IContainer, labels: Grid<IEdgeLabel>, measure: Measure): void {
+  const texts = new Map<IItem, Set<string>>();
+  for (const edge of container.edges) {
+    if (edge.from !== null && edge.label !== '') {
+      const set = texts.get(edge.from);
+      if (set === undefined) {
+        texts.set(edge.from, new Set([edge.label]));
+      } else {
+        set.add(edge.label);
+      }
+    }
+  }
+  const done = new Set<IItem>();
+  const depth = container.item.depth;
+  for (const edge of container.edges) {
+    const { from, label, points } = edge;
+    if (from === null || label === '' || points.length < 4) {
+      continue;
+    }
+    const isOnly = texts.get(from)?.size === 1;
+    if (isOnly && done.has(from)) {
+      continue;
+    }
+    done.add(from);
+    const x = isOnly ? points[0]! : points[points.length - 2]!;
+    const y = isOnly ? points[1]! + 14 : points[points.length - 1]! - 20;
+    const w = measure(label, METRICS.edgeFont) * 1.08 + 8;
+    labels.add({ text: label, x, y, w, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
+  }
+}
+
+/** Fills `heat`; returns the time at the hot end, the slowest leaf item. */
+function addHeat(scene: IScene, timing: Timing, heat: Map<IItem, IHeat>): number {
+  if (timing.totalNs === 0) {
+    return 0;
+  }
+  let hottest = 0;
+  for (const item of scene.items) {
+    const cost =
+      item.node !== null
+        ? timing.ofNode(item.node.index)
+        : item.box !== null
+          ? timing.ofBox(item.box)
+          : null;
+    if (cost === null || cost.ns === 0) {
+      continue;
+    }
+    if (item.container === null) {
+      hottest = Math.max(hottest, cost.ns);
+    }
+    const mark = cost.approx ? '≈' : '';
+    const text = `${mark}${formatTime(cost.ns)} · ${formatShare(timing.share(cost.ns))}`;
+    heat.set(item, { t: 0, cost, text });
+  }
+  for (const entry of heat.values()) {
+    // The root of the fraction spreads the many small times; the legend shows the same scale.
+    entry.t = hottest > 0 ? Math.min(1, Math.sqrt(entry.cost.ns / hottest)) : 0;
+  }
+  return hottest;
+}
+
+function findErrors(model: GraphModel, scene: IScene): Set<IItem> {
+  const errors = new Set<IItem>();
+  const failed = model.document.error?.node ?? null;
+  for (const { node, index } of model.nodes) {
+    const item = scene.ofNode[index];
+    if (item !== null && item !== undefined && (node.error !== null || node.id === failed)) {
+      errors.add(item);
+    }
+  }
+  return errors;
+}

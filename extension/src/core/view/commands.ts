@@ -1,0 +1,163 @@
+/** Everything that can be done with a view, by name: for keys, buttons, palettes and tests. */
+
+import { collapseLevel, expandLevel } from '../model/fold';
+import { boxKey, type IItem } from '../model/scene';
+import { isInside, neighbours } from '../model/trace';
+import { Camera } from '../render/camera';
+import type { GraphView } from './view';
+
+export interface ICommand {
+  label: string;
+  execute(): void;
+  isEnabled?(): boolean;
+}
+
+const ZOOM_STEP = 1.3;
+
+/** The nearest item beside `item`, in the same box, at about the same height. */
+function beside(item: IItem, side: 1 | -1): IItem | null {
+  let best: IItem | null = null;
+  let distance = Number.POSITIVE_INFINITY;
+  const cx = item.x + item.w / 2;
+  for (const other of item.parent?.container?.items ?? []) {
+    const dx = (other.x + other.w / 2 - cx) * side;
+    const overlaps = other.y < item.y + item.h && item.y < other.y + other.h;
+    if (other !== item && overlaps && dx > 0 && dx < distance) {
+      best = other;
+      distance = dx;
+    }
+  }
+  return best;
+}
+
+/** The first item on the stage that `from` leads to, preferring one in the same box. */
+function along(view: GraphView, from: IItem, direction: 'up' | 'down'): IItem | null {
+  const scene = view.scene;
+  if (scene === null) {
+    return null;
+  }
+  const found = neighbours(view.model, scene, from, direction);
+  const near = found.filter(item => item.parent === from.parent);
+  const list = near.length > 0 ? near : found;
+  const cx = from.x + from.w / 2;
+  const [best] = [...list].sort(
+    (a, b) => Math.abs(a.x + a.w / 2 - cx) - Math.abs(b.x + b.w / 2 - cx)
+  );
+  return best ?? null;
+}
+
+export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
+  const commands = new Map<string, ICommand>();
+  const add = (id: string, label: string, execute: () => void, isEnabled?: () => boolean): void => {
+    commands.set(id, isEnabled === undefined ? { label, execute } : { label, execute, isEnabled });
+  };
+  const { stage } = view;
+  const zoom = (factor: number): void => {
+    const target = new Camera();
+    target.set(stage.camera.k, stage.camera.tx, stage.camera.ty);
+    target.zoomAt(factor, stage.width / 2, stage.height / 2);
+    stage.flyTo(target);
+  };
+  const step = (what: string, find: (item: IItem) => IItem | null): void => {
+    const { active } = view.tree;
+    if (active === null) {
+      return;
+    }
+    const next = find(active);
+    if (next === null) {
+      view.announcer.say(`nothing ${what}`);
+    } else {
+      view.goTo(next);
+    }
+  };
+
+  add('fit', 'Fit the graph', () => {
+    const bounds = stage.picture?.bounds;
+    if (bounds !== undefined) {
+      stage.flyTo(Camera.fit(bounds, stage.width, stage.height, 36, 1.25));
+    }
+  });
+  add('actual-size', 'Actual size', () => zoom(1 / stage.camera.k));
+  add('zoom-in', 'Zoom in', () => zoom(ZOOM_STEP));
+  add('zoom-out', 'Zoom out', () => zoom(1 / ZOOM_STEP));
+
+  const changeFold = (next: Set<string>): void => {
+    if (next.size !== view.expanded.size) {
+      void view.setFold(next, null);
+    }
+  };
+  add('unfold-level', 'Unfold one level', () => changeFold(expandLevel(view.model, view.expanded)));
+  add('fold-level', 'Fold one level', () => changeFold(collapseLevel(view.model, view.expanded)));
+  add('unfold-all', 'Unfold everything', () => changeFold(new Set(view.model.boxes.keys())));
+  add('fold-all', 'Fold everything', () => changeFold(new Set()));
+  add('toggle-fold', 'Fold or unfold', () => {
+    const { active } = view.tree;
+    if (active === null) {
+      return;
+    }
+    if (active.box !== null) {
+      view.toggle(active.key);
+    } else {
+      view.goTo(active);
+    }
+  });
+
+  add('toggle-heat', 'Heat by time', () => view.setHeat(!stage.isHeat), () => view.timing.totalNs > 0);
+  add('toggle-chips', 'Weights on nodes', () => {
+    view.hasChips = !view.hasChips;
+    void view.rebuild(null);
+  });
+  add('profile', 'Profile', () => view.events.emit('profileRequested', undefined), () => view.canProfile);
+  add(
+    'hottest',
+    'Select the hottest kernel',
+    () => {
+      const [first] = view.timing.kernels;
+      if (first !== undefined) {
+        view.showTab('inspector');
+        view.select(view.timing.nodesOf(first));
+      }
+    },
+    () => view.timing.kernels.length > 0
+  );
+  add('show-hottest', 'Kernels by time', () => view.showTab('hottest'));
+  add('show-inspector', 'Inspector', () => view.showTab('inspector'));
+  add('toggle-panel', 'Side panel', () => view.setPanel(!view.isPanelOpen));
+
+  add('search', 'Search', () => {
+    view.bar.search.focus();
+    view.bar.search.select();
+  });
+  add('next-match', 'Next match', () => void view.stepMatch(1));
+  add('previous-match', 'Previous match', () => void view.stepMatch(-1));
+  add('leave-search', 'Leave search', () => {
+    view.bar.search.value = '';
+    view.search('');
+    view.tree.focus();
+  });
+  add('clear', 'Clear the selection', () => view.clearSelection());
+  add('focus-graph', 'Move the keyboard into the graph', () => view.tree.focus());
+  add('help', 'Keys', () => view.showHelp());
+
+  add('go-down', 'Follow an edge down', () => step('below', item => along(view, item, 'down')));
+  add('go-up', 'Follow an edge up', () => step('above', item => along(view, item, 'up')));
+  add('go-left', 'Left neighbour', () => step('to the left', item => beside(item, -1)));
+  add('go-right', 'Right neighbour', () => step('to the right', item => beside(item, 1)));
+  add('go-first', 'First item', () => step('here', () => view.scene?.items[0] ?? null));
+  add('go-last', 'Last item', () =>
+    step('here', () => view.scene?.items[view.scene.items.length - 1] ?? null)
+  );
+  add('go-parent', 'Out of the box', () =>
+    step('outside', item => {
+      const box = item.parent?.box ?? null;
+      return box === null ? null : (view.scene?.byKey.get(boxKey(box)) ?? null);
+    })
+  );
+  add('go-child', 'Into the box', () =>
+    step('inside', item => {
+      const inner = view.scene?.items.find(other => other.parent === item);
+      return inner !== undefined && isInside(inner, item) ? inner : null;
+    })
+  );
+  return commands;
+}

@@ -1,0 +1,173 @@
+/** The style sheet of the view: all names start with `jp-MaxLab-`, all colours are theme variables. */
+
+export const STYLES = `
+.jp-MaxLab-view {
+  box-sizing: border-box;
+  display: flex;
+  flex-direction: column;
+  position: relative;
+  width: 100%;
+  min-height: 160px;
+  overflow: hidden;
+  color: var(--mx-text);
+  background: var(--mx-bg);
+  border: 1px solid var(--mx-line);
+  border-radius: 8px;
+  font: 13px/1.45 var(--mx-font-ui);
+  text-align: left;
+  contain: layout paint;
+}
+.jp-MaxLab-view *, .jp-MaxLab-view *::before { box-sizing: border-box; }
+.jp-MaxLab-view [hidden] { display: none !important; }
+.jp-MaxLab-view button { font: inherit; color: inherit; cursor: pointer; }
+.jp-MaxLab-view button:focus-visible, .jp-MaxLab-view input:focus-visible,
+.jp-MaxLab-codeScroll:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: 1px; }
+.jp-MaxLab-icon { width: 15px; height: 15px; fill: none; stroke: currentColor; stroke-width: 1.5;
+  stroke-linecap: round; stroke-linejoin: round; flex: none; }
+
+.jp-MaxLab-bar { display: flex; align-items: center; gap: 8px; padding: 6px 8px 6px 14px; flex: none;
+  border-bottom: 1px solid var(--mx-line); background: var(--mx-surface); min-height: 42px; }
+.jp-MaxLab-titles { display: flex; align-items: baseline; gap: 8px; min-width: 0; margin-right: auto; }
+.jp-MaxLab-title { font-weight: 650; font-size: 14px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.jp-MaxLab-subtitle { color: var(--mx-muted); font-size: 12px; white-space: nowrap; }
+.jp-MaxLab-group { display: flex; gap: 2px; padding-left: 6px; border-left: 1px solid var(--mx-line); }
+.jp-MaxLab-view .jp-MaxLab-iconButton { display: inline-flex; align-items: center; justify-content: center; min-width: 28px;
+  height: 28px; padding: 0 5px; border: 0; border-radius: 6px; background: none; color: var(--mx-muted); font-size: 11px; font-weight: 600; }
+.jp-MaxLab-view .jp-MaxLab-iconButton:hover { background: var(--mx-accent-soft); color: var(--mx-text); }
+.jp-MaxLab-view .jp-MaxLab-iconButton[aria-pressed='true'] { color: var(--mx-accent); background: var(--mx-accent-soft); }
+.jp-MaxLab-view .jp-MaxLab-button { display: inline-flex; align-items: center; gap: 5px; height: 28px; padding: 0 11px 0 8px;
+  border: 0; border-radius: 6px; background: var(--mx-accent); color: var(--mx-surface); font-size: 12.5px; font-weight: 600; }
+.jp-MaxLab-button .jp-MaxLab-icon { fill: currentColor; width: 12px; height: 12px; }
+.jp-MaxLab-view [aria-disabled='true'] { opacity: 0.45; cursor: not-allowed; }
+.jp-MaxLab-view .jp-MaxLab-button[aria-disabled='true'] { background: none; color: var(--mx-muted); opacity: 0.75;
+  box-shadow: inset 0 0 0 1px var(--mx-line); }
+.jp-mod-busy .jp-MaxLab-icon { animation: mx-pulse 0.9s ease-in-out infinite alternate; }
+@keyframes mx-pulse { from { opacity: 1; } to { opacity: 0.25; } }
+
+.jp-MaxLab-search { position: relative; display: flex; align-items: center; flex: 0 1 250px; min-width: 110px; height: 28px; }
+.jp-MaxLab-search .jp-MaxLab-icon { position: absolute; left: 8px; color: var(--mx-muted); width: 13px; height: 13px; }
+.jp-MaxLab-view .jp-MaxLab-searchInput { width: 100%; height: 28px; padding: 0 54px 0 27px; border: 1px solid var(--mx-line); border-radius: 6px;
+  background: var(--mx-bg); color: var(--mx-text); font: 12.5px var(--mx-font-ui); appearance: none; }
+.jp-MaxLab-searchInput::placeholder { color: var(--mx-muted); opacity: 0.85; }
+.jp-MaxLab-searchInput::-webkit-search-cancel-button { display: none; }
+.jp-MaxLab-searchCount { position: absolute; right: 8px; color: var(--mx-muted); font-size: 11px; font-variant-numeric: tabular-nums; pointer-events: none; }
+
+.jp-MaxLab-body { position: relative; display: flex; flex: 1 1 auto; min-height: 0; }
+.jp-MaxLab-stage { position: relative; flex: 1 1 auto; min-width: 0; overflow: hidden; touch-action: none; user-select: none; cursor: grab; }
+.jp-MaxLab-canvas { position: absolute; inset: 0; width: 100%; height: 100%; display: block; }
+.jp-MaxLab-tree, .jp-MaxLab-live { position: absolute; left: 0; top: 0; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden;
+  clip-path: inset(50%); white-space: nowrap; list-style: none; }
+.jp-MaxLab-treeItem:focus { outline: none; }
+
+.jp-MaxLab-zoom { position: absolute; right: 10px; bottom: 10px; display: flex; flex-direction: column; padding: 2px; border-radius: 8px;
+  background: var(--mx-surface); border: 1px solid var(--mx-line); }
+.jp-MaxLab-crumbs { position: absolute; left: 10px; top: 10px; max-width: calc(100% - 20px); display: flex; align-items: center; flex-wrap: wrap;
+  padding: 1px 4px; border-radius: 7px; background: var(--mx-surface); border: 1px solid var(--mx-line); font-size: 12px; }
+.jp-MaxLab-view .jp-MaxLab-crumb { padding: 2px 5px; border: 0; border-radius: 5px; background: none; color: var(--mx-muted); }
+.jp-MaxLab-view .jp-MaxLab-crumb:last-child { color: var(--mx-text); font-weight: 600; }
+.jp-MaxLab-view .jp-MaxLab-crumb:hover { background: var(--mx-accent-soft); }
+.jp-MaxLab-crumbSep { color: var(--mx-muted); }
+
+.jp-MaxLab-legend { position: absolute; left: 10px; bottom: 10px; width: 236px; padding: 8px 14px 8px; border-radius: 8px; pointer-events: none;
+  background: var(--mx-surface); border: 1px solid var(--mx-line); font-size: 10.5px; color: var(--mx-muted); }
+.jp-MaxLab-legendTitle { margin-bottom: 5px; }
+.jp-MaxLab-legendBar { height: 9px; border-radius: 3px; box-shadow: inset 0 0 0 1px var(--mx-line); }
+.jp-MaxLab-legendTicks { position: relative; height: 30px; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-legendTicks span { position: absolute; top: 3px; transform: translateX(-50%); text-align: center; line-height: 1.25; }
+.jp-MaxLab-legendTicks span:first-child { transform: none; }
+.jp-MaxLab-legendTicks span:last-child { transform: translateX(-100%); text-align: right; }
+.jp-MaxLab-legendTicks b { display: block; color: var(--mx-text); font-weight: 600; }
+.jp-MaxLab-legendNote { display: flex; align-items: center; gap: 6px; margin-top: 2px; }
+.jp-MaxLab-legendHatch { width: 18px; height: 10px; border-radius: 2px; border: 1px solid var(--mx-line);
+  background: repeating-linear-gradient(-45deg, transparent 0 2.5px, var(--mx-muted) 2.5px 3.5px); }
+
+.jp-MaxLab-tooltip { position: absolute; left: 0; top: 0; z-index: 3; max-width: 420px; padding: 6px 10px; border-radius: 7px; pointer-events: none;
+  display: flex; flex-direction: column; background: var(--mx-text); color: var(--mx-bg); font-size: 11.5px; line-height: 1.5;
+  box-shadow: 0 4px 18px rgba(0, 0, 0, 0.22); overflow-wrap: anywhere; }
+.jp-MaxLab-hint { position: absolute; left: 50%; bottom: 16px; transform: translateX(-50%); z-index: 3; padding: 5px 12px; border-radius: 7px; pointer-events: none;
+  background: var(--mx-text); color: var(--mx-bg); font-size: 12px; white-space: nowrap; }
+
+.jp-MaxLab-panel { display: flex; flex-direction: column; flex: 0 0 min(348px, 46%); min-height: 0; min-width: 0; border-left: 1px solid var(--mx-line); background: var(--mx-surface); }
+.jp-MaxLab-tabs { display: flex; align-items: center; gap: 2px; padding: 5px 8px; border-bottom: 1px solid var(--mx-line); flex: none; }
+.jp-MaxLab-tabs .jp-MaxLab-iconButton { margin-left: auto; }
+.jp-MaxLab-view .jp-MaxLab-tab { padding: 3px 10px; border: 0; border-radius: 6px; background: none; color: var(--mx-muted); font-size: 12.5px; }
+.jp-MaxLab-view .jp-MaxLab-tab[aria-selected='true'] { color: var(--mx-text); font-weight: 600; background: var(--mx-accent-soft); }
+.jp-MaxLab-inspector, .jp-MaxLab-hottest { flex: 1 1 auto; min-height: 0; overflow: auto; padding: 12px 14px 18px; user-select: text; }
+.jp-MaxLab-view h2, .jp-MaxLab-view h3, .jp-MaxLab-view p, .jp-MaxLab-view dl, .jp-MaxLab-view ul, .jp-MaxLab-view ol, .jp-MaxLab-view pre { margin: 0; padding: 0; }
+.jp-MaxLab-inspectorHead h2 { display: flex; align-items: center; gap: 8px; font-size: 17px; font-weight: 650; line-height: 1.3; overflow-wrap: anywhere; color: var(--mx-text); }
+.jp-MaxLab-inspectorHead p { color: var(--mx-muted); font-size: 12px; overflow-wrap: anywhere; }
+.jp-MaxLab-dot { width: 10px; height: 10px; border-radius: 3px; flex: none; }
+.jp-MaxLab-section { margin-top: 16px; }
+.jp-MaxLab-section h3 { margin-bottom: 5px; font-size: 11px; font-weight: 650; letter-spacing: 0.03em; color: var(--mx-muted); overflow-wrap: anywhere; }
+.jp-MaxLab-sub, .jp-MaxLab-note { color: var(--mx-muted); font-size: 12px; overflow-wrap: anywhere; }
+.jp-MaxLab-facts { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; font-size: 12.5px; }
+.jp-MaxLab-facts dt { color: var(--mx-muted); font-weight: 400; }
+.jp-MaxLab-facts dd { margin: 0; min-width: 0; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-view code, .jp-MaxLab-source { font-family: var(--mx-font-mono); font-size: 12px; background: none; color: inherit; padding: 0; }
+.jp-MaxLab-view .jp-MaxLab-link { padding: 0; border: 0; background: none; color: var(--mx-accent); text-align: left; font-size: inherit; }
+.jp-MaxLab-view .jp-MaxLab-link:hover { text-decoration: underline; }
+.jp-MaxLab-values { list-style: none; display: flex; flex-direction: column; gap: 5px; font-size: 12.5px; }
+.jp-MaxLab-values li { display: flex; flex-direction: column; }
+.jp-MaxLab-values li .jp-MaxLab-sub:empty { display: none; }
+.jp-MaxLab-source { margin-top: 3px !important; padding: 7px 10px !important; border-radius: 6px; border: 1px solid var(--mx-line); background: var(--mx-bg); overflow-x: auto; white-space: pre; color: var(--mx-text); }
+.jp-MaxLab-source mark { color: inherit; background: var(--mx-accent-soft); border-bottom: 2px solid var(--mx-accent); }
+.jp-MaxLab-meterText { display: flex; justify-content: space-between; align-items: baseline; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-meterText strong { font-size: 19px; font-weight: 650; }
+.jp-MaxLab-meterText span { color: var(--mx-muted); font-size: 12px; }
+.jp-MaxLab-meterTrack { height: 5px; margin: 3px 0 6px; border-radius: 3px; background: var(--mx-line); overflow: hidden; }
+.jp-MaxLab-meterBar { height: 100%; background: var(--mx-hot); }
+.jp-MaxLab-members { display: flex; flex-wrap: wrap; gap: 4px; margin: 4px 0 7px !important; }
+.jp-MaxLab-members .jp-MaxLab-link, .jp-MaxLab-opCounts span { padding: 1px 8px; border-radius: 5px; border: 1px solid var(--mx-line); font-size: 12px; background: var(--mx-bg); }
+.jp-MaxLab-members .jp-mod-current { border-color: var(--mx-accent); background: var(--mx-accent-soft); font-weight: 600; }
+.jp-MaxLab-opCounts { display: flex; flex-wrap: wrap; gap: 4px; margin-top: 7px !important; }
+.jp-MaxLab-kernels { list-style: none; display: flex; flex-direction: column; gap: 3px; font-size: 12.5px; }
+.jp-MaxLab-kernels li { display: flex; justify-content: space-between; gap: 10px; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-kernels .jp-MaxLab-sub { white-space: nowrap; }
+.jp-MaxLab-error { margin-top: 10px; padding: 9px 12px; border-radius: 6px; border: 1px solid var(--mx-error); background: var(--mx-error-fill); font-size: 12.5px; overflow-wrap: anywhere; }
+.jp-MaxLab-error strong { color: var(--mx-error); }
+.jp-MaxLab-fix { margin-top: 4px !important; font-weight: 600; }
+
+.jp-MaxLab-code { position: relative; margin-top: 9px; border: 1px solid var(--mx-line); border-radius: 6px; overflow: hidden; background: var(--mx-bg); }
+.jp-MaxLab-codeScroll { position: relative; max-height: 380px; overflow: auto; }
+.jp-MaxLab-codeLines { min-width: max-content; padding: 6px 0; font: 11.5px/1.55 var(--mx-font-mono); }
+.jp-MaxLab-codeLine { display: flex; white-space: pre; padding-right: 14px; }
+.jp-MaxLab-codeLine.jp-mod-marked { background: var(--mx-accent-soft); box-shadow: inset 3px 0 0 var(--mx-accent); }
+.jp-MaxLab-codeNumber { width: 36px; padding-right: 10px; flex: none; text-align: right; color: var(--mx-muted); opacity: 0.75; user-select: none; }
+.jp-MaxLab-copy { position: absolute !important; right: 5px; top: 5px; z-index: 1; background: var(--mx-surface) !important; }
+.jp-MaxLab-copy.jp-mod-done { color: var(--mx-accent) !important; }
+.jp-MaxLab-tok-comment { color: var(--mx-muted); font-style: italic; }
+.jp-MaxLab-tok-keyword { color: #8a3fb0; }
+.jp-MaxLab-tok-type { color: #1f6f9f; }
+.jp-MaxLab-tok-number { color: #9a5b00; }
+.jp-MaxLab-tok-string { color: #2f7a3d; }
+.jp-MaxLab-tok-macro { color: #a0442c; }
+.jp-MaxLab-tok-call { color: #2d5bb8; }
+.jp-mod-dark .jp-MaxLab-tok-keyword { color: #cf9cec; }
+.jp-mod-dark .jp-MaxLab-tok-type { color: #82c4ea; }
+.jp-mod-dark .jp-MaxLab-tok-number { color: #e5b56e; }
+.jp-mod-dark .jp-MaxLab-tok-string { color: #93d19d; }
+.jp-mod-dark .jp-MaxLab-tok-macro { color: #eba28c; }
+.jp-mod-dark .jp-MaxLab-tok-call { color: #9dbcf5; }
+
+.jp-MaxLab-hottest { padding: 8px; }
+.jp-MaxLab-hotRows { list-style: none; display: flex; flex-direction: column; gap: 2px; }
+.jp-MaxLab-view .jp-MaxLab-hotRow { position: relative; display: grid; grid-template-columns: 1fr auto; gap: 0 10px; width: 100%; padding: 5px 9px 7px; border: 0; border-radius: 6px; background: none; text-align: left; font-size: 12.5px; }
+.jp-MaxLab-view .jp-MaxLab-hotRow:hover { background: var(--mx-bg); }
+.jp-MaxLab-view .jp-MaxLab-hotRow[aria-pressed='true'] { background: var(--mx-accent-soft); }
+.jp-MaxLab-hotBar { position: absolute; left: 9px; bottom: 3px; height: 3px; max-width: calc(100% - 18px); border-radius: 2px; background: var(--mx-hot); }
+.jp-MaxLab-hotName { font-weight: 600; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.jp-MaxLab-hotTime { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.jp-MaxLab-hotWhere { grid-column: 1 / -1; color: var(--mx-muted); font-size: 11px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+
+.jp-MaxLab-help { position: absolute; z-index: 4; right: 12px; top: 12px; max-height: calc(100% - 24px); overflow: auto; padding: 12px 16px; border-radius: 9px; background: var(--mx-surface); border: 1px solid var(--mx-line); box-shadow: 0 8px 30px rgba(0, 0, 0, 0.18); cursor: default; }
+.jp-MaxLab-help h2 { font-size: 14px; margin-bottom: 8px; color: var(--mx-text); }
+.jp-MaxLab-help .jp-MaxLab-iconButton { position: absolute !important; right: 8px; top: 8px; }
+.jp-MaxLab-view kbd { padding: 0 5px; border: 1px solid var(--mx-line); border-radius: 4px; background: var(--mx-bg); color: var(--mx-text); font: 11px var(--mx-font-mono); box-shadow: none; }
+.jp-MaxLab-message { position: absolute; inset: 0; z-index: 5; display: flex; align-items: center; justify-content: center; padding: 20px; background: var(--mx-bg); cursor: default; user-select: text; overflow: auto; }
+.jp-MaxLab-problem { max-width: 560px; padding: 14px 18px; border-radius: 8px; border: 1px solid var(--mx-error); background: var(--mx-error-fill); }
+.jp-MaxLab-problem h2 { font-size: 15px; margin-bottom: 6px; color: var(--mx-error); }
+.jp-MaxLab-problem ul { padding-left: 18px; font-size: 12.5px; overflow-wrap: anywhere; }
+
+@container (max-width: 620px) { .jp-MaxLab-panel { position: absolute; } }
+@media (prefers-reduced-motion: reduce) { .jp-mod-busy .jp-MaxLab-icon { animation: none; } }
+`;

@@ -1,0 +1,76 @@
+/** Items in words: for screen readers, tooltips and error messages. */
+
+import { formatShare, formatTime, plural } from '../model/format';
+import type { IItem } from '../model/scene';
+import { el } from './dom';
+import type { GraphView } from './view';
+
+function resultType(view: GraphView, item: IItem): string {
+  const result = item.node?.results[0];
+  return result === undefined ? '' : (view.model.values[result]?.value.type ?? '');
+}
+
+function timeOf(view: GraphView, item: IItem): string[] {
+  const { timing } = view;
+  const cost =
+    item.node !== null
+      ? timing.ofNode(item.node.index)
+      : item.box !== null
+        ? timing.ofBox(item.box)
+        : null;
+  if (cost === null || cost.ns === 0) {
+    return [];
+  }
+  const about = cost.approx ? 'about ' : '';
+  return [`${about}${formatTime(cost.ns)}`, formatShare(timing.share(cost.ns))];
+}
+
+/** `matmul, encoder.layers.0.attention, f32[batch, seq, 384], 1.2 ms, 14%`. */
+export function describeItem(view: GraphView, item: IItem): string {
+  const parts: string[] = [];
+  if (item.node !== null) {
+    const { node } = item.node;
+    parts.push(node.op, node.scope, resultType(view, item));
+    if (view.stage.picture?.errors.has(item) === true) {
+      parts.push(`error: ${node.error ?? view.model.document.error?.message ?? ''}`);
+    }
+  } else if (item.box !== null) {
+    const times = item.count > 1 ? `${item.label}, ${item.count} identical` : item.label;
+    parts.push(times, item.box.type, plural(item.box.total, 'operation'));
+  } else {
+    parts.push(`${item.kind} ${item.label}`, item.value?.value.type ?? '');
+  }
+  return [...parts, ...timeOf(view, item)].filter(Boolean).join(', ');
+}
+
+export function tooltipLines(view: GraphView, item: IItem): string[] {
+  const heat = view.stage.picture?.heat.get(item);
+  const time = heat === undefined ? '' : heat.text;
+  if (item.node !== null) {
+    const { node } = item.node;
+    const { source } = node;
+    const error = view.stage.picture?.errors.has(item) === true;
+    return [
+      `${node.op}  ${node.id}`,
+      error ? (node.error ?? view.model.document.error?.message ?? '') : '',
+      resultType(view, item),
+      node.scope,
+      source === null ? '' : `${source.file}:${source.line}  ${source.text.trim().slice(0, 70)}`,
+      time
+    ];
+  }
+  if (item.box !== null) {
+    const hint = item.container === null ? 'double-click to unfold' : 'double-click to fold';
+    const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+    return [title, item.box.type, plural(item.box.total, 'operation'), time, hint];
+  }
+  return [item.label, `graph ${item.kind}`, item.value?.value.type ?? ''];
+}
+
+export function errorView(title: string, problems: readonly string[]): HTMLElement {
+  const list = el('ul');
+  problems.forEach(text => list.append(el('li', '', text)));
+  const box = el('div', 'jp-MaxLab-problem', el('h2', '', title), list);
+  box.setAttribute('role', 'alert');
+  return box;
+}

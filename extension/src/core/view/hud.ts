@@ -1,0 +1,174 @@
+/** Small things over the drawing: heat legend, breadcrumb, tooltip, zoom buttons, hints. */
+
+import { formatMs, formatShare } from '../model/format';
+import type { IBox } from '../model/boxes';
+import type { Timing } from '../model/timing';
+import type { ITheme } from '../render/theme';
+import { button, el, icon, type IconName } from './dom';
+
+export class Legend {
+  readonly element = el('div', 'jp-MaxLab-legend');
+
+  show(theme: ITheme, timing: Timing, hottestNs: number, isVisible: boolean): void {
+    this.element.hidden = !isVisible || hottestNs <= 0;
+    if (this.element.hidden) {
+      return;
+    }
+    const stops = theme.ramp.filter((_, i) => i % 4 === 0 || i === theme.ramp.length - 1);
+    const bar = el('div', 'jp-MaxLab-legendBar');
+    bar.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
+    const ticks = el('div', 'jp-MaxLab-legendTicks');
+    // The scale is the square root of time: marks at equal distances stand for 0, 1/16, 1/4, … of it.
+    for (const at of [0, 0.25, 0.5, 1]) {
+      const ns = hottestNs * at * at;
+      const tick = el(
+        'span',
+        '',
+        el('b', '', at === 0 ? '0' : formatMs(ns)),
+        at === 0 ? '' : formatShare(timing.share(ns))
+      );
+      tick.style.left = `${at * 100}%`;
+      ticks.append(tick);
+    }
+    const hatch = el('span', 'jp-MaxLab-legendHatch');
+    this.element.replaceChildren(
+      el('div', 'jp-MaxLab-legendTitle', 'time in kernels, ms and share of the run'),
+      bar,
+      ticks,
+      el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')
+    );
+  }
+}
+
+export class Breadcrumb {
+  readonly element = el('nav', 'jp-MaxLab-crumbs');
+
+  constructor(private readonly _go: (box: IBox) => void) {
+    this.element.setAttribute('aria-label', 'Scope');
+  }
+
+  show(box: IBox | null): void {
+    const chain: IBox[] = [];
+    for (let at = box; at !== null; at = at.parent) {
+      chain.unshift(at);
+    }
+    this.element.hidden = chain.length < 2;
+    this.element.replaceChildren();
+    chain.forEach((at, i) => {
+      if (i > 0) {
+        this.element.append(el('span', 'jp-MaxLab-crumbSep', '›'));
+      }
+      const label = at.kind === 'run' ? `${at.label} ×${at.children.length}` : at.label;
+      this.element.append(button('jp-MaxLab-crumb', `Show ${label}`, () => this._go(at), label));
+    });
+  }
+}
+
+export class Tooltip {
+  readonly element = el('div', 'jp-MaxLab-tooltip');
+
+  constructor() {
+    this.element.setAttribute('role', 'tooltip');
+    this.element.hidden = true;
+  }
+
+  show(lines: readonly string[], x: number, y: number, width: number, height: number): void {
+    const [title, ...rest] = lines;
+    this.element.replaceChildren(
+      el('strong', '', title ?? ''),
+      ...rest.filter(Boolean).map(line => el('span', '', line))
+    );
+    this.element.hidden = false;
+    const { offsetWidth, offsetHeight } = this.element;
+    const left = x + 14 + offsetWidth > width ? x - 14 - offsetWidth : x + 14;
+    const top = y + 16 + offsetHeight > height ? y - 12 - offsetHeight : y + 16;
+    this.element.style.transform = `translate(${Math.max(4, left)}px, ${Math.max(4, top)}px)`;
+  }
+
+  hide(): void {
+    this.element.hidden = true;
+  }
+}
+
+/** A line at the bottom that goes away by itself; also what screen readers hear. */
+export class Announcer {
+  readonly element = el('div', 'jp-MaxLab-hint');
+  readonly live = el('div', 'jp-MaxLab-live');
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    this.live.setAttribute('role', 'status');
+    this.live.setAttribute('aria-live', 'polite');
+    this.element.hidden = true;
+  }
+
+  say(text: string): void {
+    this.live.textContent = text;
+  }
+
+  hint(text: string): void {
+    this.element.textContent = text;
+    this.element.hidden = false;
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      this.element.hidden = true;
+    }, 1600);
+  }
+
+  dispose(): void {
+    clearTimeout(this._timer);
+  }
+}
+
+export function zoomButtons(run: (command: string) => void): HTMLElement {
+  const make = (command: string, title: string, name: IconName | null, text = ''): HTMLElement => {
+    const node = button('jp-MaxLab-iconButton', title, () => run(command), text);
+    if (name !== null) {
+      node.append(icon(name));
+    }
+    return node;
+  };
+  const group = el(
+    'div',
+    'jp-MaxLab-zoom',
+    make('zoom-in', 'Zoom in (+)', 'plus'),
+    make('zoom-out', 'Zoom out (−)', 'minus'),
+    make('fit', 'Fit the graph (F)', 'fit'),
+    make('actual-size', 'Actual size (1)', null, '1:1')
+  );
+  group.setAttribute('role', 'group');
+  group.setAttribute('aria-label', 'Zoom');
+  return group;
+}
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ['↓ ↑', 'follow an edge to a user, to a producer'],
+  ['← →', 'neighbour on the same level'],
+  ['Enter', 'fold or unfold'],
+  ['Alt+↑ Alt+↓', 'out of the box, into it'],
+  ['Home End', 'first, last'],
+  ['/', 'search; Enter and Shift+Enter go through the matches'],
+  ['[ ]', 'fold, unfold one level'],
+  ['F 1 + −', 'fit, actual size, zoom'],
+  ['H', 'heat on or off'],
+  ['T', 'hottest kernel'],
+  ['W', 'weights on or off'],
+  ['P', 'profile'],
+  ['I', 'side panel'],
+  ['Esc', 'clear the selection, leave search']
+];
+
+export function helpCard(close: () => void): HTMLElement {
+  const list = el('dl', 'jp-MaxLab-facts');
+  for (const [keys, what] of KEYS) {
+    const term = el('dt');
+    keys.split(' ').forEach(key => term.append(el('kbd', '', key), ' '));
+    list.append(term, el('dd', '', what));
+  }
+  const done = button('jp-MaxLab-iconButton', 'Close', close);
+  done.append(icon('close'));
+  const card = el('div', 'jp-MaxLab-help', el('h2', '', 'Keys'), done, list);
+  card.setAttribute('role', 'dialog');
+  card.setAttribute('aria-label', 'Keys');
+  return card;
+}

@@ -1,0 +1,221 @@
+/** Pointer, wheel and touch on the drawing; keys on the whole view. */
+
+import type { IItem } from '../model/scene';
+import { Disposables } from './dom';
+import type { Stage } from './stage';
+
+export interface IInputHost {
+  /** True when plain wheel turns may zoom: the page belongs to the view, or the view has focus. */
+  ownsWheel(): boolean;
+  run(command: string): boolean;
+  hovered(item: IItem | null, x: number, y: number): void;
+  clicked(item: IItem | null, extend: boolean): void;
+  toggled(item: IItem): void;
+  moved(): void;
+  hint(text: string): void;
+}
+
+/** Pointer travel that makes a press a drag. */
+const DRAG_PX = 4;
+
+const KEYS: Record<string, string> = {
+  ArrowDown: 'go-down',
+  ArrowUp: 'go-up',
+  ArrowLeft: 'go-left',
+  ArrowRight: 'go-right',
+  'Alt+ArrowUp': 'go-parent',
+  'Alt+ArrowDown': 'go-child',
+  Home: 'go-first',
+  End: 'go-last',
+  Enter: 'toggle-fold',
+  ' ': 'toggle-fold',
+  Escape: 'clear',
+  '/': 'search',
+  '[': 'fold-level',
+  ']': 'unfold-level',
+  '+': 'zoom-in',
+  '=': 'zoom-in',
+  '-': 'zoom-out',
+  f: 'fit',
+  '1': 'actual-size',
+  h: 'toggle-heat',
+  t: 'hottest',
+  w: 'toggle-chips',
+  p: 'profile',
+  i: 'toggle-panel',
+  n: 'next-match',
+  N: 'previous-match',
+  '?': 'help'
+};
+
+export class Input {
+  private readonly _disposables = new Disposables();
+  private readonly _pointers = new Map<number, { x: number; y: number }>();
+  private _dragged = false;
+  private _pinch = 0;
+
+  constructor(
+    root: HTMLElement,
+    private readonly _stage: Stage,
+    private readonly _host: IInputHost
+  ) {
+    const { element } = _stage;
+    const d = this._disposables;
+    d.listen(element, 'pointerdown', (event: PointerEvent) => this._down(event));
+    d.listen(element, 'pointermove', (event: PointerEvent) => this._move(event));
+    d.listen(element, 'pointerup', (event: PointerEvent) => this._up(event));
+    d.listen(element, 'pointercancel', (event: PointerEvent) => this._end(event));
+    d.listen(element, 'pointerleave', () => this._host.hovered(null, 0, 0));
+    d.listen(element, 'dblclick', (event: MouseEvent) => this._double(event));
+    d.listen(element, 'wheel', (event: WheelEvent) => this._wheel(event), { passive: false });
+    d.listen(root, 'keydown', (event: KeyboardEvent) => this._key(event));
+  }
+
+  dispose(): void {
+    this._disposables.dispose();
+  }
+
+  private _at(event: MouseEvent): { x: number; y: number } {
+    const box = this._stage.element.getBoundingClientRect();
+    return { x: event.clientX - box.left, y: event.clientY - box.top };
+  }
+
+  private _isOnCanvas(event: Event): boolean {
+    return event.target instanceof HTMLCanvasElement;
+  }
+
+  private _down(event: PointerEvent): void {
+    if (!this._isOnCanvas(event) || (event.button !== 0 && event.button !== 1)) {
+      return;
+    }
+    this._stage.element.setPointerCapture(event.pointerId);
+    this._pointers.set(event.pointerId, this._at(event));
+    this._dragged = this._pointers.size > 1;
+    this._pinch = this._spread();
+    this._stage.stopFlight();
+    event.preventDefault();
+    this._host.run('focus-graph');
+  }
+
+  private _spread(): number {
+    const [a, b] = [...this._pointers.values()];
+    return a === undefined || b === undefined ? 0 : Math.hypot(a.x - b.x, a.y - b.y);
+  }
+
+  private _move(event: PointerEvent): void {
+    const at = this._at(event);
+    const last = this._pointers.get(event.pointerId);
+    if (last === undefined) {
+      if (!this._isOnCanvas(event)) {
+        this._host.hovered(null, 0, 0);
+        return;
+      }
+      const hit = this._stage.hit(at.x, at.y);
+      this._stage.element.style.cursor = hit?.isSolid === true ? 'pointer' : '';
+      this._host.hovered(hit?.isSolid === true ? hit.item : null, at.x, at.y);
+      return;
+    }
+    const dx = at.x - last.x;
+    const dy = at.y - last.y;
+    if (!this._dragged && Math.hypot(dx, dy) < DRAG_PX) {
+      return;
+    }
+    this._dragged = true;
+    this._pointers.set(event.pointerId, at);
+    const { camera } = this._stage;
+    const fingers = this._pointers.size;
+    camera.tx += dx / fingers;
+    camera.ty += dy / fingers;
+    if (fingers === 2) {
+      const spread = this._spread();
+      if (this._pinch > 0 && spread > 0) {
+        const [a, b] = [...this._pointers.values()];
+        camera.zoomAt(
+          spread / this._pinch,
+          ((a?.x ?? 0) + (b?.x ?? 0)) / 2,
+          ((a?.y ?? 0) + (b?.y ?? 0)) / 2
+        );
+      }
+      this._pinch = spread;
+    }
+    this._stage.element.style.cursor = 'grabbing';
+    this._host.hovered(null, 0, 0);
+    this._host.moved();
+  }
+
+  private _end(event: PointerEvent): void {
+    this._pointers.delete(event.pointerId);
+    this._pinch = this._spread();
+    this._stage.element.style.cursor = '';
+  }
+
+  private _up(event: PointerEvent): void {
+    const wasDown = this._pointers.has(event.pointerId);
+    const wasDragged = this._dragged;
+    this._end(event);
+    if (!wasDown || wasDragged || this._pointers.size > 0 || event.button !== 0) {
+      return;
+    }
+    const at = this._at(event);
+    const hit = this._stage.hit(at.x, at.y);
+    if (hit?.onChevron === true) {
+      this._host.toggled(hit.item);
+      return;
+    }
+    const item = hit?.isSolid === true ? hit.item : null;
+    this._host.clicked(item, event.shiftKey || event.ctrlKey || event.metaKey);
+  }
+
+  private _double(event: MouseEvent): void {
+    if (!this._isOnCanvas(event)) {
+      return;
+    }
+    const at = this._at(event);
+    const hit = this._stage.hit(at.x, at.y);
+    if (hit !== null && hit.isSolid && !hit.onChevron && hit.item.box !== null) {
+      this._host.toggled(hit.item);
+    }
+    event.preventDefault();
+  }
+
+  private _wheel(event: WheelEvent): void {
+    if (!this._isOnCanvas(event)) {
+      return;
+    }
+    const isZoom = event.ctrlKey || event.metaKey;
+    if (!isZoom && !this._host.ownsWheel()) {
+      this._host.hint('Click the graph, or hold Ctrl, to zoom with the wheel');
+      return;
+    }
+    event.preventDefault();
+    const { camera } = this._stage;
+    const at = this._at(event);
+    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+    this._stage.stopFlight();
+    if (!isZoom && (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))) {
+      camera.tx -= (event.deltaX || event.deltaY) * unit;
+    } else {
+      const speed = event.ctrlKey && Math.abs(event.deltaY) < 50 ? 0.01 : 0.0016;
+      camera.zoomAt(Math.exp(-event.deltaY * unit * speed), at.x, at.y);
+    }
+    this._host.moved();
+  }
+
+  private _key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey) {
+      return;
+    }
+    const isButton = target.closest('button, [role="region"]') !== null;
+    const name = event.altKey ? `Alt+${event.key}` : event.key;
+    const command = KEYS[name] ?? KEYS[name.toLowerCase()];
+    // Buttons and scrolling regions keep the keys that they understand themselves.
+    if (command === undefined || (isButton && /^(Arrow|Home|End|Enter| )/.test(event.key))) {
+      return;
+    }
+    if (this._host.run(command)) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  }
+}

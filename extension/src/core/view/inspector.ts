@@ -1,0 +1,492 @@
+/** The side panel: everything known about the selected operation, box, input or output. */
+
+import type { IKernel } from '../../proto/document';
+import { evaluate } from '../model/expr';
+import { FAMILY_NAMES } from '../model/families';
+import {
+  formatByteRate,
+  formatBytes,
+  formatFlopRate,
+  formatFlops,
+  formatShare,
+  formatTime,
+  plural
+} from '../model/format';
+import type { GraphModel, IGraphNode, IGraphValue } from '../model/graph';
+import type { IItem } from '../model/scene';
+import { SPLIT_MODEL, type Timing } from '../model/timing';
+import { codeBlock } from './code';
+import { button, el, type Child } from './dom';
+
+/** What the panel can ask of the view. */
+export interface IInspectorHost {
+  readonly model: GraphModel;
+  readonly timing: Timing;
+  select(keys: readonly string[]): void;
+  reveal(node: IGraphNode): void;
+  /** True when a source was asked for and will arrive. */
+  requestSource(kernel: IKernel): boolean;
+  canReveal(): boolean;
+  familyColor(node: IGraphNode): string;
+}
+
+const MAX_LISTED = 40;
+
+function section(title: string, ...children: Child[]): HTMLElement {
+  return el('section', 'jp-MaxLab-section', el('h3', '', title), ...children);
+}
+
+function facts(rows: readonly (readonly [string, Child])[]): HTMLElement {
+  const list = el('dl', 'jp-MaxLab-facts');
+  for (const [name, value] of rows) {
+    list.append(el('dt', '', name), el('dd', '', value));
+  }
+  return list;
+}
+
+export class Inspector {
+  readonly element = el('div', 'jp-MaxLab-inspector');
+
+  constructor(private readonly _host: IInspectorHost) {
+    this.element.setAttribute('role', 'region');
+    this.element.setAttribute('aria-label', 'Inspector');
+  }
+
+  /** Fills the panel for the selected items; the graph itself when nothing is selected. */
+  show(items: readonly IItem[], ids: readonly string[]): void {
+    const { model } = this._host;
+    const top = this.element.scrollTop;
+    const before = this.element.dataset.key;
+    const key = ids.join(' ');
+    const item = items[0];
+    const node = model.node(ids[0] ?? '');
+    let content: Child[];
+    if (ids.length > 1) {
+      content = this._several(ids);
+    } else if (node !== undefined) {
+      content = this._node(node);
+    } else if (item?.box !== null && item?.box !== undefined) {
+      content = this._box(item);
+    } else if (item?.value !== null && item?.value !== undefined) {
+      content = this._terminal(item, item.value);
+    } else {
+      content = this._graph();
+    }
+    this.element.replaceChildren();
+    for (const child of content) {
+      if (child !== null && child !== undefined && child !== false) {
+        this.element.append(child);
+      }
+    }
+    this.element.dataset.key = key;
+    this.element.scrollTop = before === key ? top : 0;
+  }
+
+  private _heading(title: string, sub: string, color = ''): HTMLElement {
+    const dot = color === '' ? null : el('span', 'jp-MaxLab-dot');
+    if (dot !== null) {
+      dot.style.background = color;
+    }
+    return el(
+      'header',
+      'jp-MaxLab-inspectorHead',
+      el('h2', '', dot, title),
+      sub === '' ? null : el('p', '', sub)
+    );
+  }
+
+  private _node(node: IGraphNode): Child[] {
+    const { document } = this._host.model;
+    const { op, name, id, scope, attrs, source, error } = node.node;
+    const failed = document.error?.node === id ? document.error : null;
+    const family = FAMILY_NAMES[node.family];
+    const color = this._host.familyColor(node);
+    const parts: Child[] = [this._heading(op, `${id} · ${family}`, color)];
+    if (failed !== null || error !== null) {
+      parts.push(this._error(failed?.code ?? '', error ?? failed?.message ?? '', failed?.fix ?? null));
+    }
+    if (source !== null) {
+      parts.push(this._source(node));
+    }
+    const cost = this._host.timing.ofNode(node.index);
+    if (node.kernels.length > 0 || cost.ns > 0) {
+      parts.push(this._nodeTime(node));
+    }
+    parts.push(section('Operands', this._values(node.operands, 'from')));
+    parts.push(section('Results', this._values(node.results, 'to')));
+    const rows = Object.entries(attrs).map(([k, v]): [string, string] => [k, v]);
+    if (name !== '' && name !== op) {
+      rows.unshift(['name', name]);
+    }
+    if (scope !== '') {
+      rows.push(['scope', scope]);
+    }
+    if (rows.length > 0) {
+      parts.push(section('Attributes', facts(rows)));
+    }
+    for (const kernel of node.kernels) {
+      parts.push(this._kernel(kernel, new Set([id])));
+    }
+    return parts;
+  }
+
+  private _error(code: string, message: string, fix: string | null): HTMLElement {
+    return el(
+      'div',
+      'jp-MaxLab-error',
+      el('strong', '', code === '' ? 'Error' : `Error ${code}`),
+      el('p', '', message),
+      fix === null || fix === '' ? null : el('p', 'jp-MaxLab-fix', `Fix: ${fix}`)
+    );
+  }
+
+  private _source(node: IGraphNode): HTMLElement {
+    const source = node.node.source;
+    if (source === null) {
+      return el('section');
+    }
+    const place = `${source.file}, line ${source.line}`;
+    const where = this._host.canReveal()
+      ? button('jp-MaxLab-link', `Go to ${place}`, () => this._host.reveal(node), place)
+      : el('span', 'jp-MaxLab-place', place);
+    const trimmed = source.text.replace(/\s+$/, '');
+    const indent = trimmed.length - trimmed.trimStart().length;
+    const text = trimmed.slice(indent);
+    const at = Math.max(0, Math.min(text.length, source.col - indent));
+    const token = /^\w*/.exec(text.slice(at))?.[0] || text.slice(at, at + 1);
+    const line = el(
+      'code',
+      'jp-MaxLab-sourceLine',
+      text.slice(0, at),
+      el('mark', '', token),
+      text.slice(at + token.length)
+    );
+    const inside = source.function ? ` in ${source.function}` : '';
+    return section('Source', el('p', 'jp-MaxLab-sub', where, inside), el('pre', 'jp-MaxLab-source', line));
+  }
+
+  private _nodeTime(node: IGraphNode): Child {
+    const { timing } = this._host;
+    const cost = timing.ofNode(node.index);
+    if (cost.ns === 0) {
+      return null;
+    }
+    const parts: Child[] = [this._meter(cost.ns, cost.approx)];
+    const first = node.kernels[0];
+    if (cost.approx && first !== undefined) {
+      const ns = timing.kernel(first.id)?.ns ?? 0;
+      parts.push(
+        el(
+          'p',
+          'jp-MaxLab-note',
+          `≈ Part of kernel ${first.id} (${formatTime(ns)}), which computes ` +
+            `${plural(first.nodes.length, 'operation')} together. Split by ${SPLIT_MODEL}.`
+        )
+      );
+    }
+    return section('Time', ...parts);
+  }
+
+  private _meter(ns: number, approx: boolean): HTMLElement {
+    const share = this._host.timing.share(ns);
+    const bar = el('div', 'jp-MaxLab-meterBar');
+    bar.style.width = `${Math.max(0.5, share * 100)}%`;
+    const mark = approx ? '≈ ' : '';
+    return el(
+      'div',
+      'jp-MaxLab-meter',
+      el(
+        'div',
+        'jp-MaxLab-meterText',
+        el('strong', '', `${mark}${formatTime(ns)}`),
+        el('span', '', `${mark}${formatShare(share)} of the run`)
+      ),
+      el('div', 'jp-MaxLab-meterTrack', bar)
+    );
+  }
+
+  private _values(indexes: readonly number[], side: 'from' | 'to'): HTMLElement {
+    const { model } = this._host;
+    if (indexes.length === 0) {
+      return el('p', 'jp-MaxLab-note', 'none');
+    }
+    const list = el('ul', 'jp-MaxLab-values');
+    for (const index of indexes.slice(0, MAX_LISTED)) {
+      const entry = model.values[index] as IGraphValue;
+      const links: Child[] = [];
+      const add = (node: IGraphNode | undefined): void => {
+        if (node !== undefined && !node.isChip) {
+          if (links.length > 0) {
+            links.push(', ');
+          }
+          links.push(this._nodeLink(node));
+        }
+      };
+      if (side === 'from' && entry.producer >= 0) {
+        add(model.nodes[entry.producer]);
+      } else if (side === 'to') {
+        entry.consumers.slice(0, 8).forEach(c => add(model.nodes[c]));
+      }
+      const { kind } = entry.value;
+      const word = kind === 'tensor' ? (entry.isOutput ? 'output' : '') : kind;
+      list.append(
+        el(
+          'li',
+          '',
+          el('code', '', entry.value.type || entry.value.id),
+          el(
+            'span',
+            'jp-MaxLab-sub',
+            [word, entry.value.name ?? ''].filter(Boolean).join(' '),
+            links.length > 0 ? (side === 'from' ? ' from ' : ' to ') : '',
+            ...links
+          )
+        )
+      );
+    }
+    return list;
+  }
+
+  private _nodeLink(node: IGraphNode, withId = true): HTMLElement {
+    const text = withId ? `${node.node.op} ${node.node.id}` : node.node.op;
+    return button('jp-MaxLab-link', `Select ${text}`, () => this._host.select([node.node.id]), text);
+  }
+
+  private _kernel(kernel: IKernel, marked: ReadonlySet<string>): HTMLElement {
+    const { model, timing } = this._host;
+    const dims = timing.profile?.dims ?? {};
+    const profile = timing.kernel(kernel.id);
+    const flops = profile?.flops ?? evaluate(kernel.flops, dims);
+    const bytes = profile?.bytes ?? evaluate(kernel.bytes, dims);
+    const rows: [string, Child][] = [['kind', kernel.kind]];
+    if (profile !== undefined) {
+      rows.push([
+        'time',
+        `${formatTime(profile.ns)} · ${formatShare(timing.share(profile.ns))}` +
+          (profile.count > 1 ? ` · ${profile.count} launches` : '') +
+          ` · best ${formatTime(profile.ns_min)}`
+      ]);
+    }
+    if (flops !== null || kernel.flops !== null) {
+      const rate = profile !== undefined && flops !== null ? formatFlopRate(flops, profile.ns) : '';
+      const text = flops !== null ? formatFlops(flops) : String(kernel.flops);
+      rows.push(['work', rate === '' ? text : `${text} · ${rate}`]);
+    }
+    if (bytes !== null || kernel.bytes !== null) {
+      const rate = profile !== undefined && bytes !== null ? formatByteRate(bytes, profile.ns) : '';
+      const text = bytes !== null ? formatBytes(bytes) : String(kernel.bytes);
+      rows.push(['traffic', rate === '' ? text : `${text} · ${rate}`]);
+    }
+    if (kernel.parallel !== null) {
+      rows.push(['parallel', String(kernel.parallel)]);
+    }
+    if (kernel.symbol !== '') {
+      rows.push(['symbol', el('code', '', kernel.symbol)]);
+    }
+    const members = el('p', 'jp-MaxLab-members');
+    const nodes = kernel.nodes.map(id => model.node(id)).filter(n => n !== undefined);
+    for (const node of nodes.slice(0, MAX_LISTED)) {
+      const link = this._nodeLink(node, false);
+      link.classList.toggle('jp-mod-current', marked.has(node.node.id));
+      link.title = `Select ${node.node.op} ${node.node.id}`;
+      members.append(link, ' ');
+    }
+    if (nodes.length > MAX_LISTED) {
+      members.append(`and ${nodes.length - MAX_LISTED} more`);
+    }
+    const isShared = nodes.length > 1;
+    return section(
+      `Kernel ${kernel.id} · ${kernel.name}`,
+      isShared ? el('p', 'jp-MaxLab-sub', `Computes ${plural(nodes.length, 'operation')}:`) : null,
+      isShared ? members : null,
+      facts(rows),
+      this._code(kernel, marked)
+    );
+  }
+
+  private _code(kernel: IKernel, marked: ReadonlySet<string>): Child {
+    if (kernel.source !== null) {
+      return codeBlock(kernel.source, kernel.lines, marked);
+    }
+    const text = this._host.requestSource(kernel)
+      ? 'Fetching the generated C…'
+      : 'The generated C is not in this snapshot.';
+    return el('p', 'jp-MaxLab-note', text);
+  }
+
+  private _box(item: IItem): Child[] {
+    const { model, timing } = this._host;
+    const { box } = item;
+    if (box === null) {
+      return [];
+    }
+    const title = item.count > 1 ? `${box.label} ×${item.count}` : box.label;
+    const parts: Child[] = [this._heading(title, [box.type, box.path].filter(Boolean).join(' · '))];
+    const cost = timing.ofBox(box);
+    if (cost.ns > 0) {
+      const notes = [`${plural(cost.whole, 'kernel')} wholly inside: ${formatTime(cost.exactNs)}.`];
+      if (cost.shared > 0) {
+        notes.push(
+          `≈ ${plural(cost.shared, 'kernel')} shared with other scopes: ` +
+            `${formatTime(cost.ns - cost.exactNs)}, split by ${SPLIT_MODEL}.`
+        );
+      }
+      parts.push(
+        section(
+          'Time',
+          this._meter(cost.ns, cost.approx),
+          el('p', 'jp-MaxLab-note', notes.join(' '))
+        )
+      );
+    }
+    const counts = new Map<string, number>();
+    const inside = new Set(model.nodesIn(box));
+    let weights = 0;
+    const seen = new Set<number>();
+    for (const index of inside) {
+      const node = model.nodes[index];
+      if (node === undefined) {
+        continue;
+      }
+      if (!node.isChip) {
+        counts.set(node.node.op, (counts.get(node.node.op) ?? 0) + 1);
+      }
+      for (const value of model.chipsOf(node)) {
+        if (value.value.kind === 'weight' && !seen.has(value.index)) {
+          seen.add(value.index);
+          weights += value.value.nbytes ?? 0;
+        }
+      }
+    }
+    const rows: [string, Child][] = [['operations', String(box.total)]];
+    if (seen.size > 0) {
+      rows.push(['weights', `${seen.size}${weights > 0 ? ` · ${formatBytes(weights)}` : ''}`]);
+    }
+    if (item.count > 1) {
+      rows.push(['identical', `${item.count} (fingerprint ${box.children[0]?.fingerprint.slice(0, 8) ?? ''})`]);
+    }
+    parts.push(section('Contents', facts(rows), this._opCounts(counts)));
+    parts.push(this._boxKernels(inside));
+    return parts;
+  }
+
+  private _opCounts(counts: ReadonlyMap<string, number>): HTMLElement {
+    const list = el('p', 'jp-MaxLab-opCounts');
+    for (const [op, count] of [...counts].sort((a, b) => b[1] - a[1]).slice(0, 24)) {
+      list.append(el('span', '', count > 1 ? `${op} ×${count}` : op), ' ');
+    }
+    return list;
+  }
+
+  private _boxKernels(inside: ReadonlySet<number>): Child {
+    const { model, timing } = this._host;
+    const touched = timing.kernels.filter(k =>
+      timing.nodesOf(k).some(id => inside.has(model.node(id)?.index ?? -1))
+    );
+    if (touched.length === 0) {
+      return null;
+    }
+    const list = el('ol', 'jp-MaxLab-kernels');
+    for (const profile of touched.slice(0, 12)) {
+      const ids = timing.nodesOf(profile);
+      const isWhole = ids.every(id => inside.has(model.node(id)?.index ?? -1));
+      const name = model.kernels.get(profile.id)?.name ?? profile.id;
+      list.append(
+        el(
+          'li',
+          '',
+          button('jp-MaxLab-link', `Select the operations of ${name}`, () => this._host.select(ids), name),
+          el('span', 'jp-MaxLab-sub', `${isWhole ? '' : 'shared, '}${formatTime(profile.ns)}`)
+        )
+      );
+    }
+    return section('Slowest kernels', list);
+  }
+
+  private _terminal(item: IItem, entry: IGraphValue): Child[] {
+    const word = item.kind === 'input' ? 'graph input' : 'graph output';
+    const { value } = entry;
+    const rows: [string, Child][] = [['type', el('code', '', value.type)]];
+    if (typeof value.nbytes === 'number') {
+      rows.push(['size', formatBytes(value.nbytes)]);
+    }
+    return [
+      this._heading(value.name ?? value.id, `${value.id} · ${word}`),
+      section('Value', facts(rows)),
+      section(
+        item.kind === 'input' ? 'Used by' : 'Made by',
+        this._values([entry.index], item.kind === 'input' ? 'to' : 'from')
+      )
+    ];
+  }
+
+  private _several(ids: readonly string[]): Child[] {
+    const { model } = this._host;
+    const nodes = ids.map(id => model.node(id)).filter(n => n !== undefined);
+    const kernels = new Set<IKernel>();
+    nodes.forEach(n => n.kernels.forEach(k => kernels.add(k)));
+    const title = plural(ids.length, 'operation');
+    const [only] = [...kernels];
+    if (kernels.size === 1 && only !== undefined) {
+      return [this._heading(only.name, `${title} in one kernel`), this._kernel(only, new Set(ids))];
+    }
+    const list = el('p', 'jp-MaxLab-members');
+    nodes.slice(0, MAX_LISTED).forEach(n => list.append(this._nodeLink(n), ' '));
+    return [this._heading(title, `${plural(kernels.size, 'kernel')}`), section('Selected', list)];
+  }
+
+  private _graph(): Child[] {
+    const { model, timing } = this._host;
+    const { document } = model;
+    const parts: Child[] = [this._heading(document.name, `revision ${document.revision}`)];
+    if (document.error !== null) {
+      const { code, message, fix, node } = document.error;
+      const block = this._error(code, message, fix);
+      const failed = node === null ? undefined : model.node(node);
+      if (failed !== undefined) {
+        block.append(this._nodeLink(failed));
+      }
+      parts.push(block);
+    }
+    const rows: [string, Child][] = [
+      ['operations', String(model.nodes.filter(n => !n.isChip).length)],
+      ['inputs', String(document.inputs.length)],
+      ['outputs', String(document.outputs.length)]
+    ];
+    if (document.kernels.length > 0) {
+      rows.push(['kernels', String(document.kernels.length)]);
+    }
+    parts.push(section('Graph', facts(rows)));
+    const { profile } = timing;
+    if (profile !== null) {
+      const dims = Object.entries(profile.dims).map(([k, v]) => `${k}=${v}`);
+      const overhead = profile.wall_ns - timing.totalNs;
+      parts.push(
+        section(
+          'Profile',
+          facts([
+            ['wall', formatTime(profile.wall_ns)],
+            ['kernels', formatTime(timing.totalNs)],
+            ...(overhead > 0
+              ? [['outside', `${formatTime(overhead)} (dispatch, waiting)`] as [string, Child]]
+              : []),
+            ['device', `${profile.device}, ${plural(profile.threads, 'thread')}`],
+            ['runs', `${profile.runs} (median shown)`],
+            ...(dims.length > 0 ? [['sizes', dims.join(', ')] as [string, Child]] : [])
+          ])
+        )
+      );
+    }
+    if (document.passes.length > 0) {
+      const rowsOf = document.passes.map((p): [string, Child] => [
+        p.name,
+        `${p.before} → ${p.after} · ${p.ms.toFixed(1)} ms`
+      ]);
+      parts.push(section('Passes', facts(rowsOf)));
+    }
+    parts.push(
+      el('p', 'jp-MaxLab-note', 'Select something to inspect it. Press ? for the keys.')
+    );
+    return parts;
+  }
+}

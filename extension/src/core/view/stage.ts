@@ -1,0 +1,380 @@
+/**
+ * The drawing surface: two stacked canvases (scene and marks), the camera, animation and hit-testing.
+ *
+ * The scene canvas is repainted when the camera or the picture changes; hover and selection touch only
+ * the marks canvas. Nothing is drawn while the element has no size or is detached.
+ */
+
+import { METRICS } from '../model/metrics';
+import type { IEdge, IItem } from '../model/scene';
+import { Camera, type IRect } from '../render/camera';
+import { paintOverlay, type IMarks } from '../render/overlay';
+import { detailAt, paint, type IFrame } from '../render/painter';
+import type { IPicture } from '../render/picture';
+import type { ITheme } from '../render/theme';
+import { Disposables, el } from './dom';
+
+export const ANIMATION_MS = 240;
+/** Larger pictures change at once: interpolating them would drop frames. */
+const MAX_ANIMATED = 1200;
+const MAX_FRAME_TIMES = 600;
+
+export interface IHit {
+  item: IItem;
+  /** On the header of an unfolded box, or anywhere on another item. */
+  isSolid: boolean;
+  onChevron: boolean;
+}
+
+interface IMotion {
+  started: number;
+  from: Map<IItem, IRect>;
+  to: Map<IItem, IRect>;
+  /** Keeps this item's top centre where it is on the screen. */
+  anchor: { item: IItem; x: number; y: number } | null;
+}
+
+export function emptyMarks(): IMarks {
+  return {
+    hover: null,
+    focus: null,
+    selected: [],
+    mates: [],
+    hits: [],
+    currentHit: null,
+    edges: [] as IEdge[]
+  };
+}
+
+export class Stage {
+  readonly element = el('div', 'jp-MaxLab-stage');
+  readonly camera = new Camera();
+  readonly marks = emptyMarks();
+  /** Milliseconds of drawing per frame, newest last. */
+  readonly frameTimes: number[] = [];
+  width = 0;
+  height = 0;
+  isHeat = false;
+  reducedMotion = false;
+  onResize: () => void = () => undefined;
+  onCamera: () => void = () => undefined;
+  private readonly _scene = el('canvas', 'jp-MaxLab-canvas');
+  private readonly _overlay = el('canvas', 'jp-MaxLab-canvas');
+  private readonly _disposables = new Disposables();
+  private _picture: IPicture | null = null;
+  private _theme: ITheme;
+  private _frame = 0;
+  private _dirtyScene = false;
+  private _dirtyMarks = false;
+  private _motion: IMotion | null = null;
+  private _flight: { started: number; from: Camera; to: Camera } | null = null;
+  private _dpr = 1;
+
+  constructor(theme: ITheme) {
+    this._theme = theme;
+    this._scene.setAttribute('aria-hidden', 'true');
+    this._overlay.setAttribute('aria-hidden', 'true');
+    this.element.append(this._scene, this._overlay);
+    if (typeof ResizeObserver !== 'undefined') {
+      const observer = new ResizeObserver(() => this._measure());
+      observer.observe(this.element);
+      this._disposables.add(() => observer.disconnect());
+    }
+  }
+
+  get picture(): IPicture | null {
+    return this._picture;
+  }
+
+  /** True while a fold or a camera flight is running. */
+  get isMoving(): boolean {
+    return this._motion !== null || this._flight !== null;
+  }
+
+  setTheme(theme: ITheme): void {
+    this._theme = theme;
+    this.redraw();
+  }
+
+  /** Shows `picture`; items that were on the stage before glide from their old places. */
+  setPicture(picture: IPicture, anchorKey: string | null): void {
+    const before = this._picture;
+    const old = new Map<string, IRect>();
+    const finished = this._motion?.to;
+    for (const item of before?.scene.items ?? []) {
+      const { x, y, w, h } = item;
+      old.set(item.key, { x, y, w, h });
+    }
+    this._finishMotion(finished);
+    this._picture = picture;
+    this.marks.hover = null;
+    const { items, byKey } = picture.scene;
+    const anchorItem = anchorKey === null ? null : (byKey.get(anchorKey) ?? null);
+    const anchorOld = anchorKey === null ? undefined : old.get(anchorKey);
+    if (anchorItem !== null && anchorOld !== undefined) {
+      const x = (anchorOld.x + anchorOld.w / 2) * this.camera.k + this.camera.tx;
+      const y = anchorOld.y * this.camera.k + this.camera.ty;
+      const { k } = this.camera;
+      this.camera.set(
+        k,
+        x - (anchorItem.x + anchorItem.w / 2) * k,
+        y - anchorItem.y * k
+      );
+      if (!this.reducedMotion && items.length <= MAX_ANIMATED && before !== null) {
+        this._startMotion(picture, old, { item: anchorItem, x, y });
+      }
+    }
+    this.redraw();
+  }
+
+  private _startMotion(
+    picture: IPicture,
+    old: ReadonlyMap<string, IRect>,
+    anchor: IMotion['anchor']
+  ): void {
+    const from = new Map<IItem, IRect>();
+    const to = new Map<IItem, IRect>();
+    for (const item of picture.scene.items) {
+      const { x, y, w, h } = item;
+      to.set(item, { x, y, w, h });
+      let start = old.get(item.key);
+      for (let up = item.parent; start === undefined && up !== null; up = up.parent) {
+        start = old.get(up.key);
+        if (start !== undefined) {
+          // What unfolds grows out of the middle of the box that held it.
+          start = { x: start.x + start.w / 4, y: start.y + start.h / 4, w: start.w / 2, h: start.h / 2 };
+        }
+      }
+      from.set(item, start ?? { x, y, w, h });
+    }
+    this._motion = { started: performance.now(), from, to, anchor };
+  }
+
+  private _finishMotion(to: Map<IItem, IRect> | undefined): void {
+    for (const [item, rect] of to ?? []) {
+      Object.assign(item, rect);
+    }
+    this._motion = null;
+  }
+
+  private _step(now: number): void {
+    const motion = this._motion;
+    if (motion !== null) {
+      const t = Math.min(1, (now - motion.started) / ANIMATION_MS);
+      const s = ease(t);
+      for (const [item, end] of motion.to) {
+        const start = motion.from.get(item) ?? end;
+        item.x = start.x + (end.x - start.x) * s;
+        item.y = start.y + (end.y - start.y) * s;
+        item.w = start.w + (end.w - start.w) * s;
+        item.h = start.h + (end.h - start.h) * s;
+      }
+      if (motion.anchor !== null) {
+        const { item, x, y } = motion.anchor;
+        const { k } = this.camera;
+        this.camera.set(k, x - (item.x + item.w / 2) * k, y - item.y * k);
+      }
+      if (t >= 1) {
+        this._finishMotion(motion.to);
+        this.onCamera();
+      }
+      this._dirtyScene = true;
+    }
+    const flight = this._flight;
+    if (flight !== null) {
+      const t = Math.min(1, (now - flight.started) / ANIMATION_MS);
+      const s = ease(t);
+      const { from, to } = flight;
+      // Zoom moves evenly in its logarithm, and the middle of the window on a straight line.
+      const k = from.k * (to.k / from.k) ** s;
+      const cx0 = from.worldX(this.width / 2);
+      const cy0 = from.worldY(this.height / 2);
+      const cx = cx0 + (to.worldX(this.width / 2) - cx0) * s;
+      const cy = cy0 + (to.worldY(this.height / 2) - cy0) * s;
+      this.camera.set(k, this.width / 2 - cx * k, this.height / 2 - cy * k);
+      if (t >= 1) {
+        this.camera.set(to.k, to.tx, to.ty);
+        this._flight = null;
+      }
+      this._dirtyScene = true;
+      this.onCamera();
+    }
+  }
+
+  /** Moves the camera, at once or as a short flight. */
+  flyTo(target: Camera, animate = true): void {
+    if (!animate || this.reducedMotion || this.width === 0) {
+      this._flight = null;
+      this.camera.set(target.k, target.tx, target.ty);
+      this.onCamera();
+    } else {
+      const from = new Camera();
+      from.set(this.camera.k, this.camera.tx, this.camera.ty);
+      this._flight = { started: performance.now(), from, to: target };
+    }
+    this.redraw();
+  }
+
+  stopFlight(): void {
+    this._flight = null;
+    if (this._motion !== null) {
+      this._motion.anchor = null;
+    }
+  }
+
+  redraw(): void {
+    this._dirtyScene = true;
+    this._schedule();
+  }
+
+  redrawMarks(): void {
+    this._dirtyMarks = true;
+    this._schedule();
+  }
+
+  /** The innermost item at a point of the screen (stage coordinates). */
+  hit(x: number, y: number): IHit | null {
+    const picture = this._picture;
+    if (picture === null || this._motion !== null) {
+      return null;
+    }
+    const wx = this.camera.worldX(x);
+    const wy = this.camera.worldY(y);
+    const slack = 3 / this.camera.k;
+    const found = picture.items.query(wx - slack, wy - slack, wx + slack, wy + slack);
+    const item = found[found.length - 1];
+    if (item === undefined) {
+      return null;
+    }
+    const { k } = this.camera;
+    const header = Math.max(METRICS.boxHeader, 20 / k);
+    const inHeader = wy - item.y <= header;
+    return {
+      item,
+      isSolid: item.container === null || inHeader,
+      onChevron:
+        item.box !== null && wy - item.y <= header + 6 && wx - item.x <= 28 / Math.min(1, k)
+    };
+  }
+
+  /** Rectangle of an item in client coordinates of the page. */
+  clientRect(item: IItem): IRect {
+    const box = this.element.getBoundingClientRect();
+    const { k, tx, ty } = this.camera;
+    return {
+      x: box.left + item.x * k + tx,
+      y: box.top + item.y * k + ty,
+      w: item.w * k,
+      h: item.h * k
+    };
+  }
+
+  /** Fits the canvases to the element; called when it is attached or resized. */
+  private _measure(): void {
+    const width = this.element.clientWidth;
+    const height = this.element.clientHeight;
+    const dpr = Math.min(3, globalThis.devicePixelRatio || 1);
+    if (width === this.width && height === this.height && dpr === this._dpr) {
+      return;
+    }
+    const shift = this.width > 0 && width > 0 ? (width - this.width) / 2 : 0;
+    this.width = width;
+    this.height = height;
+    this._dpr = dpr;
+    if (width === 0 || height === 0) {
+      return;
+    }
+    for (const canvas of [this._scene, this._overlay]) {
+      canvas.width = Math.round(width * dpr);
+      canvas.height = Math.round(height * dpr);
+    }
+    this.camera.tx += shift;
+    this.onResize();
+    // The canvas is blank after a resize; drawing in the same turn avoids a flash.
+    this._dirtyScene = true;
+    this._draw(performance.now());
+  }
+
+  private _schedule(): void {
+    if (this._frame === 0 && typeof requestAnimationFrame === 'function') {
+      this._frame = requestAnimationFrame(now => {
+        this._frame = 0;
+        this._draw(now);
+      });
+    }
+  }
+
+  private _draw(now: number): void {
+    if (this.width === 0 || this.height === 0 || !this.element.isConnected) {
+      // Shown again, the observer reports a size and drawing resumes.
+      this._finishMotion(this._motion?.to);
+      this._flight = null;
+      return;
+    }
+    const started = performance.now();
+    this._step(now);
+    const picture = this._picture;
+    if (picture !== null && this._dirtyScene) {
+      const ctx = this._scene.getContext('2d', { alpha: false });
+      if (ctx !== null) {
+        paint(this._makeFrame(ctx), picture, this._motion !== null);
+      }
+      this._dirtyMarks = true;
+    }
+    if (picture !== null && this._dirtyMarks) {
+      const ctx = this._overlay.getContext('2d');
+      if (ctx !== null) {
+        paintOverlay(this._makeFrame(ctx), this.marks);
+      }
+    }
+    const painted = this._dirtyScene;
+    this._dirtyScene = false;
+    this._dirtyMarks = false;
+    if (painted) {
+      this.frameTimes.push(performance.now() - started);
+      if (this.frameTimes.length > MAX_FRAME_TIMES) {
+        this.frameTimes.shift();
+      }
+    }
+    if (this.isMoving) {
+      this._schedule();
+    }
+  }
+
+  private _makeFrame(ctx: CanvasRenderingContext2D): IFrame {
+    const motion = this._motion;
+    const t = motion === null ? 1 : (performance.now() - motion.started) / ANIMATION_MS;
+    return {
+      ctx,
+      theme: this._theme,
+      camera: this.camera,
+      width: this.width,
+      height: this.height,
+      dpr: this._dpr,
+      isHeat: this.isHeat,
+      edgeAlpha: t >= 1 ? 1 : Math.max(0, (t - 0.6) * 2.4),
+      detail: detailAt(this.camera.k)
+    };
+  }
+
+  dispose(): void {
+    if (this._frame !== 0) {
+      cancelAnimationFrame(this._frame);
+      this._frame = 0;
+    }
+    this._finishMotion(this._motion?.to);
+    this._flight = null;
+    this._picture = null;
+    // Browsers keep canvas memory until collection; a zero size gives it back now.
+    for (const canvas of [this._scene, this._overlay]) {
+      canvas.width = 0;
+      canvas.height = 0;
+    }
+    this._disposables.dispose();
+    this.element.remove();
+  }
+}
+
+function ease(t: number): number {
+  return t < 0.5 ? 4 * t ** 3 : 1 - (2 - 2 * t) ** 3 / 2;
+}

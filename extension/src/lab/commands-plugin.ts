@@ -1,0 +1,97 @@
+/** The plugin `commands`: what can be done with the graph view that the user is in. */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import type { IGraphView } from './core';
+import { saveAs } from './save';
+import { CommandIDs, EXTENSION, IViews } from './tokens';
+import type { IViewRegistry } from './views';
+
+interface IViewCommand {
+  id: string;
+  label: string;
+  caption: string;
+  run: (view: IGraphView) => void | Promise<void>;
+  isEnabled?: (view: IGraphView) => boolean;
+  isToggled?: (view: IGraphView) => boolean;
+}
+
+export const commandsPlugin: JupyterFrontEndPlugin<void> = {
+  id: `${EXTENSION}:commands`,
+  description: 'Commands that act on the graph view the user is in.',
+  autoStart: true,
+  requires: [IViews],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    views: IViewRegistry,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('maxlab');
+    const list: IViewCommand[] = [
+      {
+        id: CommandIDs.foldAll,
+        label: trans.__('Fold every module'),
+        caption: trans.__('Fold all scopes of the graph view to boxes'),
+        run: view => view.foldAll()
+      },
+      {
+        id: CommandIDs.unfoldAll,
+        label: trans.__('Unfold every module'),
+        caption: trans.__('Open all scopes of the graph view'),
+        run: view => view.unfoldAll()
+      },
+      {
+        id: CommandIDs.profile,
+        label: trans.__('Profile the graph'),
+        caption: trans.__('Run the model behind the graph view and time its kernels'),
+        isEnabled: view => view.canProfile,
+        run: view => view.profile()
+      },
+      {
+        id: CommandIDs.toggleHeat,
+        label: trans.__('Colour the graph by its time'),
+        caption: trans.__('Switch the heat of the last profile on or off'),
+        isEnabled: view => view.hasProfile,
+        isToggled: view => view.heat,
+        run: view => view.toggleHeat()
+      },
+      {
+        id: CommandIDs.search,
+        label: trans.__('Search in the graph'),
+        caption: trans.__('Find operations, modules and values by name, kind or shape'),
+        run: view => view.openSearch()
+      },
+      {
+        id: CommandIDs.exportHtml,
+        label: trans.__('Export the graph as HTML'),
+        caption: trans.__('One file that shows this graph in any browser, with no server'),
+        run: async view => saveAs(`${view.name}.html`, 'text/html', await view.toHtml())
+      }
+    ];
+    for (const { id, label, caption, run, isEnabled, isToggled } of list) {
+      app.commands.addCommand(id, {
+        label,
+        caption,
+        describedBy: { args: { type: 'object', properties: {} } },
+        isEnabled: () => views.active !== null && (isEnabled?.(views.active) ?? true),
+        ...(isToggled && {
+          isToggleable: true,
+          isToggled: () => views.active !== null && isToggled(views.active)
+        }),
+        execute: async () => {
+          if (views.active) {
+            await run(views.active);
+          }
+        }
+      });
+      palette?.addItem({ command: id, category: 'maxlab' });
+    }
+    views.changed.connect(() => {
+      list.forEach(({ id }) => app.commands.notifyCommandChanged(id));
+    });
+  }
+};

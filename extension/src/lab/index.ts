@@ -1,0 +1,21 @@
+/** The JupyterLab extension of maxlab: several small plugins, each of which can be disabled alone. */
+
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import { commandsPlugin } from './commands-plugin';
+import { corePlugin } from './core-plugin';
+import { launcherPlugin } from './launcher-plugin';
+import { graphsPlugin } from './live-plugin';
+import { mimePlugin } from './mime-plugin';
+import { settingsPlugin } from './settings-plugin';
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  corePlugin,
+  settingsPlugin,
+  commandsPlugin,
+  launcherPlugin,
+  graphsPlugin,
+  mimePlugin
+];
+
+export default plugins;

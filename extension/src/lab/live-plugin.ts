@@ -1,0 +1,86 @@
+/** The plugin `graphs`: follows the current notebook, shows the side panel, opens graphs in tabs. */
+
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { GraphTabs } from './graph-tab';
+import { graphIcon } from './icons';
+import { type ILiveGraphs, LiveGraphs } from './live';
+import { GraphsPanel } from './panel';
+import { CommandIDs, EXTENSION, ILive, IViews } from './tokens';
+import type { IViewRegistry } from './views';
+
+export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
+  id: `${EXTENSION}:graphs`,
+  description: 'Lists the graphs and models that live in the kernel of the current notebook.',
+  autoStart: true,
+  requires: [INotebookTracker, IViews],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer],
+  provides: ILive,
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    views: IViewRegistry,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null
+  ): ILiveGraphs => {
+    const trans = (translator ?? nullTranslator).load('maxlab');
+    const live = new LiveGraphs();
+    const follow = (panel: NotebookPanel | null): void => {
+      live.follow(panel?.sessionContext ?? null, panel?.title.label ?? '');
+    };
+    tracker.currentChanged.connect((_, panel) => follow(panel));
+    follow(tracker.currentWidget);
+
+    const tabs = new GraphTabs(app.shell, live, views, trans);
+    const panel = new GraphsPanel(live, app.commands, trans);
+    app.shell.add(panel, 'right', { rank: 700, type: 'maxlab graphs' });
+    restorer?.add(panel, panel.id);
+
+    app.commands.addCommand(CommandIDs.showGraphs, {
+      label: trans.__('Show the graphs in the kernel'),
+      caption: trans.__('The side panel with the graphs and models of the current notebook'),
+      icon: graphIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => app.shell.activateById(panel.id)
+    });
+    app.commands.addCommand(CommandIDs.refreshGraphs, {
+      label: trans.__('Ask the kernel for its graphs again'),
+      describedBy: { args: { type: 'object', properties: {} } },
+      isEnabled: () => live.kernel !== null,
+      execute: () => live.refresh()
+    });
+    app.commands.addCommand(CommandIDs.openGraph, {
+      label: args =>
+        typeof args.name === 'string'
+          ? trans.__('Open a view of %1', args.name)
+          : trans.__('Open a view of a graph in the kernel'),
+      describedBy: {
+        args: {
+          type: 'object',
+          required: ['name'],
+          properties: {
+            name: { type: 'string', description: trans.__('The variable that holds the graph') }
+          }
+        }
+      },
+      execute: args => {
+        if (typeof args.name !== 'string') {
+          throw new Error(`${CommandIDs.openGraph} needs the name of a variable`);
+        }
+        return tabs.open(args.name);
+      }
+    });
+    for (const command of [CommandIDs.showGraphs, CommandIDs.refreshGraphs]) {
+      palette?.addItem({ command, category: 'maxlab' });
+    }
+    return live;
+  }
+};

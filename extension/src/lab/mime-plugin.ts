@@ -1,0 +1,65 @@
+/** The plugin `mime`: registers the renderer of saved graphs everywhere outputs are shown. */
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+
+import { GraphOutput } from './mime';
+import { EXTENSION, GRAPH_MIME, IViews } from './tokens';
+import type { IViewRegistry } from './views';
+
+/** Before the widget's renderer, whose rank is -10: ours hands over to it. */
+const BEFORE_WIDGETS = -20;
+
+/** Before HTML (50) and pictures (80, 90), where no widget can be. */
+const BEFORE_HTML = 40;
+
+export const mimePlugin: JupyterFrontEndPlugin<void> = {
+  id: `${EXTENSION}:mime`,
+  description: 'Draws graphs saved in the outputs of notebooks, with no kernel.',
+  autoStart: true,
+  requires: [IRenderMimeRegistry, IViews],
+  optional: [INotebookTracker],
+  activate: (
+    _app: JupyterFrontEnd,
+    rendermime: IRenderMimeRegistry,
+    views: IViewRegistry,
+    tracker: INotebookTracker | null
+  ): void => {
+    const mount: IViewRegistry['mount'] = (element, options) => views.mount(element, options);
+    // Safe: what a document holds is drawn as text and shapes, never as HTML.
+    rendermime.addFactory(
+      {
+        safe: true,
+        mimeTypes: [GRAPH_MIME],
+        createRenderer: () => new GraphOutput({ mount, widgets: null })
+      },
+      BEFORE_HTML
+    );
+
+    const prepare = (_: unknown, panel: NotebookPanel): void => {
+      const widgets = panel.content.rendermime;
+      const outputs = new Set<GraphOutput>();
+      widgets.addFactory(
+        {
+          safe: true,
+          mimeTypes: [GRAPH_MIME],
+          createRenderer: () => {
+            const output = new GraphOutput({ mount, widgets });
+            outputs.add(output);
+            output.disposed.connect(() => outputs.delete(output));
+            return output;
+          }
+        },
+        BEFORE_WIDGETS
+      );
+      panel.sessionContext.connectionStatusChanged.connect((_context, status) => {
+        if (status === 'connected') {
+          outputs.forEach(output => output.retry());
+        }
+      });
+    };
+    tracker?.forEach(panel => prepare(null, panel));
+    tracker?.widgetAdded.connect(prepare);
+  }
+};

@@ -1,0 +1,157 @@
+/**
+ * Draws graphs saved in outputs.
+ *
+ * An output carries both the live widget and a snapshot of the graph. JupyterLab would always pick the
+ * widget, and where no kernel holds its model (a notebook opened on another day or another machine) show
+ * "model not found". This renderer stands before the widget's: it lets the widget draw when it can, and
+ * draws the snapshot when it cannot.
+ */
+
+import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { Message } from '@lumino/messaging';
+import { Panel, Widget } from '@lumino/widgets';
+
+import type { IGraphView, Mount } from './core';
+import { GRAPH_MIME, WIDGET_MIME } from './tokens';
+import { unpack } from './unpack';
+
+/** How long the widget may stay without content before the snapshot is drawn in its place. */
+const PATIENCE_MS = 400;
+
+/** What the widget's renderer shows while it has no view, and when there will be none. */
+const NOT_DRAWN = /^(Loading widget\.\.\.|Error displaying widget.*)?$/;
+
+export interface IGraphOutputOptions {
+  mount: Mount;
+  /** The registry that holds the widget's renderer; null where there are no widgets. */
+  widgets: IRenderMimeRegistry | null;
+}
+
+export class GraphOutput extends Panel implements IRenderMime.IRenderer {
+  constructor(private readonly _options: IGraphOutputOptions) {
+    super();
+    this.addClass('jp-MaxLab-output');
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    this._clear();
+    this._model = model;
+    if (model.trusted && this._options.widgets && WIDGET_MIME in model.data) {
+      await this._renderWidget(this._options.widgets, model);
+    } else {
+      await this._renderSnapshot();
+    }
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      this._clear();
+      super.dispose();
+    }
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    // The widget's renderer of a notebook that has just been opened waits for its kernel: once more now.
+    if (this._live && !this._isDrawn()) {
+      this._watch();
+    }
+  }
+
+  /** Let the widget try again; called when a kernel has connected. */
+  retry(): void {
+    if (this._model && this._snapshot && this._options.widgets) {
+      void this.renderModel(this._model);
+    }
+  }
+
+  private async _renderWidget(
+    widgets: IRenderMimeRegistry,
+    model: IRenderMime.IMimeModel
+  ): Promise<void> {
+    let live: IRenderMime.IRenderer;
+    try {
+      live = widgets.createRenderer(WIDGET_MIME);
+    } catch {
+      // No widget manager in this JupyterLab.
+      await this._renderSnapshot();
+      return;
+    }
+    this._live = live;
+    this.addWidget(live);
+    this._observer = new MutationObserver(() => this._watch());
+    this._observer.observe(live.node, { childList: true, characterData: true, subtree: true });
+    this._watch();
+    // Not awaited: without a kernel this promise never settles, and the output would count as not rendered.
+    void live.renderModel(model).catch(() => this._renderSnapshot());
+  }
+
+  private _isDrawn(): boolean {
+    return this._live !== null && !NOT_DRAWN.test(this._live.node.textContent ?? '');
+  }
+
+  /** Give the place to the widget when it has drawn, to the snapshot when it has not for a while. */
+  private _watch(): void {
+    window.clearTimeout(this._timer);
+    const live = this._live;
+    if (!live) {
+      return;
+    }
+    // A view may hold no text, so that any child element counts as drawn too.
+    if (this._isDrawn() || live.node.childElementCount > 0) {
+      live.show();
+      this._dropSnapshot();
+      return;
+    }
+    this._timer = window.setTimeout(() => {
+      if (!this._snapshot) {
+        live.hide();
+        void this._renderSnapshot();
+      }
+    }, PATIENCE_MS);
+  }
+
+  private async _renderSnapshot(): Promise<void> {
+    const model = this._model;
+    if (!model || this._snapshot || this.isDisposed) {
+      return;
+    }
+    const place = new Widget();
+    place.addClass('jp-MaxLab-view');
+    this._snapshot = place;
+    this.addWidget(place);
+    try {
+      const document = await unpack(model.data[GRAPH_MIME]);
+      if (this._snapshot === place) {
+        this._view = this._options.mount(place.node, { document, notLive: 'saved' });
+      }
+    } catch (error) {
+      place.addClass('jp-MaxLab-broken');
+      place.node.textContent = (error as Error).message;
+    }
+  }
+
+  private _dropSnapshot(): void {
+    this._view?.dispose();
+    this._view = null;
+    this._snapshot?.dispose();
+    this._snapshot = null;
+  }
+
+  private _clear(): void {
+    window.clearTimeout(this._timer);
+    this._observer?.disconnect();
+    this._observer = null;
+    this._dropSnapshot();
+    this._live?.dispose();
+    this._live = null;
+  }
+
+  private _model: IRenderMime.IMimeModel | null = null;
+  private _live: IRenderMime.IRenderer | null = null;
+  private _snapshot: Widget | null = null;
+  private _view: IGraphView | null = null;
+  private _observer: MutationObserver | null = null;
+  private _timer = 0;
+}

@@ -1,0 +1,41 @@
+/** Names that the plugins share with each other and with tests. */
+
+import { Token } from '@lumino/coreutils';
+
+import type { ILiveGraphs } from './live';
+import type { IViewRegistry } from './views';
+
+export const EXTENSION = 'maxlab-extension';
+
+/** Saved snapshot of one graph in a cell's output: a document, or one packed as `unpack` reads it. */
+export const GRAPH_MIME = 'application/vnd.maxlab.graph+json';
+
+export const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
+
+export const TUTORIAL = 'notebooks/01_first_graph.ipynb';
+
+export const CommandIDs = {
+  newNotebook: 'maxlab:new-notebook',
+  openTutorial: 'maxlab:open-tutorial',
+  showGraphs: 'maxlab:show-graphs',
+  refreshGraphs: 'maxlab:refresh-graphs',
+  openGraph: 'maxlab:open-graph',
+  foldAll: 'maxlab:fold-all',
+  unfoldAll: 'maxlab:unfold-all',
+  profile: 'maxlab:profile',
+  toggleHeat: 'maxlab:toggle-heat',
+  search: 'maxlab:search',
+  exportHtml: 'maxlab:export-html'
+} as const;
+
+/** All graph views of this page, whoever mounted them, and which one commands act on. */
+export const IViews = new Token<IViewRegistry>(
+  `${EXTENSION}:IViews`,
+  'The graph views of this page and the one that commands act on.'
+);
+
+/** The graphs and models in the kernel of the notebook that the user is in. */
+export const ILive = new Token<ILiveGraphs>(
+  `${EXTENSION}:ILive`,
+  'The graphs and models that live in the kernel of the current notebook.'
+);
