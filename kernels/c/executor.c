@@ -299,7 +299,7 @@ void mx_team_free(mx_team *t) {
   wake_all(&t->generation);
   for (i64 i = 1; i <= t->started; i++) pthread_join(t->w[i].thread, NULL);
   pthread_mutex_unlock(&t->lock);
-  for (i64 i = 0; i < t->size; i++) free(t->w[i].ctx.scratch);
+  for (i64 i = 0; i < t->size; i++) mx_free(t->w[i].ctx.scratch);
   for (state_block *b = t->block; b;) {
     state_block *older = b->older;
     free(b);
@@ -317,10 +317,10 @@ static int grow_scratch(mx_team *t, i64 threads, i64 bytes) {
   for (i64 i = 0; i < threads; i++) {
     worker *w = &t->w[i];
     if (w->scratch_capacity >= bytes) continue;
-    i64 size = (bytes + 4095) / 4096 * 4096; /* whole pages, and page aligned (so 64 byte aligned) */
-    void *p;
-    if (posix_memalign(&p, 4096, (size_t)size)) return MX_ERR_MEMORY;
-    free(w->ctx.scratch);
+    i64 size = (bytes + 4095) / 4096 * 4096;
+    void *p = mx_alloc(size);
+    if (!p) return MX_ERR_MEMORY;
+    mx_free(w->ctx.scratch);
     w->ctx.scratch = p;
     w->scratch_capacity = size;
   }

@@ -40,6 +40,12 @@ MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **ar
 MX_API const mx_lib *mx_get_lib(void);
 MX_API i64 mx_now_ns(void); /* the clock of `times` */
 
+/* ---- memory.c ----------------------------------------------------------------------------------------------------- */
+
+/* at least 64-byte aligned, contents undefined; huge pages from 2 MiB on; NULL without memory */
+MX_API void *mx_alloc(i64 bytes);
+MX_API void mx_free(void *p);
+
 /* ---- gemm.c: C = A B, float32, A row-major, B packed into panels of MX_NR columns ---------------------------------- */
 
 #define MX_NR 32
