@@ -1,0 +1,1 @@
+"""Code generators: they print the loop IR and nothing else."""

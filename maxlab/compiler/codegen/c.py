@@ -1,0 +1,446 @@
+"""Prints the loop IR as C.
+
+The text names nothing of the graph: buffers are ``p0 …``, dims ``s0 …``, rows ``i…``, so equal kernels of different
+layers are equal text and are compiled once. Which line belongs to which op is returned beside the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from maxlab.compiler.codegen.scalar import (
+    compute_type,
+    expression,
+    is_float,
+    literal,
+    loaded,
+    stored,
+    stored_type,
+)
+from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
+from maxlab.compiler.lower import INNER, REDUCED
+from maxlab.dtype import DType
+from maxlab.ir.poly import Poly
+
+BLOCK = 256
+"""Columns that a column kernel folds at a time: their accumulators stay in L1."""
+
+SIGNATURE = "(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
+EPILOGUE = "(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx)"
+NAME = "KERNEL"
+
+
+@dataclass(slots=True)
+class Printed:
+    """A kernel as text.
+
+    Attributes:
+        symbol: ``k_`` and the hash of the text.
+        text: The C function.
+        symbols: The names whose sizes ``d[0] …`` hold, in order.
+        lines: (first line, last line, op id) of the lines that an op became; lines count from 1.
+    """
+
+    symbol: str
+    text: str
+    symbols: list[str]
+    lines: list[tuple[int, int, str]]
+
+
+@dataclass(slots=True)
+class Writer:
+    """Lines of C with indentation, and the ops they came from."""
+
+    out: list[str] = field(default_factory=list)
+    depth: int = 0
+    origins: list[tuple[int, str]] = field(default_factory=list)
+
+    def __call__(self, line: str, node: str = "") -> None:
+        self.out.append("  " * self.depth + line)
+        if node:
+            self.origins.append((len(self.out), node))
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """``head {``, the lines written inside of the ``with``, ``}``."""
+        self(f"{head} {{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self("}")
+
+    def lines(self) -> list[tuple[int, int, str]]:
+        """The origins with neighbouring lines joined."""
+        found: list[tuple[int, int, str]] = []
+        for line, node in self.origins:
+            if found and found[-1][2] == node and found[-1][1] >= line - 1:
+                found[-1] = (found[-1][0], line, node)
+            else:
+                found.append((line, line, node))
+        return found
+
+
+def axis_name(name: str) -> str:
+    """The C name of an axis."""
+    return name.replace("%", "i") if name[1:].isdigit() else name[1:]
+
+
+class Printer:
+    """Prints one kernel; ``symbols`` collects the dims it needs."""
+
+    def __init__(self, symbols: list[str] | None = None) -> None:
+        self.write = Writer()
+        self.symbols: list[str] = symbols if symbols is not None else []
+        self.axes: dict[str, str] = {}
+        self.names: dict[int, str] = {}
+        self.kernel: Kernel | None = None
+        self.tile = "tile"
+        self._fallible = False
+
+    # ------------------------------------------------------------ names
+    def poly(self, poly: Poly) -> str:
+        """``poly`` as C, parenthesised unless it is one word."""
+        text = poly.source(self._name, "/")
+        return text if text.isalnum() else f"({text})"
+
+    def _name(self, name: str) -> str:
+        axis = self.axes.get(name)
+        if axis is not None:
+            return axis
+        if name not in self.symbols:
+            self.symbols.append(name)
+        return f"s{self.symbols.index(name)}"
+
+    def declare_sizes(self) -> list[str]:
+        """The declarations of the dims used so far; to be put at the top afterwards."""
+        return [f"  const i64 s{n} = d[{n}];" for n in range(len(self.symbols))]
+
+    def pointers(self, kernel: Kernel) -> None:
+        """Declare the pointer arguments."""
+        for number, buffer in enumerate(kernel.buffers):
+            kind = stored_type(buffer.dtype)
+            const = "" if buffer.written else "const "
+            self.write(f"{const}{kind} *RS p{number} = ({const}{kind} *)b[{number}];")
+
+    # ------------------------------------------------------------ expressions
+    def emit(self, roots: Sequence[Expr], varying: bool, prefix: str = "v") -> None:
+        """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner axis."""
+        for node in walk(list(roots)):
+            if node.varies is not varying or node.number in self.names:
+                continue
+            if node.kind == "const":
+                self.names[node.number] = literal(node.data, node.dtype)
+                continue
+            if node.kind == "guard":
+                self._guard(node)
+                continue
+            if self._guarded(node, roots):
+                continue
+            text = self.text(node)
+            name = f"{prefix}{node.number}"
+            self.write(f"const {compute_type(node.dtype)} {name} = {text};", node.node)
+            self.names[node.number] = name
+
+    def _guarded(self, node: Expr, roots: Sequence[Expr]) -> bool:
+        """Whether ``node`` is only needed inside of a guard, which prints it lazily."""
+        return node.number in self._lazy(roots)
+
+    def _lazy(self, roots: Sequence[Expr]) -> set[int]:
+        nodes = list(walk(list(roots)))
+        if not any(n.kind == "guard" for n in nodes):
+            return set()
+        eager: set[int] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node.number in eager:
+                continue
+            eager.add(node.number)
+            stack.extend(node.args[1:] if node.kind == "guard" else node.args)
+        return {n.number for n in nodes} - eager
+
+    def _guard(self, node: Expr) -> None:
+        inside, outside = node.args
+        kind = compute_type(node.dtype)
+        name = f"v{node.number}"
+        tests = " & ".join(f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data)
+        self.write(f"{kind} {name} = {self.inline(outside)};", node.node)
+        self.write(f"if ({tests}) {name} = {self.inline(inside)};", node.node)
+        self.names[node.number] = name
+
+    def inline(self, node: Expr) -> str:
+        """``node`` as one expression, using names where there are any."""
+        known = self.names.get(node.number)
+        if known is not None:
+            return known
+        if node.kind == "guard":
+            tests = " & ".join(f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data)
+            return f"(({tests}) ? {self.inline(node.args[0])} : {self.inline(node.args[1])})"
+        return f"({self.text(node, inline=True)})"
+
+    def text(self, node: Expr, inline: bool = False) -> str:
+        """The right-hand side of ``node``."""
+        if node.kind == "load":
+            number, position = node.data
+            return loaded(f"p{number}[{position.source(self._name, '/')}]", node.dtype)
+        if node.kind == "index":
+            return str(node.data.source(self._name, "/"))
+        if node.kind == "acc":
+            return f"a{node.data}"
+        if node.kind == "kept":
+            return f"t{node.data}[j]"
+        if node.kind == "tile":
+            return self.tile
+        if node.kind == "gather":
+            return self._gathered(node, inline)
+        a = [self.inline(x) if inline else self.names[x.number] for x in node.args]
+        return expression(node, a)
+
+    def _gathered(self, node: Expr, inline: bool) -> str:
+        number, position, size = node.data
+        at = self.inline(node.args[0]) if inline else self.names[node.args[0].number]
+        extent = self.poly(size)
+        self._fallible = True
+        if not node.varies:
+            name = f"g{node.number}"
+            self.write(f"const i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
+            test = f"if ((u64){name} >= (u64){extent})"
+            self.write(f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node)
+            self.axes["$"] = name
+            text = position.source(self._name, "/")
+            del self.axes["$"]
+            return loaded(f"p{number}[{text}]", node.dtype)
+        # Inside of the inner loop nothing can return: a bad index reads element 0 and is reported after the loop.
+        name = f"g{node.number}"
+        if inline:
+            wrapped = f"({at} < 0 ? {at} + {extent} : {at})"
+            self.axes["$"] = f"({wrapped})"
+        else:
+            self.write(f"const i64 w{node.number} = {at} < 0 ? {at} + {extent} : {at};", node.node)
+            self.write(f"const i32 x{node.number} = (u64)w{node.number} >= (u64){extent};", node.node)
+            self.write(f"if (x{node.number}) {{ bad = 1; bad_at = {at}; bad_size = {extent}; }}", node.node)
+            self.write(f"const i64 {name} = x{node.number} ? 0 : w{node.number};", node.node)
+            self.axes["$"] = name
+        text = position.source(self._name, "/")
+        del self.axes["$"]
+        return loaded(f"p{number}[{text}]", node.dtype)
+
+    def store(self, store: Store) -> None:
+        """Print ``store``, whose value has a name."""
+        assert self.kernel is not None
+        buffer = self.kernel.buffers[store.buffer]
+        position = store.index.source(self._name, "/")
+        value = self.names[store.value.number]
+        self.write(f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node)
+
+    # ------------------------------------------------------------ rows
+    def rows_header(self, kernel: Kernel, row: str) -> None:
+        """Declare the row axes from the row number ``row``."""
+        rest = row
+        for position, axis in enumerate(reversed(kernel.rows)):
+            name = self.axes[axis.name] = axis_name(axis.name)
+            if position == len(kernel.rows) - 1:
+                self.write(f"const i64 {name} = {rest};")
+            else:
+                extent = self.poly(axis.extent)
+                self.write(f"const i64 {name} = {rest} % {extent}, q{name} = {rest} / {extent};")
+                rest = f"q{name}"
+
+    def loop(self, kernel: Kernel, low: str, high: str, current: Pass, scan: bool = True) -> None:
+        """One pass over the inner axis."""
+        roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
+        roots += [s.value for s in current.stores]
+        if not roots:
+            return
+        self.emit(roots, False)
+        outer = dict(self.names)
+        bad = any(n.kind == "gather" and n.varies for n in walk(roots))
+        folds = self._folds(current.folds)
+        if bad:
+            self.write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
+        else:
+            self.write(f"#pragma omp simd{folds}")
+        with self.write.block(f"for (i64 j = {low}; j < {high}; j++)"):
+            self.axes[INNER] = "j"
+            self.emit(roots, True)
+            for keep in current.keeps:
+                self.write(f"t{keep.number}[j] = {self.names[keep.value.number]};", keep.value.node)
+                # later passes read the kept row; this one still has the value
+            for fold in current.folds:
+                self.fold(fold, self.names[fold.value.number])
+            for store in current.stores:
+                self.store(store)
+        if bad:
+            self.write("if (bad) { ctx->err[0] = bad_at; ctx->err[1] = bad_size; return 1; }")
+        for fold in current.folds:
+            if fold.operator != "sum" and is_float(fold.dtype):
+                self.write(f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};", fold.node)
+        self.names = outer
+
+    def _folds(self, folds: Sequence[Fold]) -> str:
+        """Declare the accumulators; the reduction clauses of the loop."""
+        clauses = ""
+        for fold in folds:
+            kind = compute_type(fold.dtype)
+            self.write(f"{kind} a{fold.number} = {initial(fold)};", fold.node)
+            sign = {"sum": "+", "max": "max", "min": "min"}[fold.operator]
+            clauses += f" reduction({sign}:a{fold.number})"
+            if fold.operator != "sum" and is_float(fold.dtype):
+                self.write(f"i32 u{fold.number} = 0;", fold.node)
+                clauses += f" reduction(|:u{fold.number})"
+        return clauses
+
+    def fold(self, fold: Fold, value: str) -> None:
+        name = f"a{fold.number}"
+        if fold.operator == "sum":
+            if is_float(fold.dtype):
+                self.write(f"{name} += {value};", fold.node)
+            else:
+                kind = compute_type(fold.dtype)
+                wide = {"i64": "u64", "u64": "u64"}.get(kind, "u32")
+                self.write(f"{name} = ({kind})(({wide}){name} + ({wide}){value});", fold.node)
+            return
+        sign = ">" if fold.operator == "max" else "<"
+        self.write(f"{name} = {value} {sign} {name} ? {value} : {name};", fold.node)
+        if is_float(fold.dtype):
+            self.write(f"u{fold.number} |= {value} != {value};", fold.node)
+
+
+def initial(fold: Fold) -> str:
+    """The value that folding nothing gives."""
+    if fold.operator == "sum":
+        return literal(0, fold.dtype)
+    largest = fold.operator == "min"
+    if is_float(fold.dtype):
+        return literal(float("inf") if largest else float("-inf"), fold.dtype)
+    bits = fold.dtype.size_in_bits
+    if fold.dtype.is_signed_integral():
+        return literal(2 ** (bits - 1) - 1 if largest else -(2 ** (bits - 1)), fold.dtype)
+    return literal(2**bits - 1 if largest else 0, fold.dtype)
+
+
+def finish(printer: Printer, head: str, extra: Sequence[str] = ()) -> Printed:
+    """The whole function, named by the hash of its text."""
+    sizes = printer.declare_sizes()
+    prologue = [head, *sizes, *(f"  {line}" for line in extra)]
+    body = "\n".join([*prologue, *printer.write.out, "  return 0;", "}"])
+    symbol = "k_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
+    shift = len(prologue)
+    lines = [(a + shift, b + shift, node) for a, b, node in printer.write.lines()]
+    return Printed(symbol, body.replace(NAME, symbol) + "\n", printer.symbols, lines)
+
+
+def scratch_rows(kernel: Kernel, kept: int) -> list[str]:
+    """The declarations of the kept rows."""
+    rows: dict[int, DType] = {}
+    for current in kernel.passes:
+        for keep in current.keeps:
+            rows[keep.number] = keep.value.dtype
+    found: list[str] = []
+    offset = "(char *)ctx->scratch"
+    for number in range(kept):
+        kind = compute_type(rows[number])
+        found.append(f"{kind} *RS t{number} = ({kind} *)({offset} + {number} * kept_bytes);")
+    return found
+
+
+def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
+    """The C of a map or row kernel: its parallel axis is the rows, or the elements when there are no rows."""
+    printer = Printer()
+    printer.kernel = kernel
+    write = printer.write
+    write.depth = 1
+    printer.pointers(kernel)
+    inner = printer.poly(kernel.inner.extent)
+    if kept:
+        write(f"const i64 kept_bytes = ({inner} * 8 + 63) / 64 * 64;")
+        for line in scratch_rows(kernel, kept):
+            write(line)
+    if kernel.kind == "map" and not kernel.rows:
+        for current in kernel.passes:
+            printer.loop(kernel, "lo", "hi", current)
+        return finish(printer, f"int {NAME}{SIGNATURE} {{")
+    with write.block("for (i64 row = lo; row < hi; row++)"):
+        printer.rows_header(kernel, "row")
+        for current in kernel.passes:
+            printer.loop(kernel, "0", inner, current)
+            for store in current.after:
+                printer.emit([store.value], False)
+                printer.store(store)
+    return finish(printer, f"int {NAME}{SIGNATURE} {{")
+
+
+def print_columns(kernel: Kernel) -> Printed:
+    """The C of a column kernel: its parallel axis is rows × blocks of ``BLOCK`` columns."""
+    assert kernel.reduction is not None
+    printer = Printer()
+    printer.kernel = kernel
+    write = printer.write
+    write.depth = 1
+    printer.pointers(kernel)
+    inner = printer.poly(kernel.inner.extent)
+    (fold,) = kernel.passes[0].folds
+    kind = compute_type(fold.dtype)
+    nan = fold.operator != "sum" and is_float(fold.dtype)
+    write(f"{kind} acc[{BLOCK}];")
+    if nan:
+        write(f"i32 unordered[{BLOCK}];")
+    write(f"const i64 blocks = ({inner} + {BLOCK - 1}) / {BLOCK};")
+    with write.block("for (i64 item = lo; item < hi; item++)"):
+        write(f"const i64 c0 = item % blocks * {BLOCK}, row = item / blocks;")
+        write(f"const i64 c1 = {inner} - c0 < {BLOCK} ? {inner} : c0 + {BLOCK};")
+        printer.rows_header(kernel, "row")
+        reset = " unordered[n] = 0;" if nan else ""
+        write(f"for (i64 n = 0; n < c1 - c0; n++) {{ acc[n] = {initial(fold)};{reset} }}")
+        before = dict(printer.names)
+        printer.axes[REDUCED] = "k"
+        with write.block(f"for (i64 k = 0; k < {printer.poly(kernel.reduction.extent)}; k++)"):
+            printer.emit([fold.value], False)
+            bad = any(n.kind == "gather" and n.varies for n in walk([fold.value]))
+            if bad:
+                write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
+            else:
+                write("#pragma omp simd")
+            with write.block("for (i64 j = c0; j < c1; j++)"):
+                printer.axes[INNER] = "j"
+                printer.emit([fold.value], True)
+                value = printer.names[fold.value.number]
+                write(f"{kind} a0 = acc[j - c0];")
+                if not nan:
+                    printer.fold(fold, value)
+                if nan:
+                    sign = ">" if fold.operator == "max" else "<"
+                    write(f"a0 = {value} {sign} a0 ? {value} : a0;", fold.node)
+                    write(f"unordered[j - c0] |= {value} != {value};", fold.node)
+                write("acc[j - c0] = a0;", fold.node)
+            if bad:
+                write("if (bad) { ctx->err[0] = bad_at; ctx->err[1] = bad_size; return 1; }")
+        printer.names = before
+        roots = [s.value for s in kernel.passes[1].stores]
+        _result_loop(printer, kernel, roots, nan, fold)
+    return finish(printer, f"int {NAME}{SIGNATURE} {{")
+
+
+def _result_loop(printer: Printer, kernel: Kernel, roots: list[Expr], nan: bool, fold: Fold) -> None:
+    """The loop that turns folded columns into stored results."""
+    write = printer.write
+    for node in walk(roots):
+        if node.kind == "acc":
+            node.varies = True
+    for node in walk(roots):  # whoever reads the accumulator varies with the column
+        if any(a.varies for a in node.args):
+            node.varies = True
+    printer.emit(roots, False)
+    write("#pragma omp simd")
+    with write.block("for (i64 j = c0; j < c1; j++)"):
+        kind = compute_type(fold.dtype)
+        value = "acc[j - c0]"
+        if nan:
+            value = f"unordered[j - c0] ? {literal(float('nan'), fold.dtype)} : {value}"
+        write(f"const {kind} a0 = {value};", fold.node)
+        printer.emit(roots, True)
+        for store in kernel.passes[1].stores:
+            printer.store(store)

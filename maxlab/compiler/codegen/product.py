@@ -1,0 +1,235 @@
+"""Prints products of matrices and attention: calls into the runtime library, with generated code for what is fused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxlab.compiler.codegen.c import (
+    EPILOGUE,
+    NAME,
+    SIGNATURE,
+    Printed,
+    Printer,
+    axis_name,
+    finish,
+)
+from maxlab.compiler.loops import Axis, Expr, Kernel
+from maxlab.compiler.lower import INNER
+from maxlab.ir.poly import ONE, Poly
+
+SCORE = (
+    "(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0, i64 q1, i64 k0, "
+    "i64 k1, mx_ctx *ctx)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A strided operand: its pointer argument, its offset, and the strides of batch dims, rows and columns."""
+
+    pointer: int
+    offset: Poly
+    batch: tuple[Poly, ...]
+    row: Poly
+    column: Poly
+
+
+def _static(printer: Printer, name: str, parameters: str, symbols: list[str]) -> str:
+    """The helper function that ``printer`` wrote, with its sizes declared from ``symbols``."""
+    sizes = "".join(f"  const i64 s{n} = d[{n}];\n" for n in range(len(symbols)))
+    body = "\n".join(printer.write.out)
+    unused = "".join(f" (void)s{n};" for n in range(len(symbols)))
+    void = f" {unused}\n" if symbols else ""
+    return f"static int {NAME}_{name}{parameters} {{\n{sizes}{void}{body}\n  return 0;\n}}"
+
+
+def _epilogue(kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis]) -> tuple[str, Printer | None]:
+    """The epilogue function of a product; empty when there is nothing to fuse.
+
+    ``batch`` are the axes whose place a batched product passes behind the sizes.
+    """
+    if kernel is None or not any(p.stores for p in kernel.passes):
+        return "", None
+    printer = Printer(symbols)
+    printer.kernel = kernel
+    write = printer.write
+    write.depth = 1
+    printer.tile = tile
+    printer.pointers(kernel)
+    for n, axis in enumerate(batch):
+        name = printer.axes[axis.name] = axis_name(axis.name)
+        write(f"const i64 {name} = d[BATCH + {n}];")
+    with write.block("for (i64 row = r0; row < r1; row++)"):
+        printer.rows_header(kernel, "row")
+        for current in kernel.passes:
+            printer.loop(kernel, "c0", "c1", current)
+    return "finish", printer
+
+
+def _assemble(printer: Printer, helper: Printer | None, name: str, parameters: str) -> Printed:
+    """The kernel with its helper function ahead of it."""
+    if helper is None:
+        return finish(printer, f"int {NAME}{SIGNATURE} {{")
+    symbols = printer.symbols
+    static = _static(helper, name, parameters, symbols).replace("BATCH", str(len(symbols)))
+    printer.write.out = [line.replace("BATCH", str(len(symbols))) for line in printer.write.out]
+    head = static + f"\nint {NAME}{SIGNATURE} {{"
+    made = finish(printer, head)
+    # finish counted the head as one line and put the kernel's own lines behind it
+    extra = head.count("\n")
+    first = len(symbols) + 1 + (1 if symbols else 0)
+    lines = [(a + first, b + first, node) for a, b, node in helper.write.lines()]
+    lines += [(a + extra, b + extra, node) for a, b, node in made.lines]
+    return Printed(made.symbol, made.text, symbols, lines)
+
+
+def print_gemm(
+    left: Operand, packed: int, result: int, m: Poly, n: Poly, k: Poly, epilogue: Kernel | None, node: str
+) -> Printed:
+    """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with mb and nb of the plan."""
+    symbols: list[str] = []
+    printer = Printer(symbols)
+    rows, columns, inner = (printer.poly(p) for p in (m, n, k))
+    stride, offset = printer.poly(left.row), printer.poly(left.offset)
+    name, helper = _epilogue(epilogue, symbols, f"p{result}[row * {columns} + j]", [])
+    write = printer.write
+    write.depth = 1
+    write("// the tile sizes follow the dims", node)
+    write("const i64 *plan = d + BATCH;", node)
+    a = f"(const f32 *)b[{left.pointer}] + {offset}" if offset != "0" else f"(const f32 *)b[{left.pointer}]"
+    write(
+        f"return ctx->lib->gemm_f32((f32 *)b[{result}], {columns}, {a}, {stride}, (const f32 *)b[{packed}], "
+        f"{rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, {f'{NAME}_{name}' if helper else '0'}, b, d, ctx);",
+        node,
+    )
+    if helper is None:
+        printer.write.out = [line.replace("BATCH", str(len(symbols))) for line in write.out]
+    return _assemble(printer, helper, name, EPILOGUE)
+
+
+def print_batched(
+    left: Operand,
+    right: Operand,
+    result: int,
+    batch: list[Axis],
+    m: Poly,
+    n: Poly,
+    k: Poly,
+    epilogue: Kernel | None,
+    node: str,
+) -> Printed:
+    """The C of a batched product of strided operands; its parallel axis is the batch."""
+    symbols: list[str] = []
+    printer = Printer(symbols)
+    rows, columns, inner = (printer.poly(p) for p in (m, n, k))
+    for operand in (left, right):
+        for p in (operand.offset, *operand.batch, operand.row, operand.column):
+            printer.poly(p)
+    for axis in batch:
+        printer.poly(axis.extent)
+    name, helper = _epilogue(
+        epilogue, symbols, f"p{result}[(item * {rows} + row) * {columns} + j]", batch
+    )
+    if helper is not None:
+        helper.write.out.insert(len(helper.kernel.buffers) if helper.kernel else 0, f"  const i64 item = d[BATCH + {len(batch)}];")
+    write = printer.write
+    write.depth = 1
+    with write.block("for (i64 item = lo; item < hi; item++)"):
+        fake = Kernel("map", batch, Axis(INNER, ONE), [], [])
+        printer.rows_header(fake, "item")
+        pointers = []
+        for operand in (left, right):
+            position = operand.offset
+            for axis, stride in zip(batch, operand.batch, strict=True):
+                position = position + Poly.symbol(axis.name) * stride
+            pointers.append(f"(const f32 *)b[{operand.pointer}] + {printer.poly(position)}")
+        sizes = "d"
+        if helper is not None:
+            total = len(batch) + 1
+            write(f"i64 sizes[BATCH + {total}];", node)
+            write("for (i64 n = 0; n < BATCH; n++) sizes[n] = d[n];", node)
+            for number, axis in enumerate(batch):
+                write(f"sizes[BATCH + {number}] = {axis_name(axis.name)};", node)
+            write(f"sizes[BATCH + {len(batch)}] = item;", node)
+            sizes = "sizes"
+        write(
+            f"const int code = ctx->lib->matmul_f32((f32 *)b[{result}] + item * {rows} * {columns}, {columns}, "
+            f"{pointers[0]}, {printer.poly(left.row)}, {printer.poly(left.column)}, "
+            f"{pointers[1]}, {printer.poly(right.row)}, {printer.poly(right.column)}, "
+            f"{rows}, {columns}, {inner}, {f'{NAME}_{name}' if helper else '0'}, b, {sizes}, ctx);",
+            node,
+        )
+        write("if (code) return code;", node)
+    return _assemble(printer, helper, name, EPILOGUE)
+
+
+def print_attention(
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    out: Operand,
+    sizes: tuple[Poly, Poly, Poly, Poly, Poly, Poly],
+    score: Kernel,
+    node: str,
+) -> Printed:
+    """The C of fused attention; ``sizes`` are batch, heads, queries, keys, head size and value size; qb ends the dims."""
+    symbols: list[str] = []
+    printer = Printer(symbols)
+    spelt = [printer.poly(p) for p in sizes]
+    for operand in (q, k, v, out):
+        for p in (operand.offset, *operand.batch, operand.row, operand.column):
+            printer.poly(p)
+    (finish_pass,) = score.passes
+    (store,) = finish_pass.stores
+    helper: Printer | None = None
+    if store.value.kind != "tile":
+        helper = Printer(symbols)
+        helper.kernel = score
+        helper.tile = "line[j - k0]"
+        write = helper.write
+        write.depth = 1
+        helper.pointers(score)
+        axes = score.rows
+        names = ["batch", "head"] if len(axes) == 3 else ["batch"]
+        for axis, name in zip(axes, names, strict=False):
+            helper.axes[axis.name] = name
+        row = helper.axes[axes[-1].name] = axis_name(axes[-1].name)
+        with write.block(f"for (i64 {row} = q0; {row} < q1; {row}++)"):
+            write(f"f32 *RS line = S + ({row} - q0) * lds;")
+            helper.emit([store.value], False)
+            write("#pragma omp simd")
+            with write.block("for (i64 j = k0; j < k1; j++)"):
+                helper.axes[INNER] = "j"
+                helper.emit([store.value], True)
+                write(f"line[j - k0] = {_named(helper, store.value)};", store.value.node)
+    write = printer.write
+    write.depth = 1
+    fields = []
+    for letter, operand in (("q", q), ("k", k), ("v", v), ("o", out)):
+        const = "" if letter == "o" else "const "
+        fields.append(f".{letter} = ({const}f32 *)b[{operand.pointer}] + {printer.poly(operand.offset)}")
+    for letter, operand in (("q", q), ("k", k), ("v", v), ("o", out)):
+        batch = [printer.poly(p) for p in operand.batch]
+        if len(batch) == 1:
+            batch.append("0")
+        position = operand.column if letter == "k" else operand.row
+        fields.append(f".{letter}s = {{{batch[0]}, {batch[1]}, {printer.poly(position)}}}")
+    fields += [f".batch = {spelt[0]}", f".heads = {spelt[1]}", ".group = 1"]
+    fields += [f".tq = {spelt[2]}", f".tk = {spelt[3]}", f".dim = {spelt[4]}", f".dim_v = {spelt[5]}"]
+    fields += [".qb = d[BATCH]", ".scale = 1.0f"]
+    write("const mx_attention a = {", node)
+    for line in fields:
+        write(f"  {line},", node)
+    write("};", node)
+    call = f"{NAME}_score" if helper else "0"
+    write(f"return ctx->lib->attention_f32(&a, lo, hi, {call}, b, d, ctx);", node)
+    if helper is None:
+        write.out = [line.replace("BATCH", str(len(symbols))) for line in write.out]
+    return _assemble(printer, helper, "score", SCORE)
+
+
+def _named(printer: Printer, node: Expr) -> str:
+    return printer.names[node.number]
+
+
+__all__ = ["Operand", "print_attention", "print_batched", "print_gemm"]

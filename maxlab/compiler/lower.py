@@ -1,0 +1,553 @@
+"""From a group of ops to the loop IR of its kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maxlab.compiler.loops import (
+    Axis,
+    Buffer,
+    Expr,
+    Exprs,
+    Fold,
+    Keep,
+    Kernel,
+    Pass,
+    Store,
+    simplify_bounds,
+)
+from maxlab.compiler.schedule import (
+    AXES,
+    Group,
+    Index,
+    Schedule,
+    extents_of,
+    flat_index,
+    own_index,
+    shape_of,
+)
+from maxlab.dtype import DType
+from maxlab.errors import DTypeError
+from maxlab.ir import Dim, Op, Value
+from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.opset import OPSET
+from maxlab.opset.view import broadcast_index
+
+INNER = "%j"
+REDUCED = "%k"
+KEEP_WEIGHT = 6
+"""A value this expensive (in flops) that several passes need is kept in a row of scratch instead of computed again."""
+
+_HALVES = (DType.bfloat16, DType.float16)
+
+
+@dataclass(slots=True)
+class Lowered:
+    """A kernel and the values its buffers hold."""
+
+    kernel: Kernel
+    values: list[Value]
+    kept: int = 0
+
+
+class Lowering:
+    """Lowers one group."""
+
+    def __init__(self, schedule: Schedule, group: Group) -> None:
+        self.schedule = schedule
+        self.group = group
+        self.exprs = Exprs(INNER)
+        self.buffers: list[Buffer] = []
+        self.values: list[Value] = []
+        self.accumulators: dict[Value, tuple[int, DType]] = {}
+        self.levels: dict[int, int] = {}
+        self.tile: Value | None = None
+        self.extents: dict[str, Poly] = {}
+        self._memo: dict[tuple[Value, Index], Expr] = {}
+
+    # ------------------------------------------------------------ expressions
+    def buffer(self, value: Value, written: bool = False) -> int:
+        """The number of the pointer argument that holds ``value``."""
+        for number, known in enumerate(self.values):
+            if known is value:
+                self.buffers[number].written |= written
+                return number
+        type = value.tensor_type
+        if type.dtype.is_float8() or type.dtype is DType.float4_e2m1fn:
+            raise DTypeError(
+                "ML107",
+                f"{type.dtype.name} cannot be computed with on the CPU in this version",
+                fix="cast the data to bfloat16 before it enters the graph",
+            )
+        self.values.append(value)
+        self.buffers.append(Buffer(len(self.values) - 1, type.dtype, written))
+        return len(self.values) - 1
+
+    def read(self, value: Value, index: Index) -> Expr:
+        """The expression of ``value`` at ``index``."""
+        key = (value, index)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._read(value, index)
+        return found
+
+    def _read(self, value: Value, index: Index) -> Expr:
+        value, index = self.schedule.resolve(value, index, self.extents)
+        key = (value, index)
+        found = self._memo.get(key)
+        if found is not None:
+            return found
+        found = self._memo[key] = self._read_base(value, index)
+        return found
+
+    def _read_base(self, value: Value, index: Index) -> Expr:
+        dtype = value.tensor_type.dtype
+        if value is self.tile:
+            return self.exprs.make("tile", dtype, None)
+        accumulator = self.accumulators.get(value)
+        if accumulator is not None:
+            number, wide = accumulator
+            node = self.exprs.make("acc", wide, number)
+            return node if wide is dtype else self.exprs.make("cast", dtype, wide, (node,))
+        op = value.op
+        group = self.schedule.group_of.get(value)
+        mine = group is not None and (group is self.group or group.number in self.schedule.inlined)
+        if op is not None and value not in self.schedule.laid_out:
+            kind = OPSET[op.name].kind
+            if kind == "constant":
+                array = op.attrs["value"].array
+                if array.size == 1:
+                    number = array.reshape(())[()]
+                    plain = float(number) if dtype.is_float() else int(number)
+                    return self.exprs.make("const", dtype, plain)
+            elif kind == "iota" and not op.operands:
+                return self._iota(op, index)
+            elif (mine or self.schedule.inline_value(value)) and kind in ("map", "gather", "pad", "iota"):
+                return self._expand(op, index)
+        position = flat_index(self.schedule, value, index)
+        return self.exprs.make("load", dtype, (self.buffer(value), position))
+
+    def _iota(self, op: Op, index: Index) -> Expr:
+        dtype = op.result.tensor_type.dtype
+        if op.name == "mo.dim":
+            position = Dim(op.attrs["dim"]).poly
+        elif op.name == "mo.iota":
+            position = index[op.attrs["axis"]]
+        else:
+            position = Dim(op.attrs["start"]).poly + index[0] * Dim(op.attrs["step"]).poly
+        node = self.exprs.make("index", DType.int64, position)
+        return node if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (node,))
+
+    def _expand(self, op: Op, index: Index) -> Expr:
+        row = OPSET[op.name]
+        dtype = op.result.tensor_type.dtype
+        if row.kind == "gather":
+            node = self._gather(op, index)
+        elif row.kind == "pad":
+            node = self._pad(op, index)
+        elif row.kind == "iota":
+            node = self._tensor_range(op, index)
+        else:
+            args = tuple(self.read(v, broadcast_index(index, shape_of(v))) for v in op.operands)
+            if op.name == "mo.cast":
+                node = args[0] if args[0].dtype is dtype else self.exprs.make("cast", dtype, args[0].dtype, args)
+            else:
+                node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
+        if not node.node:
+            node.node = op.id
+        return node
+
+    def _tensor_range(self, op: Op, index: Index) -> Expr:
+        dtype = op.result.tensor_type.dtype
+        start, _, step = (self.read(v, ()) for v in op.operands)
+        place = self.exprs.make("index", DType.int64, index[0])
+        count = place if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (place,))
+        offset = self.exprs.make("op", dtype, "mul", (count, step))
+        return self.exprs.make("op", dtype, "add", (start, offset))
+
+    def _gather(self, op: Op, index: Index) -> Expr:
+        source, indices = op.operands
+        rank = len(shape_of(source))
+        axis = op.attrs["axis"] % rank
+        width = len(shape_of(indices))
+        at = self.read(indices, index[axis : axis + width])
+        wide = at if at.dtype is DType.int64 else self.exprs.make("cast", DType.int64, at.dtype, (at,))
+        place = (*index[:axis], Poly.symbol("$"), *index[axis + width :])
+        size = shape_of(source)[axis]
+        base, found = self.schedule.resolve(source, place, self.extents)
+        # The operand was laid out if it is no plain buffer, so that this is one address.
+        position = flat_index(self.schedule, base, found)
+        node = self.exprs.make(
+            "gather", source.tensor_type.dtype, (self.buffer(base), position, size), (wide,)
+        )
+        return node
+
+    def _pad(self, op: Op, index: Index) -> Expr:
+        source = op.operands[0]
+        shape = shape_of(source)
+        before = [Dim(p).poly for p in op.attrs["paddings"][::2]]
+        inside = tuple(i - p for i, p in zip(index, before, strict=True))
+        dtype = op.result.tensor_type.dtype
+        conditions = tuple(
+            (p, size)
+            for p, size, i, b, after in zip(
+                inside, shape, index, before, op.attrs["paddings"][1::2], strict=True
+            )
+            if not (b == ZERO and Dim(after).poly == ZERO)
+        )
+        value = self.read(source, inside)
+        if not conditions:
+            return value
+        plain = float(op.attrs["value"]) if dtype.is_float() else int(op.attrs["value"])
+        fill = self.exprs.make("const", dtype, plain)
+        return self.exprs.make("guard", dtype, conditions, (value, fill))
+
+    # ------------------------------------------------------------ map and row groups
+    def rows(self) -> Lowered:
+        """The kernel of a map, row or copy group."""
+        group = self.group
+        shape = group.domain
+        rank = len(shape)
+        index = [*own_index(shape)]
+        inner = Axis(INNER, ONE)
+        rows: list[Axis] = []
+        self.extents = extents_of(shape)
+        if rank:
+            last = rank - 1
+            if group.kind != "row":
+                # the innermost axis that is not 1; a row group must run over its reduced axis
+                while last > 0 and shape[last] == ONE:
+                    last -= 1
+            if shape[last] != ONE:
+                index[last] = Poly.symbol(INNER)
+            inner = Axis(INNER, shape[last])
+            self.extents[INNER] = shape[last]
+            rows = [Axis(AXES[n], shape[n]) for n in range(last) if shape[n] != ONE]
+        at = tuple(index)
+        passes = [Pass()]
+        reduces = [op for op in group.ops if OPSET[op.name].kind == "reduce"]
+        for op in reduces:
+            operand = op.operands[0]
+            value = self.read(operand, at)
+            level = self._level(value)
+            while len(passes) <= level:
+                passes.append(Pass())
+            dtype = op.result.tensor_type.dtype
+            wide = DType.float32 if dtype in _HALVES and OPSET[op.name].reduce == "sum" else dtype
+            if value.dtype is not wide:
+                value = self.exprs.make("cast", wide, value.dtype, (value,))
+            number = len(self.accumulators)
+            self.accumulators[op.result] = (number, wide)
+            self.levels[number] = level + 1
+            operator = OPSET[op.name].reduce
+            passes[level].folds.append(Fold(number, operator, value, wide, op.id))  # type: ignore[arg-type]
+        for target in self._targets():
+            full = shape_of(target)
+            place = at if full == shape else tuple(at[:-1]) + (ZERO,)
+            if group.source is not None:
+                value = self.read(group.source, at) if target not in self.schedule.laid_out else self._read_source(at)
+            else:
+                value = self._stored_value(target, place)
+            level = self._level(value)
+            store = Store(self.buffer(target, True), flat_index(self.schedule, target, place), value)
+            row_level = full != shape or not rank
+            if row_level and rank:
+                passes[max(level - 1, 0)].after.append(store)
+            else:
+                while len(passes) <= level:
+                    passes.append(Pass())
+                passes[level].stores.append(store)
+        kernel = Kernel("row" if reduces else "map", rows, inner, passes, self.buffers)
+        kept = self._keep_shared(kernel)
+        lowered = Lowered(kernel, self.values, kept)
+        collapse(kernel)
+        return lowered
+
+    def _read_source(self, at: Index) -> Expr:
+        """The value that a copy group lays out, read behind itself."""
+        source = self.group.source
+        assert source is not None
+        self.schedule.laid_out.discard(source)
+        try:
+            value, index = self.schedule.resolve(source, at, self.extents)
+            group = self.schedule.group_of.get(source)
+            if value is source and group is self.group:
+                del self.schedule.group_of[source]
+                try:
+                    return self._read_base(value, index)
+                finally:
+                    self.schedule.group_of[source] = self.group
+            return self.read(value, index)
+        finally:
+            self.schedule.laid_out.add(source)
+
+    def _targets(self) -> list[Value]:
+        if self.group.source is not None:
+            return [self.group.source]
+        return [v for op in self.group.ops for v in op.results if v in self.schedule.stored]
+
+    def _stored_value(self, target: Value, place: Index) -> Expr:
+        accumulator = self.accumulators.get(target)
+        if accumulator is not None:
+            return self._read_base(target, place)
+        op = target.op
+        assert op is not None
+        key = (target, place)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._expand(op, place)
+        return found
+
+    def _level(self, root: Expr) -> int:
+        """The first pass in which ``root`` can be computed: after all accumulators that it needs."""
+        level, stack, seen = 0, [root], set()
+        while stack:
+            node = stack.pop()
+            if node.number in seen:
+                continue
+            seen.add(node.number)
+            if node.kind == "acc":
+                level = max(level, self.levels[node.data])
+            stack.extend(node.args)
+        return level
+
+    def _keep_shared(self, kernel: Kernel) -> int:
+        """Keep in scratch what is expensive and needed by several passes; the number of kept rows."""
+        passes = kernel.passes
+        if len(passes) < 2:
+            return 0
+        computed: dict[int, int] = {}
+        kept: dict[int, Expr] = {}
+        weights: dict[int, int] = {}
+
+        def weight(node: Expr) -> int:
+            known = weights.get(node.number)
+            if known is None:
+                own = 0
+                if node.kind == "op":
+                    row = OPSET.get(f"mo.{node.data}") or OPSET.get("mo.gelu")
+                    own = row.weight if row is not None else 1
+                known = weights[node.number] = own + sum(map(weight, node.args))
+            return known
+
+        done: dict[tuple[int, int], Expr] = {}
+
+        def visit(node: Expr, level: int) -> Expr:
+            known = done.get((node.number, level))
+            if known is None:
+                known = done[node.number, level] = rewritten(node, level)
+            return known
+
+        def rewritten(node: Expr, level: int) -> Expr:
+            if node.number in kept:
+                return kept[node.number] if computed[node.number] < level else node
+            first = computed.get(node.number)
+            if first is not None and first < level and node.varies and node.kind == "op" and weight(node) >= KEEP_WEIGHT:
+                number = len(kept)
+                made = self.exprs.make("kept", node.dtype, number)
+                kept[node.number] = made
+                passes[first].keeps.append(Keep(number, done[node.number, first]))
+                return made
+            computed.setdefault(node.number, level)
+            args = tuple(visit(a, level) for a in node.args)
+            if args == node.args:
+                return node
+            made = self.exprs.make(node.kind, node.dtype, node.data, args)
+            made.node = made.node or node.node
+            return made
+
+        for level, current in enumerate(passes):
+            for fold in current.folds:
+                fold.value = visit(fold.value, level)
+            for store in (*current.stores, *current.after):
+                store.value = visit(store.value, level)
+        return len(kept)
+
+    def part(self, operand: Value, axis: int, offset: Poly) -> Lowered:
+        """The kernel that copies ``operand`` into the result of a concat, ``offset`` along ``axis``."""
+        shape = shape_of(operand)
+        rank = len(shape)
+        last = rank - 1
+        while last > 0 and shape[last] == ONE:
+            last -= 1
+        self.extents = extents_of(shape)
+        index = [*own_index(shape)]
+        if shape[last] != ONE:
+            index[last] = Poly.symbol(INNER)
+        self.extents[INNER] = shape[last]
+        value = self.read(operand, tuple(index))
+        assert self.group.main is not None
+        target = self.group.main.result
+        index[axis] = index[axis] + offset
+        store = Store(self.buffer(target, True), flat_index(self.schedule, target, tuple(index)), value)
+        rows = [Axis(AXES[n], shape[n]) for n in range(last) if shape[n] != ONE]
+        kernel = Kernel("map", rows, Axis(INNER, shape[last]), [Pass(stores=[store])], self.buffers)
+        collapse(kernel)
+        return Lowered(kernel, self.values)
+
+    # ------------------------------------------------------------ column groups
+    def columns(self, product: Op | None = None) -> Lowered:
+        """The kernel of a column group, or of a product without a faster way (``product``)."""
+        group = self.group
+        op = product or group.main
+        assert op is not None
+        if product is None:
+            operand = op.operands[0]
+            shape = shape_of(operand)
+            axis = op.attrs["axis"] % len(shape)
+            result_shape = shape_of(op.result)
+            reduction = Axis(REDUCED, shape[axis])
+            place = [*own_index(result_shape)]
+            operator = OPSET[op.name].reduce
+        else:
+            result_shape = shape_of(op.result)
+            reduction = Axis(REDUCED, shape_of(op.operands[0])[-1])
+            place = [*own_index(result_shape)]
+            operator = "sum"
+        last = len(result_shape) - 1
+        while last > 0 and (result_shape[last] == ONE or (product is None and last == axis)):
+            last -= 1
+        self.extents = extents_of(result_shape)
+        if result_shape[last] != ONE:
+            place[last] = Poly.symbol(INNER)
+        inner = Axis(INNER, result_shape[last])
+        self.extents[INNER] = inner.extent
+        self.extents[REDUCED] = reduction.extent
+        rows = [
+            Axis(AXES[n], size)
+            for n, size in enumerate(result_shape)
+            if n != last and size != ONE and not (product is None and n == axis)
+        ]
+        dtype = op.result.tensor_type.dtype
+        wide = DType.float32 if dtype in _HALVES and operator == "sum" else dtype
+        if product is None:
+            full = list(place)
+            full[axis] = Poly.symbol(REDUCED)
+            value = self.read(operand, tuple(full))
+        else:
+            k = Poly.symbol(REDUCED)
+            x, y = op.operands
+            left = broadcast_index((*place[:-1], k), shape_of(x))
+            right = broadcast_index((*place[:-2], k, place[-1]), shape_of(y))
+            factors = [self.read(x, left), self.read(y, right)]
+            if wide is not dtype:
+                factors = [self.exprs.make("cast", wide, dtype, (f,)) for f in factors]
+            value = self.exprs.make("op", wide, "mul", tuple(factors))
+        if value.dtype is not wide:
+            value = self.exprs.make("cast", wide, value.dtype, (value,))
+        self.accumulators[op.result] = (0, wide)
+        self.levels[0] = 1
+        first, second = Pass(), Pass()
+        first.folds.append(Fold(0, operator, value, wide, op.id))  # type: ignore[arg-type]
+        at = tuple(place)
+        for target in self._targets():
+            stored = self._stored_value(target, at)
+            second.stores.append(Store(self.buffer(target, True), flat_index(self.schedule, target, at), stored))
+        kernel = Kernel("col", rows, inner, [first, second], self.buffers, reduction)
+        collapse(kernel, keep_inner=True)
+        return Lowered(kernel, self.values)
+
+    # ------------------------------------------------------------ epilogues
+    def epilogue(self, product: Value, columns: Poly, batched: bool) -> Lowered:
+        """The kernel that finishes a tile of ``product``: rows × ``columns``, with ``product`` read as the tile.
+
+        The rows are all leading dims taken together, unless the product is ``batched``.
+        """
+        shape = shape_of(product)
+        self.tile = product
+        self.extents = extents_of(shape)
+        index = [*own_index(shape)]
+        if shape[-1] != ONE:
+            index[-1] = Poly.symbol(INNER)
+        self.extents[INNER] = columns
+        at = tuple(index)
+        finish = Pass()
+        for target in self._targets():
+            if target is product:
+                continue
+            value = self._stored_value(target, at)
+            finish.stores.append(Store(self.buffer(target, True), flat_index(self.schedule, target, at), value))
+        rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1]) if size != ONE]
+        kernel = Kernel("map", rows, Axis(INNER, columns), [finish], self.buffers)
+        if not batched:
+            collapse(kernel, keep_inner=True)
+        return Lowered(kernel, self.values)
+
+    def score(self, logits: Value, scores: Value) -> Lowered:
+        """The kernel that turns raw scores into logits; its rows are (batch, head, query), its inner axis the keys."""
+        shape = shape_of(scores)
+        self.tile = scores
+        self.extents = extents_of(shape)
+        index = [*own_index(shape)]
+        if shape[-1] != ONE:
+            index[-1] = Poly.symbol(INNER)
+        self.extents[INNER] = shape[-1]
+        value = self.read(logits, tuple(index))
+        finish = Pass(stores=[Store(-1, ZERO, value)])
+        rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1])]
+        return Lowered(Kernel("map", rows, Axis(INNER, shape[-1]), [finish], self.buffers), self.values)
+
+
+# ---------------------------------------------------------------- collapsing
+def collapse(kernel: Kernel, keep_inner: bool = False) -> None:
+    """Merge neighbouring axes that every index treats as one, so that rows need no division to find.
+
+    Axes ``a`` (outer) and ``b`` merge when each index uses them as ``(a * extent(b) + b) * c``. The merged axis keeps
+    the name of ``b``. With ``keep_inner`` only rows merge with rows.
+    """
+    changed = True
+    while changed:
+        changed = False
+        axes = [*kernel.rows] if keep_inner or kernel.kind != "map" else [*kernel.rows, kernel.inner]
+        for outer, inner in zip(reversed(axes[:-1]), reversed(axes[1:]), strict=True):
+            if _mergeable(kernel, outer, inner):
+                _merge(kernel, outer, inner)
+                changed = True
+                break
+
+
+def _all_indices(kernel: Kernel) -> list[Poly]:
+    from maxlab.compiler.loops import indices
+
+    return list(indices(kernel))
+
+
+def _mergeable(kernel: Kernel, outer: Axis, inner: Axis) -> bool:
+    if inner.extent == ONE:
+        return False
+    for position in _all_indices(kernel):
+        a, b = position.coefficient(outer.name), position.coefficient(inner.name)
+        if a is None or b is None or a != b * inner.extent:
+            return False
+    return True
+
+
+def _merge(kernel: Kernel, outer: Axis, inner: Axis) -> None:
+    """Drop ``outer``; ``inner`` gets both extents. Indices lose the outer term, which the inner one now covers."""
+    gone = {outer.name: ZERO}
+
+    def fix(position: Poly) -> Poly:
+        return position.substitute(gone)
+
+    from maxlab.compiler.loops import walk
+
+    for node in list(walk(kernel.expressions())):
+        if node.kind == "load":
+            node.data = (node.data[0], fix(node.data[1]))
+        elif node.kind == "gather":
+            node.data = (node.data[0], fix(node.data[1]), node.data[2])
+        elif node.kind == "index":
+            node.data = fix(node.data)
+        elif node.kind == "guard":
+            node.data = tuple((fix(p), size) for p, size in node.data)
+    for store in kernel.stores():
+        store.index = fix(store.index)
+    merged = Axis(inner.name, outer.extent * inner.extent)
+    kernel.rows = [axis for axis in kernel.rows if axis is not outer]
+    if kernel.inner is inner:
+        kernel.inner = merged
+    else:
+        kernel.rows = [merged if axis is inner else axis for axis in kernel.rows]
+
+
+__all__ = ["INNER", "REDUCED", "Lowered", "Lowering", "collapse", "simplify_bounds"]

@@ -1,0 +1,24 @@
+"""The passes, one named rewrite a file, and the order they run in."""
+
+from __future__ import annotations
+
+from maxlab.compiler.passes.canonicalise import canonicalise
+from maxlab.compiler.passes.cse import eliminate_common_subexpressions
+from maxlab.compiler.passes.dce import eliminate_dead_code
+from maxlab.compiler.passes.decompose import decompose
+from maxlab.compiler.passes.fold import fold_constants
+from maxlab.compiler.passes.manager import Pass, PassRecord, Rewrite, run
+
+PIPELINE: tuple[tuple[str, Pass], ...] = (
+    ("fold", fold_constants),
+    ("canonicalise", canonicalise),
+    ("cse", eliminate_common_subexpressions),
+    ("dce", eliminate_dead_code),
+    ("decompose", decompose),
+    ("simplify", canonicalise),
+    ("refold", fold_constants),
+    ("share", eliminate_common_subexpressions),
+    ("sweep", eliminate_dead_code),
+)
+
+__all__ = ["PIPELINE", "Pass", "PassRecord", "Rewrite", "run"]

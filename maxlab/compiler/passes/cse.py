@@ -1,0 +1,46 @@
+"""Common subexpressions: two ops that compute the same thing become one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from maxlab.compiler.passes.manager import Rewrite
+from maxlab.ir import Function, Op
+from maxlab.opset import OPSET
+
+
+def _freeze(attr: Any) -> Hashable:
+    if isinstance(attr, (list, tuple)):
+        return (type(attr).__name__, *map(_freeze, attr))
+    if isinstance(attr, float):
+        return ("float", attr.hex())  # 0.0 and -0.0 differ, NaN equals itself
+    return (type(attr), attr)
+
+
+def _key(op: Op) -> Hashable:
+    operands = [id(v) for v in op.operands]
+    row = OPSET.get(op.name)
+    if row is not None and row.commutative:
+        operands.sort()
+    attrs = tuple((name, _freeze(value)) for name, value in sorted(op.attrs.items()))
+    return (op.name, tuple(operands), attrs, tuple(r.type for r in op.results))
+
+
+def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite]) -> None:
+    """Let equal ops share the first one's results; the origins of both are kept."""
+    seen: dict[Hashable, Op] = {}
+    kept: list[Op] = []
+    for op in function.ops:
+        if op.name in ("mo.output", "mo.rebind"):
+            kept.append(op)
+            continue
+        first = seen.setdefault(_key(op), op)
+        if first is op:
+            kept.append(op)
+            continue
+        for old, new in zip(op.results, first.results, strict=True):
+            old.replace_with(new)
+        first.origins = tuple(dict.fromkeys((*first.origins, *op.origins)))
+        rewrites.append(Rewrite("same", op.id, (first.id,)))
+    function.block.keep(kept)

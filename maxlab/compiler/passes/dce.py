@@ -1,0 +1,22 @@
+"""Dead code: ops whose results nobody reads."""
+
+from __future__ import annotations
+
+from maxlab.compiler.passes.manager import Rewrite
+from maxlab.ir import Function
+
+
+def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
+    """Remove every op that does not lead to an output.
+
+    A rebind stays: it asserts something about the inputs even when its result is not used.
+    """
+    kept = []
+    for op in reversed(function.ops):
+        if op.name in ("mo.output", "mo.rebind") or any(r.uses for r in op.results):
+            kept.append(op)
+        else:
+            rewrites.append(Rewrite("dead", op.id))
+            op.drop()
+    kept.reverse()
+    function.block.keep(kept)

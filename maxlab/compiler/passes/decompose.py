@@ -1,0 +1,71 @@
+"""Composite ops written out in simpler ones; the new ops keep the place, scope and origin of the old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxlab import opset
+from maxlab.compiler.passes.manager import Rewrite
+from maxlab.dtype import DType
+from maxlab.ir import Constant, DeviceRef, Function, Op, TensorType, Value
+
+
+class Expansion:
+    """The builder that ``decompose`` writes with (``opset.Builder``)."""
+
+    def __init__(self, function: Function, source: Op) -> None:
+        self._function = function
+        self._source = source
+        self.made: list[Op] = []
+
+    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
+        """The result of a new op."""
+        row = opset.lookup(name)
+        types = [v.type for v in operands if isinstance(v.type, TensorType)]
+        return self._add(name, operands, row.infer(types, attrs), attrs)
+
+    def scalar(self, value: float | int | bool, dtype: DType) -> Value:
+        """A rank-0 constant."""
+        array = np.asarray(value).astype(dtype.ml_numpy)
+        device = _device(self._source)
+        return self._add(
+            "mo.constant",
+            [],
+            [TensorType(dtype, [], device)],
+            {"value": Constant(array), "device": device},
+        )
+
+    def _add(self, name: str, operands: Sequence[Value], types: Any, attrs: dict[str, Any]) -> Value:
+        source = self._source
+        op = self._function.create(
+            name, operands, types, attrs, loc=source.loc, scope=source.scope, origins=source.origins
+        )
+        op.block = self._function.block
+        self.made.append(op)
+        return op.result
+
+
+def _device(op: Op) -> DeviceRef:
+    return op.results[0].tensor_type.device
+
+
+def decompose(function: Function, rewrites: list[Rewrite]) -> None:
+    """Expand every composite op, and what the expansions themselves contain of composites."""
+    done: list[Op] = []
+    pending = list(reversed(function.ops))
+    while pending:
+        op = pending.pop()
+        row = opset.OPSET.get(op.name)
+        if row is None or row.decompose is None:
+            done.append(op)
+            continue
+        expansion = Expansion(function, op)
+        result = row.decompose(expansion, op)
+        op.result.replace_with(result)
+        op.drop()
+        rewrites.append(Rewrite(op.name, op.id, tuple(o.id for o in expansion.made)))
+        pending.extend(reversed(expansion.made))
+    function.block.keep(done)

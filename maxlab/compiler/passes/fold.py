@@ -1,0 +1,64 @@
+"""Constant folding: what does not depend on the inputs is computed once, by the op's NumPy reference."""
+
+from __future__ import annotations
+
+from maxlab import opset
+from maxlab.compiler.passes.manager import Rewrite
+from maxlab.dtype import DType
+from maxlab.errors import MaxlabError
+from maxlab.ir import Constant, Function, Op, Shape, TensorType
+
+MAX_ELEMENTS = 4096
+"""Larger results are computed by generated code, once per call; the graph would only grow by storing them."""
+
+_KINDS = {"map", "view", "reduce", "gather", "concat", "pad", "composite", "contract"}
+
+
+def _foldable(op: Op) -> bool:
+    row = opset.OPSET.get(op.name)
+    if row is None or row.kind not in _KINDS or not op.operands or op.name == "mo.rebind":
+        return False
+    for value in op.operands:
+        if value.op is None or value.op.name != "mo.constant":
+            return False
+    total = 1
+    for result in op.results:
+        type = result.type
+        if not isinstance(type, TensorType) or not Shape.is_static(type.shape):
+            return False
+        # Stored in NumPy's own types only: others are rounded by generated code in one place.
+        if type.dtype in (DType.bfloat16,) or type.dtype.is_float8():
+            return False
+        total *= type.num_elements()
+    inputs = max((v.op.attrs["value"].array.size for v in op.operands if v.op), default=0)
+    return total <= MAX_ELEMENTS and inputs <= MAX_ELEMENTS
+
+
+def fold_constants(function: Function, rewrites: list[Rewrite]) -> None:
+    """Replace ops on small constants by their value."""
+    changed = False
+    for position, op in enumerate(function.ops):
+        if not _foldable(op):
+            continue
+        arrays = [v.op.attrs["value"].array for v in op.operands if v.op is not None]
+        try:
+            (made,) = opset.evaluate(op, arrays, {})
+        except (MaxlabError, ValueError):
+            continue  # found again, with its place, when the model runs
+        constant = function.create(
+            "mo.constant",
+            [],
+            [op.result.type],
+            {"value": Constant(made), "device": op.result.tensor_type.device},
+            loc=op.loc,
+            scope=op.scope,
+            origins=op.origins,
+        )
+        op.result.replace_with(constant.result)
+        constant.block = function.block
+        function.ops[position] = constant
+        op.drop()
+        rewrites.append(Rewrite("fold", op.id, (constant.id,)))
+        changed = True
+    if changed:
+        function.block.keep(list(function.ops))

@@ -1,0 +1,263 @@
+"""A plan bound to sizes: memory laid out, dims written down, steps ready for the C executor.
+
+``Binding`` is made once per tuple of sizes and kept; ``Frame`` is the memory one execution uses, so that two threads can
+run a model at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from maxlab.compiler import Compiled
+from maxlab.compiler.plan import Launch, Slot
+from maxlab.errors import InputError, Location
+from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
+from maxlab.opset import Check, checks_of
+
+ALIGNMENT = 64
+
+
+def _aligned(nbytes: int) -> int:
+    return (nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaEntry:
+    """Where a slot stands in the arena, and the first and last step that use it."""
+
+    slot: int
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+def layout_arena(
+    slots: Sequence[Slot], uses: Mapping[int, tuple[int, int]], env: Mapping[str, int]
+) -> tuple[list[ArenaEntry], int]:
+    """The places of the arena slots and the arena's size: first fit, larger slots first, no overlap in time and space."""
+    wanted = [(s.nbytes.evaluate(env), s.number) for s in slots if s.kind == "arena" and s.number in uses]
+    placed: list[ArenaEntry] = []
+    for nbytes, number in sorted(wanted, key=lambda w: (-w[0], w[1])):
+        first, last = uses[number]
+        size = _aligned(max(nbytes, 1))
+        offset = 0
+        for other in sorted((p for p in placed if p.first <= last and first <= p.last), key=lambda p: p.offset):
+            if offset + size <= other.offset:
+                break
+            offset = max(offset, other.offset + _aligned(max(other.nbytes, 1)))
+        placed.append(ArenaEntry(number, offset, nbytes, first, last))
+    total = max((p.offset + _aligned(max(p.nbytes, 1)) for p in placed), default=0)
+    return placed, total
+
+
+def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
+    """The first and the last step that use each slot."""
+    found: dict[int, tuple[int, int]] = {}
+    for number, step in enumerate(compiled.plan.steps):
+        for slot in step.pointers:
+            first, _ = found.get(slot, (number, number))
+            found[slot] = (first, number)
+    return found
+
+
+class SizeRules:
+    """How the sizes of the inputs give the sizes of all symbols, and what must hold of them.
+
+    Symbols come from input dims that are plain names, then from rebinds, which name what was an expression. All other
+    input dims and all checks of ops are conditions.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        function = compiled.source
+        known: dict[str, None] = {}
+        self.names: list[tuple[str, int, int]] = []  # symbol, input, axis
+        self.input_checks: list[tuple[int, int, Any]] = []
+        for number, value in enumerate(function.inputs):
+            type = value.tensor_type
+            for axis, dim in enumerate(type.shape):
+                if isinstance(dim, SymbolicDim) and dim.name not in known:
+                    known[dim.name] = None
+                    self.names.append((dim.name, number, axis))
+                else:
+                    self.input_checks.append((number, axis, dim))
+        self.definitions: list[tuple[str, Any]] = []
+        self.checks: list[tuple[Op, Check]] = []
+        for op, check in checks_of(function):
+            symbol = _plain_symbol(check)
+            if op.name == "mo.rebind" and symbol is not None and symbol not in known:
+                known[symbol] = None
+                self.definitions.append((symbol, check.left))
+            else:
+                self.checks.append((op, check))
+        for op in function.ops:
+            for result in op.results:
+                self._known(result, known, op)
+        self.inputs = [v.tensor_type for v in function.inputs]
+        self.input_names = [v.name for v in function.inputs]
+
+    def _known(self, value: Value, known: Mapping[str, None], op: Op) -> None:
+        if not isinstance(value.type, TensorType):
+            return
+        for dim in value.type.shape.parameters:
+            if dim.name not in known:
+                raise InputError(
+                    "ML601",
+                    f"the dim {dim.name!r} of {op.name.removeprefix('mo.')} has no size: no input has it",
+                    at=op.loc,
+                    fix="name the dim in an input type, or bind it with rebind",
+                )
+
+    def resolve(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+        """The size of every symbol for inputs of ``shapes``, whose ranks are right.
+
+        Raises:
+            InputError: ML602, a size that contradicts the input types; ML603, a condition that an op states.
+        """
+        env: dict[str, int] = {}
+        for name, number, axis in self.names:
+            env[name] = shapes[number][axis]
+        for number, axis, dim in self.input_checks:
+            expected = dim.evaluate(env)
+            found = shapes[number][axis]
+            if expected != found:
+                static = isinstance(dim, SymbolicDim)
+                word = f"{dim.name!r} is {expected} elsewhere" if static else f"the type says {dim}"
+                if not static and dim.poly.symbols():
+                    word += f" = {expected}"
+                raise InputError(
+                    "ML602",
+                    f"input {number} ({self.input_names[number]}) has the size {found} at axis {axis}, "
+                    f"but {word}: expected {self.inputs[number]}, got the shape {list(shapes[number])}",
+                    fix="a named dim has one size in a call; sizes are never broadcast at run time",
+                )
+        for name, poly in self.definitions:
+            env[name] = poly.evaluate(env)
+        for op, check in self.checks:
+            try:
+                good = check.holds(env)
+            except ZeroDivisionError:
+                good = False
+            if not good:
+                left, right = check.left.evaluate(env), check.right.evaluate(env)
+                sizes = ", ".join(f"{k} = {v}" for k, v in env.items())
+                raise InputError(
+                    "ML603",
+                    f"{check.message}: {left} {check.relation} {right} does not hold"
+                    + (f" ({sizes})" if sizes else ""),
+                    at=op.loc,
+                )
+        return env
+
+
+def _plain_symbol(check: Check) -> str | None:
+    poly = check.right
+    names = poly.symbols()
+    if check.relation == "==" and len(names) == 1 and str(poly) == names[0]:
+        return names[0]
+    return None
+
+
+class Frame:
+    """The memory of one execution: arena, pointer table and the pointers of inputs and outputs."""
+
+    __slots__ = ("arena", "argp", "io", "keep")
+
+    def __init__(self, ffi: Any, arena: Any, argp: Any, io: Any, keep: Any) -> None:
+        self.arena = arena
+        self.argp = argp
+        self.io = io
+        self.keep = keep
+
+
+class Binding:
+    """A plan for one tuple of sizes."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        env: dict[str, int],
+        addresses: Mapping[int, int],
+        threads: int,
+        runtime: Any,
+        builtins: Mapping[str, int],
+    ) -> None:
+        plan = compiled.plan
+        ffi = self.ffi = runtime.ffi
+        self.env = env
+        self.threads = threads
+        steps, dims, pointers = [], [], []
+        scratch = 64
+        launches: list[Launch] = []
+        for step in plan.steps:
+            launch = step.launch(env, threads, runtime)
+            launches.append(launch)
+            if step.builtin:
+                address = builtins[step.builtin]
+            else:
+                address = compiled.kernels[step.number].address
+            steps.append((ffi.cast("mx_fn", address), len(pointers), len(dims), launch.extent, launch.grain, 0))
+            dims.extend(size.evaluate(env) for size in step.sizes)
+            dims.extend(launch.extra)
+            pointers.extend(step.pointers)
+            scratch = max(scratch, launch.scratch)
+        self.launches = launches
+        self.steps = ffi.new("mx_step[]", steps) if steps else ffi.NULL
+        self.nsteps = len(steps)
+        self.dims = ffi.new("i64[]", dims or [0])
+        self.scratch = scratch
+        self.arena, self.arena_nbytes = layout_arena(plan.slots, slot_uses(compiled), env)
+        self._offsets = {entry.slot: entry.offset for entry in self.arena}
+        self._pointers = pointers
+        self._addresses = addresses
+        patches: list[tuple[int, int]] = []
+        inputs = len(compiled.source.inputs)
+        for position, number in enumerate(pointers):
+            slot = plan.slots[number]
+            if slot.kind == "input":
+                patches.append((position, slot.index))
+            elif slot.kind == "output":
+                patches.append((position, inputs + slot.index))
+        self.npatch = len(patches)
+        self.patches = ffi.new("mx_patch[]", patches) if patches else ffi.NULL
+        self.io_count = inputs + len(plan.outputs)
+        output = compiled.function.output
+        assert output is not None
+        self.outputs: list[tuple[Any, tuple[int, ...], int]] = []
+        for value in output.operands:
+            type = value.tensor_type
+            shape = tuple(d.evaluate(env) for d in Shape(type.shape))
+            total = type.dtype.size_in_bytes
+            for size in shape:
+                total *= size
+            self.outputs.append((type.dtype, shape, total))
+        self.free: list[Frame] = []
+
+    def frame(self) -> Frame:
+        """A frame that nobody uses."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            return self._new_frame()
+
+    def _new_frame(self) -> Frame:
+        ffi = self.ffi
+        arena = ffi.new("char[]", self.arena_nbytes + ALIGNMENT)
+        base = int(ffi.cast("uintptr_t", arena))
+        base = _aligned(base)
+        table: list[int] = []
+        for number in self._pointers:
+            offset = self._offsets.get(number)
+            table.append(base + offset if offset is not None else self._addresses.get(number, 0))
+        argp = ffi.new("uintptr_t[]", table or [0])
+        return Frame(ffi, arena, ffi.cast("void **", argp), ffi.new("uintptr_t[]", max(self.io_count, 1)), argp)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The user's line of a step."""
+
+    node: str
+    at: Location | None

@@ -1,0 +1,312 @@
+"""``Model``: a compiled graph that can be executed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxlab import trace
+from maxlab.compiler import Compiled
+from maxlab.driver import CPU, Tensor
+from maxlab.dtype import DType, check_scalar
+from maxlab.engine.binding import Binding, SizeRules
+from maxlab.engine.weights import Prepared
+from maxlab.errors import ExecutionError, InputError, InputTypeError, MaxlabError
+from maxlab.ir import StaticDim
+
+LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
+"""The models of this process that are still referenced, for the notebook's list."""
+
+MAX_BINDINGS = 64
+"""Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The name, shape and dtype of an input or output; a symbolic dim has the size None."""
+
+    name: str
+    shape: list[int | None]
+    dtype: DType
+
+
+class Model:
+    """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> model = engine.InferenceSession().load(graph)
+        >>> model(np.ones(3, np.float32))[0].to_numpy()
+        array([2., 2., 2.], dtype=float32)
+    """
+
+    def __init__(self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any) -> None:
+        self.name = compiled.source.name
+        self.compiled = compiled
+        self.graph = graph
+        self.num_threads = threads
+        self._prepared = prepared
+        self._runtime = runtime
+        self._rules = SizeRules(compiled)
+        self._team = runtime.team(threads)
+        self._execute_c = runtime.lib.mx_execute
+        self._null = runtime.ffi.NULL
+        self._error_info = threading.local()
+        self._bindings: dict[Any, Binding] = {}
+        self._lock = threading.Lock()
+        self._builtins = {
+            step.builtin: runtime.address(step.builtin) for step in compiled.plan.steps if step.builtin
+        }
+        self._inputs = [(v.tensor_type.dtype, v.tensor_type.rank) for v in compiled.source.inputs]
+        self._fast_dtypes = tuple(d for d, _ in self._inputs)
+        self._ranks = tuple(r for _, r in self._inputs)
+        self._count = len(self._inputs)
+        self.last_profile: Any = None
+        LIVE.add(self)
+
+    # ------------------------------------------------------------ metadata
+    @property
+    def input_metadata(self) -> list[TensorSpec]:
+        """The names, shapes and dtypes of the inputs."""
+        return [_spec(v.name, v.tensor_type) for v in self.compiled.source.inputs]
+
+    @property
+    def output_metadata(self) -> list[TensorSpec]:
+        """The names, shapes and dtypes of the outputs."""
+        output = self.compiled.source.output
+        assert output is not None
+        return [_spec(f"output{n}", v.tensor_type) for n, v in enumerate(output.operands)]
+
+    # ------------------------------------------------------------ running
+    def execute(self, *args: Any) -> list[Tensor]:
+        """The outputs for the inputs ``args``, always as a list.
+
+        Args:
+            *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and of its dtype; a
+                number for an input of rank 0. Inputs are read in place, not copied.
+
+        Raises:
+            InputError: A wrong number of inputs, or one of the wrong dtype, rank or size, or not contiguous.
+            InputTypeError: An input of a type that is no tensor.
+            ExecutionError: Something was found wrong while it ran, such as an index out of range.
+        """
+        return self._run(args, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        """The outputs; inputs may be given by name (``input0``, ``input1`` …).
+
+        Raises:
+            InputTypeError: ML604, a missing, unknown or doubled input.
+        """
+        return self._run(self._bind_arguments(args, kwargs) if kwargs else args, None)
+
+    def _bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = [v.name for v in self.compiled.source.inputs]
+        bound = dict(zip(names, args, strict=False))
+        if len(args) > len(names):
+            raise InputTypeError("ML604", f"{self.name} takes {len(names)} inputs, got {len(args)}")
+        for name, value in kwargs.items():
+            if name not in names:
+                raise InputTypeError("ML604", f"{self.name} has no input {name!r}", fix=f"its inputs are {', '.join(names)}")
+            if name in bound:
+                raise InputTypeError("ML604", f"the input {name!r} is given twice")
+            bound[name] = value
+        missing = [n for n in names if n not in bound]
+        if missing:
+            raise InputTypeError("ML604", f"{self.name} misses the input {missing[0]!r}", fix=f"its inputs are {', '.join(names)}")
+        return [bound[n] for n in names]
+
+    def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
+        if len(args) != self._count:
+            raise InputError("ML605", f"{self.name} takes {self._count} inputs, got {len(args)}")
+        tensors = []
+        shapes = []
+        position = 0
+        for x in args:
+            if x.__class__ is not Tensor:
+                x = self._convert(position, x)
+            if x._dtype is not self._fast_dtypes[position] or len(x._shape) != self._ranks[position] or x._strides is not None:
+                self._refuse(position, x)
+            tensors.append(x)
+            shapes.append(x._shape)
+            position += 1
+        key = tuple(shapes)
+        binding = self._bindings.get(key)
+        if binding is None:
+            binding = self._bind(key)
+        frame = binding.frame()
+        io = frame.io
+        position = 0
+        for x in tensors:
+            io[position] = x._ptr
+            position += 1
+        outputs = []
+        for dtype, shape, nbytes in binding.outputs:
+            made = Tensor._alloc(dtype, shape, nbytes)
+            io[position] = made._ptr
+            position += 1
+            outputs.append(made)
+        info = self._error_info.__dict__.get("info")
+        if info is None:
+            info = self._error_info.info = self._runtime.ffi.new("i64[6]")
+        code = self._execute_c(
+            self._team,
+            binding.steps,
+            binding.nsteps,
+            frame.argp,
+            binding.dims,
+            binding.patches,
+            binding.npatch,
+            self._runtime.ffi.cast("void *const *", io),
+            binding.scratch,
+            self._null if times is None else times,
+            info,
+        )
+        binding.free.append(frame)
+        if code:
+            self._failed(code, info)
+        return outputs
+
+    def _bind(self, key: tuple[tuple[int, ...], ...]) -> Binding:
+        """The binding for inputs of the shapes ``key``."""
+        with self._lock:
+            found = self._bindings.get(key)
+            if found is not None:
+                return found
+            env = self._rules.resolve(key)
+            with trace.span("bind", self.name, dims=dict(env)):
+                made = Binding(
+                    self.compiled, env, self._prepared.addresses, self.num_threads, self._runtime, self._builtins
+                )
+            if len(self._bindings) >= MAX_BINDINGS:
+                del self._bindings[next(iter(self._bindings))]
+            self._bindings[key] = made
+            return made
+
+    # ------------------------------------------------------------ errors
+    def _convert(self, position: int, x: Any) -> Tensor:
+        """Input ``position`` as a tensor, without copying what has memory of its own."""
+        dtype, rank = self._inputs[position]
+        name = self.compiled.source.inputs[position].name
+        if isinstance(x, np.ndarray) and not isinstance(x, np.generic):
+            if not x.flags.c_contiguous:
+                raise InputError(
+                    "ML606",
+                    f"input {position} ({name}) is not contiguous (strides {x.strides})",
+                    fix="pass numpy.ascontiguousarray(x)",
+                )
+            return Tensor.from_numpy(x)
+        if isinstance(x, (bool, int, float, np.generic)):
+            if rank:
+                raise InputError("ML605", f"input {position} ({name}) is a number, expected {self._type(position)}")
+            return Tensor.from_numpy(np.asarray(check_scalar(x, dtype), dtype.ml_numpy))
+        if isinstance(x, Tensor):
+            return x
+        if hasattr(x, "__dlpack__"):
+            if hasattr(x, "is_contiguous") and callable(x.is_contiguous) and not x.is_contiguous():
+                raise InputError("ML606", f"input {position} ({name}) is not contiguous", fix="pass x.contiguous()")
+            return Tensor.from_dlpack(x)
+        raise InputTypeError(
+            "ML607",
+            f"input {position} ({name}) is {type(x).__name__}, expected a tensor",
+            fix="pass a NumPy array, a driver.Tensor, or anything with __dlpack__",
+        )
+
+    def _type(self, position: int) -> str:
+        return str(self.compiled.source.inputs[position].type)
+
+    def _refuse(self, position: int, x: Tensor) -> None:
+        """Say what is wrong with input ``position``."""
+        dtype, rank = self._inputs[position]
+        name = self.compiled.source.inputs[position].name
+        what = f"input {position} ({name})"
+        if not x.is_host:
+            raise InputError("ML608", f"{what} lives on {x.device}, the graph runs on the CPU", fix="pass x.to(driver.CPU())")
+        if x._dtype is not dtype:
+            raise InputError(
+                "ML609",
+                f"{what} has the dtype {x._dtype.name}, expected {dtype.name}",
+                fix=f"convert it: x.astype({dtype.name!r})",
+            )
+        if len(x._shape) != rank:
+            raise InputError("ML610", f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), expected {self._type(position)}")
+        if not x.is_contiguous:
+            raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
+
+    def _failed(self, code: int, info: Any) -> None:
+        """Raise what a kernel found wrong."""
+        step_number, kernel_code, value, limit = info[0], info[1], info[2], info[3]
+        if code != 1:
+            raise ExecutionError("ML651", f"{self.name} could not run: the executor's code is {code}", fix="free some memory and try again")
+        step = self.compiled.plan.steps[step_number]
+        at = None
+        for op in self.compiled.source.ops:
+            if op.id in step.nodes and op.name == "mo.gather":
+                at = op.loc
+        if kernel_code == 1:
+            raise ExecutionError(
+                "ML652",
+                f"gather: the index {value} is out of range for a dim of size {limit}",
+                at=at,
+                fix=f"indices go from {-limit} to {limit - 1}",
+            )
+        raise ExecutionError("ML651", f"the kernel {step.id} ({step.name}) failed with code {kernel_code}", at=at)
+
+    # ------------------------------------------------------------ looking
+    def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
+        """A ``Profile``: what each kernel costs on ``inputs``.
+
+        Args:
+            *inputs: As for ``execute``.
+            runs: Timed executions.
+            warmup: Executions before them that are not counted.
+        """
+        from maxlab.engine.profile import profile_model
+
+        self.last_profile = profile_model(self, inputs, runs=runs, warmup=warmup)
+        return self.last_profile
+
+    @property
+    def kernels(self) -> dict[str, Any]:
+        """The steps of the plan by id, with their C in ``.source``."""
+        from maxlab.engine.profile import KernelView
+
+        return {step.id: KernelView(self, step) for step in self.compiled.plan.steps}
+
+    @property
+    def passes(self) -> dict[str, Any]:
+        """What each pass did, by name; ``.diff()`` lists the rewrites."""
+        return {record.name: record for record in self.compiled.passes}
+
+    @property
+    def plan(self) -> Any:
+        """The slots and steps."""
+        return self.compiled.plan
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{s.name}: {s.dtype.name}{_dims(s)}" for s in self.input_metadata)
+        return f"Model({self.name!r}, [{names}], {len(self.compiled.plan.steps)} kernels)"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return trace.mimebundle(self)
+
+
+def _dims(spec: TensorSpec) -> str:
+    return "[" + ", ".join("?" if s is None else str(s) for s in spec.shape) + "]"
+
+
+def _spec(name: str, type: Any) -> TensorSpec:
+    return TensorSpec(name, [d.dim if isinstance(d, StaticDim) else None for d in type.shape], type.dtype)
+
+
+_ = (CPU, MaxlabError)

@@ -1,0 +1,152 @@
+"""``InferenceSession``: from a graph to a model."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from maxlab import trace
+from maxlab.compiler import compile_function
+from maxlab.config import config
+from maxlab.driver import CPU, Device
+from maxlab.engine.model import Model
+from maxlab.engine.weights import prepare
+from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, ParseError
+from maxlab.graph import Graph
+from maxlab.ir.types import _Typed
+from maxlab.toolchain import runtime
+
+
+class InvalidPathError(ParseError, RuntimeError):
+    """A path that has no graph."""
+
+
+class InferenceSession:
+    """Compiles graphs and holds what they share: devices, threads.
+
+    Args:
+        devices: The devices that models may use; the CPU when left out. This version runs on the CPU.
+        num_threads: Threads of each model, the caller's included; by default ``MAXLAB_NUM_THREADS``, or all usable
+            cores.
+        custom_extensions: Kernel libraries; none can be loaded yet.
+
+    Raises:
+        ArgumentError: ML616, fewer than one thread.
+        DeviceError: ML617, a device that cannot run graphs.
+
+    Example:
+        >>> from maxlab import engine
+        >>> engine.InferenceSession().devices
+        [Device(type=cpu, id=0)]
+    """
+
+    def __init__(
+        self,
+        devices: Iterable[Device] | None = None,
+        num_threads: int | None = None,
+        *,
+        custom_extensions: Any = None,
+    ) -> None:
+        _no_extensions(custom_extensions)
+        self._devices = list(devices) if devices is not None else [CPU()]
+        for device in self._devices:
+            if not isinstance(device, Device):
+                raise ArgumentTypeError(
+                    "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
+                )
+            if not device.is_host:
+                raise DeviceError("ML617", f"graphs cannot run on {device} in this version")
+        if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
+            raise ArgumentError("ML616", f"num_threads must be 1 or more, got {num_threads!r}")
+        self.num_threads = num_threads or config().num_threads
+
+    @property
+    def devices(self) -> list[Device]:
+        """The devices of the session."""
+        return list(self._devices)
+
+    def load(
+        self,
+        model: Any,
+        *,
+        custom_extensions: Any = None,
+        custom_ops_path: str | None = None,
+        weights_registry: Mapping[str, Any] | None = None,
+    ) -> Model:
+        """The compiled ``model``, ready to execute.
+
+        Args:
+            model: A ``Graph``, or the path of one that was saved.
+            custom_extensions: Kernel libraries; none can be loaded yet.
+            custom_ops_path: As ``custom_extensions``.
+            weights_registry: The data of the graph's weights by name, used in place and kept alive. Names the graph
+                does not use are ignored. Anything array-like: ``driver.Tensor``, NumPy array, DLPack object.
+
+        Raises:
+            RuntimeError: The path has no graph.
+            WeightError: A weight is missing, or has another shape or dtype than declared.
+            DeviceError: ML617, the graph uses a device that cannot run graphs.
+            ToolchainError: No C compiler was found, or it failed.
+        """
+        _no_extensions(custom_extensions)
+        _no_extensions(custom_ops_path)
+        graph = model
+        if isinstance(model, (str, Path)):
+            try:
+                graph = Graph(path=Path(model))
+            except ParseError as error:
+                raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
+        if not isinstance(graph, Graph):
+            raise ArgumentTypeError("ML619", f"load takes a Graph or a path, got {type(model).__name__}")
+        function = graph._function
+        for op in function.ops:
+            for value in op.results:
+                if isinstance(value.type, _Typed) and value.type.device.is_gpu():
+                    raise DeviceError(
+                        "ML617",
+                        f"the graph {graph.name!r} puts {op.name.removeprefix('mo.')} on {value.type.device}, and "
+                        "this version runs graphs on the CPU only",
+                        at=op.loc,
+                        fix="build the graph with DeviceRef.CPU()",
+                    )
+        for value in function.inputs:
+            if isinstance(value.type, _Typed) and value.type.device.is_gpu():
+                raise DeviceError(
+                    "ML617",
+                    f"the input {value.name} of {graph.name!r} is on {value.type.device}, and this version runs graphs "
+                    "on the CPU only",
+                    fix="build the graph with DeviceRef.CPU()",
+                )
+        with trace.span("load", graph.name):
+            compiled = compile_function(function)
+            library = runtime()
+            registry = weights_registry if weights_registry is not None else {}
+            prepared = prepare(compiled, registry, library)
+            return Model(compiled, prepared, self.num_threads, library, graph)
+
+
+def _no_extensions(given: Any) -> None:
+    if given is not None and given != [] and given != ():
+        raise ArgumentError("ML620", "custom kernel libraries cannot be loaded in this version")
+
+
+class GPUProfilingMode(enum.Enum):
+    """How much GPU profiling records."""
+
+    OFF = "off"
+    ON = "on"
+    DETAILED = "detailed"
+
+
+class LogLevel(enum.Enum):
+    """The log levels of kernels."""
+
+    NOTSET = "notset"
+    TRACE = "trace"
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"

@@ -1,0 +1,174 @@
+"""Weights of a model: checked against the graph, used in place, and packed once for all models that share them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from maxlab import trace
+from maxlab.compiler import Compiled
+from maxlab.compiler.plan import Slot
+from maxlab.driver import Tensor
+from maxlab.errors import Location, MissingWeightError, WeightError
+from maxlab.ir import TensorType
+from maxlab.toolchain import Runtime
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Addresses of the slots that are data, and what keeps their memory alive."""
+
+    addresses: dict[int, int] = field(default_factory=dict)
+    keep: list[Any] = field(default_factory=list)
+    packed_nbytes: int = 0
+
+
+class PackedWeight:
+    """A right operand of a product in column panels; shared by every model that packs the same memory alike."""
+
+    __slots__ = ("__weakref__", "address", "nbytes", "owner", "tensor")
+
+    def __init__(self, tensor: Tensor, owner: Any) -> None:
+        self.tensor = tensor
+        self.owner = owner
+        self.address = tensor._ptr
+        self.nbytes = tensor.num_elements * 4
+
+
+_packed: weakref.WeakValueDictionary[Any, PackedWeight] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
+    """The weight ``value`` as a host tensor over its own memory.
+
+    Raises:
+        WeightError: ML611, not contiguous; ML612, not an array.
+    """
+    if isinstance(value, Tensor):
+        tensor = value
+    elif isinstance(value, np.ndarray):
+        if not value.flags.c_contiguous:
+            raise WeightError(
+                "ML611",
+                f"the weight {name!r} is not contiguous (strides {value.strides})",
+                at=at,
+                fix="pass numpy.ascontiguousarray(weight)",
+            )
+        tensor = Tensor.from_numpy(value)
+    elif hasattr(value, "__dlpack__"):
+        tensor = Tensor.from_dlpack(value)
+    elif hasattr(value, "to_tensor"):
+        tensor = value.to_tensor()
+    else:
+        data = getattr(value, "data", None)
+        if data is None or data is value or isinstance(data, memoryview):
+            raise WeightError(
+                "ML612", f"the weight {name!r} is {type(value).__name__}, not an array", at=at
+            )
+        return as_tensor(name, data, at)
+    if not tensor.is_contiguous:
+        raise WeightError("ML611", f"the weight {name!r} is not contiguous", at=at, fix="pass weight.contiguous()")
+    return tensor
+
+
+def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -> Prepared:
+    """The data of ``compiled``, with every weight it needs taken from ``registry``.
+
+    Raises:
+        MissingWeightError: ML613, the registry does not have a weight.
+        WeightError: A weight of another shape or dtype than the graph declares, or not contiguous.
+    """
+    prepared = Prepared()
+    declared = {op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"}
+    tensors: dict[str, Tensor] = {}
+    for name, op in declared.items():
+        type = op.result.type
+        assert isinstance(type, TensorType)
+        if name not in registry:
+            close = _close(name, registry)
+            raise MissingWeightError(
+                "ML613",
+                f"the weight {name!r} is not in the weights registry",
+                at=op.loc,
+                fix=f"did you mean {close!r}?" if close else "pass it in weights_registry={name: array}",
+            )
+        tensor = as_tensor(name, registry[name], op.loc)
+        if tensor._dtype is not type.dtype:
+            raise WeightError(
+                "ML614",
+                f"the weight {name!r} has the dtype {tensor._dtype.name}, the graph declares {type.dtype.name}",
+                at=op.loc,
+                fix="convert the array, or declare the weight with its own dtype",
+            )
+        expected = [d for d in type.shape]
+        if len(expected) != len(tensor.shape) or any(d != s for d, s in zip(expected, tensor.shape, strict=True)):
+            raise WeightError(
+                "ML615",
+                f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "
+                f"[{', '.join(map(str, expected))}]",
+                at=op.loc,
+            )
+        tensors[name] = tensor
+    slots = compiled.plan.slots
+    for slot in slots:
+        if slot.kind == "weight":
+            tensor = tensors[slot.name]
+            prepared.addresses[slot.number] = tensor._ptr
+            prepared.keep.append(tensor)
+        elif slot.kind == "constant":
+            assert slot.data is not None
+            tensor = Tensor.from_numpy(slot.data)
+            prepared.addresses[slot.number] = tensor._ptr
+            prepared.keep.append((tensor, slot.data))
+    for slot in slots:
+        if slot.kind == "packed" and slot.packing is not None:
+            source = slots[slot.packing.source]
+            owner = tensors[source.name] if source.kind == "weight" else source.data
+            packed = _pack(slot, prepared.addresses[source.number], owner, runtime)
+            prepared.addresses[slot.number] = packed.address
+            prepared.keep.append(packed)
+            prepared.packed_nbytes += packed.nbytes
+    return prepared
+
+
+def _pack(slot: Slot, address: int, owner: Any, runtime: Runtime) -> PackedWeight:
+    packing = slot.packing
+    assert packing is not None
+    k, n, row, column, offset = (
+        p.evaluate({}) for p in (packing.k, packing.n, packing.row, packing.column, packing.offset)
+    )
+    key = (address, k, n, row, column, offset)
+    with _lock:
+        found = _packed.get(key)
+        if found is not None:
+            return found
+        floats = runtime.lib.mx_pack_b_size(k, n)
+        tensor = Tensor._alloc(slot.dtype, (floats,), floats * 4)
+        ffi = runtime.ffi
+        with trace.span("pack", slot.name or slot.value, nbytes=floats * 4):
+            runtime.lib.mx_pack_b_f32(
+                ffi.cast("float *", tensor._ptr),
+                ffi.cast("float *", address + 4 * offset),
+                k,
+                n,
+                row,
+                column,
+                0,
+                -(-n // 32),
+            )
+        made = PackedWeight(tensor, owner)
+        _packed[key] = made
+        return made
+
+
+def _close(name: str, registry: Mapping[str, Any]) -> str | None:
+    import difflib
+
+    found = difflib.get_close_matches(name, list(registry), 1)
+    return found[0] if found else None
