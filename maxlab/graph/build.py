@@ -1,4 +1,5 @@
-"""How ops get into a graph: operands bound, types inferred, and everything undone when something is wrong."""
+"""How ops get into a graph: operands bound, types inferred, and everything undone when something is
+wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ R = TypeVar("R")
 
 
 def staged(function: Callable[P, R]) -> Callable[P, R]:
-    """``function`` made atomic: when it raises, the graph is as it was and the error names the user's line."""
+    """``function`` made atomic: when it raises, the graph is as it was and the error names the
+    user's line."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -79,7 +81,8 @@ def require_graph(what: str) -> Graph:
 
 
 def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
-    """The ``TensorValue`` of a new op ``mo.<name>`` on ``TensorValue`` operands, in the current graph.
+    """The ``TensorValue`` of a new op ``mo.<name>`` on ``TensorValue`` operands, in the current
+    graph.
 
     Raises:
         NoGraphError: No graph is being built.
@@ -187,7 +190,8 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
 
 
 def tensor(x: Any, what: str = "the operand") -> TensorValue:
-    """``x`` as a ``TensorValue``: one already, or a dim, shape, weight or array that stands for one.
+    """``x`` as a ``TensorValue``: one already, or a dim, shape, weight or array that stands for
+    one.
 
     An array keeps its own dtype. A bare number has none, so it is refused.
 
@@ -225,7 +229,8 @@ def shape_tensor(shape: Shape) -> TensorValue:
 
 
 def known_dim(x: Any) -> Dim | None:
-    """The dim whose size ``x``, a rank-0 integer tensor, always is; None when only a run can tell."""
+    """The dim whose size ``x``, a rank-0 integer tensor, always is; None when only a run can
+    tell."""
     value: IrValue = x._ir()
     op = value.op
     if op is None or value.tensor_type.rank or not value.tensor_type.dtype.is_integral():
@@ -274,8 +279,8 @@ def as_int(what: str, value: object, name: str) -> int:
 def pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]:
     """Both operands of a binary op as tensors of one dtype.
 
-    A number or array takes the dtype of its partner; two tensors are promoted to the smallest dtype that holds both
-    without loss.
+    A number or array takes the dtype of its partner; two tensors are promoted to the smallest dtype
+    that holds both without loss.
 
     Raises:
         ArgumentTypeError: ML318, neither operand is a tensor.

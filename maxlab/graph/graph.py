@@ -15,7 +15,17 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
 )
-from maxlab.graph.build import add, constant_array, is_weak, own_copy, staged, tensor, to_numpy
+from maxlab.graph.build import (
+    add,
+    constant_array,
+    is_array,
+    is_number,
+    is_weak,
+    own_copy,
+    staged,
+    tensor,
+    to_numpy,
+)
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.value import TensorValue, Value, wrap
 from maxlab.ir import (
@@ -66,13 +76,16 @@ class _Mark(NamedTuple):
 
 
 class Graph:
-    """A tensor program: typed inputs, ops, and outputs. Compile it with ``engine.InferenceSession``.
+    """A tensor program: typed inputs, ops, and outputs. Compile it with
+    ``engine.InferenceSession``.
 
-    Use it as a context and call ``output``, or give ``forward``, which gets the inputs and returns the outputs.
+    Use it as a context and call ``output``, or give ``forward``, which gets the inputs and returns
+    the outputs.
 
     Args:
         name: The name of the graph.
-        forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the outputs.
+        forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the
+            outputs.
         input_types: The types of the inputs.
         path: A file with a graph in MLIR's generic form, to read instead of building one.
         *args: Passed to ``forward``.
@@ -160,18 +173,7 @@ class Graph:
         push(self)
         self._depth += 1
         try:
-            made = forward(*self.inputs, *args, **kwargs)
-            if made is None:
-                made = ()
-            elif (
-                isinstance(made, (Value, Dim, Shape))
-                or is_weak(made)
-                and not isinstance(made, (list, tuple))
-            ):
-                made = (made,)
-            elif not isinstance(made, Iterable):
-                made = (made,)
-            self.output(*made)
+            self.output(*_listed(forward(*self.inputs, *args, **kwargs)))
         finally:
             self._leave()
 
@@ -268,8 +270,8 @@ class Graph:
     def _inline(self, op: Op, operands: Sequence[IrValue], name: str) -> Sequence[IrValue]:
         """The results of a copy of ``op``, an op of the subgraph ``name``.
 
-        The copy keeps the place where the user wrote it; its scope is that of the call, then the subgraph's name, then
-        its own.
+        The copy keeps the place where the user wrote it; its scope is that of the call, then the
+        subgraph's name, then its own.
         """
         location, scope = self._scopes.capture(3)
         path = ".".join(part for part in (scope, name, op.scope) if part)
@@ -287,7 +289,8 @@ class Graph:
         return copy.results
 
     def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
-        """The value in this graph of ``op``, a weight of a subgraph that is called with ``prefix``."""
+        """The value in this graph of ``op``, a weight of a subgraph that is called with
+        ``prefix``."""
         from maxlab.graph.weight import Weight
 
         name, type = op.attrs["name"], op.attrs["type"]
@@ -308,7 +311,8 @@ class Graph:
             if value._ir().type != type:
                 raise GraphError(
                     "ML321",
-                    f"the weight {full!r} is {value._ir().type} here and {type} in {subgraph.name!r}",
+                    f"the weight {full!r} is {value._ir().type} here and {type} in "
+                    f"{subgraph.name!r}",
                     fix="give the weights different names, or call with another prefix",
                 )
             return value._ir()
@@ -337,7 +341,8 @@ class Graph:
 
         Args:
             weight: A ``Weight``.
-            force_initial_weight_on_host: Whether a weight of another device starts on the CPU and is moved.
+            force_initial_weight_on_host: Whether a weight of another device starts on the CPU and
+                is moved.
 
         Raises:
             GraphError: ML321, another weight has this name.
@@ -384,7 +389,8 @@ class Graph:
         return value
 
     def weights(self) -> Weights:
-        """A root for the names of weights that have no data yet: ``graph.weights().layers[0].w.allocate(...)``.
+        """A root for the names of weights that have no data yet:
+        ``graph.weights().layers[0].w.allocate(...)``.
 
         Example:
             >>> from maxlab.dtype import DType
@@ -431,7 +437,7 @@ class Graph:
         if old is not None:
             old.drop()
             function.ops.remove(old)
-        location, scope = self._scopes.capture(2)
+        location, _ = self._scopes.capture(2)
         function.block.append(function.create("mo.output", values, [], {}, loc=location, scope=""))
         self._revision += 1
 
@@ -467,7 +473,8 @@ class Graph:
             input_types: The types of the inputs.
             path: A saved graph to use as the body.
             custom_extensions: Kernel libraries; none can be loaded yet.
-            devices: The devices the body uses; every device must be named by a value anyway, so this only documents.
+            devices: The devices the body uses; every device must be named by a value anyway, so
+                this only documents.
 
         Raises:
             ArgumentError: ML323, the name is taken.
@@ -506,6 +513,14 @@ class Graph:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self)
+
+
+def _listed(made: Any) -> tuple[Any, ...]:
+    """What ``forward`` returned, as a tuple of outputs: nothing, one value, or several."""
+    if made is None:
+        return ()
+    one = isinstance(made, (Value, Dim, Shape)) or is_number(made) or is_array(made)
+    return (made,) if one or not isinstance(made, Iterable) else tuple(made)
 
 
 def _origin(value: IrValue) -> list[str]:

@@ -69,13 +69,14 @@ TensorValueLike: TypeAlias = Union[
     "np.ndarray[Any, Any]",
     DLPackArray,
 ]
-"""What ops take for a tensor. Numbers and arrays need a tensor beside them, whose dtype they take."""
+"""What ops take for a tensor. Numbers and arrays need a tensor beside them, whose dtype they
+take."""
 
 Index: TypeAlias = Union[
-    "TensorValue", int, Dim, slice, None, Any, tuple[slice, Union[int, str, Dim, "np.integer[Any]"]]
+    "TensorValue", int, Dim, slice, Any, tuple[slice, Union[int, str, Dim, "np.integer[Any]"]], None
 ]
-"""One entry of an index: an int, a dim, a slice, ``None``, ``...``, a rank-0 integer tensor, or a slice
-with the dim that its result has."""
+"""One entry of an index: an int, a dim, a slice, ``None``, ``...``, a rank-0 integer tensor, or a
+slice with the dim that its result has."""
 
 
 class Value:
@@ -174,7 +175,8 @@ class BufferValue(Value):
     """A tensor inside a graph that can be changed in place.
 
     Args:
-        value: A ``BufferValue``, a ``Value`` or an IR value of buffer type, or an object with ``__buffervalue__``.
+        value: A ``BufferValue``, a ``Value`` or an IR value of buffer type, or an object with
+            ``__buffervalue__``.
 
     Raises:
         ArgumentTypeError: ML324, anything else.
@@ -221,13 +223,16 @@ class BufferValue(Value):
 
 
 class TensorValue(Value):
-    """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being built.
+    """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being
+    built.
 
-    ``==`` and the other comparisons are ops too, so tensor values cannot be hashed and have no truth value.
+    ``==`` and the other comparisons are ops too, so tensor values cannot be hashed and have no
+    truth value.
 
     Args:
-        value: A ``TensorValue``, a ``Value`` or an IR value of tensor type, a ``Dim`` or ``Shape`` (which become int64
-            tensors on the CPU), an array or nested list, or an object with ``__tensorvalue__``.
+        value: A ``TensorValue``, a ``Value`` or an IR value of tensor type, a ``Dim`` or ``Shape``
+            (which become int64 tensors on the CPU), an array or nested list, or an object with
+            ``__tensorvalue__``.
 
     Raises:
         ArgumentTypeError: ML317, anything else.
@@ -304,11 +309,13 @@ class TensorValue(Value):
         return ops.permute(self, dims)
 
     def reshape(self, shape: Iterable[DimLike]) -> TensorValue:
-        """The same elements in the shape ``shape``, where one dim may be -1; see ``ops.reshape``."""
+        """The same elements in the shape ``shape``, where one dim may be -1; see
+        ``ops.reshape``."""
         return ops.reshape(self, shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> TensorValue:
-        """The tensor with the dims ``start_dim`` to ``end_dim``, inclusive, merged; see ``ops.flatten``."""
+        """The tensor with the dims ``start_dim`` to ``end_dim``, inclusive, merged; see
+        ``ops.flatten``."""
         return ops.flatten(self, start_dim, end_dim)
 
     def broadcast_to(self, shape: Iterable[DimLike]) -> TensorValue:
@@ -509,7 +516,7 @@ def _no_truth(what: str) -> ArgumentTypeError:
         "ML329",
         f"{what} is not known while the graph is built",
         at=user_location(),
-        fix="choose between values with ops.where(condition, x, y); compare dims, not tensors, in Python",
+        fix="choose between values with ops.where(condition, x, y); Python may compare dims",
     )
 
 

@@ -24,7 +24,8 @@ class Weight(TensorValue):
         shape: The dims.
         device: The device where the weight lives; the CPU when it is left out.
         quantization_encoding: None; quantised weights cannot be used in this version.
-        align: The alignment in bytes that the data must have, a power of two; None for that of the dtype.
+        align: The alignment in bytes that the data must have, a power of two; None for that of the
+            dtype.
         sharding_strategy: None; weights cannot be sharded in this version.
         _placeholder: Whether the name is completed by the ``prefix`` of ``ops.call``.
         _has_alias: Whether another name stands for the same data.
@@ -46,6 +47,10 @@ class Weight(TensorValue):
     align: int | None
     quantization_encoding: Any
     shard_idx: int | None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Weight:
+        """An empty weight, whatever arguments the ``__init__`` of a subclass takes."""
+        return object.__new__(cls)
 
     @staged
     def __init__(
@@ -146,7 +151,8 @@ class Weight(TensorValue):
         places = [DeviceRef.from_device(device) for device in devices]
         raise GraphError(
             "ML356",
-            f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} devices",
+            f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} "
+            "devices",
             fix="use the weight as a whole",
         )
 

@@ -1,8 +1,9 @@
 """The IR: values, ops, blocks and functions in SSA form, with stable ids.
 
-An op is data: a name, operands, attributes and result types. What an op *means* is in the op table, which stands above
-this module. Ids are given once (``n12`` for an op, ``v12`` for a value) and survive every pass; an op made by a pass
-remembers in ``origins`` the ids of the user's ops it stands for.
+An op is data: a name, operands, attributes and result types. What an op *means* is in the op table,
+which stands above this module. Ids are given once (``n12`` for an op, ``v12`` for a value) and
+survive every pass; an op made by a pass remembers in ``origins`` the ids of the user's ops it
+stands for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from maxlab.ir.dims import SymbolicDim
 from maxlab.ir.types import Type, _Typed
 
 Attr = Any
-"""What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef, Constant, or a tuple of these."""
+"""What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
+Constant, or a tuple of these."""
 
 
 class Constant:
@@ -40,7 +42,9 @@ class Constant:
         """A hash of dtype, shape and contents."""
         if self._digest is None:
             contents = np.ascontiguousarray(self.array)
-            state = hashlib.blake2b(f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16)
+            state = hashlib.blake2b(
+                f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16
+            )
             state.update(contents.view(np.uint8).data if contents.size else b"")
             self._digest = state.hexdigest()
         return self._digest
@@ -132,7 +136,9 @@ class Op:
         self.origins = origins or (id,)
         self.regions = list(regions)
         self.block: Block | None = None
-        ids = result_ids or [f"{id}.{i}" if i else id.replace("n", "v", 1) for i in range(len(result_types))]
+        ids = result_ids or [
+            f"{id}.{i}" if i else id.replace("n", "v", 1) for i in range(len(result_types))
+        ]
         self.results = [Value(ids[i], t, self, i) for i, t in enumerate(result_types)]
         for value in self._operands:
             value.uses[self] = value.uses.get(self, 0) + 1
@@ -169,7 +175,8 @@ class Op:
 
 
 class Block:
-    """A list of ops with arguments; ops are in an order in which values are made before they are read."""
+    """A list of ops with arguments; ops are in an order in which values are made before they are
+    read."""
 
     __slots__ = ("args", "ops", "parent")
 
@@ -206,7 +213,8 @@ class Block:
 class Function:
     """A graph as the compiler sees it: one block whose last op is ``mo.output``.
 
-    ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the block's arguments.
+    ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the
+    block's arguments.
     """
 
     def __init__(self, name: str) -> None:
@@ -317,8 +325,8 @@ def symbols_of(types: Iterable[Type]) -> list[SymbolicDim]:
     return list(
         dict.fromkeys(
             parameter
-            for type in types
-            if isinstance(type, _Typed)
-            for parameter in type.shape.parameters
+            for typed in types
+            if isinstance(typed, _Typed)
+            for parameter in typed.shape.parameters
         )
     )

@@ -29,8 +29,8 @@ class POC(enum.Enum):
 class Dim:
     """A tensor dimension: static, symbolic or algebraic; ``Dim(value)`` picks the kind.
 
-    Two dims are equal when they are the same polynomial: ``(x + 1) * 2 == x * 2 + 2``. Equal dims hash equal. Only
-    ``+ - * //`` and negation exist; ``//`` rounds towards minus infinity.
+    Two dims are equal when they are the same polynomial: ``(x + 1) * 2 == x * 2 + 2``. Equal dims
+    hash equal. Only ``+ - * //`` and negation exist; ``//`` rounds towards minus infinity.
 
     Args:
         value: A non-boolean integer, an identifier, or another dim.
@@ -115,7 +115,7 @@ class Dim:
     def __radd__(self, other: DimLike) -> Dim:
         return self + other
 
-    def __rmul__(self, other: DimLike) -> Dim:
+    def __rmul__(self, other: DimLike) -> Dim:  # type: ignore[misc]  # str * int means another thing
         return self * other
 
     def __rsub__(self, other: DimLike) -> Dim:

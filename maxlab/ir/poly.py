@@ -1,8 +1,10 @@
-"""Canonical integer polynomials: the algebra behind symbolic dims and behind every index of a loop nest.
+"""Canonical integer polynomials: the algebra behind symbolic dims and behind every index of a loop
+nest.
 
-A polynomial is a sum of monomials over *atoms*. An atom is a name (a symbolic dim, or a loop axis in the compiler) or a
-floor division of two polynomials that could not be carried out. Every polynomial has exactly one form, so equality is
-equality of tuples, and ``(x + 1) * 2 == x * 2 + 2`` needs no solver.
+A polynomial is a sum of monomials over *atoms*. An atom is a name (a symbolic dim, or a loop axis
+in the compiler) or a floor division of two polynomials that could not be carried out. Every
+polynomial has exactly one form, so equality is equality of tuples, and ``(x + 1) * 2 == x * 2 + 2``
+needs no solver.
 
 Division rounds towards minus infinity, here, in the NumPy references and in generated code alike:
 ``(a * c + r) // c == a + r // c`` then holds for every sign, which is what lets terms cancel.
@@ -120,7 +122,8 @@ class Poly:
         return any(name in wanted for name in self.symbols())
 
     def coefficient(self, name: str) -> Poly | None:
-        """The factor ``c`` when this is ``c * name + rest`` with neither part using ``name``; else None.
+        """The factor ``c`` when this is ``c * name + rest`` with neither part using ``name``; else
+        None.
 
         A polynomial that does not use the name has the coefficient 0.
         """
@@ -280,7 +283,8 @@ class Poly:
         division: str = "//",
         number: Callable[[int], str] = str,
     ) -> str:
-        """This polynomial as text: names spelt by ``name``, numbers by ``number``, divisions as ``a <division> b``."""
+        """This polynomial as text: names spelt by ``name``, numbers by ``number``, divisions as ``a
+        <division> b``."""
         if not self.terms:
             return number(0)
         parts: list[str] = []

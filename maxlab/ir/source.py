@@ -1,4 +1,5 @@
-"""Where in the user's code an op was written: file or cell, line, column, and the call path that becomes its scope."""
+"""Where in the user's code an op was written: file or cell, line, column, and the call path that
+becomes its scope."""
 
 from __future__ import annotations
 
@@ -15,20 +16,22 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INTERNAL: dict[CodeType, bool] = {}
 _LOCATIONS: dict[tuple[CodeType, int, str], Location] = {}
 SCOPE_LOCAL = "_maxlab_scope"
-"""A frame inside the package that has a local of this name opens a scope with that (absolute) path."""
+"""A frame inside the package that has a local of this name opens a scope with that (absolute)
+path."""
 
 
 def _is_internal(code: CodeType) -> bool:
     known = _INTERNAL.get(code)
     if known is None:
         name = code.co_filename
-        known = name.startswith(_PACKAGE) or name.startswith("<frozen")
+        known = name.startswith((_PACKAGE, "<frozen"))
         _INTERNAL[code] = known
     return known
 
 
 def display_name(filename: str) -> str:
-    """The name of a source file as the user knows it: ``cell [7]``, or a path relative to the working directory."""
+    """The name of a source file as the user knows it: ``cell [7]``, or a path relative to the
+    working directory."""
     base = os.path.basename(os.path.dirname(filename))
     if base.startswith("ipykernel_") or filename.startswith("<ipython-input"):
         ipython = sys.modules.get("IPython")
@@ -74,7 +77,8 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def user_location() -> Location | None:
-    """The place in the user's code that led here; None when there is none, as in an embedded call."""
+    """The place in the user's code that led here; None when there is none, as in an embedded
+    call."""
     frame = user_frame(2)
     return _location(frame) if frame is not None else None
 
@@ -82,10 +86,10 @@ def user_location() -> Location | None:
 class Scopes:
     """Turns the stack of an op into a scope path, such as ``encoder.layers.0.attention``.
 
-    The path is read from the frames between the one that opened the graph and the op: a call of a module contributes
-    the module's path, a call of one of the user's functions its name, numbered when one function is called again. The
-    frames of the newest op are kept alive, so that a frame at the same depth is the same call if and only if it is the
-    same object; ``close`` lets them go.
+    The path is read from the frames between the one that opened the graph and the op: a call of a
+    module contributes the module's path, a call of one of the user's functions its name, numbered
+    when one function is called again. The frames of the newest op are kept alive, so that a frame
+    at the same depth is the same call if and only if it is the same object; ``close`` lets them go.
     """
 
     def __init__(self, base: FrameType | None) -> None:

@@ -29,9 +29,7 @@ class DeviceKind(enum.Enum):
         for kind in DeviceKind:
             if kind.value == txt:
                 return kind
-        raise ArgumentError(
-            "ML396", f"no device kind {txt!r}", fix="the kinds are 'cpu' and 'gpu'"
-        )
+        raise ArgumentError("ML396", f"no device kind {txt!r}", fix="the kinds are 'cpu' and 'gpu'")
 
     def __str__(self) -> str:
         return self.value
@@ -152,7 +150,8 @@ class FilterLayout(_LayoutMixin, enum.Enum):
         Raises:
             ParseError: ML353, not a layout.
         """
-        return _layout(FilterLayout, attr)
+        found: FilterLayout = _layout(FilterLayout, attr)
+        return found
 
 
 class ConvInputLayout(_LayoutMixin, enum.Enum):
@@ -168,7 +167,8 @@ class ConvInputLayout(_LayoutMixin, enum.Enum):
         Raises:
             ParseError: ML353, not a layout.
         """
-        return _layout(ConvInputLayout, attr)
+        found: ConvInputLayout = _layout(ConvInputLayout, attr)
+        return found
 
 
 def _layout(kind: Any, attr: Any) -> Any:
@@ -256,7 +256,9 @@ class _Typed(Type):
         total = 1
         for dim in self.shape:
             if not isinstance(dim, StaticDim):
-                raise RuntimeError(f"the number of elements of {self} is not known: {dim} is symbolic")
+                raise RuntimeError(
+                    f"the number of elements of {self} is not known: {dim} is symbolic"
+                )
             total *= dim.dim
         return total
 
@@ -314,13 +316,14 @@ class TensorType(_Typed):
         return BufferType(self.dtype, self.shape, self.device)
 
     @classmethod
-    def from_mlir(cls, type: Type | str) -> TensorType:  # type: ignore[override]
+    def from_mlir(cls, type: Type | str) -> TensorType:
         """The tensor type that ``type`` (a type, or its MLIR text) stands for.
 
         Raises:
             ParseError: ML354, not a tensor type.
         """
-        return _expect(cls, type)
+        found: TensorType = _expect(cls, type)
+        return found
 
 
 class BufferType(_Typed):
@@ -340,13 +343,14 @@ class BufferType(_Typed):
         return TensorType(self.dtype, self.shape, self.device)
 
     @classmethod
-    def from_mlir(cls, type: Type | str) -> BufferType:  # type: ignore[override]
+    def from_mlir(cls, type: Type | str) -> BufferType:
         """The buffer type that ``type`` (a type, or its MLIR text) stands for.
 
         Raises:
             ParseError: ML354, not a buffer type.
         """
-        return _expect(cls, type)
+        found: BufferType = _expect(cls, type)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The op table: everything that is known of an operation, declared in one place.
 
-A declaration says what an op takes, what type its results have, what NumPy computes for it, how it is lowered, what it
-costs, and on which samples it is tested. The graph builder, the verifier, the constant folder, the code generators,
-``compare()``, the docs and the test matrix read this table; none of them knows an op by name.
+A declaration says what an op takes, what type its results have, what NumPy computes for it, how it
+is lowered, what it costs, and on which samples it is tested. The graph builder, the verifier, the
+constant folder, the code generators, ``compare()``, the docs and the test matrix read this table;
+none of them knows an op by name.
 
 Lowering kinds:
 
@@ -54,8 +55,8 @@ Kind = Literal[
 class Sample:
     """Operands on which an op is tested: arrays, and the attributes beside them.
 
-    ``arrays`` are NumPy arrays (of ml_dtypes types for bf16 and fp8). ``shapes`` may name some of their dims, so that
-    the sample also runs with symbolic sizes: one sequence of dims per array.
+    ``arrays`` are NumPy arrays (of ml_dtypes types for bf16 and fp8). ``shapes`` may name some of
+    their dims, so that the sample also runs with symbolic sizes: one sequence of dims per array.
     """
 
     arrays: tuple[Array, ...]
@@ -66,7 +67,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The arithmetic of one op: ``flops`` as a polynomial of the dims; transcendental functions count as one."""
+    """The arithmetic of one op: ``flops`` as a polynomial of the dims; transcendental functions
+    count as one."""
 
     flops: Poly
 
@@ -90,7 +92,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One evaluation of a reference: attributes, and result shapes and dtypes with all dims known."""
+    """One evaluation of a reference: attributes, and result shapes and dtypes with all dims
+    known."""
 
     attrs: Attrs
     shapes: tuple[tuple[int, ...], ...]
@@ -247,6 +250,6 @@ def checks_of(function: Function) -> list[tuple[Op, Check]]:
         row = OPSET.get(op.name)
         if row is not None and row.checks is not None:
             types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
-            for check in row.checks(types, [r.type for r in op.results], op.attrs):
-                found.append((op, check))
+            results = [r.type for r in op.results]
+            found.extend((op, check) for check in row.checks(types, results, op.attrs))
     return found

@@ -1,4 +1,5 @@
-"""Ops that make or move data: constants, weights, ranges, gather, concat, pad, matmul and the end of a graph."""
+"""Ops that make or move data: constants, weights, ranges, gather, concat, pad, matmul and the end
+of a graph."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import Constant, Dim, Poly, Shape, StaticDim, TensorType, Type
-from maxlab.ir.poly import ONE
+from maxlab.ir.poly import ZERO
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
 from maxlab.opset.rules import (
@@ -24,10 +25,19 @@ from maxlab.opset.rules import (
 # ---------------------------------------------------------------- constants
 def _constant_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     data: Constant = attrs["value"]
-    return [TensorType(DType.from_numpy(data.array.dtype), Shape(data.array.shape), attrs["device"])]
+    return [
+        TensorType(DType.from_numpy(data.array.dtype), Shape(data.array.shape), attrs["device"])
+    ]
 
 
-define("constant", "constant", "data", "Data kept in the graph.", infer=_constant_infer, reference=lambda call: call.attrs["value"].array)
+define(
+    "constant",
+    "constant",
+    "data",
+    "Data kept in the graph.",
+    infer=_constant_infer,
+    reference=lambda call: call.attrs["value"].array,
+)
 
 
 def _external_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
@@ -38,14 +48,29 @@ def _external_reference(call: Call) -> Array:
     raise ValueError(f"the weight {call.attrs['name']!r} has no data here")
 
 
-define("constant.external", "external", "data", "Data that the weights registry has under a name.", infer=_external_infer, reference=_external_reference)
+define(
+    "constant.external",
+    "external",
+    "data",
+    "Data that the weights registry has under a name.",
+    infer=_external_infer,
+    reference=_external_reference,
+)
 
 
 def _dim_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return [TensorType(DType.int64, [])]
 
 
-define("dim", "iota", "data", "The size of a dim, a rank-0 int64.", infer=_dim_infer, reference=lambda call: np.asarray(call.size(call.attrs["dim"]), np.int64), samples=lambda: [Sample((), {"dim": 7})])
+define(
+    "dim",
+    "iota",
+    "data",
+    "The size of a dim, a rank-0 int64.",
+    infer=_dim_infer,
+    reference=lambda call: np.asarray(call.size(call.attrs["dim"]), np.int64),
+    samples=lambda: [Sample((), {"dim": 7})],
+)
 
 
 def _iota_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
@@ -72,6 +97,16 @@ def _range_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return [TensorType(attrs["dtype"], [attrs["size"]], attrs["device"])]
 
 
+def _range_checks(
+    operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs
+) -> list[Check]:
+    """The size is not negative: the step leads from start to stop."""
+    size = Dim(attrs["size"])
+    if isinstance(size, StaticDim):
+        return []
+    return [Check(ZERO, "<=", size.poly, f"range: the size {size} is negative")]
+
+
 def _range(call: Call, *bounds: Array) -> Array:
     (shape,) = call.shapes
     steps = np.arange(shape[0])
@@ -88,7 +123,31 @@ def range_size(start: Dim, stop: Dim, step: int) -> Dim:
     return (start - stop + (-step - 1)) // -step
 
 
-define("range", "iota", "data", "start, start + step, … up to but not including stop.", infer=_range_infer, reference=_range, samples=lambda: [Sample((), {"start": Dim(0), "step": Dim(3), "size": Dim(4), "dtype": DType.int32, "device": None}), Sample((), {"start": Dim(5), "step": Dim(-2), "size": Dim(3), "dtype": DType.float32, "device": None})])
+define(
+    "range",
+    "iota",
+    "data",
+    "start, start + step, … up to but not including stop.",
+    infer=_range_infer,
+    reference=_range,
+    checks=_range_checks,
+    samples=lambda: [
+        Sample(
+            (),
+            {"start": Dim(0), "step": Dim(3), "size": Dim(4), "dtype": DType.int32, "device": None},
+        ),
+        Sample(
+            (),
+            {
+                "start": Dim(5),
+                "step": Dim(-2),
+                "size": Dim(3),
+                "dtype": DType.float32,
+                "device": None,
+            },
+        ),
+    ],
+)
 
 
 # ---------------------------------------------------------------- gather
@@ -121,7 +180,15 @@ def _gather_samples() -> list[Sample]:
     ]
 
 
-define("gather", "gather", "index", "The operand's slices at the given indices of one axis; a negative index counts from the end.", infer=_gather_infer, reference=_gather, samples=_gather_samples)
+define(
+    "gather",
+    "gather",
+    "index",
+    "The operand's slices at the given indices of one axis; a negative index counts from the end.",
+    infer=_gather_infer,
+    reference=_gather,
+    samples=_gather_samples,
+)
 
 
 # ---------------------------------------------------------------- concat
@@ -135,10 +202,18 @@ def _concat_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     total = first.shape[axis]
     for number, type in enumerate(types[1:], 1):
         if type.rank != first.rank:
-            raise ShapeError("ML210", f"concat: operand {number} has rank {type.rank}, operand 0 has rank {first.rank}")
+            raise ShapeError(
+                "ML210",
+                f"concat: operand {number} has rank {type.rank}, operand 0 has rank {first.rank}",
+            )
         for position, (a, b) in enumerate(zip(first.shape, type.shape, strict=True)):
             if position != axis and a != b:
-                raise ShapeError("ML210", f"concat: operand {number} has the size {b} at axis {position}, operand 0 has {a}", fix=f"only axis {axis} may differ")
+                raise ShapeError(
+                    "ML210",
+                    f"concat: operand {number} has the size {b} at axis {position}, "
+                    f"operand 0 has {a}",
+                    fix=f"only axis {axis} may differ",
+                )
         total = total + type.shape[axis]
     shape = [*first.shape[:axis], total, *first.shape[axis + 1 :]]
     return [TensorType(dtype, shape, first.device)]
@@ -155,7 +230,15 @@ def _concat_samples() -> list[Sample]:
     ]
 
 
-define("concat", "concat", "view", "The operands side by side along one axis.", infer=_concat_infer, reference=lambda call, *xs: np.concatenate(xs, axis=call.attrs["axis"]), samples=_concat_samples)
+define(
+    "concat",
+    "concat",
+    "view",
+    "The operands side by side along one axis.",
+    infer=_concat_infer,
+    reference=lambda call, *xs: np.concatenate(xs, axis=call.attrs["axis"]),
+    samples=_concat_samples,
+)
 
 
 # ---------------------------------------------------------------- pad
@@ -163,7 +246,11 @@ def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (x,) = types
     pads = attrs["paddings"]
     if len(pads) != 2 * x.rank:
-        raise ArgumentError("ML312", f"pad: {len(pads)} paddings for rank {x.rank}, expected {2 * x.rank}", fix="give (before, after) for each dim")
+        raise ArgumentError(
+            "ML312",
+            f"pad: {len(pads)} paddings for rank {x.rank}, expected {2 * x.rank}",
+            fix="give (before, after) for each dim",
+        )
     for p in pads:
         dim = Dim(p)
         if isinstance(dim, StaticDim) and dim.dim < 0:
@@ -178,7 +265,22 @@ def _pad(call: Call, x: Array) -> Array:
     return np.pad(x, pairs, constant_values=call.attrs["value"]) if pairs else x
 
 
-define("pad", "pad", "view", "The operand surrounded by a constant.", infer=_pad_infer, reference=_pad, samples=lambda: [Sample((np.arange(6, dtype=np.float32).reshape(2, 3),), {"paddings": (1, 0, 2, 1), "value": 0.5}, (("a", "b"),)), Sample((np.arange(3, dtype=np.int32),), {"paddings": (0, 2), "value": -1})])
+define(
+    "pad",
+    "pad",
+    "view",
+    "The operand surrounded by a constant.",
+    infer=_pad_infer,
+    reference=_pad,
+    samples=lambda: [
+        Sample(
+            (np.arange(6, dtype=np.float32).reshape(2, 3),),
+            {"paddings": (1, 0, 2, 1), "value": 0.5},
+            (("a", "b"),),
+        ),
+        Sample((np.arange(3, dtype=np.int32),), {"paddings": (0, 2), "value": -1}),
+    ],
+)
 
 
 # ---------------------------------------------------------------- matmul
@@ -189,14 +291,21 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     if dtype is DType.bool:
         raise DTypeError("ML106", "matmul needs numbers, got bool", fix="cast it first")
     if x.rank < 2 or y.rank < 2:
-        raise ShapeError("ML211", f"matmul: operands of rank {x.rank} and {y.rank}, expected 2 or more")
+        raise ShapeError(
+            "ML211", f"matmul: operands of rank {x.rank} and {y.rank}, expected 2 or more"
+        )
     if x.shape[-1] != y.shape[-2]:
-        turned = "; the right operand would fit transposed: use y.T" if y.rank == 2 and x.shape[-1] == y.shape[-1] else ""
+        turned = (
+            "; the right operand would fit transposed: use y.T"
+            if y.rank == 2 and x.shape[-1] == y.shape[-1]
+            else ""
+        )
         raise ShapeError(
             "ML203",
             f"matmul: the inner dims differ, {x.shape[-1]} ≠ {y.shape[-2]}: "
             f"[{', '.join(map(str, x.shape))}] @ [{', '.join(map(str, y.shape))}]",
-            fix="the left operand's last dim must equal the right operand's second to last" + turned,
+            fix="the left operand's last dim must equal the right operand's second to last"
+            + turned,
         )
     batch: list[Dim] = []
     rank = max(x.rank, y.rank)
@@ -205,15 +314,19 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     for a, b in zip(xs, ys, strict=True):
         fitted = broadcast_dims(a, b)
         if fitted is None:
-            raise ShapeError("ML212", f"matmul: the batch dims {a} and {b} do not broadcast", fix="make them equal or 1, or rebind one operand")
+            raise ShapeError(
+                "ML212",
+                f"matmul: the batch dims {a} and {b} do not broadcast",
+                fix="make them equal or 1, or rebind one operand",
+            )
         batch.append(fitted)
     return [TensorType(dtype, [*batch, x.shape[-2], y.shape[-1]], x.device)]
 
 
 def _matmul(call: Call, x: Array, y: Array) -> Array:
     if x.dtype.kind in "iu":
-        return np.matmul(x, y)
-    return np.matmul(_wide(x).astype(np.float64), _wide(y).astype(np.float64))
+        return np.asarray(np.matmul(x, y))
+    return np.asarray(np.matmul(_wide(x).astype(np.float64), _wide(y).astype(np.float64)))
 
 
 def _matmul_cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
@@ -240,11 +353,27 @@ def _matmul_samples() -> list[Sample]:
         Sample((f(6, 9).astype(np.float64), f(9, 5).astype(np.float64)), {}, label="f64"),
         Sample((f(6, 9).astype(half), f(9, 5).astype(half)), {}, label="bf16"),
         Sample((f(6, 9).astype(np.float16), f(9, 5).astype(np.float16)), {}, label="f16"),
-        Sample((rng.integers(-9, 9, (4, 6)).astype(np.int32), rng.integers(-9, 9, (6, 3)).astype(np.int32)), {}, label="i32"),
+        Sample(
+            (
+                rng.integers(-9, 9, (4, 6)).astype(np.int32),
+                rng.integers(-9, 9, (6, 3)).astype(np.int32),
+            ),
+            {},
+            label="i32",
+        ),
     ]
 
 
-define("matmul", "contract", "contract", "The matrix product over the last two dims; leading dims broadcast.", infer=_matmul_infer, reference=_matmul, cost=_matmul_cost, samples=_matmul_samples)
+define(
+    "matmul",
+    "contract",
+    "contract",
+    "The matrix product over the last two dims; leading dims broadcast.",
+    infer=_matmul_infer,
+    reference=_matmul,
+    cost=_matmul_cost,
+    samples=_matmul_samples,
+)
 
 
 # ---------------------------------------------------------------- helpers of the compiler, output
@@ -252,8 +381,20 @@ def _recip_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return [types[0]]
 
 
-define("recip", "map", "elementwise", "One over each element.", infer=_recip_infer, reference=lambda call, x: 1 / _wide(x), weight=4)
-define("output", "output", "data", "The end of a graph: its operands are the results.", infer=lambda types, attrs: [], reference=lambda call, *xs: [])
-
-__all__ = ["range_size"]
-_ = (Check, ONE)
+define(
+    "recip",
+    "map",
+    "elementwise",
+    "One over each element.",
+    infer=_recip_infer,
+    reference=lambda call, x: 1 / _wide(x),
+    weight=4,
+)
+define(
+    "output",
+    "output",
+    "data",
+    "The end of a graph: its operands are the results.",
+    infer=lambda types, attrs: [],
+    reference=lambda call, *xs: [],
+)

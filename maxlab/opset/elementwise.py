@@ -24,7 +24,8 @@ _rng = np.random.default_rng
 
 
 def _wide(x: Array) -> Array:
-    """Half-precision floats as float32: they are stored narrow and computed wide, here and in generated code."""
+    """Half-precision floats as float32: they are stored narrow and computed wide, here and in
+    generated code."""
     if x.dtype.kind not in "biuf" or x.dtype == np.float16:
         return x.astype(np.float32)
     return x
@@ -60,7 +61,7 @@ def _unary_samples(low: float, high: float, floats: bool) -> Callable[[], list[S
             Sample((DType.bfloat16.ml_numpy.type(x),), label="bf16"),
             Sample((x.astype(np.float16),), label="f16"),
             Sample((np.zeros((0, 4), np.float32),), label="empty"),
-            Sample((np.float32(0.75).reshape(()),), label="rank 0"),
+            Sample((np.array(0.75, np.float32),), label="rank 0"),
         ]
         if not floats:
             i = rng.integers(-100, 100, (5, 6))
@@ -98,7 +99,8 @@ def _unary(
 
 
 def _erf(x: Array) -> Array:
-    return np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
+    exact: Array = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
+    return exact.astype(x.dtype)
 
 
 def _precise(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -123,19 +125,58 @@ _unary("abs", "The absolute value of each element.", np.abs, floats=False)
 _unary("negate", "Each element with its sign changed.", np.negative, floats=False)
 _unary("floor", "Each element rounded towards minus infinity.", _keep_int(np.floor), floats=False)
 _unary("trunc", "Each element rounded towards zero.", _keep_int(np.trunc), floats=False)
-_unary("round", "Each element rounded to the nearest integer, halves to even.", _keep_int(np.rint), floats=False)
-_unary("relu", "The larger of each element and 0; NaN stays NaN.", lambda x: np.maximum(x, x.dtype.type(0)), floats=False)
+_unary(
+    "round",
+    "Each element rounded to the nearest integer, halves to even.",
+    _keep_int(np.rint),
+    floats=False,
+)
+_unary(
+    "relu",
+    "The larger of each element and 0; NaN stays NaN.",
+    lambda x: np.maximum(x, x.dtype.type(0)),
+    floats=False,
+)
 _unary("sqrt", "The square root of each element.", np.sqrt, low=0.0, high=9.0)
-_unary("rsqrt", "One over the square root of each element.", _precise(lambda x: 1 / np.sqrt(x)), low=0.1, high=9.0)
+_unary(
+    "rsqrt",
+    "One over the square root of each element.",
+    _precise(lambda x: 1 / np.sqrt(x)),
+    low=0.1,
+    high=9.0,
+)
 _unary("exp", "e to the power of each element.", _precise(np.exp), low=-20, high=20, weight=8)
-_unary("log", "The natural logarithm of each element.", _precise(np.log), low=0.001, high=50, weight=8)
-_unary("log1p", "log(1 + x) of each element, exact near 0.", _precise(np.log1p), low=-0.9, high=9, weight=8)
+_unary(
+    "log", "The natural logarithm of each element.", _precise(np.log), low=0.001, high=50, weight=8
+)
+_unary(
+    "log1p",
+    "log(1 + x) of each element, exact near 0.",
+    _precise(np.log1p),
+    low=-0.9,
+    high=9,
+    weight=8,
+)
 _unary("erf", "The error function of each element.", _erf, weight=8)
 _unary("sin", "The sine of each element.", _precise(np.sin), low=-30, high=30, weight=8)
 _unary("cos", "The cosine of each element.", _precise(np.cos), low=-30, high=30, weight=8)
 _unary("tanh", "The hyperbolic tangent of each element.", _precise(np.tanh), weight=8)
-_unary("atanh", "The inverse hyperbolic tangent of each element.", _precise(np.arctanh), low=-0.99, high=0.99, weight=8)
-_unary("acos", "The arc cosine of each element, clamped to [-1, 1] first.", _precise(lambda x: np.arccos(np.clip(x, -1, 1))), low=-1, high=1, weight=8)
+_unary(
+    "atanh",
+    "The inverse hyperbolic tangent of each element.",
+    _precise(np.arctanh),
+    low=-0.99,
+    high=0.99,
+    weight=8,
+)
+_unary(
+    "acos",
+    "The arc cosine of each element, clamped to [-1, 1] first.",
+    _precise(lambda x: np.arccos(np.clip(x, -1, 1))),
+    low=-1,
+    high=1,
+    weight=8,
+)
 _unary("sigmoid", "1 / (1 + exp(-x)) of each element.", _precise(_sigmoid), weight=10)
 _unary("silu", "x * sigmoid(x) of each element.", _precise(lambda x: x * _sigmoid(x)), weight=11)
 
@@ -258,9 +299,11 @@ def _binary_samples(demand: str, divisor: bool, exponent: bool) -> Callable[[], 
             Sample((x, y), shapes=named, label="f32"),
             Sample((x.astype(np.float64), y.astype(np.float64)), label="f64"),
             Sample((special[:, None], special[None, :]), label="special"),
-            Sample((DType.bfloat16.ml_numpy.type(x), DType.bfloat16.ml_numpy.type(y)), label="bf16"),
+            Sample(
+                (DType.bfloat16.ml_numpy.type(x), DType.bfloat16.ml_numpy.type(y)), label="bf16"
+            ),
             Sample((x.astype(np.float16), y.astype(np.float16)), label="f16"),
-            Sample((x, np.float32(2).reshape(())), label="scalar"),
+            Sample((x, np.array(2, np.float32)), label="scalar"),
             Sample((np.zeros((0, 3), np.float32), np.zeros((1, 3), np.float32)), label="empty"),
         ]
         if demand != "float":
@@ -270,8 +313,10 @@ def _binary_samples(demand: str, divisor: bool, exponent: bool) -> Callable[[], 
                 j[j == 0] = 3
             if exponent:
                 j = np.abs(j) % 5 - 1
-            for kind in (np.int32, np.int64, np.uint8, np.int8):
-                found.append(Sample((i.astype(kind), j.astype(kind)), label=np.dtype(kind).name))
+            found.extend(
+                Sample((i.astype(kind), j.astype(kind)), label=np.dtype(kind).name)
+                for kind in (np.int32, np.int64, np.uint8, np.int8)
+            )
         return found
 
     return samples
@@ -318,17 +363,26 @@ _binary("add", "The sum of two tensors; integers wrap.", np.add, commutative=Tru
 _binary("sub", "The difference of two tensors; integers wrap.", np.subtract)
 _binary("mul", "The product of two tensors; integers wrap.", np.multiply, commutative=True)
 _binary("div", "The true quotient of two float tensors.", np.divide, demand="float", weight=4)
-_binary("floordiv", "The quotient of two integer tensors rounded towards minus infinity, or floor(x / y) of floats.", np.floor_divide, weight=4, divisor=True)
+_binary(
+    "floordiv",
+    "The quotient of two tensors, rounded towards minus infinity.",
+    np.floor_divide,
+    weight=4,
+    divisor=True,
+)
 _binary("mod", "The remainder with the sign of the divisor.", _mod, weight=4, divisor=True)
-_binary("pow", "x to the power y; an integer to a negative power is 0.", _pow, weight=16, exponent=True)
+_binary(
+    "pow", "x to the power y; an integer to a negative power is 0.", _pow, weight=16, exponent=True
+)
 _binary("max", "The larger of two tensors; NaN where either is NaN.", np.maximum, commutative=True)
 _binary("min", "The smaller of two tensors; NaN where either is NaN.", np.minimum, commutative=True)
-for _name, _op, _word in (
+_COMPARISONS: tuple[tuple[str, Callable[[Array, Array], Array], str], ...] = (
     ("equal", np.equal, "equals"),
     ("not_equal", np.not_equal, "differs from"),
     ("greater", np.greater, "is greater than"),
     ("greater_equal", np.greater_equal, "is at least"),
-):
+)
+for _name, _op, _word in _COMPARISONS:
     _binary(
         _name,
         f"Whether the left {_word} the right; NaN equals nothing.",
@@ -337,11 +391,12 @@ for _name, _op, _word in (
         result="bool",
         commutative=_name in ("equal", "not_equal"),
     )
-for _name, _op, _word in (
+_LOGIC: tuple[tuple[str, Callable[[Array, Array], Array], str], ...] = (
     ("logical_and", np.logical_and, "Whether both bools are true."),
     ("logical_or", np.logical_or, "Whether either bool is true."),
     ("logical_xor", np.logical_xor, "Whether exactly one of two bools is true."),
-):
+)
+for _name, _op, _word in _LOGIC:
     _binary(_name, _word, _op, demand="bool", commutative=True)
 
 
@@ -360,7 +415,7 @@ def _where_samples() -> list[Sample]:
     x = rng.standard_normal((4, 9)).astype(np.float32)
     return [
         Sample((mask, x, -x), shapes=(("a", 1), ("a", "b"), ("a", "b")), label="f32"),
-        Sample((mask, x.astype(np.int64), np.int64(3).reshape(())), label="i64"),
+        Sample((mask, x.astype(np.int64), np.array(3, np.int64)), label="i64"),
         Sample((mask, mask, ~mask), label="bool"),
     ]
 
@@ -388,14 +443,15 @@ def _cast_reference(call: Call, x: Array) -> Array:
 def convert(x: Array, dtype: DType) -> Array:
     """``x`` cast by maxlab's rule, which has no undefined case.
 
-    float → int truncates towards zero; NaN, infinities and values out of range become the most negative number of a
-    32- or 64-bit integer (what x86 does), and narrower integers are cut from the 32-bit result. int → int wraps.
-    Anything → bool asks whether it differs from 0. float → narrower float rounds to nearest even.
+    float → int truncates towards zero; NaN, infinities and values out of range become the most
+    negative number of a 32- or 64-bit integer (what x86 does), and narrower integers are cut from
+    the 32-bit result. int → int wraps. Anything → bool asks whether it differs from 0. float →
+    narrower float rounds to nearest even.
     """
     target = dtype.ml_numpy
     wide = _wide(x)
     if dtype is DType.bool:
-        return wide != 0
+        return np.not_equal(wide, 0)
     if wide.dtype.kind == "f" and dtype.is_integral():
         bits = 64 if dtype in (DType.int64, DType.uint64, DType.uint32) else 32
         low = -(2.0 ** (bits - 1))
@@ -406,7 +462,9 @@ def convert(x: Array, dtype: DType) -> Array:
         if dtype is DType.uint64:
             high = good & (cut >= 2.0**63)
             small = np.where(good & ~high, cut, 0).astype(np.int64).view(np.uint64)
-            big = (np.where(high, cut - 2.0**63, 0).astype(np.int64)).view(np.uint64) + np.uint64(2**63)
+            big = (np.where(high, cut - 2.0**63, 0).astype(np.int64)).view(np.uint64) + np.uint64(
+                2**63
+            )
             return np.where(high, big, np.where(good, small, np.uint64(2**63)))
         inner = np.where(good, cut, low).astype(signed)
         return inner.astype(target)
@@ -426,7 +484,9 @@ def _cast_samples() -> list[Sample]:
             found.append(Sample((special,), {"dtype": dtype}, label=f"special to {dtype.name}"))
         whole = np.array([0, 1, -1, 127, 128, -129, 70000], np.int64)
         found.append(Sample((whole,), {"dtype": dtype}, label=f"i64 to {dtype.name}"))
-        found.append(Sample((np.array([True, False]),), {"dtype": dtype}, label=f"bool to {dtype.name}"))
+        found.append(
+            Sample((np.array([True, False]),), {"dtype": dtype}, label=f"bool to {dtype.name}")
+        )
         half = values[:6].astype(DType.bfloat16.ml_numpy)
         found.append(Sample((half,), {"dtype": dtype}, label=f"bf16 to {dtype.name}"))
     return found

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
-from maxlab.ir import Dim, Op, Shape, StaticDim, TensorType, Type, Value
+from maxlab.ir import Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
 from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
 from maxlab.opset.rules import axis_of, require_float, same_dtype
-from maxlab.ir import Poly
 
 
 def reduced(x: TensorType, axis: int) -> Shape:
@@ -21,12 +19,16 @@ def reduced(x: TensorType, axis: int) -> Shape:
     return Shape([*x.shape[:axis], 1, *x.shape[axis + 1 :]])
 
 
-def _infer(what: str, result: DType | None = None) -> Callable[[Sequence[TensorType], Attrs], list[Type]]:
+def _infer(
+    what: str, result: DType | None = None
+) -> Callable[[Sequence[TensorType], Attrs], list[Type]]:
     def infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         (x,) = types
         axis = axis_of(attrs["axis"], x.rank, what)
         if x.dtype is DType.bool:
-            raise DTypeError("ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)")
+            raise DTypeError(
+                "ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)"
+            )
         if what in ("max", "min", "argmax", "argmin") and x.shape[axis] == StaticDim(0):
             raise ShapeError("ML207", f"{what}: axis {axis} is empty, it has no {what}")
         return [TensorType(result or x.dtype, reduced(x, axis), x.device)]
@@ -54,8 +56,14 @@ def _samples(ints: bool = True, ties: bool = False) -> Callable[[], list[Sample]
             Sample((np.ones((2, 1, 3), np.float32),), {"axis": 1}, label="size 1"),
         ]
         if ints:
-            found.append(Sample((rng.integers(-50, 50, (4, 33)).astype(np.int32),), {"axis": -1}, label="i32"))
-            found.append(Sample((rng.integers(0, 200, (4, 33)).astype(np.uint8),), {"axis": 0}, label="u8"))
+            found.append(
+                Sample(
+                    (rng.integers(-50, 50, (4, 33)).astype(np.int32),), {"axis": -1}, label="i32"
+                )
+            )
+            found.append(
+                Sample((rng.integers(0, 200, (4, 33)).astype(np.uint8),), {"axis": 0}, label="u8")
+            )
         return found
 
     return samples
@@ -74,9 +82,36 @@ def _sum(x: Array, axis: int, keepdims: bool) -> Array:
     return np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
 
-define("reduce.sum", "reduce", "reduce", "The sum along an axis; integers wrap.", infer=_infer("sum"), reference=_fold(_sum), reduce="sum", samples=_samples())
-define("reduce.max", "reduce", "reduce", "The largest along an axis; NaN if there is one.", infer=_infer("max"), reference=_fold(np.max), reduce="max", samples=_samples())
-define("reduce.min", "reduce", "reduce", "The smallest along an axis; NaN if there is one.", infer=_infer("min"), reference=_fold(np.min), reduce="min", samples=_samples())
+define(
+    "reduce.sum",
+    "reduce",
+    "reduce",
+    "The sum along an axis; integers wrap.",
+    infer=_infer("sum"),
+    reference=_fold(_sum),
+    reduce="sum",
+    samples=_samples(),
+)
+define(
+    "reduce.max",
+    "reduce",
+    "reduce",
+    "The largest along an axis; NaN if there is one.",
+    infer=_infer("max"),
+    reference=_fold(np.max),
+    reduce="max",
+    samples=_samples(),
+)
+define(
+    "reduce.min",
+    "reduce",
+    "reduce",
+    "The smallest along an axis; NaN if there is one.",
+    infer=_infer("min"),
+    reference=_fold(np.min),
+    reduce="min",
+    samples=_samples(),
+)
 
 
 # ---------------------------------------------------------------- mean
@@ -84,8 +119,8 @@ def _mean(call: Call, x: Array) -> Array:
     axis = call.attrs["axis"]
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axis, keepdims=True, dtype=x.dtype)
-        return np.trunc(total / x.shape[axis]).astype(x.dtype)
-    return np.mean(_wide(x), axis=axis, keepdims=True, dtype=np.float64)
+        return np.asarray(np.trunc(total / x.shape[axis]).astype(x.dtype))
+    return np.asarray(np.mean(_wide(x), axis=axis, keepdims=True, dtype=np.float64))
 
 
 def _mean_decompose(b: Builder, op: Op) -> Value:
@@ -97,7 +132,9 @@ def _mean_decompose(b: Builder, op: Op) -> Value:
     if not type.dtype.is_float():
         # sum wraps in the integer type, as the reference says; the quotient truncates
         total = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.float64)
-        quotient = b.op("mo.div", [total, b.op("mo.cast", [b.op("mo.dim", [], dim=size)], dtype=DType.float64)])
+        quotient = b.op(
+            "mo.div", [total, b.op("mo.cast", [b.op("mo.dim", [], dim=size)], dtype=DType.float64)]
+        )
         return b.op("mo.cast", [b.op("mo.trunc", [quotient])], dtype=type.dtype)
     narrow = type.dtype is not wide
     total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide) if narrow else x], axis=axis)
@@ -112,7 +149,17 @@ def dim_value(b: Builder, dim: Dim, dtype: DType) -> Value:
     return b.op("mo.cast", [b.op("mo.dim", [], dim=dim)], dtype=dtype)
 
 
-define("mean", "composite", "reduce", "The mean along an axis; of integers, the wrapped sum divided towards zero.", infer=_infer("mean"), reference=_mean, decompose=_mean_decompose, cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples())
+define(
+    "mean",
+    "composite",
+    "reduce",
+    "The mean along an axis; of integers, the wrapped sum divided towards zero.",
+    infer=_infer("mean"),
+    reference=_mean,
+    decompose=_mean_decompose,
+    cost=lambda o, r, a: Cost(elements(o[0])),
+    samples=_samples(),
+)
 
 
 # ---------------------------------------------------------------- argmax
@@ -138,8 +185,28 @@ def _arg_decompose(kind: str) -> Callable[[Builder, Op], Value]:
     return decompose
 
 
-define("argmax", "composite", "reduce", "The index of the first largest element along an axis, int64.", infer=_infer("argmax", DType.int64), reference=_arg(np.argmax), decompose=_arg_decompose("max"), cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples(ties=True))
-define("argmin", "composite", "reduce", "The index of the first smallest element along an axis, int64.", infer=_infer("argmin", DType.int64), reference=_arg(np.argmin), decompose=_arg_decompose("min"), cost=lambda o, r, a: Cost(elements(o[0])), samples=_samples(ties=True))
+define(
+    "argmax",
+    "composite",
+    "reduce",
+    "The index of the first largest element along an axis, int64.",
+    infer=_infer("argmax", DType.int64),
+    reference=_arg(np.argmax),
+    decompose=_arg_decompose("max"),
+    cost=lambda o, r, a: Cost(elements(o[0])),
+    samples=_samples(ties=True),
+)
+define(
+    "argmin",
+    "composite",
+    "reduce",
+    "The index of the first smallest element along an axis, int64.",
+    infer=_infer("argmin", DType.int64),
+    reference=_arg(np.argmin),
+    decompose=_arg_decompose("min"),
+    cost=lambda o, r, a: Cost(elements(o[0])),
+    samples=_samples(ties=True),
+)
 
 
 # ---------------------------------------------------------------- softmax
@@ -195,8 +262,28 @@ def _logsoftmax_decompose(b: Builder, op: Op) -> Value:
     return _narrow(b, b.op("mo.sub", [shifted, b.op("mo.log", [total])]), back)
 
 
-define("softmax", "composite", "reduce", "Probabilities along an axis: exp(x - max) over their sum.", infer=_soft_infer("softmax"), reference=_softmax, decompose=_softmax_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)), samples=_samples(ints=False))
-define("logsoftmax", "composite", "reduce", "The logarithm of softmax, computed without forming it.", infer=_soft_infer("logsoftmax"), reference=_logsoftmax, decompose=_logsoftmax_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)), samples=_samples(ints=False))
+define(
+    "softmax",
+    "composite",
+    "reduce",
+    "Probabilities along an axis: exp(x - max) over their sum.",
+    infer=_soft_infer("softmax"),
+    reference=_softmax,
+    decompose=_softmax_decompose,
+    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)),
+    samples=_samples(ints=False),
+)
+define(
+    "logsoftmax",
+    "composite",
+    "reduce",
+    "The logarithm of softmax, computed without forming it.",
+    infer=_soft_infer("logsoftmax"),
+    reference=_logsoftmax,
+    decompose=_logsoftmax_decompose,
+    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)),
+    samples=_samples(ints=False),
+)
 
 
 # ---------------------------------------------------------------- layer norm
@@ -213,7 +300,9 @@ def _layer_norm_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
                 f"[{x.shape[-1]}], the last dim of the input",
             )
     if not attrs["epsilon"] > 0:
-        raise ArgumentError("ML310", f"layer_norm: epsilon must be positive, got {attrs['epsilon']}")
+        raise ArgumentError(
+            "ML310", f"layer_norm: epsilon must be positive, got {attrs['epsilon']}"
+        )
     return [x]
 
 
@@ -233,7 +322,9 @@ def _layer_norm_decompose(b: Builder, op: Op) -> Value:
     centred = b.op("mo.sub", [x, mean])
     squares = b.op("mo.reduce.sum", [b.op("mo.mul", [centred, centred])], axis=axis)
     variance = b.op("mo.div", [squares, size])
-    scale = b.op("mo.rsqrt", [b.op("mo.add", [variance, b.scalar(op.attrs["epsilon"], type.dtype)])])
+    scale = b.op(
+        "mo.rsqrt", [b.op("mo.add", [variance, b.scalar(op.attrs["epsilon"], type.dtype)])]
+    )
     scaled = b.op("mo.mul", [b.op("mo.mul", [centred, scale]), gamma])
     return _narrow(b, b.op("mo.add", [scaled, beta]), back)
 
@@ -251,6 +342,15 @@ def _layer_norm_samples() -> list[Sample]:
     ]
 
 
-define("layer_norm", "composite", "reduce", "Each last-axis row shifted to mean 0 and scaled to variance 1, times gamma plus beta (Ba et al., 2016).", infer=_layer_norm_infer, reference=_layer_norm, decompose=_layer_norm_decompose, cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(8)), samples=_layer_norm_samples)
-
-_ = Any
+define(
+    "layer_norm",
+    "composite",
+    "reduce",
+    "Each last-axis row shifted to mean 0 and scaled to variance 1, times gamma plus beta "
+    "(Ba et al., 2016).",
+    infer=_layer_norm_infer,
+    reference=_layer_norm,
+    decompose=_layer_norm_decompose,
+    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(8)),
+    samples=_layer_norm_samples,
+)

@@ -78,11 +78,11 @@ def require_float(what: str, type: TensorType) -> None:
     """Nothing, when the element type is a float.
 
     Raises:
-        DTypeError: ML102.
+        DTypeError: ML107.
     """
     if not type.dtype.is_float():
         raise DTypeError(
-            "ML102",
+            "ML107",
             f"{what} needs a float, got {type.dtype.name}",
             fix="cast it first: ops.cast(x, DType.float32)",
         )
@@ -92,11 +92,11 @@ def require_dtype(what: str, type: TensorType, dtype: DType) -> None:
     """Nothing, when the element type is ``dtype``.
 
     Raises:
-        DTypeError: ML103.
+        DTypeError: ML108.
     """
     if type.dtype is not dtype:
         raise DTypeError(
-            "ML103",
+            "ML108",
             f"{what} needs {dtype.name}, got {type.dtype.name}",
             fix=f"compare, or cast: ops.cast(x, DType.{dtype.name})",
         )
@@ -106,24 +106,28 @@ def require_integral(what: str, type: TensorType) -> None:
     """Nothing, when the element type is an integer.
 
     Raises:
-        DTypeError: ML104.
+        DTypeError: ML109.
     """
     if not type.dtype.is_integral():
-        raise DTypeError("ML104", f"{what} must be integers, got {type.dtype.name}")
+        raise DTypeError(
+            "ML109",
+            f"{what} must be integers, got {type.dtype.name}",
+            fix="cast them: ops.cast(x, DType.int64)",
+        )
 
 
 def same_dtype(what: str, types: Sequence[TensorType]) -> DType:
     """The one element type of all ``types``.
 
     Raises:
-        DTypeError: ML105.
+        DTypeError: ML110.
     """
     first = types[0].dtype
     for type in types[1:]:
         if type.dtype is not first:
             names = ", ".join(t.dtype.name for t in types)
             raise DTypeError(
-                "ML105",
+                "ML110",
                 f"{what}: the operands must have one dtype, got {names}",
                 fix="cast them with ops.cast",
             )

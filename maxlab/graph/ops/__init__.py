@@ -1,4 +1,5 @@
-"""The operations of a graph. Each adds ops to the graph that is being built and returns what they make.
+"""The operations of a graph. Each adds ops to the graph that is being built and returns what they
+make.
 
 A function either succeeds or leaves the graph as it was; its error names the line of the caller.
 """

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import require_graph, staged
-
 from maxlab.ir import Value as IrValue
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
     """The results of ``graph``, a subgraph of the graph that is being built, on ``args``.
 
-    The ops of the subgraph are written into the calling graph. A placeholder weight of the subgraph stands for the
-    weight named ``prefix + name``, so that each call may use weights of its own.
+    The ops of the subgraph are written into the calling graph. A placeholder weight of the subgraph
+    stands for the weight named ``prefix + name``, so that each call may use weights of its own.
 
     Args:
         graph: What ``Graph.add_subgraph`` returned, with its outputs set.
@@ -28,8 +27,8 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
         prefix: What precedes the names of placeholder weights, such as ``"layers.0."``.
 
     Raises:
-        GraphError: ML346, ``graph`` is not a subgraph of this graph; ML322, it has no output; ML321, a weight of the
-            prefixed name has another type.
+        GraphError: ML346, ``graph`` is not a subgraph of this graph; ML322, it has no output;
+            ML321, a weight of the prefixed name has another type.
         ArgumentError: ML347, another number of arguments, or one of another type.
         ArgumentTypeError: ML348, ``graph`` is not a graph.
 
@@ -91,6 +90,7 @@ def _match(graph: Graph, values: Sequence[IrValue]) -> None:
         if value.type != wanted.type:
             raise ArgumentError(
                 "ML347",
-                f"call: argument {number} of {graph.name!r} must be {wanted.type}, got {value.type}",
+                f"call: argument {number} of {graph.name!r} must be {wanted.type}, "
+                f"got {value.type}",
                 fix="types must be equal, symbolic dims included; ops.rebind renames dims",
             )

@@ -16,7 +16,6 @@ from maxlab.graph.build import (
     as_dtype,
     constant_array,
     is_array,
-    is_number,
     known_dim,
     literal,
     own_copy,
@@ -42,9 +41,9 @@ def constant(
 ) -> TensorValue:
     """A tensor with the data of ``value``, kept in the graph.
 
-    The data is converted to ``dtype``. Floats are rounded to a float dtype (16777217 becomes 16777216 in float32), but
-    a value that is out of the range of ``dtype``, or that is no integer for an integer dtype, is an error. An array
-    that somebody could change later is copied.
+    The data is converted to ``dtype``. Floats are rounded to a float dtype (16777217 becomes
+    16777216 in float32), but a value that is out of the range of ``dtype``, or that is no integer
+    for an integer dtype, is an error. An array that somebody could change later is copied.
 
     Args:
         value: A number, a nested sequence of numbers, or an array.
@@ -52,7 +51,8 @@ def constant(
         device: The device of the tensor; the CPU for an array when it is left out.
 
     Raises:
-        ArgumentTypeError: ML332, a number or sequence without ``dtype`` and ``device``; ML316, not an array.
+        ArgumentTypeError: ML332, a number or sequence without ``dtype`` and ``device``; ML316, not
+            an array.
         ArgumentError: ML316, a ragged sequence.
         DTypeError: ML102, a value that ``dtype`` cannot hold; ML103, not numbers.
 
@@ -109,7 +109,7 @@ def _converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any
         raise DTypeError(
             "ML102",
             f"constant: the value {value} cannot become {dtype.name}, "
-            f"which holds {'' if dtype.is_float() else 'the integers '}{dtype.lowest} to {dtype.largest}",
+            f"which holds {dtype.lowest} to {dtype.largest}",
             fix="use a wider dtype, or round and clip the value first",
         )
     return made
@@ -171,10 +171,12 @@ def range(
 ) -> TensorValue:
     """``start``, ``start + step``, … up to but not including ``stop``, of rank 1.
 
-    The size is ``ceil((stop - start) / step)``, computed from the bounds: ``range(0, n * 2, 2)`` has the size ``n``.
+    The size is ``ceil((stop - start) / step)``, computed from the bounds: ``range(0, n * 2, 2)``
+    has the size ``n``.
 
     Args:
-        start: The first element: a number or a dim, or a rank-0 integer tensor made of a dim or constant.
+        start: The first element: a number or a dim, or a rank-0 integer tensor made of a dim or
+            constant.
         stop: The bound, which is not reached; as ``start``.
         step: The distance of two elements, a number other than 0 with the sign of ``stop - start``.
         out_dim: The dim of the result, asserted to be its size; needed when a bound is a tensor.
@@ -182,8 +184,10 @@ def range(
         device: The device of the result.
 
     Raises:
-        ArgumentError: ML334, ``step`` is 0 or has the wrong sign; ML335, a tensor bound without ``out_dim``.
-        ArgumentTypeError: ML335, a bound that only a run can tell, which this version does not support.
+        ArgumentError: ML334, ``step`` is 0 or has the wrong sign; ML335, a tensor bound without
+            ``out_dim``.
+        ArgumentTypeError: ML335, a bound that only a run can tell, which this version does not
+            support.
         DTypeError: ML102, ``dtype`` cannot hold the elements.
 
     Example:

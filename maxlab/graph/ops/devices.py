@@ -22,7 +22,8 @@ def transfer_to(x: TensorValueLike, device: Any) -> TensorValue:
         device: A ``DeviceRef`` or ``driver.Device``.
 
     Raises:
-        ArgumentTypeError: ML397, ``device`` is no device; ML317, ``x`` is not a tensor of the graph.
+        ArgumentTypeError: ML397, ``device`` is no device; ML317, ``x`` is not a tensor of the
+            graph.
 
     Example:
         >>> from maxlab.dtype import DType

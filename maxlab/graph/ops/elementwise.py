@@ -1,4 +1,5 @@
-"""Elementwise ops: arithmetic, comparison, logic, transcendental functions, activations, ``where`` and ``cast``."""
+"""Elementwise ops: arithmetic, comparison, logic, transcendental functions, activations, ``where``
+and ``cast``."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def negate(x: TensorValueLike) -> TensorValue:
 
 @staged
 def floor(x: TensorValueLike) -> TensorValue:
-    """Each element rounded towards minus infinity, in the shape and dtype of ``x``; integers stay as they are.
+    """Each element rounded towards minus infinity, in the shape and dtype of ``x``; integers stay
+    as they are.
 
     Args:
         x: A tensor of numbers, of any shape.
@@ -76,7 +78,8 @@ def round(x: TensorValueLike) -> TensorValue:
 
 @staged
 def trunc(x: TensorValueLike) -> TensorValue:
-    """Each element rounded towards zero, in the shape and dtype of ``x``; integers stay as they are.
+    """Each element rounded towards zero, in the shape and dtype of ``x``; integers stay as they
+    are.
 
     Args:
         x: A tensor of numbers, of any shape.
@@ -154,7 +157,8 @@ def exp(x: TensorValueLike) -> TensorValue:
 
 @staged
 def log(x: TensorValueLike) -> TensorValue:
-    """The natural logarithm of each element, in the shape and dtype of ``x``; -inf for 0, NaN below.
+    """The natural logarithm of each element, in the shape and dtype of ``x``; -inf for 0, NaN
+    below.
 
     Args:
         x: A float tensor of any shape.
@@ -331,7 +335,8 @@ def add(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
 
@@ -356,7 +361,8 @@ def sub(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
     """
@@ -372,7 +378,8 @@ def mul(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
     """
@@ -388,7 +395,8 @@ def mod(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
     """
@@ -404,7 +412,8 @@ def pow(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
     """
@@ -429,7 +438,8 @@ def equal(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
 
 @staged
 def not_equal(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
-    """Whether the elements of two tensors differ: a bool tensor, broadcast. NaN differs from itself.
+    """Whether the elements of two tensors differ: a bool tensor, broadcast. NaN differs from
+    itself.
 
     Args:
         lhs: A tensor, or a number or array that takes the other operand's dtype.
@@ -532,7 +542,8 @@ def div(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106, bools.
+        DTypeError: ML101, the dtypes have no common dtype; ML102, a value that does not fit; ML106,
+            bools.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
 
@@ -566,8 +577,8 @@ def gelu(x: TensorValueLike, approximate: str = "none") -> TensorValue:
 
     Args:
         x: A float tensor of any shape.
-        approximate: ``"none"`` for x * Φ(x), ``"tanh"`` for the approximation with tanh, ``"quick"`` for
-            x * sigmoid(1.702 * x).
+        approximate: ``"none"`` for x * Φ(x), ``"tanh"`` for the approximation with tanh,
+            ``"quick"`` for x * sigmoid(1.702 * x).
 
     Raises:
         ArgumentError: ML305, another approximation.
@@ -597,8 +608,8 @@ def where(condition: TensorValueLike, x: TensorValueLike, y: TensorValueLike) ->
         y: As ``x``; one of the two must be a tensor of the graph.
 
     Raises:
-        DTypeError: ML108, the condition is not bool; ML101, ``x`` and ``y`` have no common dtype; ML102, a value that
-            does not fit.
+        DTypeError: ML108, the condition is not bool; ML101, ``x`` and ``y`` have no common dtype;
+            ML102, a value that does not fit.
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
         ArgumentTypeError: ML318, neither ``x`` nor ``y`` is a tensor of the graph.
 
@@ -619,15 +630,17 @@ def where(condition: TensorValueLike, x: TensorValueLike, y: TensorValueLike) ->
 def cast(x: TensorValueLike, dtype: DType) -> TensorValue:
     """The elements of ``x`` converted to ``dtype``, in the same shape.
 
-    A float becomes an integer by dropping its fraction; NaN, infinities and values out of range become the lowest
-    value of a 32- or 64-bit integer. Integers wrap. Anything becomes the bool of whether it differs from 0.
+    A float becomes an integer by dropping its fraction; NaN, infinities and values out of range
+    become the lowest value of a 32- or 64-bit integer. Integers wrap. Anything becomes the bool of
+    whether it differs from 0.
 
     Args:
         x: A tensor of any shape and dtype.
         dtype: The dtype of the result.
 
     Raises:
-        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph; ML399, ``dtype`` is not a ``DType``.
+        ArgumentTypeError: ML317, ``x`` is not a tensor of the graph; ML399, ``dtype`` is not a
+            ``DType``.
 
     Example:
         >>> from maxlab.dtype import DType

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 @staged
 def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> TensorValue:
-    """The slices of ``input`` at ``indices`` along ``axis``, whose dim the dims of ``indices`` replace.
+    """The slices of ``input`` at ``indices`` along ``axis``, whose dim the dims of ``indices``
+    replace.
 
-    An index counts from the end when it is negative; one that is out of range is an error when the model runs.
+    An index counts from the end when it is negative; one that is out of range is an error when the
+    model runs.
 
     Args:
         input: A tensor of rank 1 or more.
@@ -52,8 +54,8 @@ def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> Tenso
 class _Cut:
     """What is read of one dim: ``size`` elements from ``start`` in steps of ``step``.
 
-    ``drop`` removes the dim afterwards, ``pick`` is a tensor that chooses one element of it, ``name`` the dim that
-    the result is asserted to have.
+    ``drop`` removes the dim afterwards, ``pick`` is a tensor that chooses one element of it,
+    ``name`` the dim that the result is asserted to have.
     """
 
     start: Dim
@@ -68,19 +70,21 @@ class _Cut:
 def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
     """The part of ``x`` that ``x[indices]`` names; nothing is copied before somebody needs it.
 
-    As NumPy's basic indexing, with two differences. Bounds are not clamped: a bound outside of ``[-dim, dim]``
-    (``[-dim - 1, dim - 1]`` for a negative step) is an error, while the graph is built or, for symbolic dims, when the
-    model is called. And a slice may be given with the dim of its result, as ``(slice, dim)``.
+    As NumPy's basic indexing, with two differences. Bounds are not clamped: a bound outside of
+    ``[-dim, dim]`` (``[-dim - 1, dim - 1]`` for a negative step) is an error, while the graph is
+    built or, for symbolic dims, when the model is called. And a slice may be given with the dim of
+    its result, as ``(slice, dim)``.
 
     Args:
         x: A tensor.
-        indices: At most one entry per dim, from the first: an int or dim (removes the dim), a slice of ints and dims, a
-            rank-0 integer tensor (reads one element, removes the dim), ``None`` (a new dim of size 1), one ``...``.
+        indices: At most one entry per dim, from the first: an int or dim (removes the dim), a slice
+            of ints and dims, a rank-0 integer tensor (reads one element, removes the dim), ``None``
+            (a new dim of size 1), one ``...``.
 
     Raises:
         ShapeError: ML215, an index or bound is out of range; ML216, too many indices.
-        ArgumentTypeError: ML344, something that is no index, or a bound that only a run can tell, which this version
-            does not support.
+        ArgumentTypeError: ML344, something that is no index, or a bound that only a run can tell,
+            which this version does not support.
         ArgumentError: ML345, a step of 0, more than one ``...``, or a bound that is a negative dim.
 
     Example:
@@ -155,14 +159,17 @@ def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
 
 
 def _bound(bound: Any, size: Dim, axis: int, low: int, high: int) -> Dim:
-    """A bound of a slice, counted from the front; a static one lies in ``[-size + low, size + high]``."""
+    """A bound of a slice, counted from the front.
+
+    A static one must lie in ``[-size + low, size + high]``.
+    """
     if hasattr(bound, "_ir") or hasattr(bound, "__tensorvalue__"):
         found = known_dim(tensor(bound))
         if found is None:
             raise ArgumentTypeError(
                 "ML344",
-                f"a bound of axis {axis} is the result of a computation, so only a run can tell the "
-                "size of the slice; such sizes are not supported in this version",
+                f"a bound of axis {axis} is the result of a computation, so only a run can tell "
+                "the size of the slice; such sizes are not supported in this version",
                 fix="use ints and dims such as x.shape[0] as bounds",
             )
         bound = found

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 def matmul(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
     """The matrix product over the last two dims: ``[..., m, k] @ [..., k, n]`` is ``[..., m, n]``.
 
-    Leading dims broadcast. A vector on the left counts as ``[1, k]``, one on the right as ``[k, 1]``; the 1 is gone
-    from the result. Half-precision floats are summed in float32.
+    Leading dims broadcast. A vector on the left counts as ``[1, k]``, one on the right as ``[k,
+    1]``; the 1 is gone from the result. Half-precision floats are summed in float32.
 
     Args:
         lhs: A tensor of rank 1 or more, or an array that takes the dtype of ``rhs``.
         rhs: As ``lhs``; one of the two must be a tensor of the graph.
 
     Raises:
-        ShapeError: ML203, the inner dims differ; ML212, the leading dims do not broadcast; ML211, rank 0.
+        ShapeError: ML203, the inner dims differ; ML212, the leading dims do not broadcast; ML211,
+            rank 0.
         DTypeError: ML101, no common dtype; ML102, a value that does not fit; ML106, bools.
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
 
@@ -63,8 +64,10 @@ def outer(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
     """The products of each element of ``lhs`` with each of ``rhs``: ``[m, n]``.
 
     Args:
-        lhs: A tensor with ``m`` elements, flattened first, or an array that takes the dtype of ``rhs``.
-        rhs: A tensor with ``n`` elements, flattened first; one of the two must be a tensor of the graph.
+        lhs: A tensor with ``m`` elements, flattened first, or an array that takes the dtype of
+            ``rhs``.
+        rhs: A tensor with ``n`` elements, flattened first; one of the two must be a tensor of the
+            graph.
 
     Raises:
         DTypeError: ML101, no common dtype; ML102, a value that does not fit; ML106, bools.

@@ -43,7 +43,8 @@ def sum(x: TensorValueLike, axis: int = -1) -> TensorValue:
 
 @staged
 def mean(x: TensorValueLike, axis: int = -1) -> TensorValue:
-    """The means along ``axis``, which stays with size 1; of integers, the wrapped sum divided towards zero.
+    """The means along ``axis``, which stays with size 1; of integers, the wrapped sum divided
+    towards zero.
 
     Args:
         x: A tensor of numbers, of rank 1 or more.
@@ -92,7 +93,8 @@ def argmin(x: TensorValueLike, axis: int = -1) -> TensorValue:
 def max(
     x: TensorValueLike, y: TensorValueLike | None = None, /, axis: int | None = None
 ) -> TensorValue:
-    """The larger elements of two tensors, or the largest along an axis of one, which stays with size 1.
+    """The larger elements of two tensors, or the largest along an axis of one, which stays with
+    size 1.
 
     NaN where either operand is NaN, or where the axis has one.
 
@@ -125,7 +127,8 @@ def max(
 def min(
     x: TensorValueLike, y: TensorValueLike | None = None, /, axis: int | None = None
 ) -> TensorValue:
-    """The smaller elements of two tensors, or the smallest along an axis of one, which stays with size 1.
+    """The smaller elements of two tensors, or the smallest along an axis of one, which stays with
+    size 1.
 
     NaN where either operand is NaN, or where the axis has one.
 
@@ -157,7 +160,8 @@ def _no_axis(what: str, axis: int | None) -> None:
 
 @staged
 def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
-    """Probabilities along ``axis``: exp(x - max) over their sum, in the shape and dtype of ``value``.
+    """Probabilities along ``axis``: exp(x - max) over their sum, in the shape and dtype of
+    ``value``.
 
     Args:
         value: A float tensor of rank 1 or more.
@@ -172,7 +176,8 @@ def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
 
 @staged
 def logsoftmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
-    """The logarithm of ``softmax`` along ``axis``, computed without forming it, in the shape and dtype of ``value``.
+    """The logarithm of ``softmax`` along ``axis``, computed without forming it, in the shape and
+    dtype of ``value``.
 
     Args:
         value: A float tensor of rank 1 or more.

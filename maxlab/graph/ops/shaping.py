@@ -1,4 +1,5 @@
-"""Ops that give the same elements another shape, order or name, and ops that join and cut tensors."""
+"""Ops that give the same elements another shape, order or name, and ops that join and cut
+tensors."""
 
 from __future__ import annotations
 
@@ -44,12 +45,12 @@ def reshape(x: TensorValueLike, shape: Iterable[DimLike]) -> TensorValue:
 
     Args:
         x: A tensor of any shape.
-        shape: Ints, names and dims whose product is provably the number of elements of ``x``. One of them may be -1:
-            it is what the others leave.
+        shape: Ints, names and dims whose product is provably the number of elements of ``x``. One
+            of them may be -1: it is what the others leave.
 
     Raises:
-        ShapeError: ML202, the numbers of elements are not provably equal; ML213, more than one -1, or a -1 that the
-            other dims do not determine.
+        ShapeError: ML202, the numbers of elements are not provably equal; ML213, more than one -1,
+            or a -1 that the other dims do not determine.
         ArgumentTypeError: ML336, ``shape`` is not a sequence of dims.
 
     Example:
@@ -144,7 +145,8 @@ def unsqueeze(x: TensorValueLike, axis: int) -> TensorValue:
 
 @staged
 def permute(x: TensorValueLike, dims: Sequence[int]) -> TensorValue:
-    """``x`` with its dims in the order ``dims``: dim ``i`` of the result is dim ``dims[i]`` of ``x``.
+    """``x`` with its dims in the order ``dims``: dim ``i`` of the result is dim ``dims[i]`` of
+    ``x``.
 
     Args:
         x: A tensor of any rank.
@@ -188,8 +190,8 @@ def broadcast_to(
     Raises:
         ShapeError: ML205, ``x`` does not broadcast to ``shape``.
         ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing.
-        ArgumentTypeError: ML337, ``shape`` is a tensor, which this version does not support, or ``out_dims`` is given
-            for one that is not; ML336, not a sequence of dims.
+        ArgumentTypeError: ML337, ``shape`` is a tensor, which this version does not support, or
+            ``out_dims`` is given for one that is not; ML336, not a sequence of dims.
     """
     if hasattr(shape, "_ir"):
         if out_dims is None:
@@ -222,8 +224,8 @@ def rebind(
 ) -> TensorValue:
     """``x`` with its dims named or asserted anew; nothing is computed.
 
-    A name that is new is defined by it. Everything else is a condition that is tested once per call, before the
-    model computes.
+    A name that is new is defined by it. Everything else is a condition that is tested once per
+    call, before the model computes.
 
     Args:
         x: A tensor of any rank.
@@ -479,8 +481,8 @@ def pad(
 
     Args:
         input: A tensor of any rank.
-        paddings: How many elements stand before and after each dim: ``[before 0, after 0, before 1, …]``, none
-            negative.
+        paddings: How many elements stand before and after each dim: ``[before 0, after 0, before 1,
+            …]``, none negative.
         mode: ``"constant"``; there is no other.
         value: A number that the dtype of ``input`` can hold, or a rank-0 tensor of that dtype.
 

@@ -1,0 +1,209 @@
+"""What all sources of weights have in common: names by attribute and index, and the data of one
+weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import MissingWeightError, WeightError
+from maxlab.graph.build import as_dtype
+from maxlab.graph.value import DLPackArray
+from maxlab.graph.weight import Weight
+from maxlab.ir import DeviceRef, DimLike, Shape
+from maxlab.opset.elementwise import convert
+
+_Self = TypeVar("_Self", bound="Weights")
+CPU0 = DeviceRef.CPU()
+
+
+@dataclass(eq=False)
+class WeightData:
+    """The data of one weight: an array and what is known of it.
+
+    ``data`` is a NumPy array, of a type of ``ml_dtypes`` for ``bfloat16`` and 8-bit floats. Data of
+    a file is mapped and read-only.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph.weights import WeightData
+        >>> data = WeightData.from_numpy(np.ones((2, 3), np.float32), "w")
+        >>> data.astype(DType.bfloat16).dtype
+        DType.bfloat16
+    """
+
+    data: DLPackArray
+    name: str
+    dtype: DType
+    shape: Shape
+    quantization_encoding: Any = None
+
+    @classmethod
+    def from_numpy(cls, arr: np.ndarray[Any, Any], name: str) -> WeightData:
+        """The data ``arr``, which is not copied, under ``name``.
+
+        Raises:
+            DTypeError: ML103, not numbers.
+        """
+        return cls(arr, name, DType.from_numpy(arr.dtype), Shape(arr.shape))
+
+    def astype(self, dtype: DType) -> WeightData:
+        """The data converted to ``dtype``, by the rules of ``ops.cast``; itself when it has that
+        dtype.
+
+        Raises:
+            ArgumentTypeError: ML399, ``dtype`` is not a ``DType``.
+        """
+        if self.dtype is as_dtype("astype", dtype):
+            return self
+        with np.errstate(all="ignore"):
+            made = convert(_array(self.data), dtype)
+        return WeightData(made, self.name, dtype, self.shape)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        """The DLPack capsule of the data.
+
+        Raises:
+            BufferError: DLPack or NumPy has no such dtype, or the data is read-only and a copy was
+                refused.
+        """
+        return _array(self.data).__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        """The device of the data, as DLPack numbers it."""
+        return self.data.__dlpack_device__()
+
+    def __repr__(self) -> str:
+        return f"WeightData({self.name!r}, dtype={self.dtype}, shape={list(self.shape)!r})"
+
+
+def _array(data: Any) -> np.ndarray[Any, Any]:
+    return data if isinstance(data, np.ndarray) else np.from_dlpack(data)
+
+
+@runtime_checkable
+class Weights(Protocol):
+    """Weights found by name: ``weights.layers[0].attention.wq`` is the one named
+    ``layers.0.attention.wq``.
+
+    An accessor stands for a name or for a prefix of names; which one is known when it is asked for
+    data.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name or prefix, built from attributes and indices: ``"layers.0"``."""
+        ...
+
+    def items(self: _Self) -> Iterator[tuple[str, _Self]]:
+        """``(name, accessor)`` of each weight below this prefix; the name is relative to the
+        prefix."""
+        ...
+
+    def __getattr__(self: _Self, attr: str) -> _Self: ...
+
+    def __getitem__(self: _Self, idx: int | str) -> _Self: ...
+
+    def exists(self) -> bool:
+        """Whether there is a weight of exactly this name."""
+        ...
+
+    def data(self) -> WeightData:
+        """The data of the weight of this name.
+
+        Raises:
+            MissingWeightError: ML620 (a KeyError), there is none.
+        """
+        ...
+
+    def allocate(
+        self,
+        dtype: DType | None = None,
+        shape: Iterable[DimLike] | None = None,
+        quantization_encoding: Any = None,
+        device: DeviceRef = CPU0,
+    ) -> Weight:
+        """A ``Weight`` of this name.
+
+        Args:
+            dtype: The dtype that the data must have; whatever it has when it is left out.
+            shape: The shape that the data must have; whatever it has when it is left out.
+            quantization_encoding: None; quantised weights cannot be used in this version.
+            device: The device where the weight lives.
+
+        Raises:
+            MissingWeightError: ML620, there is no weight of this name.
+            WeightError: ML621, the dtype or shape differs.
+        """
+        ...
+
+    @property
+    def allocated_weights(self) -> dict[str, DLPackArray]:
+        """The data of the weights that were allocated, by name."""
+        ...
+
+
+def step(prefix: str, part: int | str) -> str:
+    """The name ``part`` below ``prefix``."""
+    return f"{prefix}.{part}" if prefix else str(part)
+
+
+def below(prefix: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """``(relative, full)`` for each of ``names`` that stands below ``prefix``, in order."""
+    start = f"{prefix}." if prefix else ""
+    for name in names:
+        if name.startswith(start):
+            yield name[len(start) :], name
+
+
+def no_attribute(cls: type, attr: str) -> AttributeError:
+    """The error of a name that Python asks objects for, which is no weight."""
+    return AttributeError(f"{cls.__name__!r} object has no attribute {attr!r}")
+
+
+def missing(name: str, known: Iterable[str]) -> MissingWeightError:
+    """The error of a name that no weight has, with the names that come near."""
+    import difflib
+
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 3)
+    under = [full for _, full in below(name, names)][:3]
+    fix = None
+    if under:
+        fix = f"{name!r} is a prefix; go on to a weight such as {under[0]!r}"
+    elif near:
+        fix = "did you mean " + " or ".join(repr(n) for n in near) + "?"
+    return MissingWeightError("ML620", f"there is no weight named {name!r}", fix=fix)
+
+
+def check(
+    name: str,
+    dtype: DType,
+    shape: Shape,
+    wanted_dtype: DType | None,
+    wanted_shape: Iterable[DimLike] | None,
+) -> None:
+    """Nothing, when a weight has the dtype and shape that ``allocate`` asks for.
+
+    Raises:
+        WeightError: ML621.
+    """
+    if wanted_dtype is not None and wanted_dtype is not dtype:
+        raise WeightError(
+            "ML621",
+            f"the weight {name!r} has the dtype {dtype.name}, expected {wanted_dtype.name}",
+            fix=f"convert it: weights.data().astype(DType.{wanted_dtype.name}), or leave dtype out",
+        )
+    if wanted_shape is not None and Shape(wanted_shape) != shape:
+        wanted = ", ".join(map(str, Shape(wanted_shape)))
+        raise WeightError(
+            "ML621",
+            f"the weight {name!r} has the shape [{', '.join(map(str, shape))}], "
+            f"expected [{wanted}]",
+            fix="correct the model's configuration, or leave shape out",
+        )

@@ -1,0 +1,98 @@
+"""Weights that are declared by a graph and have no data yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from maxlab.dtype import DType
+from maxlab.errors import WeightError
+from maxlab.graph.build import staged
+from maxlab.graph.value import DLPackArray
+from maxlab.graph.weight import Weight
+from maxlab.graph.weights.base import CPU0, WeightData, below, check, missing, no_attribute, step
+from maxlab.ir import DeviceRef, DimLike
+
+
+class DeclaredWeights:
+    """Names for new weights; ``allocate`` declares one, and the registry gives the data when the
+    model is loaded."""
+
+    def __init__(self, prefix: str = "", _declared: dict[str, Weight] | None = None) -> None:
+        self._prefix = prefix
+        self._declared: dict[str, Weight] = {} if _declared is None else _declared
+
+    @property
+    def name(self) -> str:
+        """The name or prefix."""
+        return self._prefix
+
+    def __getattr__(self, attr: str) -> DeclaredWeights:
+        if attr.startswith("_"):
+            raise no_attribute(type(self), attr)
+        return self[attr]
+
+    def __getitem__(self, idx: int | str) -> DeclaredWeights:
+        return DeclaredWeights(step(self._prefix, idx), self._declared)
+
+    def items(self) -> Iterator[tuple[str, DeclaredWeights]]:
+        """``(name, accessor)`` of each weight declared below this prefix; the name is relative to
+        it."""
+        for relative, full in below(self._prefix, list(self._declared)):
+            yield relative, DeclaredWeights(full, self._declared)
+
+    def exists(self) -> bool:
+        """Whether a weight of exactly this name was declared."""
+        return self._prefix in self._declared
+
+    @staged
+    def data(self) -> WeightData:
+        """Never anything: declared weights have no data.
+
+        Raises:
+            MissingWeightError: ML620 (a KeyError), always.
+        """
+        error = missing(self._prefix, ())
+        error.fix = "a graph's own weights get their data when the model is loaded"
+        raise error
+
+    @staged
+    def allocate(
+        self,
+        dtype: DType | None = None,
+        shape: Iterable[DimLike] | None = None,
+        quantization_encoding: Any = None,
+        device: DeviceRef = CPU0,
+    ) -> Weight:
+        """The ``Weight`` of this name; the same one each time.
+
+        Args:
+            dtype: Its element type; needed the first time.
+            shape: Its dims; needed the first time.
+            quantization_encoding: None; quantised weights cannot be used in this version.
+            device: The device where the weight lives.
+
+        Raises:
+            WeightError: ML621, the dtype or shape is missing, or is not the declared one.
+        """
+        known = self._declared.get(self._prefix)
+        if known is not None:
+            check(known.name, known.dtype, known.shape, dtype, shape)
+            return known
+        if dtype is None or shape is None:
+            raise WeightError(
+                "ML621",
+                f"the weight {self._prefix!r} has no data to take a dtype and shape from",
+                fix="allocate(dtype, shape)",
+            )
+        made = Weight(self._prefix, dtype, shape, device, quantization_encoding)
+        self._declared[self._prefix] = made
+        return made
+
+    @property
+    def allocated_weights(self) -> dict[str, DLPackArray]:
+        """Empty: declared weights have no data."""
+        return {}
+
+    def __repr__(self) -> str:
+        return f"DeclaredWeights({self._prefix!r})"
