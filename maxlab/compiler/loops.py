@@ -17,7 +17,9 @@ from typing import Any, Literal
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, ZERO, Poly
 
-ExprKind = Literal["const", "load", "gather", "index", "op", "cast", "guard", "acc", "kept", "tile"]
+ExprKind = Literal[
+    "const", "load", "wrap", "gather", "index", "op", "cast", "guard", "acc", "kept", "tile"
+]
 
 
 class Expr:
@@ -26,7 +28,8 @@ class Expr:
     ``kind``   ``data``, ``args``
     const      a Python number
     load       (buffer, index polynomial)
-    gather     (buffer, index polynomial over ``$`` too, size polynomial); args: the index value that ``$`` stands for
+    wrap       a size; args: an index, counted from the end when negative, checked to be within the size
+    gather     (buffer, index polynomial over ``$`` too); args: the ``wrap`` that ``$`` stands for
     index      a polynomial, as an int64
     op         the scalar operator's name; args
     cast       the source dtype; args

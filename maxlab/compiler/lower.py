@@ -177,10 +177,11 @@ class Lowering:
         base, found = self.schedule.resolve(source, place, self.extents)
         # The operand was laid out if it is no plain buffer, so that this is one address.
         position = flat_index(self.schedule, base, found)
-        node = self.exprs.make(
-            "gather", source.tensor_type.dtype, (self.buffer(base), position, size), (wide,)
+        checked = self.exprs.make("wrap", DType.int64, size, (wide,))
+        checked.node = checked.node or op.id
+        return self.exprs.make(
+            "gather", source.tensor_type.dtype, (self.buffer(base), position), (checked,)
         )
-        return node
 
     def _pad(self, op: Op, index: Index) -> Expr:
         source = op.operands[0]
@@ -535,7 +536,7 @@ def _merge(kernel: Kernel, outer: Axis, inner: Axis) -> None:
         if node.kind == "load":
             node.data = (node.data[0], fix(node.data[1]))
         elif node.kind == "gather":
-            node.data = (node.data[0], fix(node.data[1]), node.data[2])
+            node.data = (node.data[0], fix(node.data[1]))
         elif node.kind == "index":
             node.data = fix(node.data)
         elif node.kind == "guard":

@@ -98,7 +98,7 @@ class Printer:
         self.names: dict[int, str] = {}
         self.kernel: Kernel | None = None
         self.tile = "tile"
-        self._fallible = False
+        self._watching = False
 
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
@@ -194,39 +194,38 @@ class Printer:
             return f"t{node.data}[j]"
         if node.kind == "tile":
             return self.tile
+        if node.kind == "wrap":
+            return self._wrapped(node, inline)
         if node.kind == "gather":
             return self._gathered(node, inline)
         a = [self.inline(x) if inline else self.names[x.number] for x in node.args]
         return expression(node, a)
 
     def _gathered(self, node: Expr, inline: bool) -> str:
-        number, position, size = node.data
-        at = self.inline(node.args[0]) if inline else self.names[node.args[0].number]
-        extent = self.poly(size)
-        self._fallible = True
-        if not node.varies:
-            name = f"g{node.number}"
-            self.write(f"const i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
-            test = f"if ((u64){name} >= (u64){extent})"
-            self.write(f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node)
-            self.axes["$"] = name
-            text = position.source(self._name, "/")
-            del self.axes["$"]
-            return loaded(f"p{number}[{text}]", node.dtype)
-        # Inside of the inner loop nothing can return: a bad index reads element 0 and is reported after the loop.
-        name = f"g{node.number}"
-        if inline:
-            wrapped = f"({at} < 0 ? {at} + {extent} : {at})"
-            self.axes["$"] = f"({wrapped})"
-        else:
-            self.write(f"const i64 w{node.number} = {at} < 0 ? {at} + {extent} : {at};", node.node)
-            self.write(f"const i32 x{node.number} = (u64)w{node.number} >= (u64){extent};", node.node)
-            self.write(f"if (x{node.number}) {{ bad = 1; bad_at = {at}; bad_size = {extent}; }}", node.node)
-            self.write(f"const i64 {name} = x{node.number} ? 0 : w{node.number};", node.node)
-            self.axes["$"] = name
+        number, position = node.data
+        (wrap,) = node.args
+        self.axes["$"] = self.inline(wrap) if inline else self.names[wrap.number]
         text = position.source(self._name, "/")
         del self.axes["$"]
         return loaded(f"p{number}[{text}]", node.dtype)
+
+    def _wrapped(self, node: Expr, inline: bool) -> str:
+        """An index counted from the end when it is negative, and refused when it is out of range."""
+        at = self.inline(node.args[0]) if inline else self.names[node.args[0].number]
+        extent = self.poly(node.data)
+        wrapped = f"({at} < 0 ? {at} + {extent} : {at})"
+        if inline:  # inside of a guard: a bad index there reads the nearest element
+            return f"({wrapped} < 0 ? 0 : {wrapped} >= {extent} ? {extent} - 1 : {wrapped})"
+        name = f"w{node.number}"
+        self.write(f"const i64 {name} = {wrapped};", node.node)
+        if not node.varies:
+            test = f"if ((u64){name} >= (u64){extent})"
+            self.write(f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node)
+            return name
+        # Inside of the inner loop nothing can return: a bad index reads element 0 and is reported after the loop.
+        bad = f"(u64){name} >= (u64){extent}"
+        self.write(f"if ({bad}) {{ bad = 1; bad_at = {at}; bad_size = {extent}; }}", node.node)
+        return f"{bad} ? 0 : {name}"
 
     def store(self, store: Store) -> None:
         """Print ``store``, whose value has a name."""
@@ -257,10 +256,10 @@ class Printer:
             return
         self.emit(roots, False)
         outer = dict(self.names)
-        bad = any(n.kind == "gather" and n.varies for n in walk(roots))
+        bad = any(n.kind == "wrap" and n.varies for n in walk(roots))
         folds = self._folds(current.folds)
         if bad:
-            self.write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
+            self._watch()
         else:
             self.write(f"#pragma omp simd{folds}")
         with self.write.block(f"for (i64 j = {low}; j < {high}; j++)"):
@@ -279,6 +278,14 @@ class Printer:
             if fold.operator != "sum" and is_float(fold.dtype):
                 self.write(f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};", fold.node)
         self.names = outer
+
+    def _watch(self) -> None:
+        """Declare, once, what a bad index in an inner loop is noted in."""
+        if self._watching:
+            self.write("bad = 0;")
+        else:
+            self.write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
+        self._watching = True
 
     def _folds(self, folds: Sequence[Fold]) -> str:
         """Declare the accumulators; the reduction clauses of the loop."""
@@ -399,9 +406,9 @@ def print_columns(kernel: Kernel) -> Printed:
         printer.axes[REDUCED] = "k"
         with write.block(f"for (i64 k = 0; k < {printer.poly(kernel.reduction.extent)}; k++)"):
             printer.emit([fold.value], False)
-            bad = any(n.kind == "gather" and n.varies for n in walk([fold.value]))
+            bad = any(n.kind == "wrap" and n.varies for n in walk([fold.value]))
             if bad:
-                write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
+                write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")  # in the scope of the folded index
             else:
                 write("#pragma omp simd")
             with write.block("for (i64 j = c0; j < c1; j++)"):
