@@ -26,7 +26,7 @@
 #include "mx_abi.h"
 
 #define KB 512        /* keys per block */
-#define QB 64         /* most queries per item */
+#define QB 96         /* most queries per item */
 #define FEW 4         /* up to this many queries k and v are not packed */
 #define LDS (KB + 16) /* row length of S: not a power of two, see gemm.c */
 
@@ -65,13 +65,7 @@ i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb) {
 /* S[i][j] = q_i . k_j without packing */
 static void few_scores(f32 *S, const f32 *q, i64 qs, const f32 *k, i64 ks, i64 rows, i64 keys, i64 dim) {
   for (i64 j = 0; j < keys; j++)
-    for (i64 i = 0; i < rows; i++) {
-      const f32 *RS a = q + i * qs, *RS b = k + j * ks;
-      f32 dot = 0;
-#pragma omp simd reduction(+ : dot)
-      for (i64 x = 0; x < dim; x++) dot += a[x] * b[x];
-      S[i * LDS + j] = dot;
-    }
+    for (i64 i = 0; i < rows; i++) S[i * LDS + j] = mx_dot_f32(q + i * qs, k + j * ks, dim);
 }
 
 /* o_i (+)= sum_j P[i][j] v_j without packing */
@@ -96,19 +90,17 @@ static void few_values(f32 *o, i64 os, const f32 *P, const f32 *v, i64 vs, i64 r
   }
 }
 
-/* One row of S becomes exp(S - max); the running maximum, sum and output row are brought along. */
+/* One row of S becomes exp(S - max); the running maximum, sum and output row are brought along.  The row is first
+ * filled up to whole vectors with -inf, which add 0 to the sum. */
 static void softmax_row(f32 *RS s, i64 keys, int first, f32 *max, f32 *sum, f32 *RS o, i64 dim_v) {
-  f32 m = -__builtin_inff();
-#pragma omp simd reduction(max : m)
-  for (i64 j = 0; j < keys; j++) m = s[j] > m ? s[j] : m;
+  i64 whole = round_up(keys, 16);
+  for (i64 j = keys; j < whole; j++) s[j] = -__builtin_inff();
+  f32 m = mx_row_max_f32(s, whole);
   if (!first && *max > m) m = *max;
-  f32 shift = m == -__builtin_inff() ? 0.0f : m, total = 0;
-#pragma omp simd reduction(+ : total)
-  for (i64 j = 0; j < keys; j++) {
-    f32 e = mx_exp_f32(s[j] - shift);
-    s[j] = e;
-    total += e;
-  }
+  f32 shift = m == -__builtin_inff() ? 0.0f : m;
+#pragma omp simd
+  for (i64 j = 0; j < whole; j++) s[j] = mx_exp_f32(s[j] - shift);
+  f32 total = mx_row_sum_f32(s, whole);
   if (!first) {
     f32 fade = *max == m ? 1.0f : mx_exp_f32(*max - shift);
     total += *sum * fade;

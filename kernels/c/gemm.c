@@ -173,20 +173,36 @@ void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 row
 
 i64 mx_pack_b_size(i64 K, i64 N) { return ceil_div(N, MX_NR) * MX_NR * K; }
 
+/* out[k][j] = in[j][k] for 4 x 4 floats: rows of `in` are `step` apart, rows of the panel MX_NR. */
+INLINE void transpose4(f32 *RS out, const f32 *RS in, i64 step) {
+  typedef f32 v4 __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef i32 m4 __attribute__((vector_size(16)));
+  v4 r0 = *(const v4 *)in, r1 = *(const v4 *)(in + step), r2 = *(const v4 *)(in + 2 * step);
+  v4 r3 = *(const v4 *)(in + 3 * step);
+  v4 lo01 = __builtin_shuffle(r0, r1, (m4){0, 4, 1, 5}), hi01 = __builtin_shuffle(r0, r1, (m4){2, 6, 3, 7});
+  v4 lo23 = __builtin_shuffle(r2, r3, (m4){0, 4, 1, 5}), hi23 = __builtin_shuffle(r2, r3, (m4){2, 6, 3, 7});
+  *(v4 *)(out) = __builtin_shuffle(lo01, lo23, (m4){0, 1, 4, 5});
+  *(v4 *)(out + MX_NR) = __builtin_shuffle(lo01, lo23, (m4){2, 3, 6, 7});
+  *(v4 *)(out + 2 * MX_NR) = __builtin_shuffle(hi01, hi23, (m4){0, 1, 4, 5});
+  *(v4 *)(out + 3 * MX_NR) = __builtin_shuffle(hi01, hi23, (m4){2, 3, 6, 7});
+}
+
 void mx_pack_b_f32(f32 *RS dst, const f32 *RS B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi) {
   for (i64 p = lo; p < hi; p++) {
     f32 *RS out = dst + p * K * MX_NR;
     const f32 *RS in = B + p * MX_NR * col_stride;
-    i64 n = min64(MX_NR, N - p * MX_NR);
-    if (col_stride == 1 && n == MX_NR) {
-      for (i64 k = 0; k < K; k++) __builtin_memcpy(out + k * MX_NR, in + k * row_stride, MX_NR * 4);
-      continue;
+    i64 n = min64(MX_NR, N - p * MX_NR), k = 0;
+    if (col_stride == 1 && n == MX_NR) { /* rows of B: copied */
+      for (; k < K; k++) __builtin_memcpy(out + k * MX_NR, in + k * row_stride, MX_NR * 4);
+    } else if (row_stride == 1 && n == MX_NR) { /* a transposed B: a cache line of each of its rows at a time */
+      for (; k + 16 <= K; k += 16)
+        for (i64 j = 0; j < MX_NR; j += 4)
+          for (i64 x = k; x < k + 16; x += 4) transpose4(out + x * MX_NR + j, in + x + j * col_stride, col_stride);
     }
-    /* 16 k at a time: a transposed B (row_stride 1) is then read in whole cache lines */
-    for (i64 k0 = 0; k0 < K; k0 += 16)
-      for (i64 j = 0; j < MX_NR; j++)
-        for (i64 k = k0; k < min64(K, k0 + 16); k++)
-          out[k * MX_NR + j] = j < n ? in[k * row_stride + j * col_stride] : 0;
+    for (; k < K; k++) { /* what is left of K, the last panel, and any other strides */
+      for (i64 j = 0; j < n; j++) out[k * MX_NR + j] = in[k * row_stride + j * col_stride];
+      for (i64 j = n; j < MX_NR; j++) out[k * MX_NR + j] = 0;
+    }
   }
 }
 

@@ -289,6 +289,34 @@ def test_casts_truncate_and_never_trap(apply: Any, t: str, f: str) -> None:
     assert [int(g) & ((1 << bits) - 1) for g in got] == want
 
 
+def test_row_reductions(lab: Lab) -> None:
+    text = prelude("rows") + """
+    f32 r_sum(const f32 *x, i64 n) { return mx_row_sum_f32(x, n); }
+    f32 r_max(const f32 *x, i64 n) { return mx_row_max_f32(x, n); }
+    f32 r_min(const f32 *x, i64 n) { return mx_row_min_f32(x, n); }
+    f32 r_dot(const f32 *x, const f32 *y, i64 n) { return mx_dot_f32(x, y, n); }
+    """
+    library = lab.open_text(
+        text,
+        "f32 r_sum(const f32 *, i64); f32 r_max(const f32 *, i64); f32 r_min(const f32 *, i64);"
+        "f32 r_dot(const f32 *, const f32 *, i64);",
+        "-march=x86-64",
+        "-Wno-psabi",
+    )
+    rng = np.random.default_rng(0)
+    for n in [0, 1, 15, 16, 17, 31, 32, 33, 64, 1000]:
+        x = rng.integers(-50, 50, n).astype(np.float32)
+        p = lab.ffi.from_buffer("f32[]", x)
+        assert library.r_sum(p, n) == x.sum() and library.r_dot(p, p, n) == (x * x).sum()
+        assert library.r_max(p, n) == x.max(initial=-np.inf)
+        assert library.r_min(p, n) == x.min(initial=np.inf)
+        for spot in range(n):
+            y = x.copy()
+            y[spot] = np.nan
+            q = lab.ffi.from_buffer("f32[]", y)
+            assert math.isnan(library.r_max(q, n)) and math.isnan(library.r_min(q, n))
+
+
 def test_sections_compile_alone(lab: Lab) -> None:
     assert list(sections())[0] == "abi"
     seen: set[str] = set()
