@@ -499,24 +499,25 @@ def collapse(kernel: Kernel, keep_inner: bool = False) -> None:
     changed = True
     while changed:
         changed = False
+        positions = _all_indices(kernel)
         axes = [*kernel.rows] if keep_inner or kernel.kind != "map" else [*kernel.rows, kernel.inner]
         for outer, inner in zip(reversed(axes[:-1]), reversed(axes[1:]), strict=True):
-            if _mergeable(kernel, outer, inner):
+            if _mergeable(positions, outer, inner):
                 _merge(kernel, outer, inner)
                 changed = True
                 break
 
 
-def _all_indices(kernel: Kernel) -> list[Poly]:
+def _all_indices(kernel: Kernel) -> set[Poly]:
     from maxlab.compiler.loops import indices
 
-    return list(indices(kernel))
+    return set(indices(kernel))
 
 
-def _mergeable(kernel: Kernel, outer: Axis, inner: Axis) -> bool:
+def _mergeable(positions: set[Poly], outer: Axis, inner: Axis) -> bool:
     if inner.extent == ONE:
         return False
-    for position in _all_indices(kernel):
+    for position in positions:
         a, b = position.coefficient(outer.name), position.coefficient(inner.name)
         if a is None or b is None or a != b * inner.extent:
             return False

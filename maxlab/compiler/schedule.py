@@ -17,6 +17,7 @@ No group may come to depend on itself through another group; ``_Graph`` keeps th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -34,6 +35,7 @@ Index = tuple[Poly, ...]
 GroupKind = Literal["map", "row", "col", "contract", "attention", "concat", "copy"]
 AXES = tuple(f"%{n}" for n in range(32))
 """The axes of a value in index polynomials; no symbolic dim can have such a name."""
+_AXES = frozenset(AXES)
 _POINTWISE = {"map", "gather", "pad"}
 
 
@@ -41,9 +43,10 @@ def shape_of(value: Value) -> Index:
     """The dims of ``value`` as polynomials."""
     type = value.type
     assert isinstance(type, _Typed)
-    return tuple(dim.poly for dim in type.shape)
+    return type.sizes
 
 
+@functools.lru_cache(maxsize=4096)
 def own_index(shape: Index) -> Index:
     """The index at which a value of ``shape`` is computed: its axes, and 0 where the size is 1."""
     return tuple(ZERO if size == ONE else Poly.symbol(AXES[n]) for n, size in enumerate(shape))
@@ -563,11 +566,11 @@ def strides_of(
     rest = position
     for n in range(rank):
         factor = position.coefficient(AXES[n])
-        if factor is None or factor.depends_on(AXES):
+        if factor is None or factor.depends_on(_AXES):
             return None
         strides.append(factor)
         rest = rest - factor * Poly.symbol(AXES[n])
-    if rest.depends_on(AXES):
+    if rest.depends_on(_AXES):
         return None
     return strides, rest
 

@@ -12,6 +12,7 @@ Division rounds towards minus infinity, here, in the NumPy references and in gen
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Union
 
@@ -104,8 +105,11 @@ class Poly:
             return self.terms[-1][1]
         return 0
 
-    def symbols(self) -> list[str]:
+    def symbols(self) -> tuple[str, ...]:
         """The names that occur, in order of first appearance."""
+        return _symbols(self)
+
+    def _names(self) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for monomial, _ in self.terms:
             for atom, _power in monomial:
@@ -114,13 +118,13 @@ class Poly:
                 else:
                     found.update(dict.fromkeys(atom.numerator.symbols()))
                     found.update(dict.fromkeys(atom.denominator.symbols()))
-        return list(found)
+        return tuple(found)
 
     def depends_on(self, names: Iterable[str]) -> bool:
         """Whether any of ``names`` occurs."""
-        wanted = set(names)
-        return any(name in wanted for name in self.symbols())
+        return not set(names).isdisjoint(self.symbols())
 
+    @functools.lru_cache(maxsize=1 << 15)  # noqa: B019 - polynomials are shared and few
     def coefficient(self, name: str) -> Poly | None:
         """The factor ``c`` when this is ``c * name + rest`` with neither part using ``name``; else
         None.
@@ -150,6 +154,9 @@ class Poly:
             return self
         if not self.terms:
             return other
+        return _add(self, other)
+
+    def _plus(self, other: Poly) -> Poly:
         terms = dict(self.terms)
         for monomial, scale in other.terms:
             terms[monomial] = terms.get(monomial, 0) + scale
@@ -164,6 +171,11 @@ class Poly:
     def __mul__(self, other: Poly) -> Poly:
         if not self.terms or not other.terms:
             return ZERO
+        if other is ONE:
+            return self
+        return _mul(self, other)
+
+    def _times(self, other: Poly) -> Poly:
         if other.is_constant:
             scale = other.value
             return self if scale == 1 else Poly(tuple((m, c * scale) for m, c in self.terms))
@@ -355,6 +367,11 @@ def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
             del powers[atom]
     return tuple(powers.items())
 
+
+# The layers of a model repeat the same few products; polynomials are immutable, so results are shared.
+_add = functools.lru_cache(maxsize=1 << 15)(Poly._plus)
+_symbols = functools.lru_cache(maxsize=1 << 15)(Poly._names)
+_mul = functools.lru_cache(maxsize=1 << 15)(Poly._times)
 
 _SYMBOLS: dict[str, Poly] = {}
 _CONSTANTS: dict[int, Poly] = {n: Poly((((), n),) if n else ()) for n in range(-8, 129)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
+from maxlab.ir.poly import Poly
 from maxlab.ir.dims import DimLike, Shape, StaticDim
 
 
@@ -215,11 +216,12 @@ def _shape(shape: Iterable[DimLike]) -> Shape:
 class _Typed(Type):
     """What tensors and buffers share: dtype, shape and device."""
 
-    __slots__ = ("_key", "_layout", "device", "dtype", "shape")
+    __slots__ = ("_key", "_layout", "device", "dtype", "shape", "sizes")
     _word = ""
     dtype: DType
     shape: Shape
     device: DeviceRef
+    sizes: tuple[Poly, ...]
     _layout: FilterLayout | None
 
     def __init__(
@@ -240,6 +242,7 @@ class _Typed(Type):
         # The reference's signature asks for the device, its examples leave it out: CPU 0 then.
         self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)
         self._layout = _layout
+        self.sizes = tuple(dim.poly for dim in self.shape)
         self._key = (type(self), dtype, tuple(self.shape), self.device, _layout)
 
     @property

@@ -128,8 +128,10 @@ class Printer:
     # ------------------------------------------------------------ expressions
     def emit(self, roots: Sequence[Expr], varying: bool, prefix: str = "v") -> None:
         """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner axis."""
-        for node in walk(list(roots)):
-            if node.varies is not varying or node.number in self.names:
+        nodes = list(walk(list(roots)))
+        lazy = self._lazy(roots, nodes)
+        for node in nodes:
+            if node.varies is not varying or node.number in self.names or node.number in lazy:
                 continue
             if node.kind == "const":
                 self.names[node.number] = literal(node.data, node.dtype)
@@ -137,19 +139,13 @@ class Printer:
             if node.kind == "guard":
                 self._guard(node)
                 continue
-            if self._guarded(node, roots):
-                continue
             text = self.text(node)
             name = f"{prefix}{node.number}"
             self.write(f"const {compute_type(node.dtype)} {name} = {text};", node.node)
             self.names[node.number] = name
 
-    def _guarded(self, node: Expr, roots: Sequence[Expr]) -> bool:
-        """Whether ``node`` is only needed inside of a guard, which prints it lazily."""
-        return node.number in self._lazy(roots)
-
-    def _lazy(self, roots: Sequence[Expr]) -> set[int]:
-        nodes = list(walk(list(roots)))
+    def _lazy(self, roots: Sequence[Expr], nodes: Sequence[Expr]) -> set[int]:
+        """The nodes that are only needed inside of a guard, which prints them itself."""
         if not any(n.kind == "guard" for n in nodes):
             return set()
         eager: set[int] = set()
