@@ -164,7 +164,8 @@ need_venv() {
 jlpm() { (cd extension && PATH="$VENV/bin:$PATH" "$VENV/bin/jlpm" "$@"); }
 install_node_modules() { jlpm install --immutable; }
 build_front_end() {
-  rm -rf maxlab/labextension
+  # From nothing: what an interrupted build left would look finished to the next.
+  rm -rf maxlab/labextension extension/lib extension/tsconfig.tsbuildinfo
   jlpm build
 }
 

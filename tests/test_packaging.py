@@ -140,6 +140,9 @@ def test_metadata(wheel: Path) -> None:
 def test_versions_agree() -> None:
     package = json.loads((ROOT / "extension" / "package.json").read_text("utf-8"))
     assert package["version"] == PROJECT["version"]
+    # The widget's loader compares this one with the Python side's.
+    tokens = (ROOT / "extension" / "src" / "lab" / "tokens.ts").read_text("utf-8")
+    assert f"VERSION = '{PROJECT['version']}'" in tokens
     words = run(sys.executable, "-c", "import maxlab; print(maxlab.__version__)", cwd=ROOT)
     assert words.strip() == PROJECT["version"]
 

@@ -211,6 +211,15 @@ class LabPage:
             } }"""
         )
 
+    # -- graph views -------------------------------------------------------------------------------
+
+    def view(self, index: int = 0) -> GraphView:
+        """The graph view number ``index`` of those in the page, laid out."""
+        self.page.wait_for_function("(n) => window.__maxlabTest?.views.length > n", arg=index)
+        view = GraphView(self, index)
+        view.settle()
+        return view
+
     # -- looking -----------------------------------------------------------------------------------
 
     def shot(self, name: str) -> Path:
@@ -226,6 +235,68 @@ class LabPage:
             (text, ratio) for text, ratio in self.page.evaluate(_CONTRAST, selector)
         ]
         return found
+
+
+@dataclass
+class GraphView:
+    """One graph view in the page. A canvas has no elements to query: the view says what it drew."""
+
+    lab: LabPage
+    index: int
+
+    def read(self, expression: str, argument: Any = None) -> Any:
+        """What ``expression`` gives, with ``view`` and ``argument`` in scope; awaited."""
+        return self.lab.page.evaluate(
+            f"async ([index, argument]) => {{"
+            f" const view = window.__maxlabTest.views[index]; return await ({expression}); }}",
+            [self.index, argument],
+        )
+
+    def settle(self) -> None:
+        """Wait until the newest layout is drawn and nothing moves."""
+        self.read("view.layoutDone()")
+        self.lab.page.wait_for_function(
+            """(index) => {
+                const view = window.__maxlabTest.views[index];
+                return view.nodes().length > 0 && !view.isMoving;
+            }""",
+            arg=self.index,
+        )
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What is drawn: id, label, kind, scope, heat and place of each item."""
+        found: list[dict[str, Any]] = self.read("view.nodes()")
+        return found
+
+    def labels(self) -> list[str]:
+        """The label of each item that is drawn."""
+        return [node["label"] for node in self.nodes()]
+
+    def execute(self, command: str) -> None:
+        """Do what a key or button of the view does."""
+        assert self.read("view.execute(argument)", command), command
+        self.settle()
+
+    def expand(self, path: str) -> None:
+        """Unfold the box of the scope ``path``."""
+        assert self.read("view.expand(argument)", path), path
+        self.settle()
+
+    def collapse(self, path: str) -> None:
+        """Fold the box of the scope ``path``."""
+        assert self.read("view.collapse(argument)", path), path
+        self.settle()
+
+    def click(self, label: str) -> None:
+        """Press the mouse on the first item with this label."""
+        rect = next(node["rect"] for node in self.nodes() if node["label"] == label)
+        self.lab.page.mouse.click(rect["x"] + rect["w"] / 2, rect["y"] + min(12, rect["h"] / 2))
+        self.settle()
+
+    def inspector(self) -> str:
+        """The text of the inspector."""
+        text: str = self.read("view.inspectorText()")
+        return text
 
 
 def _plain(text: str) -> str:

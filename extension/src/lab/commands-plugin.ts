@@ -4,7 +4,8 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import type { IGraphView } from './core';
+import { exportPage } from './export-page';
+import type { GraphView } from './graph-view';
 import { saveAs } from './save';
 import { CommandIDs, EXTENSION, IViews } from './tokens';
 import type { IViewRegistry } from './views';
@@ -13,9 +14,9 @@ interface IViewCommand {
   id: string;
   label: string;
   caption: string;
-  run: (view: IGraphView) => void | Promise<void>;
-  isEnabled?: (view: IGraphView) => boolean;
-  isToggled?: (view: IGraphView) => boolean;
+  run: (view: GraphView) => unknown;
+  isEnabled?: (view: GraphView) => boolean;
+  isToggled?: (view: GraphView) => boolean;
 }
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {
@@ -36,40 +37,43 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         id: CommandIDs.foldAll,
         label: trans.__('Fold every module'),
         caption: trans.__('Fold all scopes of the graph view to boxes'),
-        run: view => view.foldAll()
+        run: view => view.execute('fold-all')
       },
       {
         id: CommandIDs.unfoldAll,
         label: trans.__('Unfold every module'),
         caption: trans.__('Open all scopes of the graph view'),
-        run: view => view.unfoldAll()
+        run: view => view.execute('unfold-all')
       },
       {
         id: CommandIDs.profile,
         label: trans.__('Profile the graph'),
         caption: trans.__('Run the model behind the graph view and time its kernels'),
         isEnabled: view => view.canProfile,
-        run: view => view.profile()
+        run: view => view.execute('profile')
       },
       {
         id: CommandIDs.toggleHeat,
         label: trans.__('Colour the graph by its time'),
         caption: trans.__('Switch the heat of the last profile on or off'),
-        isEnabled: view => view.hasProfile,
-        isToggled: view => view.heat,
-        run: view => view.toggleHeat()
+        isEnabled: view => view.timing.totalNs > 0,
+        isToggled: view => view.stage.isHeat,
+        run: view => view.execute('toggle-heat')
       },
       {
         id: CommandIDs.search,
         label: trans.__('Search in the graph'),
         caption: trans.__('Find operations, modules and values by name, kind or shape'),
-        run: view => view.openSearch()
+        run: view => view.execute('search')
       },
       {
         id: CommandIDs.exportHtml,
         label: trans.__('Export the graph as HTML'),
         caption: trans.__('One file that shows this graph in any browser, with no server'),
-        run: async view => saveAs(`${view.name}.html`, 'text/html', await view.toHtml())
+        run: async view => {
+          const { document } = view.model;
+          saveAs(`${document.name || 'graph'}.html`, 'text/html', await exportPage(document));
+        }
       }
     ];
     for (const { id, label, caption, run, isEnabled, isToggled } of list) {

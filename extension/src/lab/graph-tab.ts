@@ -6,24 +6,21 @@ import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { IGraphView } from './core';
+import { GraphView } from './graph-view';
 import { graphIcon } from './icons';
 import type { ILiveGraphs } from './live';
 import { fetchDocument } from './probe';
 import { unpack } from './unpack';
-import type { IViewRegistry } from './views';
 
 /** The view of the graph in the variable `name` of one kernel; follows the graph as cells change it. */
 class GraphTab extends Widget {
   constructor(
     readonly name: string,
     readonly kernel: Kernel.IKernelConnection,
-    private readonly _views: IViewRegistry,
     private readonly _trans: TranslationBundle
   ) {
     super();
-    this.addClass('jp-MaxLab-tab');
-    this.addClass('jp-MaxLab-view');
+    this.addClass('jp-MaxLab-mainTab');
     this.title.label = name;
     this.title.icon = graphIcon;
     this.title.closable = true;
@@ -40,12 +37,16 @@ class GraphTab extends Widget {
       if (this.isDisposed) {
         return;
       }
-      this.removeClass('jp-MaxLab-broken');
+      this.removeClass('jp-MaxLab-unreadable');
       if (this._view) {
         this._view.setDocument(document);
       } else {
         this.node.textContent = '';
-        this._view = this._views.mount(this.node, { document, notLive: 'tab' });
+        this._view = new GraphView(this.node, {
+          height: 'fill',
+          noProfile: this._trans.__('a tab shows the graph; profile the model in a cell')
+        });
+        this._view.setDocument(document);
       }
     } catch (error) {
       this._stamp = '';
@@ -68,20 +69,19 @@ class GraphTab extends Widget {
 
   private _fail(message: string): void {
     if (!this.isDisposed && !this._view) {
-      this.addClass('jp-MaxLab-broken');
+      this.addClass('jp-MaxLab-unreadable');
       this.node.textContent = this._trans.__('%1 cannot be shown: %2', this.name, message);
     }
   }
 
   private _stamp = '';
-  private _view: IGraphView | null = null;
+  private _view: GraphView | null = null;
 }
 
 export class GraphTabs {
   constructor(
     private readonly _shell: JupyterFrontEnd.IShell,
     private readonly _live: ILiveGraphs,
-    private readonly _views: IViewRegistry,
     private readonly _trans: TranslationBundle
   ) {
     _live.stateChanged.connect(this._follow, this);
@@ -96,7 +96,7 @@ export class GraphTabs {
     }
     let tab = this._tabs.find(other => other.content.name === name && other.content.kernel.id === kernel.id);
     if (!tab) {
-      const content = new GraphTab(name, kernel, this._views, this._trans);
+      const content = new GraphTab(name, kernel, this._trans);
       tab = new MainAreaWidget({ content });
       tab.id = `maxlab-graph-${kernel.id}-${name}`;
       const made = tab;

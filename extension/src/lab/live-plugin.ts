@@ -13,20 +13,18 @@ import { GraphTabs } from './graph-tab';
 import { graphIcon } from './icons';
 import { type ILiveGraphs, LiveGraphs } from './live';
 import { GraphsPanel } from './panel';
-import { CommandIDs, EXTENSION, ILive, IViews } from './tokens';
-import type { IViewRegistry } from './views';
+import { CommandIDs, EXTENSION, ILive } from './tokens';
 
 export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
   id: `${EXTENSION}:graphs`,
   description: 'Lists the graphs and models that live in the kernel of the current notebook.',
   autoStart: true,
-  requires: [INotebookTracker, IViews],
+  requires: [INotebookTracker],
   optional: [ITranslator, ICommandPalette, ILayoutRestorer],
   provides: ILive,
   activate: (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
-    views: IViewRegistry,
     translator: ITranslator | null,
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null
@@ -39,7 +37,7 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
     tracker.currentChanged.connect((_, panel) => follow(panel));
     follow(tracker.currentWidget);
 
-    const tabs = new GraphTabs(app.shell, live, views, trans);
+    const tabs = new GraphTabs(app.shell, live, trans);
     const panel = new GraphsPanel(live, app.commands, trans);
     app.shell.add(panel, 'right', { rank: 700, type: 'maxlab graphs' });
     restorer?.add(panel, panel.id);

@@ -5,8 +5,7 @@ import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 
 import { GraphOutput } from './mime';
-import { EXTENSION, GRAPH_MIME, IViews } from './tokens';
-import type { IViewRegistry } from './views';
+import { EXTENSION, GRAPH_MIME } from './tokens';
 
 /** Before the widget's renderer, whose rank is -10: ours hands over to it. */
 const BEFORE_WIDGETS = -20;
@@ -18,21 +17,19 @@ export const mimePlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:mime`,
   description: 'Draws graphs saved in the outputs of notebooks, with no kernel.',
   autoStart: true,
-  requires: [IRenderMimeRegistry, IViews],
+  requires: [IRenderMimeRegistry],
   optional: [INotebookTracker],
   activate: (
     _app: JupyterFrontEnd,
     rendermime: IRenderMimeRegistry,
-    views: IViewRegistry,
     tracker: INotebookTracker | null
   ): void => {
-    const mount: IViewRegistry['mount'] = (element, options) => views.mount(element, options);
     // Safe: what a document holds is drawn as text and shapes, never as HTML.
     rendermime.addFactory(
       {
         safe: true,
         mimeTypes: [GRAPH_MIME],
-        createRenderer: () => new GraphOutput({ mount, widgets: null })
+        createRenderer: () => new GraphOutput({ widgets: null })
       },
       BEFORE_HTML
     );
@@ -45,7 +42,7 @@ export const mimePlugin: JupyterFrontEndPlugin<void> = {
           safe: true,
           mimeTypes: [GRAPH_MIME],
           createRenderer: () => {
-            const output = new GraphOutput({ mount, widgets });
+            const output = new GraphOutput({ widgets });
             outputs.add(output);
             output.disposed.connect(() => outputs.delete(output));
             return output;

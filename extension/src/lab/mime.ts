@@ -12,7 +12,7 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { Message } from '@lumino/messaging';
 import { Panel, Widget } from '@lumino/widgets';
 
-import type { IGraphView, Mount } from './core';
+import { GraphView } from './graph-view';
 import { GRAPH_MIME, WIDGET_MIME } from './tokens';
 import { unpack } from './unpack';
 
@@ -22,8 +22,49 @@ const PATIENCE_MS = 400;
 /** What the widget's renderer shows while it has no view, and when there will be none. */
 const NOT_DRAWN = /^(Loading widget\.\.\.|Error displaying widget.*)?$/;
 
+/** The view of a saved document. It is mounted in the page only: there it has a size and a theme. */
+class Snapshot extends Widget {
+  /** Show what `data` holds, packed or not, as soon as this widget is in the page. */
+  async draw(data: unknown): Promise<void> {
+    try {
+      this._document = await unpack(data);
+    } catch (error) {
+      this.addClass('jp-MaxLab-unreadable');
+      this.node.textContent = (error as Error).message;
+      return;
+    }
+    if (this.isAttached) {
+      this._mount();
+    }
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      this._view?.dispose();
+      super.dispose();
+    }
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this._mount();
+  }
+
+  private _mount(): void {
+    if (this._document === undefined || this._view || this.isDisposed) {
+      return;
+    }
+    this._view = new GraphView(this.node, {
+      noProfile: 'this view was saved in the notebook; run its cell to profile'
+    });
+    this._view.setDocument(this._document);
+  }
+
+  private _document: unknown = undefined;
+  private _view: GraphView | null = null;
+}
+
 export interface IGraphOutputOptions {
-  mount: Mount;
   /** The registry that holds the widget's renderer; null where there are no widgets. */
   widgets: IRenderMimeRegistry | null;
 }
@@ -117,24 +158,13 @@ export class GraphOutput extends Panel implements IRenderMime.IRenderer {
     if (!model || this._snapshot || this.isDisposed) {
       return;
     }
-    const place = new Widget();
-    place.addClass('jp-MaxLab-view');
-    this._snapshot = place;
-    this.addWidget(place);
-    try {
-      const document = await unpack(model.data[GRAPH_MIME]);
-      if (this._snapshot === place) {
-        this._view = this._options.mount(place.node, { document, notLive: 'saved' });
-      }
-    } catch (error) {
-      place.addClass('jp-MaxLab-broken');
-      place.node.textContent = (error as Error).message;
-    }
+    const snapshot = new Snapshot();
+    this._snapshot = snapshot;
+    this.addWidget(snapshot);
+    await snapshot.draw(model.data[GRAPH_MIME]);
   }
 
   private _dropSnapshot(): void {
-    this._view?.dispose();
-    this._view = null;
     this._snapshot?.dispose();
     this._snapshot = null;
   }
@@ -150,8 +180,7 @@ export class GraphOutput extends Panel implements IRenderMime.IRenderer {
 
   private _model: IRenderMime.IMimeModel | null = null;
   private _live: IRenderMime.IRenderer | null = null;
-  private _snapshot: Widget | null = null;
-  private _view: IGraphView | null = null;
+  private _snapshot: Snapshot | null = null;
   private _observer: MutationObserver | null = null;
   private _timer = 0;
 }

@@ -47,7 +47,7 @@ function Graphs({ live, commands, trans }: IGraphsProps): ReactElement {
       <header className="jp-MaxLab-graphs-header">
         <h2>{trans.__('Graphs')}</h2>
         <button
-          className="jp-MaxLab-iconButton"
+          className="jp-MaxLab-graphs-refresh"
           title={trans.__('Ask the kernel again')}
           aria-label={trans.__('Ask the kernel again')}
           disabled={live.kernel === null}
@@ -67,7 +67,7 @@ function Graphs({ live, commands, trans }: IGraphsProps): ReactElement {
       </p>
       {canTutorial && (
         <button
-          className="jp-MaxLab-textButton"
+          className="jp-MaxLab-graphs-tutorial"
           onClick={() => void commands.execute(CommandIDs.openTutorial)}
         >
           {trans.__('Open the first tutorial')}

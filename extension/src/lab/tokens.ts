@@ -7,6 +7,9 @@ import type { IViewRegistry } from './views';
 
 export const EXTENSION = 'maxlab-extension';
 
+/** The version of this extension and of the Python package: one wheel carries both. */
+export const VERSION = '0.1.0';
+
 /** Saved snapshot of one graph in a cell's output: a document, or one packed as `unpack` reads it. */
 export const GRAPH_MIME = 'application/vnd.maxlab.graph+json';
 

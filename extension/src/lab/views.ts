@@ -1,79 +1,74 @@
-/** Every graph view of the page, and which of them a command acts on. */
+/** Every graph view of the page, which of them a command acts on, and how new ones start. */
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { IGraphView, IMountOptions, Mount } from './core';
+import type { GraphView, IViewDefaults } from './graph-view';
 
 export interface IViewRegistry {
-  /** Draw a graph in `element` and know its view until it is disposed. */
-  mount(element: HTMLElement, options: IMountOptions): IGraphView;
-  /** Views that are in the page now, in the order they were mounted. */
-  readonly views: readonly IGraphView[];
+  /** Views that are not disposed, in the order they were mounted. */
+  readonly views: readonly GraphView[];
   /**
    * The view that commands act on: the one last touched or focused, if it can still be seen; else the
    * first that can be.
    */
-  readonly active: IGraphView | null;
+  readonly active: GraphView | null;
+  /** How a view starts; setting it changes the open views too, as far as the user has not. */
+  defaults: IViewDefaults;
   readonly changed: ISignal<IViewRegistry, void>;
 }
 
-interface IEntry {
-  view: IGraphView;
-  element: HTMLElement;
-}
-
 export class ViewRegistry implements IViewRegistry {
-  constructor(private readonly _mount: Mount) {}
-
-  mount(element: HTMLElement, options: IMountOptions): IGraphView {
-    const view = this._mount(element, options);
-    const forget = this.add(view, element);
-    view.disposed.connect(forget);
-    return view;
-  }
-
-  /** Know `view`, which draws in `element`, until the function that this returns is called. */
-  add(view: IGraphView, element: HTMLElement): () => void {
-    const entry: IEntry = { view, element };
+  /** Know `view` until the function that this returns is called. */
+  add(view: GraphView): () => void {
+    const { element } = view;
     const touch = (): void => {
-      if (this._touched !== entry) {
-        this._touched = entry;
+      if (this._touched !== view) {
+        this._touched = view;
         this._changed.emit();
       }
     };
     element.addEventListener('pointerdown', touch, { capture: true });
     element.addEventListener('focusin', touch);
-    this._entries.push(entry);
+    this._views.push(view);
     this._changed.emit();
     return () => {
       element.removeEventListener('pointerdown', touch, { capture: true });
       element.removeEventListener('focusin', touch);
-      this._entries = this._entries.filter(other => other !== entry);
-      if (this._touched === entry) {
+      this._views = this._views.filter(other => other !== view);
+      if (this._touched === view) {
         this._touched = null;
       }
       this._changed.emit();
     };
   }
 
-  get views(): readonly IGraphView[] {
-    return this._entries.map(entry => entry.view);
+  get views(): readonly GraphView[] {
+    return this._views;
   }
 
-  get active(): IGraphView | null {
-    const touched = this._touched;
-    if (touched && isSeen(touched.element)) {
-      return touched.view;
+  get active(): GraphView | null {
+    if (this._touched && isSeen(this._touched.element)) {
+      return this._touched;
     }
-    return this._entries.find(entry => isSeen(entry.element))?.view ?? null;
+    return this._views.find(view => isSeen(view.element)) ?? null;
+  }
+
+  get defaults(): IViewDefaults {
+    return this._defaults;
+  }
+
+  set defaults(defaults: IViewDefaults) {
+    this._defaults = defaults;
+    this._views.forEach(view => view.follow(defaults));
   }
 
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  private _entries: IEntry[] = [];
-  private _touched: IEntry | null = null;
+  private _views: GraphView[] = [];
+  private _touched: GraphView | null = null;
+  private _defaults: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
   private readonly _changed = new Signal<this, void>(this);
 }
 
@@ -81,3 +76,6 @@ export class ViewRegistry implements IViewRegistry {
 function isSeen(element: HTMLElement): boolean {
   return element.isConnected && element.getClientRects().length > 0;
 }
+
+/** The registry of this page. One for all: widgets are mounted by code that knows no plugins. */
+export const viewRegistry = new ViewRegistry();

@@ -1,0 +1,57 @@
+/**
+ * The graph view as JupyterLab mounts it: it takes its defaults from the settings, and is known to the
+ * commands for as long as it lives. The notebook widget mounts this class too when it runs in JupyterLab
+ * (`scripts/build-lab.mjs` lets its import of `core` lead here).
+ */
+
+import { GraphView as CoreView, type IGraphViewOptions, type ThemeName } from '../core';
+import { viewRegistry } from './views';
+
+export { fromBase64, inflate, parseDocument } from '../core';
+
+export interface IViewDefaults {
+  theme: ThemeName;
+  openInspector: boolean;
+  /** What is unfolded at first: as much as stays readable, nothing, or everything. */
+  fold: 'automatic' | 'folded' | 'unfolded';
+}
+
+export class GraphView extends CoreView {
+  constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
+    const asked = options.theme ?? 'auto';
+    super(host, { ...options, theme: asked === 'auto' ? viewRegistry.defaults.theme : asked });
+    this._followsDefault = asked === 'auto';
+    const forget = viewRegistry.add(this);
+    this.events.on('disposed', forget);
+  }
+
+  /** Take over changed settings; what the user did to this view stays. */
+  follow(defaults: IViewDefaults): void {
+    if (this._followsDefault) {
+      super.setTheme(defaults.theme);
+    }
+  }
+
+  override setTheme(name: ThemeName): void {
+    this._followsDefault = name === 'auto';
+    super.setTheme(name === 'auto' ? viewRegistry.defaults.theme : name);
+  }
+
+  override setDocument(input: unknown): boolean {
+    const isDrawn = super.setDocument(input);
+    if (isDrawn && !this._hasOpened) {
+      this._hasOpened = true;
+      const { fold, openInspector } = viewRegistry.defaults;
+      if (fold !== 'automatic') {
+        this.execute(fold === 'folded' ? 'fold-all' : 'unfold-all');
+      }
+      if (openInspector) {
+        this.setPanel(true);
+      }
+    }
+    return isDrawn;
+  }
+
+  private _followsDefault: boolean;
+  private _hasOpened = false;
+}
