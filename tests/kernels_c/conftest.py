@@ -13,17 +13,18 @@ import cffi
 import pytest
 
 SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "c"
-FLAGS = (
-    "-march=native -mprefer-vector-width=512 -fno-math-errno -fno-trapping-math -fopenmp-simd "
-    "-fPIC -shared -pthread -Wall -Wextra -Werror"
-).split()
+FLAGS = [
+    *("-march=native", "-mprefer-vector-width=512", "-fno-math-errno", "-fno-trapping-math"),
+    *("-fopenmp-simd", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-Werror"),
+]
 
 
 def sections() -> dict[str, tuple[list[str], str]]:
     """The prelude's sections in file order: name -> (names it needs, text)."""
     found: dict[str, tuple[list[str], str]] = {}
     text = (SOURCES / "prelude.h").read_text()
-    for match in re.finditer(r"^// @section (\w+)(?: needs ([\w ]+))?\n(.*?)^// @end$", text, re.M | re.S):
+    pattern = r"^// @section (\w+)(?: needs ([\w ]+))?\n(.*?)^// @end$"
+    for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
         found[match[1]] = ((match[2] or "").split(), match[3])
     return found
 
@@ -45,7 +46,7 @@ def cdef() -> str:
     """The declarations of the ABI as cffi reads them: no preprocessor lines, no attributes."""
     text = sections()["abi"][1] + (SOURCES / "mx_abi.h").read_text()
     text = re.sub(r"__attribute__\(\(visibility\(\"hidden\"\)\)\)[^;]*;", "", text)
-    text = re.sub(r"^#.*$", "", text, flags=re.M)
+    text = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
     return text.replace("MX_API ", "")
 
 
@@ -67,9 +68,7 @@ class Lab:
             level = re.match(r"// maxlab-flags: (.*)", file.read_text())
             out = self.folder / f"{name}-{file.stem}.o"
             command = [compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
-            subprocess.run(
-                [*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True
-            )
+            subprocess.run([*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True)
             objects.append(str(out))
         library = self.folder / f"{name}.so"
         link = [compiler, "-shared", "-pthread", *flags, *objects, "-o", str(library), "-lm"]

@@ -1,4 +1,4 @@
-"""Fused attention against the unfused composition in float64: shapes, strides, masks, infinities, groups."""
+"""Fused attention against the composition in float64: shapes, strides, masks, infinities."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .conftest import Lab, prelude
+from kernels_c.conftest import Lab, prelude
 
-KERNELS = prelude("abi") + """
-/* b = {mx_attention, causal mask offset or mask}, d = {kind}: 0 only scale, 1 causal, 2 additive mask f32[tq,tk],
+KERNELS = (
+    prelude("abi")
+    + """
+/* b = {mx_attention, mask}, d = {kind}: 0 only scale, 1 causal, 2 additive mask f32[tq,tk],
  * 3 an error */
-static int score(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0, i64 q1, i64 k0, i64 k1,
-                 mx_ctx *ctx) {
+static int score(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0,
+                 i64 q1, i64 k0, i64 k1, mx_ctx *ctx) {
   const mx_attention *a = b[0];
   const f32 *mask = b[1];
   (void)batch;
@@ -31,6 +33,7 @@ int k_attention(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   return ctx->lib->attention_f32(b[0], lo, hi, d[0] ? score : 0, b, d, ctx);
 }
 """
+)
 
 
 class Attention:
@@ -49,7 +52,7 @@ class Attention:
         kind: int = 0,
         mask: np.ndarray | None = None,
     ) -> np.ndarray:
-        """q (b,h,t,d), k and v (b,hk,t,d) of any strides; the output lies in memory as (b,t,h,d)."""
+        """q (b,h,t,d), k and v (b,hk,t,d) of any strides; the output lies as (b,t,h,d)."""
         ffi = self.lab.ffi
         (batch, heads, tq, dim), (_, kv_heads, tk, _), dim_v = q.shape, k.shape, v.shape[3]
         memory = np.full((batch, tq, heads, dim_v), 7, np.float32)
@@ -83,7 +86,8 @@ def reference(
         s = q.astype(np.float64) @ k.astype(np.float64).transpose(0, 1, 3, 2) * scale
         s = s if mask is None else s + mask
         e = np.exp(s - s.max(-1, keepdims=True))
-        return (e / e.sum(-1, keepdims=True) @ v.astype(np.float64)).transpose(0, 2, 1, 3)
+        out: np.ndarray = e / e.sum(-1, keepdims=True) @ v.astype(np.float64)
+        return out.transpose(0, 2, 1, 3)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +152,8 @@ def test_infinities_and_nan_as_in_the_plain_softmax(attention: Attention, tq: in
     mask[1, :1050] = -np.inf  # only the last block counts
     mask[2, 600] = np.nan
     want = reference(q, k, v, 0.25, mask)
-    assert np.isnan(want[0, 0]).all() and np.isnan(want[0, 2]).all()
+    assert np.isnan(want[0, 0]).all()
+    assert np.isnan(want[0, 2]).all()
     got = attention(q, k, v, 0.25, 2, mask)
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
     mask[2, 600] = np.inf
@@ -178,4 +183,5 @@ def test_no_keys_give_zero(attention: Attention) -> None:
 def test_a_score_error_stops(attention: Attention) -> None:
     q, k, v = draw(1, 2, 2, 3, 9, 8, 8)
     attention(q, k, v, 1.0, 3)
-    assert attention.code == 1 and attention.err[1] == 6
+    assert attention.code == 1
+    assert attention.err[1] == 6

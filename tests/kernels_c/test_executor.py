@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .conftest import Lab, prelude
+from kernels_c.conftest import Lab, prelude
 
-KERNELS = prelude("abi") + """
+KERNELS = (
+    prelude("abi")
+    + """
 /* adds 1 to y[i] for every item; a second chunk with the same item would show */
 int k_count(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   i64 *y = b[0];
@@ -44,6 +46,7 @@ int k_spin(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   return 0;
 }
 """
+)
 NAMES = ("k_count", "k_next", "k_fail", "k_spin")
 
 
@@ -121,7 +124,8 @@ def test_steps_are_barriers_and_times_are_ordered(
     for turn in range(100):
         assert program.run(team, 300 + 5000 * turn, times) == 0, list(program.err)
         stamps = np.array(list(times))
-        assert (np.diff(stamps) >= 0).all() and stamps[0] > 0
+        assert (np.diff(stamps) >= 0).all()
+        assert stamps[0] > 0
     assert (a == 100 * steps).all()
 
 
@@ -152,14 +156,16 @@ def test_first_error_wins_and_the_rest_is_skipped(
     for _ in range(2000):
         assert program.run(team) == 1
         assert list(program.err) == [1, 5, 637, 11, 22, 33]
-    assert (before == 2000).all() and (after == 0).all()
+    assert (before == 2000).all()
+    assert (after == 0).all()
 
 
 def test_unknown_kind_is_refused(program: Program, team: Any, kernels: Any) -> None:
     program.add(kernels.k_count, [np.zeros(4, np.int64)], [], 4, 4)
     program.ready()
     program.steps[0].kind = 3
-    assert program.run(team) == 3 and program.err[0] == 0
+    assert program.run(team) == 3
+    assert program.err[0] == 0
 
 
 def test_stress_random_programs(lab: Lab, runtime: Any, kernels: Any) -> None:

@@ -1,4 +1,4 @@
-"""GEMM: exact on integers for every edge, batch-invariant, epilogue on every element once, plans cover the product."""
+"""GEMM: exact on integers at every edge, batch-invariant, epilogue once per element, plans."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .conftest import Lab, prelude
+from kernels_c.conftest import Lab, prelude
 
-KERNELS = prelude("abi") + """
+KERNELS = (
+    prelude("abi")
+    + """
 /* b = {C, A, Bp}, d = {M, N, K, mb, nb, lda, ldc, with_epilogue} */
 static int epilogue(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx) {
   f32 *C = b[0];
   (void)ctx;
   if (d[7] == 2) { ctx->err[0] = r0; return 4; }
-  for (i64 i = r0; i < r1; i++) for (i64 j = c0; j < c1; j++) C[i * d[6] + j] = C[i * d[6] + j] * 2 + 1;
+  for (i64 i = r0; i < r1; i++)
+    for (i64 j = c0; j < c1; j++) C[i * d[6] + j] = C[i * d[6] + j] * 2 + 1;
   return 0;
 }
 int k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
@@ -26,13 +29,16 @@ int k_gemm(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 /* batched product of strided operands: d = {M, N, K, ars, acs, brs, bcs, A per item, B per item} */
 int k_matmul(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   for (i64 i = lo; i < hi; i++) {
-    int code = ctx->lib->matmul_f32((f32 *)b[0] + i * d[0] * d[1], d[1], (f32 *)b[1] + i * d[7], d[3], d[4],
-                                    (f32 *)b[2] + i * d[8], d[5], d[6], d[0], d[1], d[2], 0, b, d, ctx);
+    f32 *C = (f32 *)b[0] + i * d[0] * d[1];
+    const f32 *A = (f32 *)b[1] + i * d[7], *B = (f32 *)b[2] + i * d[8];
+    int code = ctx->lib->matmul_f32(C, d[1], A, d[3], d[4], B, d[5], d[6], d[0], d[1], d[2], 0, b,
+                                    d, ctx);
     if (code) return code;
   }
   return 0;
 }
 """
+)
 
 SIZES = [0, 1, 2, 5, 11, 12, 13, 16, 24, 25, 64, 100]
 NS = [1, 7, 16, 31, 32, 33, 64, 95, 300]
@@ -83,7 +89,8 @@ class Gemm:
         self.runtime.mx_gemm_plan(m, n, k, self.threads, mb, nb)
         if tile:
             mb[0], nb[0] = tile
-        assert nb[0] % 32 == 0 and mb[0] > 0
+        assert nb[0] % 32 == 0
+        assert mb[0] > 0
         c = np.full((m, n + 3), np.nan, np.float32)
         extent = -(-m // mb[0]) * -(-n // nb[0])
         lda = a.strides[0] // 4
@@ -157,7 +164,8 @@ def test_special_values_pass(gemm: Gemm) -> None:
 def test_epilogue_error_is_reported(gemm: Gemm) -> None:
     rng = np.random.default_rng(0)
     gemm(integers(rng, 4, 4), integers(rng, 4, 4), epilogue=2)
-    assert gemm.code == 1 and gemm.err[1] == 4
+    assert gemm.code == 1
+    assert gemm.err[1] == 4
 
 
 def test_batched_matmul_with_strides(gemm: Gemm) -> None:
@@ -178,5 +186,6 @@ def test_plans_are_sensible(runtime: Any, lab: Lab) -> None:
             for threads in (1, 2, 8):
                 runtime.mx_gemm_plan(m, n, 384, threads, mb, nb)
                 items = -(-m // mb[0]) * -(-n // nb[0])
-                assert nb[0] % 32 == 0 and 1 <= mb[0] <= m
+                assert nb[0] % 32 == 0
+                assert 1 <= mb[0] <= m
                 assert items >= min(threads, -(-n // 32))
