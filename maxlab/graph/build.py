@@ -132,7 +132,8 @@ def literal(x: Any, dtype: DType, device: DeviceRef) -> TensorValue:
         DTypeError: ML102, a value that ``dtype`` cannot hold.
     """
     if is_number(x):
-        array = np.asarray(check_scalar(x, dtype), dtype.ml_numpy)
+        with np.errstate(over="ignore"):  # a float rounds to infinity, as in a computation
+            array = np.asarray(check_scalar(x, dtype), dtype.ml_numpy)
     else:
         array = np.asarray(check_array(to_numpy(x), dtype), dtype.ml_numpy, order="C")
     return constant_array(own_copy(array, x), device)

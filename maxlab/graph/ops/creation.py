@@ -70,7 +70,7 @@ def constant(
             fix="ops.constant(value, DType.float32, DeviceRef.CPU())",
         )
     array = to_numpy(value)
-    if array.dtype == object:
+    if array.dtype.kind in "OSU":
         raise ArgumentTypeError(
             "ML316",
             f"constant: {type(value).__name__} {value!r} is not made of numbers",
