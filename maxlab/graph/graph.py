@@ -14,6 +14,7 @@ from maxlab.errors import (
     GraphError,
     MaxlabError,
     NoGraphError,
+    ParseError,
 )
 from maxlab.graph.build import (
     add,
@@ -139,6 +140,8 @@ class Graph:
         self._depth = 0
         self._error: MaxlabError | None = None
         self._revision = 0
+        # What stands at a scope path: the class names of the modules that were called.
+        self._scope_types: dict[str, str] = {}
         self._subgraphs: dict[str, Graph] = {}
         self._parent: Graph | None = None
         if path is not None:
@@ -158,12 +161,18 @@ class Graph:
 
     def _read(self, path: Path) -> None:
         from maxlab.ir.parser import parse_function
+        from maxlab.opset.verify import verify
 
         try:
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise RuntimeError(f"cannot read the graph {path}: {error}") from error
-        self._function = parse_function(text)
+        except UnicodeDecodeError as error:
+            raise ParseError(
+                "ML350", f"{path} is not a graph: it is not text", fix="read what Graph.save wrote"
+            ) from error
+        self._function = parse_function(text, str(path))
+        verify(self._function)
         self.name = self._function.name
 
     def _trace(
@@ -287,6 +296,14 @@ class Graph:
             made.name = old.name
         self._insert(copy)
         return copy.results
+
+    def _adopt_scope_types(self, subgraph: Graph) -> None:
+        """Know what stands at the scopes that a call of ``subgraph`` is about to bring in."""
+        if subgraph._scope_types:
+            _, scope = self._scopes.capture(3)
+            for path, name in subgraph._scope_types.items():
+                full = ".".join(part for part in (scope, subgraph.name, path) if part)
+                self._scope_types.setdefault(full, name)
 
     def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
         """The value in this graph of ``op``, a weight of a subgraph that is called with
@@ -501,6 +518,31 @@ class Graph:
     def parameters(self) -> list[SymbolicDim]:
         """The symbolic dims of the inputs, in order."""
         return symbols_of(v.type for v in self._function.inputs)
+
+    def save(self, path: Path | str) -> None:
+        """Write the graph to a file, in MLIR's generic form; ``Graph(path=...)`` reads it.
+
+        Constants are written with it, weights are not: their data stays in the weights registry.
+
+        Args:
+            path: The file, which is replaced.
+
+        Raises:
+            OSError: The file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> with tempfile.NamedTemporaryFile(suffix=".mlir") as file:
+            ...     graph.save(file.name)
+            ...     Graph(path=file.name).output_types == graph.output_types
+            True
+        """
+        from maxlab.ir.printer import generic
+
+        Path(path).write_text(generic(self._function), encoding="utf-8")
 
     def __str__(self) -> str:
         from maxlab.ir.printer import pretty

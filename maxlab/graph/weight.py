@@ -99,18 +99,30 @@ class Weight(TensorValue):
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type; it may be set before a graph uses the weight."""
         return self._type.dtype
+
+    @dtype.setter
+    def dtype(self, dtype: DType) -> None:
+        self._type = TensorType(as_dtype("Weight", dtype), self.shape, self.device)
 
     @property
     def shape(self) -> Shape:
-        """The dims."""
+        """The dims; they may be set before a graph uses the weight."""
         return self._type.shape
+
+    @shape.setter
+    def shape(self, shape: Iterable[DimLike]) -> None:
+        self._type = TensorType(self.dtype, shape, self.device)
 
     @property
     def device(self) -> DeviceRef:
-        """The device where the weight lives."""
+        """The device where the weight lives; it may be set before a graph uses the weight."""
         return self._type.device
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        self._type = TensorType(self.dtype, self.shape, device)
 
     @property
     def original_dtype_and_shape(self) -> tuple[DType, Shape]:

@@ -58,6 +58,7 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
     graph.output_types  # noqa: B018 - raises when there is no output
     values = [caller._own(arg) for arg in args]
     _match(graph, values)
+    caller._adopt_scope_types(graph)
     env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
     for op in body.ops:
         if op.name == "mo.output":

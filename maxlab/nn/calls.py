@@ -1,0 +1,237 @@
+"""``Layer``: what happens when a layer is called — its scope in the graph, and the hooks after
+it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from maxlab.errors import ArgumentTypeError
+from maxlab.graph.context import current_graph
+
+Hook = Callable[["Layer", tuple[Any, ...], dict[str, Any], Any], Any]
+"""A function of the layer, its arguments, its keyword arguments and its outputs; see
+``add_layer_hook``."""
+
+
+class Layer:
+    """The base of everything that is called to add ops to a graph. Use ``Module``, which also has
+    weights.
+
+    A call of a layer runs the hooks that ``add_layer_hook`` added, and gives the ops that it adds
+    the layer's path in the model as their scope.
+
+    Deprecated: use ``Module``.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        call = cls.__dict__.get("__call__")
+        if inspect.isfunction(call) and not hasattr(call, "__wrapped_layer__"):
+            cls.__call__ = _called(call)  # type: ignore[method-assign]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of the layer; subclasses define it.
+
+        Raises:
+            NotImplementedError: The class has no ``__call__`` of its own.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no __call__: define what the layer computes"
+        )
+
+
+def _called(call: Callable[..., Any]) -> Callable[..., Any]:
+    """``call``, a class's ``__call__``, with scope and hooks around it."""
+    signature: inspect.Signature | None = None
+
+    @functools.wraps(call)
+    def invoke(self: Layer, /, *args: Any, **kwargs: Any) -> Any:
+        visit, token = _enter(self)
+        # Read by the graph from this frame: the ops that are added below belong to this path.
+        _maxlab_scope = visit.path
+        try:
+            outputs = call(self, *args, **kwargs)
+            hooks = _hooks()
+            if hooks:
+                nonlocal signature
+                if signature is None:
+                    signature = inspect.signature(call)
+                bound = signature.bind(self, *args, **kwargs)
+                for hook in hooks:
+                    made = hook(self, bound.args[1:], bound.kwargs, outputs)
+                    outputs = outputs if made is None else made
+            return outputs
+        finally:
+            _visit.reset(token)
+
+    invoke.__wrapped_layer__ = call  # type: ignore[attr-defined]
+    return invoke
+
+
+# ---------------------------------------------------------------- scopes
+class _Visit:
+    """A call that is running: the layer's path in its graph, and the paths of the layers below its
+    root."""
+
+    __slots__ = ("graph", "path", "paths", "prefix")
+
+    def __init__(self, graph: Any, prefix: str, paths: dict[int, str], path: str) -> None:
+        self.graph = graph
+        self.prefix = prefix
+        self.paths = paths
+        self.path = path
+
+
+_visit: ContextVar[_Visit | None] = ContextVar("maxlab_layer", default=None)
+
+
+class _Roots:
+    """The layers that were called in one graph from outside of any layer, and their paths."""
+
+    def __init__(self) -> None:
+        self.paths: dict[
+            int, tuple[Layer, str]
+        ] = {}  # the layer too: an id is only good while it lives
+
+    def path(self, layer: Layer, leaf: bool) -> str:
+        """The path of a root: none for the first that has layers below it, its class's name for
+        others."""
+        known = self.paths.get(id(layer))
+        if known is None:
+            taken = {path for _, path in self.paths.values()}
+            path = ""
+            if leaf or path in taken:
+                stem = path = type(layer).__name__.lower()
+                number = 1
+                while path in taken:
+                    number += 1
+                    path = f"{stem}_{number}"
+            known = self.paths[id(layer)] = (layer, path)
+        return known[1]
+
+
+_roots: weakref.WeakKeyDictionary[Any, _Roots] = weakref.WeakKeyDictionary()
+
+
+def join(*parts: str) -> str:
+    """The parts of a path that are not empty, with dots between."""
+    return ".".join(part for part in parts if part)
+
+
+def _enter(layer: Layer) -> tuple[_Visit, Any]:
+    graph = current_graph()
+    outer = _visit.get()
+    if outer is not None and outer.graph is graph:
+        relative = outer.paths.get(id(layer))
+        if relative is not None:
+            visit = _Visit(graph, outer.prefix, outer.paths, join(outer.prefix, relative))
+        else:  # made inside of another layer's call: it belongs to no tree, only to the call
+            path = join(outer.path, type(layer).__name__.lower())
+            visit = _Visit(graph, path, _paths(layer, graph, path), path)
+    else:
+        prefix = ""
+        if graph is not None:
+            roots = _roots.get(graph)
+            if roots is None:
+                roots = _roots[graph] = _Roots()
+            prefix = roots.path(layer, not _children(layer))
+            _name_weights(layer, graph)
+        visit = _Visit(graph, prefix, _paths(layer, graph, prefix), prefix)
+    return visit, _visit.set(visit)
+
+
+def _children(layer: Layer) -> bool:
+    return bool(getattr(layer, "sublayers", None))
+
+
+def _paths(layer: Layer, graph: Any, prefix: str) -> dict[int, str]:
+    """The paths below ``layer`` by identity; the graph is told the types that stand there."""
+    tree = getattr(layer, "_tree", None)
+    found: list[tuple[str, Layer]] = [("", layer)] if tree is None else tree()
+    types = getattr(graph, "_scope_types", None)
+    if types is not None:
+        for path, child in found:
+            types.setdefault(join(prefix, path), type(child).__name__)
+    return {id(child): path for path, child in reversed(found)}
+
+
+def _name_weights(layer: Layer, graph: Any) -> None:
+    name = getattr(layer, "_name_weights", None)
+    if name is not None:
+        name(graph)
+
+
+# ---------------------------------------------------------------- hooks
+_everywhere: list[Hook] = []
+_in_graph: weakref.WeakKeyDictionary[Any, list[Hook]] = weakref.WeakKeyDictionary()
+
+
+def _hooks() -> list[Hook]:
+    graph = current_graph()
+    own = _in_graph.get(graph) if graph is not None else None
+    return [*_everywhere, *own] if own else list(_everywhere)
+
+
+def add_layer_hook(fn: Hook) -> None:
+    """Let ``fn`` be called after each call of a layer, nested ones included.
+
+    ``fn(layer, args, kwargs, outputs)`` gets the arguments as the layer's signature binds them:
+    what was passed by keyword but can stand by position is in ``args``. When it returns something
+    other than None, that replaces the outputs, for the caller and for the hooks that follow. Inside
+    of ``with Graph(...):`` the hook belongs to that graph; outside it stays for all graphs until
+    ``clear_hooks``.
+
+    Args:
+        fn: The function.
+
+    Raises:
+        ArgumentTypeError: ML701, ``fn`` cannot be called.
+
+    Example:
+        >>> from maxlab import nn
+        >>> nn.add_layer_hook(lambda layer, args, kwargs, outputs: print(type(layer).__name__))
+        >>> nn.clear_hooks()
+    """
+    if not callable(fn):
+        raise ArgumentTypeError("ML701", f"a hook must be callable, got {type(fn).__name__}")
+    graph = current_graph()
+    if graph is None:
+        _everywhere.append(fn)
+    else:
+        _in_graph.setdefault(graph, []).append(fn)
+
+
+def clear_hooks() -> None:
+    """Remove the hooks of all graphs, and those of the graph that is being built."""
+    _everywhere.clear()
+    graph = current_graph()
+    if graph is not None:
+        _in_graph.pop(graph, None)
+
+
+@contextmanager
+def layer_hooks(*hooks: Hook) -> Iterator[None]:
+    """A context in which ``hooks`` are called after each call of a layer, besides those added
+    before.
+
+    Example:
+        >>> from maxlab import nn
+        >>> seen = []
+        >>> with nn.layer_hooks(lambda layer, args, kwargs, outputs: seen.append(layer)):
+        ...     pass
+    """
+    before = list(_everywhere)
+    for hook in hooks:
+        if not callable(hook):
+            raise ArgumentTypeError("ML701", f"a hook must be callable, got {type(hook).__name__}")
+    _everywhere.extend(hooks)
+    try:
+        yield
+    finally:
+        _everywhere[:] = before

@@ -1,0 +1,7 @@
+"""The name of ``max.nn.sequential``."""
+
+from __future__ import annotations
+
+from maxlab.nn.lists import Sequential
+
+__all__ = ["Sequential"]

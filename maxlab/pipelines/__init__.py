@@ -1,0 +1,1 @@
+"""Models of architectures that are known by name; so far, the older import paths of ``nn``."""
