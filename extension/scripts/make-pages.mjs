@@ -23,6 +23,8 @@ const pages = {
   minilm: f.transformer(),
   profiled: f.withProfile(f.transformer()),
   large: f.large(),
+  wide: f.wide(),
+  deep: f.withProfile(f.transformer(330)),
   broken: f.broken()
 };
 for (const [name, document] of Object.entries(pages)) {

@@ -139,7 +139,7 @@ function attention(b: Builder, x: string, mask: string, scope: string): string {
   const s0 = b.op('matmul', [q, k], scores, scope, {}, '    scores = q @ k');
   const scale = b.value([], 'constant', null);
   b.document.nodes.push({
-    id: `n9${b.document.nodes.length}`,
+    id: `c${b.document.nodes.length}`,
     op: 'constant',
     name: 'constant',
     scope,
@@ -324,7 +324,7 @@ export function large(count = 10_000): IGraphDocument {
   const ops = ['matmul', 'add', 'gelu', 'mul', 'reshape', 'softmax', 'layer_norm', 'sum'];
   while (made < count) {
     const skip = x;
-    const branches = 1 + Math.floor(random() * 4);
+    const branches = 1 + Math.floor(random() * 12);
     const ends: string[] = [];
     for (let k = 0; k < branches; k += 1) {
       let y = skip;
@@ -340,6 +340,30 @@ export function large(count = 10_000): IGraphDocument {
     made += 2;
   }
   b.output(x);
+  return b.document;
+}
+
+/** A flat graph of `lanes` parallel towers that exchange values: as wide as it is deep. */
+export function wide(count = 10_000, lanes = 40): IGraphDocument {
+  const b = new Builder(`wide_${count}`);
+  const x = b.input('x', ['batch', 512]);
+  let heads = Array.from({ length: lanes }, () => b.op('matmul', [x], ['batch', 512]));
+  let made = lanes;
+  let seed = 7;
+  const random = (): number => {
+    seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+    return seed / 0x7fffffff;
+  };
+  const ops = ['matmul', 'add', 'gelu', 'mul', 'reshape', 'softmax', 'layer_norm', 'sum'];
+  while (made < count) {
+    heads = heads.map((h, i) => {
+      const other = heads[(i + 1) % lanes] as string;
+      const operands = random() < 0.2 ? [h, other] : [h];
+      made += 1;
+      return b.op(ops[Math.floor(random() * ops.length)] as string, operands, ['batch', 512]);
+    });
+  }
+  b.output(b.op('concat', heads, ['batch', 512]));
   return b.document;
 }
 

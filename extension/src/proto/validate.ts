@@ -97,8 +97,8 @@ class Reader {
 }
 
 function kindOf(value: unknown): string {
-  if (value === null) {
-    return 'null';
+  if (value === null || value === undefined) {
+    return value === null ? 'null' : 'nothing';
   }
   if (Array.isArray(value)) {
     return 'a list';

@@ -58,6 +58,7 @@ export function makeRequest(
     nodeGap: METRICS.nodeGap,
     edgeGap: METRICS.edgeGap,
     layerGap: METRICS.layerGap,
+    stubGap: METRICS.stubGap,
     budgetMs
   };
 }

@@ -71,12 +71,12 @@ function alignAndCompact(
   fromTop: boolean,
   fromLeft: boolean
 ): Float64Array {
-  const { n, a, b, aOff, bOff, priority } = proper;
+  const { n, a, b, aAlign, bAlign, priority } = proper;
   const near = fromTop ? order.up : order.down;
   const far = fromTop ? order.down : order.up;
   const other = fromTop ? a : b;
-  const otherOff = fromTop ? aOff : bOff;
-  const ownOff = fromTop ? bOff : aOff;
+  const otherOff = fromTop ? aAlign : bAlign;
+  const ownOff = fromTop ? bAlign : aAlign;
   const sign = fromLeft ? 1 : -1;
   const root = new Int32Array(n);
   const shift = new Float64Array(n);
@@ -261,7 +261,7 @@ function balance(proper: IProper, runs: readonly Float64Array[]): Float64Array {
  * trunks of long edges, and columns of nodes that follow each other.
  */
 function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): void {
-  const { n, a, b, aOff, bOff, priority } = proper;
+  const { n, a, b, aAlign: aOff, bAlign: bOff, priority } = proper;
   const { layers, pos, up, down } = order;
   const layerOf = proper.layer;
   const room = (v: number): [number, number] => {

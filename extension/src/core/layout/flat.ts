@@ -18,6 +18,9 @@ export interface IFlatGraph {
 }
 
 export interface IFlatOptions extends IGaps {
+  /** Room below a layer where edges run straight, beside the types written on them. */
+  stub: number;
+  /** Room between two layers for edges that do not bend. */
   layer: number;
   /** When refinement has to stop, in the clock of `now`. */
   deadline: number;
@@ -36,8 +39,12 @@ export interface IFlatLayout {
   crossings: number;
 }
 
-/** Bends wider than this get more room to turn in. */
-const WIDE_BEND = 140;
+/** A bend gets this much height for its width, within limits: wide turns stay gentle. */
+const BEND_SLOPE = 0.17;
+const MIN_BEND_ROOM = 30;
+const MAX_BEND_ROOM = 120;
+/** Room below or above a layer of ports, where nothing is written. */
+const PORT_ROOM = 8;
 
 export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayout {
   const n = graph.w.length;
@@ -78,11 +85,19 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
     bend[proper.layer[u]!] = Math.max(bend[proper.layer[u]!]!, dx);
   }
   const top = new Float64Array(nLayers);
+  const stub = new Float64Array(nLayers);
   let y = 0;
   for (let l = 0; l < nLayers; l += 1) {
     top[l] = y;
-    const extra = Math.min(90, Math.max(0, bend[l]! - WIDE_BEND) * 0.12);
-    y += tall[l]! + (l + 1 < nLayers ? options.layer * (tall[l] === 0 ? 0.5 : 1) + extra : 0);
+    y += tall[l]!;
+    if (l + 1 < nLayers) {
+      const isPort = tall[l] === 0 || tall[l + 1] === 0;
+      stub[l] = tall[l] === 0 ? 0 : options.stub;
+      const room = MIN_BEND_ROOM + (bend[l]! - 40) * BEND_SLOPE;
+      const straight = isPort ? PORT_ROOM : options.layer;
+      y += stub[l]!;
+      y += bend[l]! < 1 ? straight : Math.min(MAX_BEND_ROOM, Math.max(MIN_BEND_ROOM, room));
+    }
   }
   const x = new Float64Array(n);
   const ys = new Float64Array(n);
@@ -105,12 +120,12 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
     const lv = ranked.layer[v]!;
     // Inside a layer an edge runs straight down beside the taller nodes, and bends only between layers.
     push(points, cx[u]! + uOff - left, ys[u]! + (graph.h[u] as number));
-    push(points, cx[u]! + uOff - left, top[lu]! + tall[lu]!);
+    push(points, cx[u]! + uOff - left, top[lu]! + tall[lu]! + stub[lu]!);
     for (let i = 0; i + 1 < chain.length; i += 1) {
       const dummy = proper.b[chain[i]!]!;
       const l = proper.layer[dummy]!;
       push(points, cx[dummy]! - left, top[l]!);
-      push(points, cx[dummy]! - left, top[l]! + tall[l]!);
+      push(points, cx[dummy]! - left, top[l]! + tall[l]! + stub[l]!);
     }
     push(points, cx[v]! + vOff - left, top[lv]!);
     push(points, cx[v]! + vOff - left, ys[v]!);

@@ -34,6 +34,7 @@ export interface ILayoutRequest {
   nodeGap: number;
   edgeGap: number;
   layerGap: number;
+  stubGap: number;
   /** Milliseconds after which refinement stops; the result is complete all the same. */
   budgetMs: number;
 }
@@ -171,6 +172,7 @@ function layoutContainer(
       node: request.nodeGap,
       edge: request.edgeGap,
       layer: request.layerGap,
+      stub: request.stubGap,
       deadline,
       now
     }

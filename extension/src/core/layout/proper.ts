@@ -14,6 +14,9 @@ export interface IProper {
   /** Where a segment meets its ends, relative to their centres. */
   aOff: Float64Array;
   bOff: Float64Array;
+  /** The same for straightness: zero where centres rather than ports should lie in one column. */
+  aAlign: Float64Array;
+  bAlign: Float64Array;
   priority: Uint8Array;
   /** Segments of every edge, from the upper end to the lower; empty for edges drawn directly. */
   chains: Int32Array[];
@@ -48,6 +51,8 @@ export function makeProper(
   const b: number[] = [];
   const aOff: number[] = [];
   const bOff: number[] = [];
+  const aAlign: number[] = [];
+  const bAlign: number[] = [];
   const priority: number[] = [];
   const chains: Int32Array[] = new Array<Int32Array>(m);
   const segment = (u: number, v: number, uOff: number, vOff: number, p: Priority): number => {
@@ -55,9 +60,19 @@ export function makeProper(
     b.push(v);
     aOff.push(uOff);
     bOff.push(vOff);
+    // Boxes whose edges enter and leave at different places would walk sideways if every edge between
+    // them had to be straight; only what hangs on one edge follows the port.
+    const byPort = u >= nReal || v >= nReal || degree[u] === 1 || degree[v] === 1;
+    aAlign.push(byPort ? uOff : 0);
+    bAlign.push(byPort ? vOff : 0);
     priority.push(p);
     return a.length - 1;
   };
+  const degree = new Int32Array(nReal);
+  for (let e = 0; e < m; e += 1) {
+    degree[from[e]!]! += 1;
+    degree[to[e]!]! += 1;
+  }
   const spine = spines(ranked);
   // Edges that leave one point share their dummies, so that a fan-out is drawn as one trunk.
   const trunks = new Map<string, number[]>();
@@ -113,6 +128,8 @@ export function makeProper(
     b: Int32Array.from(b),
     aOff: Float64Array.from(aOff),
     bOff: Float64Array.from(bOff),
+    aAlign: Float64Array.from(aAlign),
+    bAlign: Float64Array.from(bAlign),
     priority: Uint8Array.from(priority),
     chains
   };

@@ -129,7 +129,11 @@ function spliceContainers(box: IBox): void {
     const pure =
       child.nodes.length === 0 &&
       child.children.length > 0 &&
-      child.children.every(member => NUMERIC.test(lastPart(member.path)) && member.label !== '');
+      child.children.every(
+        member =>
+          member.path.startsWith(`${child.path}.`) &&
+          NUMERIC.test(member.path.slice(child.path.length + 1))
+      );
     if (!pure) {
       children.push(child);
       continue;

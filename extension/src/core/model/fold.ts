@@ -6,8 +6,14 @@ import type { GraphModel } from './graph';
 /** No more than this is shown at first, unless the top level alone is larger. */
 export const MAX_VISIBLE = 300;
 
-/** Small graphs open completely; larger ones open until this many items are visible. */
+/** Graphs of up to this many operations open completely. */
+const SMALL = 60;
+
+/** Larger ones open until this many items are visible. */
 const COMFORTABLE = 36;
+
+/** A box around fewer operations than this says more folded than open. */
+const MIN_OPEN = 3;
 
 /** A run of more members than this stays one box. */
 const MAX_OPEN_RUN = 8;
@@ -18,16 +24,23 @@ function visibleIn(model: GraphModel, box: IBox): number {
 }
 
 /**
- * Keys of the boxes to unfold at first, outermost first: everything in a small graph, otherwise as
- * many levels as stay readable. Members of a run stay folded: they are alike, and one press away.
+ * Keys of the boxes to unfold at first, outermost first: everything in a small graph, otherwise the
+ * boxes that hold boxes, as many levels as stay readable. Members of a run stay folded: they are alike,
+ * and one press away.
  */
 export function initialFold(model: GraphModel): Set<string> {
   const expanded = new Set<string>();
   let visible = visibleIn(model, model.root) + model.document.inputs.length;
-  const budget = Math.min(MAX_VISIBLE, COMFORTABLE);
+  const ops = model.nodes.filter(node => !node.isChip).length;
+  const isSmall = ops <= SMALL;
+  const budget = isSmall ? MAX_VISIBLE : COMFORTABLE;
   const queue = [...model.root.children];
   for (let box = queue.shift(); box !== undefined; box = queue.shift()) {
     if (box.kind === 'run' && box.children.length > MAX_OPEN_RUN) {
+      continue;
+    }
+    const holdsMore = box.children.some(child => child.total >= MIN_OPEN);
+    if (box.total < MIN_OPEN || (!isSmall && !holdsMore)) {
       continue;
     }
     const grown = visible - 1 + visibleIn(model, box);

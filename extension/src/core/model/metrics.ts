@@ -20,10 +20,11 @@ export const METRICS = {
   boxHeader: 30,
   boxPadX: 18,
   boxPadY: 16,
-  boxPadTop: 12,
+  boxPadTop: 4,
   nodeGap: 26,
   edgeGap: 14,
-  layerGap: 44
+  layerGap: 20,
+  stubGap: 24
 } as const;
 
 /** Width of `text` at `px` in the interface font; replaced by tests and workers. */

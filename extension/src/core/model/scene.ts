@@ -8,6 +8,7 @@
 
 import type { IBox } from './boxes';
 import type { GraphModel, IGraphNode, IGraphValue } from './graph';
+import { plural } from './format';
 import { clip, METRICS, roughMeasure, type Measure } from './metrics';
 import type { Timing } from './timing';
 
@@ -171,13 +172,15 @@ class SceneBuilder {
     if (value === undefined || this.byKey.has(key)) {
       return null;
     }
-    const label = value.value.name ?? id;
+    const ids = kind === 'input' ? this._model.document.inputs : this._model.document.outputs;
+    const label = value.value.name ?? (ids.length > 1 ? `${kind} ${ids.indexOf(id)}` : kind);
     const item = this._item(kind, key, clip(label, 32), root);
     item.value = value;
     item.detail = kind === 'input' ? clip(value.value.type, 40) : '';
+    // The type is in the fixed-width face, wider than what is measured.
     const width =
       this._measure(item.label, METRICS.labelFont, true) +
-      (item.detail ? 10 + this._measure(item.detail, METRICS.edgeFont) : 0) +
+      (item.detail ? 10 + this._measure(item.detail, METRICS.edgeFont) * 1.12 : 0) +
       2 * METRICS.padX;
     item.w = roundUp(Math.max(64, width));
     item.h = METRICS.pill;
@@ -213,7 +216,9 @@ class SceneBuilder {
       return;
     }
     for (const index of this._model.nodesIn(box)) {
-      this.ofNode[index] = item;
+      if (this._model.nodes[index]?.isChip === false) {
+        this.ofNode[index] = item;
+      }
     }
     this._sizeBox(item);
   }
@@ -252,6 +257,7 @@ class SceneBuilder {
           m(item.label, METRICS.labelFont, !isView) + 2 * METRICS.padX,
           m(item.detail, METRICS.smallFont) + 2 * METRICS.padX,
           Math.min(190, m(type, METRICS.edgeFont) * 1.1),
+          item.hasTime ? 136 : 0,
           ...item.chips.map(chip => m(chip, METRICS.edgeFont) * 1.1 + 2 * METRICS.padX + 12)
         )
       )
@@ -280,13 +286,11 @@ class SceneBuilder {
       if (from === null || from === undefined) {
         continue;
       }
-      let last: IItem | null = null;
       for (const consumer of value.consumers) {
         const to = this.ofNode[consumer] ?? null;
-        if (to !== null && to !== from && to !== last) {
+        if (to !== null && to !== from) {
           this._route(value.index, from, to);
         }
-        last = to;
       }
       for (const to of outputsOf.get(value.index) ?? []) {
         this._route(value.index, from, to);
@@ -396,7 +400,9 @@ function roundUp(width: number): number {
 export function boxSubtitle(item: IItem): string {
   const total = item.box?.total ?? 0;
   const ops =
-    item.count > 1 ? `${item.count} × ${Math.round(total / item.count)} ops` : `${total} ops`;
+    item.count > 1
+      ? `${item.count} × ${plural(Math.round(total / item.count), 'op')}`
+      : plural(total, 'op');
   return item.detail ? `${clip(item.detail, 28)} · ${ops}` : ops;
 }
 

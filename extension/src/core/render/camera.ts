@@ -1,6 +1,6 @@
 /** The window onto the world: screen = world × k + (tx, ty). */
 
-export const MIN_ZOOM = 0.01;
+export const MIN_ZOOM = 0.002;
 export const MAX_ZOOM = 4;
 
 export interface IRect {

@@ -4,7 +4,7 @@ import { METRICS } from '../model/metrics';
 import { boxSubtitle, type IItem } from '../model/scene';
 import { Detail, rampIndex, screenRect, type IFrame } from './painter';
 import type { IEdgeLabel, IPicture } from './picture';
-import type { ITheme } from './theme';
+import { scopeFill, type ITheme } from './theme';
 
 function uiFont(theme: ITheme, px: number, weight = 400): string {
   return `${weight} ${px}px ${theme.fontUi}`;
@@ -85,12 +85,16 @@ export function paintItemText(
     const r = screenRect(frame, item);
     if (item.kind === 'input' || item.kind === 'output') {
       const both = item.detail !== '' && isFull;
-      left.add(titleFont, ink.title, item.label, r.x + METRICS.padX * k, r.y + r.h / 2);
-      if (both) {
-        ctx.font = titleFont;
-        const x = r.x + (METRICS.padX + 8) * k + ctx.measureText(item.label).width;
-        left.add(chipFont, ink.detail, item.detail, x, r.y + r.h / 2);
+      if (!both) {
+        centre.add(titleFont, ink.title, item.label, r.x + r.w / 2, r.y + r.h / 2);
+        continue;
       }
+      ctx.font = titleFont;
+      const title = ctx.measureText(item.label).width + 8 * k;
+      ctx.font = chipFont;
+      const x = r.x + (r.w - title - ctx.measureText(item.detail).width) / 2;
+      left.add(titleFont, ink.title, item.label, x, r.y + r.h / 2);
+      left.add(chipFont, ink.detail, item.detail, x + title, r.y + r.h / 2);
       continue;
     }
     if (item.box !== null) {
@@ -188,7 +192,8 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   const r = screenRect(frame, box);
   const isFar = detail < Detail.Names;
   const k = isFar ? Math.max(0.72, camera.k) : camera.k;
-  if (isFar && (r.w < 70 || r.h < 60)) {
+  // From far away headers of nested boxes would lie on each other and on what is inside.
+  if (isFar && (r.w < 70 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1))) {
     return;
   }
   ctx.save();
@@ -198,7 +203,7 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
   const y = r.y + (METRICS.boxHeader / 2 + 1) * k;
-  const fill = theme.scopeFill[(box.depth - 1) % theme.scopeFill.length] as string;
+  const fill = scopeFill(theme, box.depth);
   let x = r.x + 14 * k;
   ctx.font = uiFont(theme, METRICS.headerFont * k, 650);
   const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
@@ -259,16 +264,13 @@ function paintErrorMarks(frame: IFrame, picture: IPicture, leaves: readonly IIte
       continue;
     }
     const r = screenRect(frame, item);
-    const x = r.x + r.w - 2;
-    const y = r.y + 2;
+    const x = r.x + r.w - 15 * camera.k;
+    const y = r.y + 15 * camera.k;
     ctx.beginPath();
     ctx.arc(x, y, radius, 0, 2 * Math.PI);
     ctx.fillStyle = theme.error;
     ctx.fill();
-    ctx.strokeStyle = theme.background;
-    ctx.lineWidth = 2;
-    ctx.stroke();
-    ctx.fillStyle = theme.background;
+    ctx.fillStyle = theme.surface;
     ctx.font = uiFont(theme, radius * 1.5, 700);
     ctx.textAlign = 'center';
     ctx.textBaseline = 'middle';
@@ -287,7 +289,7 @@ export function paintEdgeLabels(frame: IFrame, labels: readonly IEdgeLabel[]): v
     ctx.fillStyle =
       label.depth === 0
         ? theme.background
-        : (theme.scopeFill[(label.depth - 1) % theme.scopeFill.length] as string);
+        : scopeFill(theme, label.depth);
     ctx.fillRect(
       (label.x - label.w / 2) * k + tx,
       (label.y - 7) * k + ty,

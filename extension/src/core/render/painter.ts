@@ -8,7 +8,7 @@ import { METRICS } from '../model/metrics';
 import type { Camera } from './camera';
 import { paintItemText, paintBoxHeader, paintEdgeLabels } from './labels';
 import type { IPicture } from './picture';
-import { RAMP_STEPS, type ITheme } from './theme';
+import { RAMP_STEPS, scopeFill, type ITheme } from './theme';
 
 /** What is drawn at a zoom: rectangles only; outlines; names; everything. */
 export const enum Detail {
@@ -120,7 +120,7 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
     const r = screenRect(frame, box);
     ctx.beginPath();
     outline(ctx, r, Math.min(10, 10 * camera.k + 1), dpr);
-    ctx.fillStyle = theme.scopeFill[(box.depth - 1) % theme.scopeFill.length] as string;
+    ctx.fillStyle = scopeFill(theme, box.depth);
     ctx.fill();
     ctx.strokeStyle = theme.scopeLine;
     if (box.kind === 'run') {

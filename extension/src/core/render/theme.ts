@@ -91,6 +91,13 @@ function familyColors(family: Family, isDark: boolean): IFamilyColors {
       };
 }
 
+/** Fill of an unfolded box at a depth (1 is outermost); the deepest two shades alternate. */
+export function scopeFill(theme: ITheme, depth: number): string {
+  const last = theme.scopeFill.length - 1;
+  const index = depth - 1 <= last ? depth - 1 : last - ((depth - 1 - last) % 2);
+  return theme.scopeFill[Math.max(0, index)] as string;
+}
+
 function readable(wanted: Rgb, on: Rgb, isDark: boolean): Rgb {
   return contrast(wanted, on) >= 4.5 ? wanted : isDark ? [238, 240, 243] : [32, 36, 44];
 }

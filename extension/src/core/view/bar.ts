@@ -31,7 +31,7 @@ export class Bar {
     this.element.setAttribute('role', 'toolbar');
     this.element.setAttribute('aria-label', 'Graph tools');
     this.search.type = 'search';
-    this.search.placeholder = 'Search op, name, scope, shape';
+    this.search.placeholder = 'Search  ( / )';
     this.search.setAttribute('aria-label', 'Search the graph');
     this.search.spellcheck = false;
     this.search.addEventListener('input', () => onSearch(this.search.value));

@@ -114,7 +114,8 @@ export function codeBlock(
     });
   });
   copy.append(icon('copy'));
-  const block = el('div', 'jp-MaxLab-code', copy, scroller);
+  const head = el('div', 'jp-MaxLab-codeHead', el('span', '', `generated C · ${lines.length} lines`), copy);
+  const block = el('div', 'jp-MaxLab-code', head, scroller);
   if (firstMarked !== null) {
     const row: HTMLElement = firstMarked;
     requestAnimationFrame(() => {

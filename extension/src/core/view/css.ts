@@ -133,7 +133,7 @@ export const STYLES = `
 .jp-MaxLab-codeLine { display: flex; white-space: pre; padding-right: 14px; }
 .jp-MaxLab-codeLine.jp-mod-marked { background: var(--mx-accent-soft); box-shadow: inset 3px 0 0 var(--mx-accent); }
 .jp-MaxLab-codeNumber { width: 36px; padding-right: 10px; flex: none; text-align: right; color: var(--mx-muted); opacity: 0.75; user-select: none; }
-.jp-MaxLab-copy { position: absolute !important; right: 5px; top: 5px; z-index: 1; background: var(--mx-surface) !important; }
+.jp-MaxLab-codeHead { display: flex; align-items: center; justify-content: space-between; padding: 1px 3px 1px 10px; border-bottom: 1px solid var(--mx-line); background: var(--mx-surface); color: var(--mx-muted); font-size: 11px; }
 .jp-MaxLab-copy.jp-mod-done { color: var(--mx-accent) !important; }
 .jp-MaxLab-tok-comment { color: var(--mx-muted); font-style: italic; }
 .jp-MaxLab-tok-keyword { color: #8a3fb0; }

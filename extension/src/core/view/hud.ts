@@ -32,7 +32,7 @@ export class Legend {
     }
     const hatch = el('span', 'jp-MaxLab-legendHatch');
     this.element.replaceChildren(
-      el('div', 'jp-MaxLab-legendTitle', 'time in kernels, ms and share of the run'),
+      el('div', 'jp-MaxLab-legendTitle', 'kernel time · ms, share of the run'),
       bar,
       ticks,
       el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')

@@ -10,7 +10,7 @@ import { parseDocument } from '../../proto/validate';
 import { applyLayout, makeRequest } from '../layout/apply';
 import { LayoutClient } from '../layout/client';
 import type { IBox } from '../model/boxes';
-import { initialFold } from '../model/fold';
+import { initialFold, reveal } from '../model/fold';
 import { plural } from '../model/format';
 import { GraphModel, type IGraphNode } from '../model/graph';
 import { type Measure } from '../model/metrics';
@@ -225,11 +225,15 @@ export class GraphView implements IInspectorHost {
     }
     this._selection = this._selection.filter(id => this.model.node(id) !== undefined);
     this._matches = search(this.model, this.bar.search.value);
-    void this.rebuild(null);
     const failed = document.error?.node ?? null;
     if (failed !== null && this.model.node(failed) !== undefined) {
-      this.select([failed]);
+      this.expanded = reveal(this.expanded, (this.model.node(failed) as IGraphNode).box);
+      this._selectedKeys = [failed];
+      this._selection = [failed];
+      this.isPanelOpen = true;
+      this._panel.hidden = false;
     }
+    void this.rebuild(null);
     return true;
   }
 
@@ -394,7 +398,9 @@ export class GraphView implements IInspectorHost {
     if (fit.k < READABLE_ZOOM && bounds.w * READABLE_ZOOM <= stage.width * 3) {
       const k = Math.max(READABLE_ZOOM, Math.min(0.85, (stage.width - 72) / bounds.w));
       const first = this.scene?.items[0];
-      const centre = first === undefined ? bounds.x + bounds.w / 2 : first.x + first.w / 2;
+      const isWide = bounds.w * k > stage.width;
+      const centre =
+        isWide && first !== undefined ? first.x + first.w / 2 : bounds.x + bounds.w / 2;
       fit.set(k, stage.width / 2 - centre * k, 44 - bounds.y * k);
     }
     stage.flyTo(fit, false);

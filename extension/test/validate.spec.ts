@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+
+import { GraphModel } from '../src/core/model/graph';
+import { parseDocument } from '../src/proto/validate';
+import { broken, threeOps, transformer, withProfile } from './fixtures';
+import { layOut } from './scene';
+
+function problems(change: (doc: Record<string, unknown>) => void): string[] {
+  const doc = JSON.parse(JSON.stringify(threeOps())) as Record<string, unknown>;
+  change(doc);
+  const result = parseDocument(doc);
+  return result.ok ? [] : result.problems;
+}
+
+describe('documents', () => {
+  it.each([threeOps(), transformer(), withProfile(transformer(2)), broken()])('accepts $name', doc => {
+    const result = parseDocument(JSON.parse(JSON.stringify(doc)));
+    expect(result).toMatchObject({ ok: true, warnings: [] });
+  });
+
+  it('accepts JSON text and leaves defaults for what is missing', () => {
+    const result = parseDocument('{"format": "maxlab.graph", "version": 1}');
+    expect(result.ok && result.document.nodes).toEqual([]);
+  });
+
+  it.each([
+    [null, 'expected a graph document, got null'],
+    [[], 'expected a graph document, got a list'],
+    ['{', 'not JSON'],
+    [{}, 'expected format "maxlab.graph", got nothing'],
+    [{ format: 'maxlab.graph', version: 2 }, 'this view reads version 1 of the document, got 2']
+  ])('explains what is wrong with %j', (input, text) => {
+    const result = parseDocument(input);
+    expect(result.ok).toBe(false);
+    expect(!result.ok && result.problems[0]).toContain(text);
+  });
+
+  it('says where', () => {
+    expect(problems(d => ((d.nodes as { op: unknown }[])[1]!.op = 7))).toEqual([
+      'nodes[1].op: expected text, got 7'
+    ]);
+    expect(problems(d => (d.values = 'none'))).toEqual([
+      'values: expected a list, got text "none"'
+    ]);
+    const twice = problems(d => {
+      const nodes = d.nodes as { id: string }[];
+      nodes[1]!.id = nodes[0]!.id;
+    });
+    expect(twice[0]).toContain('used twice');
+  });
+
+  it('counts problems beyond the first twenty', () => {
+    const list = problems(d => (d.nodes = new Array(50).fill(3)));
+    expect(list).toHaveLength(21);
+    expect(list[20]).toMatch(/^and \d+ more$/);
+  });
+
+  it('draws values that are used but not listed', () => {
+    const doc = threeOps();
+    doc.values = [];
+    const result = parseDocument(JSON.parse(JSON.stringify(doc)));
+    expect(result.ok && result.warnings.length).toBeGreaterThan(0);
+    if (result.ok) {
+      expect(layOut(new GraphModel(result.document)).scene.items.length).toBeGreaterThan(3);
+    }
+  });
+
+  it('never throws on damaged documents', () => {
+    const text = JSON.stringify(withProfile(transformer(1)));
+    let seed = 5;
+    const random = (n: number): number => {
+      seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+      return seed % n;
+    };
+    const junk = [null, -1, 'x', [], {}, true, 1e300];
+    for (let round = 0; round < 150; round += 1) {
+      const doc = JSON.parse(text) as Record<string, unknown>;
+      let at: Record<string, unknown> = doc;
+      for (let depth = 0; depth < 5; depth += 1) {
+        const keys = Object.keys(at);
+        const key = keys[random(Math.max(1, keys.length))];
+        if (key === undefined) {
+          break;
+        }
+        const next = at[key];
+        if (typeof next !== 'object' || next === null || random(3) === 0) {
+          at[key] = junk[random(junk.length)];
+          break;
+        }
+        at = next as Record<string, unknown>;
+      }
+      const result = parseDocument(doc);
+      if (result.ok) {
+        layOut(new GraphModel(result.document));
+      }
+    }
+  });
+});

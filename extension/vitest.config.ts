@@ -1,0 +1,10 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.spec.ts'],
+    environment: 'node',
+    // Timing tests share two cores with whatever else runs.
+    testTimeout: 30_000
+  }
+});
