@@ -37,14 +37,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 #define SPIN_TURNS 2000
 #define MAX_THREADS 1024
+#define REPAIRING (-1)
 
 typedef struct step_state { /* 16 bytes, see the head of the file */
   u64 ticket;
@@ -68,7 +69,7 @@ typedef struct worker { /* a cache line or more per thread: its context is writt
 struct mx_team {
   i64 size;               /* threads, the caller included */
   i64 started;            /* worker threads that exist in this process */
-  u32 fork_epoch;         /* value of `forks` when they were started */
+  i64 owner;              /* the process they were started in, or REPAIRING */
   pthread_mutex_t lock;   /* one execute at a time */
 
   /* the execute in flight; written under the lock, read by workers with atomics */
@@ -235,15 +236,6 @@ static void *worker_main(void *arg) {
   }
 }
 
-/* fork() copies the team but not its threads.  The count of forks tells a team that its workers are not here. */
-static u32 forks;
-static pthread_mutex_t repair_lock = PTHREAD_MUTEX_INITIALIZER;
-static void count_fork(void) {
-  forks++;
-  pthread_mutex_init(&repair_lock, NULL);
-}
-__attribute__((constructor)) static void register_fork_count(void) { pthread_atfork(NULL, NULL, count_fork); }
-
 static void start_workers(mx_team *t) {
   sigset_t all, before;
   sigfillset(&all);
@@ -257,19 +249,25 @@ static void start_workers(mx_team *t) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void repair_after_fork(mx_team *t) {
-  pthread_mutex_lock(&repair_lock);
-  if (t->fork_epoch == forks) { /* another thread of the child was first */
-    pthread_mutex_unlock(&repair_lock);
+/* fork() copies the team but not its threads, and perhaps a lock that another thread of the parent held.  The process
+ * number tells; the first thread of the child that uses the team makes it new, any other waits for it. */
+static void check_process(mx_team *t) {
+  i64 self = getpid(), owner = LOAD(t->owner);
+  while (owner != self) {
+    if (owner == REPAIRING ||
+        !__atomic_compare_exchange_n(&t->owner, &owner, REPAIRING, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      relax();
+      owner = LOAD(t->owner);
+      continue;
+    }
+    pthread_mutex_init(&t->lock, NULL);
+    t->started = 0;
+    t->sleepers = 0;
+    t->stop = 0;
+    if (t->block) memset(t->block->st, 0, (size_t)t->block->capacity * sizeof(step_state));
+    STORE(t->owner, self);
     return;
   }
-  pthread_mutex_init(&t->lock, NULL); /* another thread of the parent may have held it */
-  t->started = 0;
-  t->sleepers = 0;
-  t->stop = 0;
-  if (t->block) memset(t->block->st, 0, (size_t)t->block->capacity * sizeof(step_state));
-  STORE(t->fork_epoch, forks);
-  pthread_mutex_unlock(&repair_lock);
 }
 
 mx_team *mx_team_new(i64 nthreads) {
@@ -281,7 +279,7 @@ mx_team *mx_team_new(i64 nthreads) {
   memset(memory, 0, bytes);
   mx_team *t = memory;
   t->size = nthreads;
-  t->fork_epoch = forks;
+  t->owner = getpid();
   pthread_mutex_init(&t->lock, NULL);
   for (i64 i = 0; i < nthreads; i++) {
     t->w[i].ctx.lib = &library;
@@ -292,7 +290,7 @@ mx_team *mx_team_new(i64 nthreads) {
 
 void mx_team_free(mx_team *t) {
   if (!t) return;
-  if (LOAD(t->fork_epoch) != forks) repair_after_fork(t);
+  check_process(t);
   pthread_mutex_lock(&t->lock); /* an execute in another thread finishes first */
   STORE(t->stop, 1);
   __atomic_fetch_add(&t->generation, 1, __ATOMIC_SEQ_CST);
@@ -394,7 +392,7 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
 
 int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, const mx_patch *patches,
                i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo) {
-  if (LOAD(t->fork_epoch) != forks) repair_after_fork(t);
+  check_process(t);
   pthread_mutex_lock(&t->lock);
   int together = 0, result = MX_OK;
   for (i64 s = 0; s < nsteps; s++) {
