@@ -10,7 +10,7 @@ from typing import Any
 from maxlab import trace as _trace
 
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+__all__ = ["__version__", "doctor"]
 
 
 def _load_lab() -> Any:
@@ -19,4 +19,19 @@ def _load_lab() -> Any:
     return display.mimebundle
 
 
+def _load_export() -> Any:
+    from maxlab.lab import export
+
+    return export.to_html
+
+
+def __getattr__(name: str) -> Any:
+    if name == "doctor":
+        from maxlab.lab.doctor import doctor
+
+        return doctor
+    raise AttributeError(f"module 'maxlab' has no attribute {name!r}")
+
+
 _trace.set_display_hook(_load_lab)
+_trace.set_export_hook(_load_export)

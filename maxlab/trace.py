@@ -99,7 +99,7 @@ def span(kind: str, name: str, **data: Any) -> Iterator[dict[str, Any]]:
 
 # ---------------------------------------------------------------- display hook
 
-DisplayHook = Callable[[Any], dict[str, Any] | None]
+DisplayHook = Callable[[Any, Any, Any], dict[str, Any] | None]
 _display_hook: Callable[[], DisplayHook] | None = None
 
 
@@ -109,8 +109,33 @@ def set_display_hook(loader: Callable[[], DisplayHook]) -> None:
     _display_hook = loader
 
 
-def mimebundle(obj: Any) -> dict[str, Any] | None:
-    """The MIME bundle of ``obj``, or None when nothing can display it."""
+def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any] | None:
+    """The MIME bundle of ``obj``, or None when nothing can display it.
+
+    ``include`` and ``exclude`` are collections of MIME types; nothing is made for a type that is
+    not asked for.
+    """
     if _display_hook is None:
         return None
-    return _display_hook()(obj)
+    return _display_hook()(obj, include, exclude)
+
+
+ExportHook = Callable[[Any, Any], Any]
+_export_hook: Callable[[], ExportHook] | None = None
+
+
+def set_export_hook(loader: Callable[[], ExportHook]) -> None:
+    """Use ``loader()`` (called at the first export) to turn objects into pages."""
+    global _export_hook
+    _export_hook = loader
+
+
+def export_html(obj: Any, path: Any = None) -> Any:
+    """``obj`` as the text of one HTML page, or, when ``path`` is given, the path it was written to.
+
+    Raises:
+        RuntimeError: Nothing can export objects, because ``maxlab`` itself was not imported.
+    """
+    if _export_hook is None:
+        raise RuntimeError("nothing can export objects; import maxlab first")
+    return _export_hook()(obj, path)

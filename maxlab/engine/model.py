@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -297,8 +298,17 @@ class Model:
         names = ", ".join(f"{s.name}: {s.dtype.name}{_dims(s)}" for s in self.input_metadata)
         return f"Model({self.name!r}, [{names}], {len(self.compiled.plan.steps)} kernels)"
 
+    def to_html(self, path: Path | str | None = None) -> Any:
+        """The model as one HTML page that needs no network: its text, or, when ``path`` is given,
+        the path it was written to.
+
+        Raises:
+            DocumentError: ML810, maxlab was installed without its front end.
+        """
+        return trace.export_html(self, path)
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self)
+        return trace.mimebundle(self, include, exclude)
 
 
 def _dims(spec: TensorSpec) -> str:

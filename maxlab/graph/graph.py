@@ -510,6 +510,11 @@ class Graph:
 
     # ------------------------------------------------------------ reading
     @property
+    def revision(self) -> int:
+        """A number that grows with every change of the graph."""
+        return self._revision
+
+    @property
     def kernel_libraries_paths(self) -> list[Path]:
         """The paths of the custom kernel libraries; empty, as none can be loaded yet."""
         return []
@@ -553,8 +558,17 @@ class Graph:
         ops = len([op for op in self._function.ops if op.name != "mo.output"])
         return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
 
+    def to_html(self, path: Path | str | None = None) -> Any:
+        """The graph as one HTML page that needs no network: its text, or, when ``path`` is given,
+        the path it was written to.
+
+        Raises:
+            DocumentError: ML810, maxlab was installed without its front end.
+        """
+        return trace.export_html(self, path)
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self)
+        return trace.mimebundle(self, include, exclude)
 
 
 def _listed(made: Any) -> tuple[Any, ...]:
