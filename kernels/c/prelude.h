@@ -7,7 +7,8 @@
 //     // @end
 //
 // and its `needs` come before it in this file, so a wanted set is closed over `needs` and printed in file order.
-// Every other C file gets the whole text through mx_abi.h.
+// Every other C file gets the whole text through mx_abi.h.  A reader of this file may find a function's section by its
+// name at the start of a line (`INL ... name(`): what a macro defines is declared in that form too.
 //
 // Rules for the math functions
 //   * scalar `static inline` functions of straight-line code: branches are `?:` over finished values, no calls, no
@@ -517,11 +518,13 @@ INL f32 mx_dot_f32(const f32 *x, const f32 *y, i64 n) {
     for (; i < n; i++) m = (x[i] OP m) | (x[i] != x[i]) ? x[i] : m;                                                    \
     return m;                                                                                                          \
   }
+INL f32 mx_row_max_f32(const f32 *x, i64 n);
+INL f32 mx_row_min_f32(const f32 *x, i64 n);
 MX_ROW_PICK(mx_row_max_f32, >, -__builtin_inff())
 MX_ROW_PICK(mx_row_min_f32, <, __builtin_inff())
 // @end
 
-// @section int needs abi
+// @section int_macros needs abi
 /* Integer arithmetic wraps and never traps.  Division and remainder round towards minus infinity (remainder has the
  * divisor's sign); x / 0 and x mod 0 are 0; INT_MIN / -1 wraps to INT_MIN.  A negative power of an integer is 0.
  * A shift by a negative count or by the width or more gives 0, or the sign for a right shift of a signed number. */
@@ -557,13 +560,85 @@ MX_ROW_PICK(mx_row_min_f32, <, __builtin_inff())
   INL T mx_abs_##T(T a) { return a; }                                                                                  \
   INL T mx_shl_##T(T a, i64 n) { return (u64)n < W ? (T)((u64)a << ((u64)n & 63)) : (T)0; }                            \
   INL T mx_shr_##T(T a, i64 n) { return (u64)n < W ? (T)(a >> ((u64)n & (W - 1))) : (T)0; }
+// @end
+
+// @section int_i8 needs int_macros
+INL i8 mx_floordiv_i8(i8, i8);
+INL i8 mx_mod_i8(i8, i8);
+INL i8 mx_pow_i8(i8, i8);
+INL i8 mx_abs_i8(i8);
+INL i8 mx_shl_i8(i8, i64);
+INL i8 mx_shr_i8(i8, i64);
 MX_INT_SIGNED(i8, u8, 8)
+// @end
+
+// @section int_i16 needs int_macros
+INL i16 mx_floordiv_i16(i16, i16);
+INL i16 mx_mod_i16(i16, i16);
+INL i16 mx_pow_i16(i16, i16);
+INL i16 mx_abs_i16(i16);
+INL i16 mx_shl_i16(i16, i64);
+INL i16 mx_shr_i16(i16, i64);
 MX_INT_SIGNED(i16, u16, 16)
+// @end
+
+// @section int_i32 needs int_macros
+INL i32 mx_floordiv_i32(i32, i32);
+INL i32 mx_mod_i32(i32, i32);
+INL i32 mx_pow_i32(i32, i32);
+INL i32 mx_abs_i32(i32);
+INL i32 mx_shl_i32(i32, i64);
+INL i32 mx_shr_i32(i32, i64);
 MX_INT_SIGNED(i32, u32, 32)
+// @end
+
+// @section int_i64 needs int_macros
+INL i64 mx_floordiv_i64(i64, i64);
+INL i64 mx_mod_i64(i64, i64);
+INL i64 mx_pow_i64(i64, i64);
+INL i64 mx_abs_i64(i64);
+INL i64 mx_shl_i64(i64, i64);
+INL i64 mx_shr_i64(i64, i64);
 MX_INT_SIGNED(i64, u64, 64)
+// @end
+
+// @section int_u8 needs int_macros
+INL u8 mx_floordiv_u8(u8, u8);
+INL u8 mx_mod_u8(u8, u8);
+INL u8 mx_pow_u8(u8, u8);
+INL u8 mx_abs_u8(u8);
+INL u8 mx_shl_u8(u8, i64);
+INL u8 mx_shr_u8(u8, i64);
 MX_INT_UNSIGNED(u8, 8)
+// @end
+
+// @section int_u16 needs int_macros
+INL u16 mx_floordiv_u16(u16, u16);
+INL u16 mx_mod_u16(u16, u16);
+INL u16 mx_pow_u16(u16, u16);
+INL u16 mx_abs_u16(u16);
+INL u16 mx_shl_u16(u16, i64);
+INL u16 mx_shr_u16(u16, i64);
 MX_INT_UNSIGNED(u16, 16)
+// @end
+
+// @section int_u32 needs int_macros
+INL u32 mx_floordiv_u32(u32, u32);
+INL u32 mx_mod_u32(u32, u32);
+INL u32 mx_pow_u32(u32, u32);
+INL u32 mx_abs_u32(u32);
+INL u32 mx_shl_u32(u32, i64);
+INL u32 mx_shr_u32(u32, i64);
 MX_INT_UNSIGNED(u32, 32)
+// @end
+
+// @section int_u64 needs int_macros
+INL u64 mx_floordiv_u64(u64, u64);
+INL u64 mx_mod_u64(u64, u64);
+INL u64 mx_pow_u64(u64, u64);
+INL u64 mx_abs_u64(u64);
+INL u64 mx_shl_u64(u64, i64);
+INL u64 mx_shr_u64(u64, i64);
 MX_INT_UNSIGNED(u64, 64)
 // @end
 
