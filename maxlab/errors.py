@@ -12,18 +12,23 @@
     ├── ArgumentTypeError ML3xx (TypeError)               an argument of the wrong Python type
     ├── ParseError      ML35x   (ValueError)              text that is not a graph
     ├── TensorError     ML4xx   (ValueError)              views, copies and conversions of tensors
-    ├── DeviceError     ML4xx   (RuntimeError, ValueError) a device that is not there or cannot do it
+    ├── DeviceError     ML4xx   (RuntimeError, ValueError) a device that is not there or cannot do
+    it
     ├── ToolchainError  ML5xx   (RuntimeError)            no compiler, or a compiler that failed
     │   └── CacheError          (OSError)                 the kernel cache cannot be used
-    ├── InputError      ML6xx   (ValueError)              inputs of a model that do not match its types
+    ├── InputError      ML6xx   (ValueError)              inputs of a model that do not match its
+    types
     ├── InputTypeError  ML6xx   (TypeError)               inputs of the wrong Python type or name
-    ├── WeightError     ML6xx   (ValueError)              missing weights, or of the wrong shape or dtype
+    ├── WeightError     ML6xx   (ValueError)              missing weights, or of the wrong shape or
+    dtype
     │   └── MissingWeightError  (KeyError, AttributeError)
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
-    └── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook side
+    └── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
+    side
 
-Each message has up to four parts: *what* (expected ≠ got), *where* (the user's file or cell and line), *why*
+Each message has up to four parts: *what* (expected ≠ got), *where* (the user's file or cell and
+line), *why*
 (where the operands came from) and *fix*. Each code has a page in ``docs/errors/``.
 """
 

@@ -1,7 +1,10 @@
-"""The event stream: everything that happens is an event, and every view of it is a reading of this stream.
+"""The event stream: everything that happens is an event, and every view of it is a reading of this
+stream.
 
-Events are kept in one ring buffer per process and handed to listeners as they happen. Nothing leaves the process.
-The module also holds the display hook, so that objects below ``lab`` can be shown without knowing of it.
+Events are kept in one ring buffer per process and handed to listeners as they happen. Nothing
+leaves the process.
+The module also holds the display hook, so that objects below ``lab`` can be shown without knowing
+of it.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ from maxlab.config import config
 class Event:
     """One thing that happened.
 
-    ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``, ``"kernel"``,
-    ``"transfer"``, ``"allocate"``, ``"warning"``), ``name`` the thing, ``start_ns`` a ``time.monotonic_ns`` stamp.
+    ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``,
+    ``"kernel"``,
+    ``"transfer"``, ``"allocate"``, ``"warning"``), ``name`` the thing, ``start_ns`` a
+    ``time.monotonic_ns`` stamp.
     """
 
     kind: str
@@ -88,7 +93,9 @@ def emit(kind: str, name: str, **data: Any) -> None:
 
 @contextmanager
 def span(kind: str, name: str, **data: Any) -> Iterator[dict[str, Any]]:
-    """Record one event that lasts as long as the ``with`` block; the block may add to the yielded dict."""
+    """Record one event that lasts as long as the ``with`` block; the block may add to the yielded
+    dict.
+    """
     start = time.monotonic_ns()
     try:
         yield data

@@ -70,7 +70,9 @@ def compile_function(function: Function) -> Compiled:
     lap()
     plan = Planner(schedule).build()
     lap()
-    units = {s.number: KernelSource(s.printed.symbol, s.printed.text) for s in plan.steps if s.printed}
+    units = {
+        s.number: KernelSource(s.printed.symbol, s.printed.text) for s in plan.steps if s.printed
+    }
     loaded = compile_units(list(units.values()))
     kernels = dict(zip(units, loaded, strict=True))
     lap()

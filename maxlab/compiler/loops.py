@@ -1,8 +1,11 @@
 """The loop IR: what a kernel computes, for no target in particular.
 
-A kernel runs over *rows*, the points of its parallel axes, in any order. For each row it makes one or more *passes* over
-the elements of one inner axis; a pass folds expressions into accumulators, stores them, or keeps them in a row of
-scratch for later passes. Between passes stand row-level stores. An expression is a DAG whose leaves are loads at
+A kernel runs over *rows*, the points of its parallel axes, in any order. For each row it makes one
+or more *passes* over
+the elements of one inner axis; a pass folds expressions into accumulators, stores them, or keeps
+them in a row of
+scratch for later passes. Between passes stand row-level stores. An expression is a DAG whose leaves
+are loads at
 polynomial indices, constants, the index itself, accumulators and kept rows.
 
 Both code generators print this and nothing else.
@@ -28,12 +31,14 @@ class Expr:
     ``kind``   ``data``, ``args``
     const      a Python number
     load       (buffer, index polynomial)
-    wrap       a size; args: an index, counted from the end when negative, checked to be within the size
+    wrap       a size; args: an index, counted from the end when negative, checked to be within the
+    size
     gather     (buffer, index polynomial over ``$`` too); args: the ``wrap`` that ``$`` stands for
     index      a polynomial, as an int64
     op         the scalar operator's name; args
     cast       the source dtype; args
-    guard      conditions ((polynomial, size), …) all of 0 ≤ polynomial < size; args: value inside, value outside
+    guard      conditions ((polynomial, size), …) all of 0 ≤ polynomial < size; args: value inside,
+    value outside
     acc        the accumulator's number
     kept       the kept row's number
     tile       nothing: the element of a product tile that the epilogue is at
@@ -121,7 +126,9 @@ class Store:
 
 @dataclass(slots=True)
 class Fold:
-    """``acc[number] = operator(acc[number], value)`` over the inner axis (and ``reduction``, when there is one)."""
+    """``acc[number] = operator(acc[number], value)`` over the inner axis (and ``reduction``, when
+    there is one).
+    """
 
     number: int
     operator: Literal["sum", "max", "min"]
@@ -153,7 +160,8 @@ class Kernel:
     """One kernel of the map, row and column kinds, or the epilogue of a product.
 
     Attributes:
-        kind: ``map`` and ``row`` run over rows × inner; ``col`` folds over ``reduction`` while the inner axis is
+        kind: ``map`` and ``row`` run over rows × inner; ``col`` folds over ``reduction`` while the
+            inner axis is
             processed in blocks.
         rows: The parallel axes, outermost first.
         inner: The axis that is vectorised.
@@ -217,7 +225,8 @@ def indices(kernel: Kernel) -> Iterator[Poly]:
 def simplify_bounds(poly: Poly, extents: dict[str, Poly]) -> Poly:
     """``poly`` with the floor divisions carried out that the ranges of the axes decide.
 
-    ``p // c`` is 0 when ``0 ≤ p < c`` for all axes within their extents, which is decided by polynomial identity.
+    ``p // c`` is 0 when ``0 ≤ p < c`` for all axes within their extents, which is decided by
+    polynomial identity.
     """
     if not any(not isinstance(a, str) for m, _ in poly.terms for a, _ in m):
         return poly
@@ -238,7 +247,9 @@ def simplify_bounds(poly: Poly, extents: dict[str, Poly]) -> Poly:
 
 
 def _below(top: Poly, bottom: Poly, extents: dict[str, Poly]) -> bool:
-    """Whether ``0 ≤ top < bottom`` provably: every axis is in its extent, every other symbol is at least 1."""
+    """Whether ``0 ≤ top < bottom`` provably: every axis is in its extent, every other symbol is at
+    least 1.
+    """
     largest: dict[str, Poly] = {}
     for monomial, scale in top.terms:
         if scale < 0 or any(not isinstance(a, str) for a, _ in monomial):

@@ -36,7 +36,9 @@ from maxlab.opset.view import broadcast_index
 INNER = "%j"
 REDUCED = "%k"
 KEEP_WEIGHT = 6
-"""A value this expensive (in flops) that several passes need is kept in a row of scratch instead of computed again."""
+"""A value this expensive (in flops) that several passes need is kept in a row of scratch instead of
+computed again.
+"""
 
 _HALVES = (DType.bfloat16, DType.float16)
 
@@ -122,7 +124,12 @@ class Lowering:
                     return self.exprs.make("const", dtype, plain)
             elif kind == "iota" and not op.operands:
                 return self._iota(op, index)
-            elif (mine or self.schedule.inline_value(value)) and kind in ("map", "gather", "pad", "iota"):
+            elif (mine or self.schedule.inline_value(value)) and kind in (
+                "map",
+                "gather",
+                "pad",
+                "iota",
+            ):
                 return self._expand(op, index)
         position = flat_index(self.schedule, value, index)
         return self.exprs.make("load", dtype, (self.buffer(value), position))
@@ -136,7 +143,9 @@ class Lowering:
         else:
             position = Dim(op.attrs["start"]).poly + index[0] * Dim(op.attrs["step"]).poly
         node = self.exprs.make("index", DType.int64, position)
-        return node if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (node,))
+        return (
+            node if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (node,))
+        )
 
     def _expand(self, op: Op, index: Index) -> Expr:
         row = OPSET[op.name]
@@ -150,7 +159,11 @@ class Lowering:
         else:
             args = tuple(self.read(v, broadcast_index(index, shape_of(v))) for v in op.operands)
             if op.name == "mo.cast":
-                node = args[0] if args[0].dtype is dtype else self.exprs.make("cast", dtype, args[0].dtype, args)
+                node = (
+                    args[0]
+                    if args[0].dtype is dtype
+                    else self.exprs.make("cast", dtype, args[0].dtype, args)
+                )
             else:
                 node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
         if not node.node:
@@ -161,7 +174,9 @@ class Lowering:
         dtype = op.result.tensor_type.dtype
         start, _, step = (self.read(v, ()) for v in op.operands)
         place = self.exprs.make("index", DType.int64, index[0])
-        count = place if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (place,))
+        count = (
+            place if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (place,))
+        )
         offset = self.exprs.make("op", dtype, "mul", (count, step))
         return self.exprs.make("op", dtype, "add", (start, offset))
 
@@ -171,7 +186,9 @@ class Lowering:
         axis = op.attrs["axis"] % rank
         width = len(shape_of(indices))
         at = self.read(indices, index[axis : axis + width])
-        wide = at if at.dtype is DType.int64 else self.exprs.make("cast", DType.int64, at.dtype, (at,))
+        wide = (
+            at if at.dtype is DType.int64 else self.exprs.make("cast", DType.int64, at.dtype, (at,))
+        )
         place = (*index[:axis], Poly.symbol("$"), *index[axis + width :])
         size = shape_of(source)[axis]
         base, found = self.schedule.resolve(source, place, self.extents)
@@ -244,13 +261,19 @@ class Lowering:
             passes[level].folds.append(Fold(number, operator, value, wide, op.id))  # type: ignore[arg-type]
         for target in self._targets():
             full = shape_of(target)
-            place = at if full == shape else tuple(at[:-1]) + (ZERO,)
+            place = at if full == shape else (*at[:-1], ZERO)
             if group.source is not None:
-                value = self.read(group.source, at) if target not in self.schedule.laid_out else self._read_source(at)
+                value = (
+                    self.read(group.source, at)
+                    if target not in self.schedule.laid_out
+                    else self._read_source(at)
+                )
             else:
                 value = self._stored_value(target, place)
             level = self._level(value)
-            store = Store(self.buffer(target, True), flat_index(self.schedule, target, place), value)
+            store = Store(
+                self.buffer(target, True), flat_index(self.schedule, target, place), value
+            )
             row_level = full != shape or not rank
             if row_level and rank:
                 passes[max(level - 1, 0)].after.append(store)
@@ -300,7 +323,8 @@ class Lowering:
         return found
 
     def _level(self, root: Expr) -> int:
-        """The first pass in which ``root`` can be computed: after all accumulators that it needs."""
+        """The first pass in which ``root`` can be computed: after all accumulators that it needs.
+        """
         level, stack, seen = 0, [root], set()
         while stack:
             node = stack.pop()
@@ -313,7 +337,8 @@ class Lowering:
         return level
 
     def _keep_shared(self, kernel: Kernel) -> int:
-        """Keep in scratch what is expensive and needed by several passes; the number of kept rows."""
+        """Keep in scratch what is expensive and needed by several passes; the number of kept rows.
+        """
         passes = kernel.passes
         if len(passes) < 2:
             return 0
@@ -343,7 +368,13 @@ class Lowering:
             if node.number in kept:
                 return kept[node.number] if computed[node.number] < level else node
             first = computed.get(node.number)
-            if first is not None and first < level and node.varies and node.kind == "op" and weight(node) >= KEEP_WEIGHT:
+            if (
+                first is not None
+                and first < level
+                and node.varies
+                and node.kind == "op"
+                and weight(node) >= KEEP_WEIGHT
+            ):
                 number = len(kept)
                 made = self.exprs.make("kept", node.dtype, number)
                 kept[node.number] = made
@@ -365,7 +396,9 @@ class Lowering:
         return len(kept)
 
     def part(self, operand: Value, axis: int, offset: Poly) -> Lowered:
-        """The kernel that copies ``operand`` into the result of a concat, ``offset`` along ``axis``."""
+        """The kernel that copies ``operand`` into the result of a concat, ``offset`` along
+        ``axis``.
+        """
         shape = shape_of(operand)
         rank = len(shape)
         last = rank - 1
@@ -380,7 +413,9 @@ class Lowering:
         assert self.group.main is not None
         target = self.group.main.result
         index[axis] = index[axis] + offset
-        store = Store(self.buffer(target, True), flat_index(self.schedule, target, tuple(index)), value)
+        store = Store(
+            self.buffer(target, True), flat_index(self.schedule, target, tuple(index)), value
+        )
         rows = [Axis(AXES[n], shape[n]) for n in range(last) if shape[n] != ONE]
         kernel = Kernel("map", rows, Axis(INNER, shape[last]), [Pass(stores=[store])], self.buffers)
         collapse(kernel)
@@ -443,14 +478,17 @@ class Lowering:
         at = tuple(place)
         for target in self._targets():
             stored = self._stored_value(target, at)
-            second.stores.append(Store(self.buffer(target, True), flat_index(self.schedule, target, at), stored))
+            second.stores.append(
+                Store(self.buffer(target, True), flat_index(self.schedule, target, at), stored)
+            )
         kernel = Kernel("col", rows, inner, [first, second], self.buffers, reduction)
         collapse(kernel, keep_inner=True)
         return Lowered(kernel, self.values)
 
     # ------------------------------------------------------------ epilogues
     def epilogue(self, product: Value, columns: Poly, batched: bool) -> Lowered:
-        """The kernel that finishes a tile of ``product``: rows × ``columns``, with ``product`` read as the tile.
+        """The kernel that finishes a tile of ``product``: rows × ``columns``, with ``product`` read
+        as the tile.
 
         The rows are all leading dims taken together, unless the product is ``batched``.
         """
@@ -467,7 +505,9 @@ class Lowering:
             if target is product:
                 continue
             value = self._stored_value(target, at)
-            finish.stores.append(Store(self.buffer(target, True), flat_index(self.schedule, target, at), value))
+            finish.stores.append(
+                Store(self.buffer(target, True), flat_index(self.schedule, target, at), value)
+            )
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1]) if size != ONE]
         kernel = Kernel("map", rows, Axis(INNER, columns), [finish], self.buffers)
         if not batched:
@@ -475,7 +515,9 @@ class Lowering:
         return Lowered(kernel, self.values)
 
     def score(self, logits: Value, scores: Value) -> Lowered:
-        """The kernel that turns raw scores into logits; its rows are (batch, head, query), its inner axis the keys."""
+        """The kernel that turns raw scores into logits; its rows are (batch, head, query), its
+        inner axis the keys.
+        """
         shape = shape_of(scores)
         self.tile = scores
         self.extents = extents_of(shape)
@@ -486,21 +528,27 @@ class Lowering:
         value = self.read(logits, tuple(index))
         finish = Pass(stores=[Store(-1, ZERO, value)])
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1])]
-        return Lowered(Kernel("map", rows, Axis(INNER, shape[-1]), [finish], self.buffers), self.values)
+        return Lowered(
+            Kernel("map", rows, Axis(INNER, shape[-1]), [finish], self.buffers), self.values
+        )
 
 
 # ---------------------------------------------------------------- collapsing
 def collapse(kernel: Kernel, keep_inner: bool = False) -> None:
-    """Merge neighbouring axes that every index treats as one, so that rows need no division to find.
+    """Merge neighbouring axes that every index treats as one, so that rows need no division to
+    find.
 
-    Axes ``a`` (outer) and ``b`` merge when each index uses them as ``(a * extent(b) + b) * c``. The merged axis keeps
+    Axes ``a`` (outer) and ``b`` merge when each index uses them as ``(a * extent(b) + b) * c``. The
+    merged axis keeps
     the name of ``b``. With ``keep_inner`` only rows merge with rows.
     """
     changed = True
     while changed:
         changed = False
         positions = _all_indices(kernel)
-        axes = [*kernel.rows] if keep_inner or kernel.kind != "map" else [*kernel.rows, kernel.inner]
+        axes = (
+            [*kernel.rows] if keep_inner or kernel.kind != "map" else [*kernel.rows, kernel.inner]
+        )
         for outer, inner in zip(reversed(axes[:-1]), reversed(axes[1:]), strict=True):
             if _mergeable(positions, outer, inner):
                 _merge(kernel, outer, inner)
@@ -525,7 +573,9 @@ def _mergeable(positions: set[Poly], outer: Axis, inner: Axis) -> bool:
 
 
 def _merge(kernel: Kernel, outer: Axis, inner: Axis) -> None:
-    """Drop ``outer``; ``inner`` gets both extents. Indices lose the outer term, which the inner one now covers."""
+    """Drop ``outer``; ``inner`` gets both extents. Indices lose the outer term, which the inner one
+    now covers.
+    """
     gone = {outer.name: ZERO}
 
     def fix(position: Poly) -> Poly:

@@ -1,6 +1,8 @@
-"""The plan of a compiled graph: memory slots, and steps that name their kernel, pointers, dims and parallel extent.
+"""The plan of a compiled graph: memory slots, and steps that name their kernel, pointers, dims and
+parallel extent.
 
-Everything here is symbolic in the dims. ``engine`` binds a plan to sizes and hands it to the C executor.
+Everything here is symbolic in the dims. ``engine`` binds a plan to sizes and hands it to the C
+executor.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ Env = Mapping[str, int]
 
 @dataclass(slots=True)
 class Packing:
-    """How a slot is packed from another one: a ``k`` × ``n`` matrix with strides, in column panels."""
+    """How a slot is packed from another one: a ``k`` × ``n`` matrix with strides, in column panels.
+    """
 
     source: int
     offset: Poly
@@ -56,7 +59,8 @@ class Packing:
 class Slot:
     """A piece of memory: ``b3`` in listings.
 
-    ``index`` is the number of the input or output; ``name`` that of the weight; ``data`` the array of a constant.
+    ``index`` is the number of the input or output; ``name`` that of the weight; ``data`` the array
+    of a constant.
     ``nbytes`` is a polynomial of the dims.
     """
 
@@ -79,7 +83,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one step needs for given sizes: trailing dims of the plan, parallel extent, grain and scratch bytes."""
+    """What one step needs for given sizes: trailing dims of the plan, parallel extent, grain and
+    scratch bytes.
+    """
 
     extra: tuple[int, ...]
     extent: int
@@ -163,7 +169,11 @@ class Planner:
                 copies.append(number)
         pending = iter(copies)
         for group in schedule.groups:
-            if group.kind == "copy" and group.source is not None and group.source not in schedule.laid_out:
+            if (
+                group.kind == "copy"
+                and group.source is not None
+                and group.source not in schedule.laid_out
+            ):
                 self._output_copy(group, next(pending))
             elif group.kind == "contract":
                 self._contract(group)
@@ -192,7 +202,9 @@ class Planner:
     def _new_slot(self, value: Value) -> int:
         type = value.tensor_type
         shape = shape_of(value)
-        slot = Slot(len(self.plan.slots), "arena", type.dtype, _nbytes(shape, type.dtype), shape, value.id)
+        slot = Slot(
+            len(self.plan.slots), "arena", type.dtype, _nbytes(shape, type.dtype), shape, value.id
+        )
         op = value.op
         if op is None:
             slot.kind, slot.index, slot.name = "input", value.index, value.name
@@ -240,7 +252,9 @@ class Planner:
             kind,
             printed,
             list(pointers),
-            list(sizes) if sizes is not None else [Poly.symbol(s) for s in (printed.symbols if printed else [])],
+            list(sizes)
+            if sizes is not None
+            else [Poly.symbol(s) for s in (printed.symbols if printed else [])],
             nodes,
             flops,
             moved,
@@ -271,10 +285,14 @@ class Planner:
             return Launch((), items, _grain(items, cost, threads), scratch)
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
-        self._add(group, kind, printed, pointers, launch, extent, rows=self._gathered(kernel, pointers))
+        self._add(
+            group, kind, printed, pointers, launch, extent, rows=self._gathered(kernel, pointers)
+        )
 
     def _gathered(self, kernel: Kernel, pointers: Sequence[int]) -> dict[int, Poly]:
-        """Bytes read from buffers that are gathered from: a row for each index, not the whole table."""
+        """Bytes read from buffers that are gathered from: a row for each index, not the whole
+        table.
+        """
         found: dict[int, Poly] = {}
         for node in walk(list(kernel.expressions())):
             if node.kind == "gather":
@@ -300,7 +318,14 @@ class Planner:
             return Launch((), items, _grain(items, cost, threads), 0)
 
         pointers = [self.slot(v) for v in lowered.values]
-        self._add(group, "reduce" if group.kind == "col" else group.kind, printed, pointers, launch, rows * inner)
+        self._add(
+            group,
+            "reduce" if group.kind == "col" else group.kind,
+            printed,
+            pointers,
+            launch,
+            rows * inner,
+        )
 
     def _output_copy(self, group: Group, number: int) -> None:
         lowered = Lowering(self.schedule, group).rows()
@@ -313,7 +338,15 @@ class Planner:
                 continue
             type = source.tensor_type
             shape = shape_of(source)
-            slot = Slot(len(self.plan.slots), "output", type.dtype, _nbytes(shape, type.dtype), shape, source.id, number)
+            slot = Slot(
+                len(self.plan.slots),
+                "output",
+                type.dtype,
+                _nbytes(shape, type.dtype),
+                shape,
+                source.id,
+                number,
+            )
             self.plan.slots.append(slot)
             pointers.append(slot.number)
         self._row_step(group, lowered, pointers)
@@ -329,7 +362,16 @@ class Planner:
             offset = offset + shape_of(operand)[axis]
 
     # ------------------------------------------------------------ products
-    def _operand(self, value: Value, index: Index, extents: dict[str, Poly], axes: Sequence[str], row: str, column: str, pointer: int) -> tuple[Value, Operand]:
+    def _operand(
+        self,
+        value: Value,
+        index: Index,
+        extents: dict[str, Poly],
+        axes: Sequence[str],
+        row: str,
+        column: str,
+        pointer: int,
+    ) -> tuple[Value, Operand]:
         base, at = self.schedule.resolve(value, index, extents)
         position = flat_index(self.schedule, base, at)
         parts: dict[str, Poly] = {}
@@ -339,7 +381,9 @@ class Planner:
             assert factor is not None, f"{value.id} has no fixed strides"
             parts[name] = factor
             rest = rest - factor * Poly.symbol(name)
-        return base, Operand(pointer, rest, tuple(parts[a] for a in axes), parts[row], parts[column])
+        return base, Operand(
+            pointer, rest, tuple(parts[a] for a in axes), parts[row], parts[column]
+        )
 
     def _contract(self, group: Group) -> None:
         op = group.main
@@ -367,7 +411,9 @@ class Planner:
         row, column = AXES[len(shape) - 2], AXES[len(shape) - 1]
         names = [AXES[b] for b in batch]
         left_base, left = self._operand(x, left_index, extents, names, row, REDUCED, len(values))
-        right_base, right = self._operand(y, right_index, extents, names, REDUCED, column, len(values) + 1)
+        right_base, right = self._operand(
+            y, right_index, extents, names, REDUCED, column, len(values) + 1
+        )
         pointers = [self.slot(v) for v in values] + [self.slot(left_base)]
         node = op.origins[0]
         if not batched:
@@ -402,7 +448,9 @@ class Planner:
         return product
 
     def _pack(self, group: Group, base: Value, right: Operand, k: Poly, n: Poly) -> int:
-        """The slot of the packed right operand; packed at load when it is data, else by a step of its own."""
+        """The slot of the packed right operand; packed at load when it is data, else by a step of
+        its own.
+        """
         source = self.slot(base)
         key = (source, right.offset, right.row, right.column, k, n)
         found = self._packed.get(key)
@@ -456,10 +504,14 @@ class Planner:
         extents = {**extents_of(shape), REDUCED: dim}
         d = ZERO if dim == ONE else Poly.symbol(REDUCED)
         q_base, q_op = self._operand(q, (*own[:-1], d), extents, names, row, REDUCED, len(values))
-        k_base, k_op = self._operand(k, (*own[:-2], d, own[-1]), extents, names, REDUCED, column, len(values) + 1)
+        k_base, k_op = self._operand(
+            k, (*own[:-2], d, own[-1]), extents, names, REDUCED, column, len(values) + 1
+        )
         dv = ZERO if dim_v == ONE else Poly.symbol(REDUCED)
         extents_v = {**extents_of(shape), REDUCED: dim_v}
-        v_base, v_op = self._operand(v, (*own[:-2], own[-1], dv), extents_v, names, column, REDUCED, len(values) + 2)
+        v_base, v_op = self._operand(
+            v, (*own[:-2], own[-1], dv), extents_v, names, column, REDUCED, len(values) + 2
+        )
         position = flat_index(self.schedule, product, (*own[:-1], dv))
         out = Operand(
             len(values) + 3,
@@ -468,24 +520,29 @@ class Planner:
             position.coefficient(row) or ZERO,
             ONE,
         )
-        batch = shape[0] if rank == 4 else shape[0]
+        batch = shape[0]
         heads = shape[1] if rank == 4 else ONE
         sizes = (batch, heads, shape[-2], shape[-1], dim, dim_v)
-        printed = print_attention(q_op, k_op, v_op, out, sizes, lowered.kernel, parts.scores.origins[0])
+        printed = print_attention(
+            q_op, k_op, v_op, out, sizes, lowered.kernel, parts.scores.origins[0]
+        )
         pointers = [self.slot(x) for x in (*values, q_base, k_base, v_base, product)]
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             numbers = [p.evaluate(env) for p in sizes]
             block = runtime.ffi.new("i64 *")
             extent = runtime.lib.mx_attention_plan(*numbers, threads, block)
-            scratch = runtime.lib.mx_attention_scratch(numbers[2], numbers[3], numbers[4], numbers[5], block[0])
+            scratch = runtime.lib.mx_attention_scratch(
+                numbers[2], numbers[3], numbers[4], numbers[5], block[0]
+            )
             return Launch((block[0],), extent, 1, scratch)
 
         self._add(group, "attention", printed, pointers, launch, batch * heads * shape[-2])
 
 
 def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:
-    """``kernel`` with its batch axes taken out of the rows: a batched product passes their place."""
+    """``kernel`` with its batch axes taken out of the rows: a batched product passes their place.
+    """
     rows = [axis for axis in kernel.rows if axis.name not in batch]
     return Kernel(kernel.kind, rows, kernel.inner, kernel.passes, kernel.buffers, kernel.reduction)
 
@@ -509,7 +566,9 @@ def _batched_launch(items: Poly, m: Poly, n: Poly, k: Poly) -> Callable[[Env, in
         rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
         extent = items.evaluate(env)
         scratch = runtime.lib.mx_matmul_scratch(rows, columns, depth)
-        return Launch((), extent, _grain(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch)
+        return Launch(
+            (), extent, _grain(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
+        )
 
     return launch
 

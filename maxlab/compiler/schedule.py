@@ -1,23 +1,30 @@
 """Which ops become one kernel.
 
-Every op that computes is put into a *group*; a group becomes one kernel. A value that only its own group reads never
+Every op that computes is put into a *group*; a group becomes one kernel. A value that only its own
+group reads never
 exists in memory. The rules, applied greedily from the inputs to the outputs:
 
-1. Views, ranges, dims and scalar constants are in no group: they are index arithmetic of whoever reads them.
-2. A map joins the group of an operand that it reads at its own index; groups of equal shape that feed it merge.
-3. A reduction of the last axis joins the group of its operand and makes it a *row* group: several passes over one row,
-   which stays in cache. Maps over the same rows, and over one value a row, join too: softmax and layer norm are one group.
+1. Views, ranges, dims and scalar constants are in no group: they are index arithmetic of whoever
+reads them.
+2. A map joins the group of an operand that it reads at its own index; groups of equal shape that
+feed it merge.
+3. A reduction of the last axis joins the group of its operand and makes it a *row* group: several
+passes over one row,
+   which stays in cache. Maps over the same rows, and over one value a row, join too: softmax and
+   layer norm are one group.
 4. A reduction of another axis is a *column* group; maps of its result join.
 5. A product of matrices is a *contract* group; maps of its result join as its epilogue.
 6. ``softmax(f(q @ k)) @ v`` is an *attention* group, with ``f`` as its score function.
 7. A map group that one other group reads once is inlined there, also through views.
 
-No group may come to depend on itself through another group; ``_Graph`` keeps the ancestors of each group for that.
+No group may come to depend on itself through another group; ``_Graph`` keeps the ancestors of each
+group for that.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -112,14 +119,18 @@ class Schedule:
         self.attentions: dict[int, Attention] = {}
         self.inlined: set[int] = set()
         self._inlined_into: dict[Group, Group] = {}
-        self.addressed: set[Value] = set()  # read at an index that is data, so they must be in memory
+        self.addressed: set[Value] = (
+            set()
+        )  # read at an index that is data, so they must be in memory
         self._resolved: dict[tuple[Value, Index], tuple[Value, Index]] = {}
         self._parts = find_attention(function)
         self._build()
 
     # ------------------------------------------------------------ views
     def resolve(self, value: Value, index: Index, extents: dict[str, Poly]) -> tuple[Value, Index]:
-        """The value behind the views of ``value``, and the index in it that ``index`` of ``value`` reads."""
+        """The value behind the views of ``value``, and the index in it that ``index`` of ``value``
+        reads.
+        """
         while value not in self.laid_out:
             op = value.op
             if op is None or OPSET[op.name].kind != "view":
@@ -153,7 +164,11 @@ class Schedule:
 
     # ------------------------------------------------------------ grouping
     def _build(self) -> None:
-        deferred = {op for parts in self._parts.values() for op in (parts.scores, *parts.maps, *parts.softmax)}
+        deferred = {
+            op
+            for parts in self._parts.values()
+            for op in (parts.scores, *parts.maps, *parts.softmax)
+        }
         for op in self.function.ops:
             row = OPSET[op.name]
             kind = row.kind
@@ -220,14 +235,18 @@ class Schedule:
                     later.ancestors |= group.ancestors
 
     def _allowed(self, group: Group, op: Op) -> bool:
-        """Whether ``op`` can join ``group``: no cycle, and it reads the group's values at its own index only."""
+        """Whether ``op`` can join ``group``: no cycle, and it reads the group's values at its own
+        index only.
+        """
         for operand in op.operands:
             for base in self._bases(operand):
                 other = self.group_of[base]
                 if other is not group:
                     if other.ancestors & group.bit:
                         return False
-                elif OPSET[op.name].kind not in ("map", "reduce") or not self._reads_own(op, operand):
+                elif OPSET[op.name].kind not in ("map", "reduce") or not self._reads_own(
+                    op, operand
+                ):
                     return False
         return True
 
@@ -239,14 +258,18 @@ class Schedule:
         return self._aligned(op, operand)[1]
 
     def _aligned(self, op: Op, operand: Value) -> tuple[Value, bool]:
-        """The value behind ``operand``, and whether ``op`` reads it at the index at which it is computed."""
+        """The value behind ``operand``, and whether ``op`` reads it at the index at which it is
+        computed.
+        """
         shape = shape_of(op.result)
         index = broadcast_index(own_index(shape), shape_of(operand))
         base, at = self.resolve(operand, index, extents_of(shape))
         return base, at == own_index(shape_of(base))
 
     def _accepts(self, group: Group, op: Op, base: Value) -> bool:
-        """Whether ``op``, which reads ``base`` of ``group`` at its own index, has a shape that the group computes."""
+        """Whether ``op``, which reads ``base`` of ``group`` at its own index, has a shape that the
+        group computes.
+        """
         shape = shape_of(op.result)
         inner = shape_of(base)
         if group.kind == "map":
@@ -269,7 +292,9 @@ class Schedule:
             pointwise = []  # gather and pad read elsewhere than at their own index
         if row.kind == "gather":
             source = op.operands[0]
-            base, _ = self.resolve(source, own_index(shape_of(source)), extents_of(shape_of(source)))
+            base, _ = self.resolve(
+                source, own_index(shape_of(source)), extents_of(shape_of(source))
+            )
             if self.inline_value(base):
                 self._copy(source)
             else:
@@ -287,7 +312,11 @@ class Schedule:
         if found:
             group = found[0]
             for other in found[1:]:
-                if other.kind == "map" and group.kind in ("map", "row") and other.domain == group.domain:
+                if (
+                    other.kind == "map"
+                    and group.kind in ("map", "row")
+                    and other.domain == group.domain
+                ):
                     self._merge(group, other)
         else:
             group = self._new("map", shape_of(op.result), None)
@@ -343,7 +372,12 @@ class Schedule:
         # A sibling that reduces the same rows of the same value: one pass serves both.
         for user in base.uses:
             sibling = self.group_of.get(user.results[0]) if user.results else None
-            if sibling is not None and sibling.kind == "row" and sibling.domain == domain and self._allowed(sibling, op):
+            if (
+                sibling is not None
+                and sibling.kind == "row"
+                and sibling.domain == domain
+                and self._allowed(sibling, op)
+            ):
                 self._join(sibling, op)
                 self._depend(sibling, operand)
                 return
@@ -363,7 +397,9 @@ class Schedule:
             self._depend(group, operand)
 
     def _is_matrix(self, value: Value) -> bool:
-        """Whether the rows of ``value``, all leading dims taken together, have one stride, and columns the stride 1."""
+        """Whether the rows of ``value``, all leading dims taken together, have one stride, and
+        columns the stride 1.
+        """
         shape = shape_of(value)
         base, index = self.resolve(value, own_index(shape), extents_of(shape))
         if self.inline_value(base):
@@ -375,10 +411,13 @@ class Schedule:
         if shape[-1] != ONE and strides[-1] != ONE:
             return False
         rows = [n for n in range(len(shape) - 1) if shape[n] != ONE]
-        return all(strides[a] == strides[b] * shape[b] for a, b in zip(rows, rows[1:], strict=False))
+        return all(
+            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(rows)
+        )
 
     def _require_unit(self, value: Value, axis: int) -> None:
-        """Lay ``value`` out in memory unless it has fixed strides and the stride 1 along ``axis``."""
+        """Lay ``value`` out in memory unless it has fixed strides and the stride 1 along ``axis``.
+        """
         shape = shape_of(value)
         axis %= len(shape)
         base, index = self.resolve(value, own_index(shape), extents_of(shape))
@@ -434,7 +473,9 @@ class Schedule:
 
     # ------------------------------------------------------------ what lives in memory
     def _readers(self, group: Group) -> Iterator[tuple[Value, Group | None]]:
-        """Each value of ``group`` with every group that reads it, through views; None for an output."""
+        """Each value of ``group`` with every group that reads it, through views; None for an
+        output.
+        """
         for op in group.ops:
             for result in op.results:
                 yield from self._readers_of(result)
@@ -493,7 +534,9 @@ class Schedule:
             self._inlined_into[group] = reader
 
     def _expansion(self, group: Group, value: Value, reader: Group) -> bool:
-        """Whether ``reader`` has more elements than ``value``, so that inlining would compute some of them again."""
+        """Whether ``reader`` has more elements than ``value``, so that inlining would compute some
+        of them again.
+        """
         size, domain = ONE, ONE
         for p in group.domain:
             size = size * p
@@ -515,7 +558,7 @@ class Schedule:
         taken: set[Value] = set()
         for operand in output.operands:
             shape = shape_of(operand)
-            base, index = self.resolve(operand, own_index(shape), extents_of(shape))
+            base, _ = self.resolve(operand, own_index(shape), extents_of(shape))
             group = self.group_of.get(base)
             same = (
                 group is not None
@@ -538,7 +581,9 @@ class Schedule:
             self.outputs.append((operand, False))
 
     def _same_order(self, value: Value, base: Value) -> bool:
-        """Whether ``value`` is ``base`` or a chain of reshapes of it, with all elements in the same order."""
+        """Whether ``value`` is ``base`` or a chain of reshapes of it, with all elements in the same
+        order.
+        """
         while value is not base:
             op = value.op
             if op is None or op.name not in (
@@ -553,14 +598,20 @@ class Schedule:
         return [g for g, into in self._inlined_into.items() if into is group]
 
     def _sorted(self) -> list[Group]:
-        alive = [g for g in self.groups if (g.ops or g.source is not None) and g.number not in self.inlined]
-        return sorted(alive, key=lambda g: (bin(g.ancestors).count("1"), g.number))
+        alive = [
+            g
+            for g in self.groups
+            if (g.ops or g.source is not None) and g.number not in self.inlined
+        ]
+        return sorted(alive, key=lambda g: (g.ancestors.bit_count(), g.number))
 
 
 def strides_of(
     schedule: Schedule, base: Value, index: Index, rank: int
 ) -> tuple[list[Poly], Poly] | None:
-    """The stride of each axis and the offset of a view of ``base``; None when it has no fixed strides."""
+    """The stride of each axis and the offset of a view of ``base``; None when it has no fixed
+    strides.
+    """
     position = flat_index(schedule, base, index)
     strides: list[Poly] = []
     rest = position
@@ -607,14 +658,21 @@ def _match_attention(product: Op) -> Attention | None:
         return None
     if weights.result.tensor_type.dtype is not DType.float32:
         return None
-    if len(shape_of(weights.result)) not in (3, 4) or len(shape_of(product.result)) != len(shape_of(weights.result)):
+    if len(shape_of(weights.result)) not in (3, 4) or len(shape_of(product.result)) != len(
+        shape_of(weights.result)
+    ):
         return None
     e, inverse = (v.op for v in weights.operands)
     if e is None or inverse is None or e.name != "mo.exp" or inverse.name != "mo.recip":
         return None
     total = inverse.operands[0].op
     shifted = e.operands[0].op
-    if total is None or shifted is None or total.name != "mo.reduce.sum" or shifted.name != "mo.sub":
+    if (
+        total is None
+        or shifted is None
+        or total.name != "mo.reduce.sum"
+        or shifted.name != "mo.sub"
+    ):
         return None
     logits, largest = shifted.operands[0], shifted.operands[1].op
     last = len(shape_of(weights.result)) - 1
@@ -645,7 +703,8 @@ def _match_attention(product: Op) -> Attention | None:
 
 
 def _find_scores(value: Value, maps: list[Op]) -> Op | None:
-    """The product behind a chain of maps that each have its shape; the maps are added, last first."""
+    """The product behind a chain of maps that each have its shape; the maps are added, last first.
+    """
     op = value.op
     if op is None:
         return None

@@ -1,6 +1,7 @@
 """A plan bound to sizes: memory laid out, dims written down, steps ready for the C executor.
 
-``Binding`` is made once per tuple of sizes and kept; ``Frame`` is the memory one execution uses, so that two threads can
+``Binding`` is made once per tuple of sizes and kept; ``Frame`` is the memory one execution uses, so
+that two threads can
 run a model at once.
 """
 
@@ -37,14 +38,20 @@ class ArenaEntry:
 def layout_arena(
     slots: Sequence[Slot], uses: Mapping[int, tuple[int, int]], env: Mapping[str, int]
 ) -> tuple[list[ArenaEntry], int]:
-    """The places of the arena slots and the arena's size: first fit, larger slots first, no overlap in time and space."""
-    wanted = [(s.nbytes.evaluate(env), s.number) for s in slots if s.kind == "arena" and s.number in uses]
+    """The places of the arena slots and the arena's size: first fit, larger slots first, no overlap
+    in time and space.
+    """
+    wanted = [
+        (s.nbytes.evaluate(env), s.number) for s in slots if s.kind == "arena" and s.number in uses
+    ]
     placed: list[ArenaEntry] = []
     for nbytes, number in sorted(wanted, key=lambda w: (-w[0], w[1])):
         first, last = uses[number]
         size = _aligned(max(nbytes, 1))
         offset = 0
-        for other in sorted((p for p in placed if p.first <= last and first <= p.last), key=lambda p: p.offset):
+        for other in sorted(
+            (p for p in placed if p.first <= last and first <= p.last), key=lambda p: p.offset
+        ):
             if offset + size <= other.offset:
                 break
             offset = max(offset, other.offset + _aligned(max(other.nbytes, 1)))
@@ -66,7 +73,8 @@ def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
 class SizeRules:
     """How the sizes of the inputs give the sizes of all symbols, and what must hold of them.
 
-    Symbols come from input dims that are plain names, then from rebinds, which name what was an expression. All other
+    Symbols come from input dims that are plain names, then from rebinds, which name what was an
+    expression. All other
     input dims and all checks of ops are conditions.
     """
 
@@ -105,7 +113,8 @@ class SizeRules:
             if dim.name not in known:
                 raise InputError(
                     "ML601",
-                    f"the dim {dim.name!r} of {op.name.removeprefix('mo.')} has no size: no input has it",
+                    f"the dim {dim.name!r} of {op.name.removeprefix('mo.')} has no size: "
+                    "no input has it",
                     at=op.loc,
                     fix="name the dim in an input type, or bind it with rebind",
                 )
@@ -114,7 +123,8 @@ class SizeRules:
         """The size of every symbol for inputs of ``shapes``, whose ranks are right.
 
         Raises:
-            InputError: ML602, a size that contradicts the input types; ML603, a condition that an op states.
+            InputError: ML602, a size that contradicts the input types; ML603, a condition that an
+                op states.
         """
         env: dict[str, int] = {}
         for name, number, axis in self.names:
@@ -129,8 +139,9 @@ class SizeRules:
                     word += f" = {expected}"
                 raise InputError(
                     "ML602",
-                    f"input {number} ({self.input_names[number]}) has the size {found} at axis {axis}, "
-                    f"but {word}: expected {self.inputs[number]}, got the shape {list(shapes[number])}",
+                    f"input {number} ({self.input_names[number]}) has the size {found} at axis "
+                    f"{axis}, but {word}: expected {self.inputs[number]}, got the shape "
+                    f"{list(shapes[number])}",
                     fix="a named dim has one size in a call; sizes are never broadcast at run time",
                 )
         for name, poly in self.definitions:
@@ -188,7 +199,9 @@ class Binding:
         ffi = self.ffi = runtime.ffi
         self.env = env
         self.threads = threads
-        steps, dims, pointers = [], [], []
+        steps: list[tuple[Any, int, int, int, int, int]] = []
+        dims: list[int] = []
+        pointers: list[int] = []
         scratch = 64
         launches: list[Launch] = []
         for step in plan.steps:
@@ -198,7 +211,16 @@ class Binding:
                 address = builtins[step.builtin]
             else:
                 address = compiled.kernels[step.number].address
-            steps.append((ffi.cast("mx_fn", address), len(pointers), len(dims), launch.extent, launch.grain, 0))
+            steps.append(
+                (
+                    ffi.cast("mx_fn", address),
+                    len(pointers),
+                    len(dims),
+                    launch.extent,
+                    launch.grain,
+                    0,
+                )
+            )
             dims.extend(size.evaluate(env) for size in step.sizes)
             dims.extend(launch.extra)
             pointers.extend(step.pointers)
@@ -252,7 +274,13 @@ class Binding:
             offset = self._offsets.get(number)
             table.append(base + offset if offset is not None else self._addresses.get(number, 0))
         argp = ffi.new("uintptr_t[]", table or [0])
-        return Frame(ffi, arena, ffi.cast("void **", argp), ffi.new("uintptr_t[]", max(self.io_count, 1)), argp)
+        return Frame(
+            ffi,
+            arena,
+            ffi.cast("void **", argp),
+            ffi.new("uintptr_t[]", max(self.io_count, 1)),
+            argp,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Model:
         array([2., 2., 2.], dtype=float32)
     """
 
-    def __init__(self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any) -> None:
+    def __init__(
+        self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any
+    ) -> None:
         self.name = compiled.source.name
         self.compiled = compiled
         self.graph = graph
@@ -66,7 +68,9 @@ class Model:
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
         self._builtins = {
-            step.builtin: runtime.address(step.builtin) for step in compiled.plan.steps if step.builtin
+            step.builtin: runtime.address(step.builtin)
+            for step in compiled.plan.steps
+            if step.builtin
         }
         self._inputs = [(v.tensor_type.dtype, v.tensor_type.rank) for v in compiled.source.inputs]
         self._fast_dtypes = tuple(d for d, _ in self._inputs)
@@ -93,11 +97,13 @@ class Model:
         """The outputs for the inputs ``args``, always as a list.
 
         Args:
-            *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and of its dtype; a
+            *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and
+            of its dtype; a
                 number for an input of rank 0. Inputs are read in place, not copied.
 
         Raises:
-            InputError: A wrong number of inputs, or one of the wrong dtype, rank or size, or not contiguous.
+            InputError: A wrong number of inputs, or one of the wrong dtype, rank or size, or not
+                contiguous.
             InputTypeError: An input of a type that is no tensor.
             ExecutionError: Something was found wrong while it ran, such as an index out of range.
         """
@@ -118,13 +124,21 @@ class Model:
             raise InputTypeError("ML604", f"{self.name} takes {len(names)} inputs, got {len(args)}")
         for name, value in kwargs.items():
             if name not in names:
-                raise InputTypeError("ML604", f"{self.name} has no input {name!r}", fix=f"its inputs are {', '.join(names)}")
+                raise InputTypeError(
+                    "ML604",
+                    f"{self.name} has no input {name!r}",
+                    fix=f"its inputs are {', '.join(names)}",
+                )
             if name in bound:
                 raise InputTypeError("ML604", f"the input {name!r} is given twice")
             bound[name] = value
         missing = [n for n in names if n not in bound]
         if missing:
-            raise InputTypeError("ML604", f"{self.name} misses the input {missing[0]!r}", fix=f"its inputs are {', '.join(names)}")
+            raise InputTypeError(
+                "ML604",
+                f"{self.name} misses the input {missing[0]!r}",
+                fix=f"its inputs are {', '.join(names)}",
+            )
         return [bound[n] for n in names]
 
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
@@ -136,7 +150,11 @@ class Model:
         for x in args:
             if x.__class__ is not Tensor:
                 x = self._convert(position, x)
-            if x._dtype is not self._fast_dtypes[position] or len(x._shape) != self._ranks[position] or x._strides is not None:
+            if (
+                x._dtype is not self._fast_dtypes[position]
+                or len(x._shape) != self._ranks[position]
+                or x._strides is not None
+            ):
                 self._refuse(position, x)
             tensors.append(x)
             shapes.append(x._shape)
@@ -187,7 +205,12 @@ class Model:
             env = self._rules.resolve(key)
             with trace.span("bind", self.name, dims=dict(env)):
                 made = Binding(
-                    self.compiled, env, self._prepared.addresses, self.num_threads, self._runtime, self._builtins
+                    self.compiled,
+                    env,
+                    self._prepared.addresses,
+                    self.num_threads,
+                    self._runtime,
+                    self._builtins,
                 )
             if len(self._bindings) >= MAX_BINDINGS:
                 del self._bindings[next(iter(self._bindings))]
@@ -209,13 +232,20 @@ class Model:
             return Tensor.from_numpy(x)
         if isinstance(x, (bool, int, float, np.generic)):
             if rank:
-                raise InputError("ML605", f"input {position} ({name}) is a number, expected {self._type(position)}")
+                raise InputError(
+                    "ML605",
+                    f"input {position} ({name}) is a number, expected {self._type(position)}",
+                )
             return Tensor.from_numpy(np.asarray(check_scalar(x, dtype), dtype.ml_numpy))
         if isinstance(x, Tensor):
             return x
         if hasattr(x, "__dlpack__"):
             if hasattr(x, "is_contiguous") and callable(x.is_contiguous) and not x.is_contiguous():
-                raise InputError("ML606", f"input {position} ({name}) is not contiguous", fix="pass x.contiguous()")
+                raise InputError(
+                    "ML606",
+                    f"input {position} ({name}) is not contiguous",
+                    fix="pass x.contiguous()",
+                )
             return Tensor.from_dlpack(x)
         raise InputTypeError(
             "ML607",
@@ -232,7 +262,11 @@ class Model:
         name = self.compiled.source.inputs[position].name
         what = f"input {position} ({name})"
         if not x.is_host:
-            raise InputError("ML608", f"{what} lives on {x.device}, the graph runs on the CPU", fix="pass x.to(driver.CPU())")
+            raise InputError(
+                "ML608",
+                f"{what} lives on {x.device}, the graph runs on the CPU",
+                fix="pass x.to(driver.CPU())",
+            )
         if x._dtype is not dtype:
             raise InputError(
                 "ML609",
@@ -240,7 +274,10 @@ class Model:
                 fix=f"convert it: x.astype({dtype.name!r})",
             )
         if len(x._shape) != rank:
-            raise InputError("ML610", f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), expected {self._type(position)}")
+            raise InputError(
+                "ML610",
+                f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), expected {self._type(position)}",
+            )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
 
@@ -248,7 +285,11 @@ class Model:
         """Raise what a kernel found wrong."""
         step_number, kernel_code, value, limit = info[0], info[1], info[2], info[3]
         if code != 1:
-            raise ExecutionError("ML651", f"{self.name} could not run: the executor's code is {code}", fix="free some memory and try again")
+            raise ExecutionError(
+                "ML651",
+                f"{self.name} could not run: the executor's code is {code}",
+                fix="free some memory and try again",
+            )
         step = self.compiled.plan.steps[step_number]
         at = None
         for op in self.compiled.source.ops:
@@ -261,7 +302,9 @@ class Model:
                 at=at,
                 fix=f"indices go from {-limit} to {limit - 1}",
             )
-        raise ExecutionError("ML651", f"the kernel {step.id} ({step.name}) failed with code {kernel_code}", at=at)
+        raise ExecutionError(
+            "ML651", f"the kernel {step.id} ({step.name}) failed with code {kernel_code}", at=at
+        )
 
     # ------------------------------------------------------------ looking
     def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
@@ -316,7 +359,9 @@ def _dims(spec: TensorSpec) -> str:
 
 
 def _spec(name: str, type: Any) -> TensorSpec:
-    return TensorSpec(name, [d.dim if isinstance(d, StaticDim) else None for d in type.shape], type.dtype)
+    return TensorSpec(
+        name, [d.dim if isinstance(d, StaticDim) else None for d in type.shape], type.dtype
+    )
 
 
 _ = (CPU, MaxlabError)

@@ -198,9 +198,7 @@ class Profile:
         return trace.mimebundle(self, include, exclude)
 
 
-def profile_model(
-    model: Model, inputs: Sequence[Any], runs: int = 20, warmup: int = 3
-) -> Profile:
+def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: int = 3) -> Profile:
     """The ``Profile`` of ``model`` on ``inputs``; it becomes the model's ``last_profile``.
 
     Every timed execution is followed by one without timing, so that what timing costs is measured
@@ -259,9 +257,7 @@ def _wall(call: Callable[[], object]) -> int:
     return time.perf_counter_ns() - start
 
 
-def _kernel_times(
-    steps: Sequence[Step], spent: Array, env: Mapping[str, int]
-) -> list[KernelTime]:
+def _kernel_times(steps: Sequence[Step], spent: Array, env: Mapping[str, int]) -> list[KernelTime]:
     """A ``KernelTime`` for each step; ``spent`` holds nanoseconds as [runs, steps]."""
     if not steps:
         return []
@@ -368,9 +364,7 @@ def source_of(step: Step) -> str:
     )
 
 
-def user_lines(
-    step: Step, origins: Mapping[str, tuple[str, ...]]
-) -> list[tuple[int, int, str]]:
+def user_lines(step: Step, origins: Mapping[str, tuple[str, ...]]) -> list[tuple[int, int, str]]:
     """The source map of ``step`` in terms of the graph's own ops.
 
     Only ops that the step is said to compute are named: a compiled op that stands for several of

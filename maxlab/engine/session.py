@@ -27,8 +27,10 @@ class InferenceSession:
     """Compiles graphs and holds what they share: devices, threads.
 
     Args:
-        devices: The devices that models may use; the CPU when left out. This version runs on the CPU.
-        num_threads: Threads of each model, the caller's included; by default ``MAXLAB_NUM_THREADS``, or all usable
+        devices: The devices that models may use; the CPU when left out. This version runs on the
+            CPU.
+        num_threads: Threads of each model, the caller's included; by default
+            ``MAXLAB_NUM_THREADS``, or all usable
             cores.
         custom_extensions: Kernel libraries; none can be loaded yet.
 
@@ -81,8 +83,10 @@ class InferenceSession:
             model: A ``Graph``, or the path of one that was saved.
             custom_extensions: Kernel libraries; none can be loaded yet.
             custom_ops_path: As ``custom_extensions``.
-            weights_registry: The data of the graph's weights by name, used in place and kept alive. Names the graph
-                does not use are ignored. Anything array-like: ``driver.Tensor``, NumPy array, DLPack object.
+            weights_registry: The data of the graph's weights by name, used in place and kept alive.
+                Names the graph
+                does not use are ignored. Anything array-like: ``driver.Tensor``, NumPy array,
+                DLPack object.
 
         Raises:
             RuntimeError: The path has no graph.
@@ -99,15 +103,17 @@ class InferenceSession:
             except ParseError as error:
                 raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
         if not isinstance(graph, Graph):
-            raise ArgumentTypeError("ML619", f"load takes a Graph or a path, got {type(model).__name__}")
+            raise ArgumentTypeError(
+                "ML619", f"load takes a Graph or a path, got {type(model).__name__}"
+            )
         function = graph._function
         for op in function.ops:
             for value in op.results:
                 if isinstance(value.type, _Typed) and value.type.device.is_gpu():
                     raise DeviceError(
                         "ML617",
-                        f"the graph {graph.name!r} puts {op.name.removeprefix('mo.')} on {value.type.device}, and "
-                        "this version runs graphs on the CPU only",
+                        f"the graph {graph.name!r} puts {op.name.removeprefix('mo.')} on "
+                        f"{value.type.device}, and this version runs graphs on the CPU only",
                         at=op.loc,
                         fix="build the graph with DeviceRef.CPU()",
                     )
@@ -115,8 +121,8 @@ class InferenceSession:
             if isinstance(value.type, _Typed) and value.type.device.is_gpu():
                 raise DeviceError(
                     "ML617",
-                    f"the input {value.name} of {graph.name!r} is on {value.type.device}, and this version runs graphs "
-                    "on the CPU only",
+                    f"the input {value.name} of {graph.name!r} is on {value.type.device}, and this "
+                    "version runs graphs on the CPU only",
                     fix="build the graph with DeviceRef.CPU()",
                 )
         with trace.span("load", graph.name):

@@ -1,4 +1,6 @@
-"""Weights of a model: checked against the graph, used in place, and packed once for all models that share them."""
+"""Weights of a model: checked against the graph, used in place, and packed once for all models that
+share them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Prepared:
 
 
 class PackedWeight:
-    """A right operand of a product in column panels; shared by every model that packs the same memory alike."""
+    """A right operand of a product in column panels; shared by every model that packs the same
+    memory alike.
+    """
 
     __slots__ = ("__weakref__", "address", "nbytes", "owner", "tensor")
 
@@ -73,7 +77,9 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
             )
         return as_tensor(name, data, at)
     if not tensor.is_contiguous:
-        raise WeightError("ML611", f"the weight {name!r} is not contiguous", at=at, fix="pass weight.contiguous()")
+        raise WeightError(
+            "ML611", f"the weight {name!r} is not contiguous", at=at, fix="pass weight.contiguous()"
+        )
     return tensor
 
 
@@ -85,7 +91,9 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
         WeightError: A weight of another shape or dtype than the graph declares, or not contiguous.
     """
     prepared = Prepared()
-    declared = {op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"}
+    declared = {
+        op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"
+    }
     tensors: dict[str, Tensor] = {}
     for name, op in declared.items():
         type = op.result.type
@@ -96,18 +104,23 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
                 "ML613",
                 f"the weight {name!r} is not in the weights registry",
                 at=op.loc,
-                fix=f"did you mean {close!r}?" if close else "pass it in weights_registry={name: array}",
+                fix=f"did you mean {close!r}?"
+                if close
+                else "pass it in weights_registry={name: array}",
             )
         tensor = as_tensor(name, registry[name], op.loc)
         if tensor._dtype is not type.dtype:
             raise WeightError(
                 "ML614",
-                f"the weight {name!r} has the dtype {tensor._dtype.name}, the graph declares {type.dtype.name}",
+                f"the weight {name!r} has the dtype {tensor._dtype.name}, "
+                f"the graph declares {type.dtype.name}",
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
             )
-        expected = [d for d in type.shape]
-        if len(expected) != len(tensor.shape) or any(d != s for d, s in zip(expected, tensor.shape, strict=True)):
+        expected = list(type.shape)
+        if len(expected) != len(tensor.shape) or any(
+            d != s for d, s in zip(expected, tensor.shape, strict=True)
+        ):
             raise WeightError(
                 "ML615",
                 f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "

@@ -1,7 +1,9 @@
 """Prints the loop IR as C.
 
-The text names nothing of the graph: buffers are ``p0 …``, dims ``s0 …``, rows ``i…``, so equal kernels of different
-layers are equal text and are compiled once. Which line belongs to which op is returned beside the text.
+The text names nothing of the graph: buffers are ``p0 …``, dims ``s0 …``, rows ``i…``, so equal
+kernels of different
+layers are equal text and are compiled once. Which line belongs to which op is returned beside the
+text.
 """
 
 from __future__ import annotations
@@ -127,7 +129,9 @@ class Printer:
 
     # ------------------------------------------------------------ expressions
     def emit(self, roots: Sequence[Expr], varying: bool, prefix: str = "v") -> None:
-        """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner axis."""
+        """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner
+        axis.
+        """
         nodes = list(walk(list(roots)))
         lazy = self._lazy(roots, nodes)
         for node in nodes:
@@ -162,7 +166,9 @@ class Printer:
         inside, outside = node.args
         kind = compute_type(node.dtype)
         name = f"v{node.number}"
-        tests = " & ".join(f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data)
+        tests = " & ".join(
+            f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data
+        )
         self.write(f"{kind} {name} = {self.inline(outside)};", node.node)
         self.write(f"if ({tests}) {name} = {self.inline(inside)};", node.node)
         self.names[node.number] = name
@@ -173,7 +179,9 @@ class Printer:
         if known is not None:
             return known
         if node.kind == "guard":
-            tests = " & ".join(f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data)
+            tests = " & ".join(
+                f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data
+            )
             return f"(({tests}) ? {self.inline(node.args[0])} : {self.inline(node.args[1])})"
         return f"({self.text(node, inline=True)})"
 
@@ -206,7 +214,8 @@ class Printer:
         return loaded(f"p{number}[{text}]", node.dtype)
 
     def _wrapped(self, node: Expr, inline: bool) -> str:
-        """An index counted from the end when it is negative, and refused when it is out of range."""
+        """An index counted from the end when it is negative, and refused when it is out of range.
+        """
         at = self.inline(node.args[0]) if inline else self.names[node.args[0].number]
         extent = self.poly(node.data)
         wrapped = f"({at} < 0 ? {at} + {extent} : {at})"
@@ -216,9 +225,12 @@ class Printer:
         self.write(f"const i64 {name} = {wrapped};", node.node)
         if not node.varies:
             test = f"if ((u64){name} >= (u64){extent})"
-            self.write(f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node)
+            self.write(
+                f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node
+            )
             return name
-        # Inside of the inner loop nothing can return: a bad index reads element 0 and is reported after the loop.
+        # Inside of the inner loop nothing can return: a bad index reads element 0 and is
+        # reported after the loop.
         bad = f"(u64){name} >= (u64){extent}"
         self.write(f"if ({bad}) {{ bad = 1; bad_at = {at}; bad_size = {extent}; }}", node.node)
         return f"{bad} ? 0 : {name}"
@@ -229,7 +241,9 @@ class Printer:
         buffer = self.kernel.buffers[store.buffer]
         position = store.index.source(self._name, "/")
         value = self.names[store.value.number]
-        self.write(f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node)
+        self.write(
+            f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node
+        )
 
     # ------------------------------------------------------------ rows
     def rows_header(self, kernel: Kernel, row: str) -> None:
@@ -272,7 +286,10 @@ class Printer:
             self.write("if (bad) { ctx->err[0] = bad_at; ctx->err[1] = bad_size; return 1; }")
         for fold in current.folds:
             if fold.operator != "sum" and is_float(fold.dtype):
-                self.write(f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};", fold.node)
+                self.write(
+                    f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};",
+                    fold.node,
+                )
         self.names = outer
 
     def _watch(self) -> None:
@@ -351,7 +368,9 @@ def scratch_rows(kernel: Kernel, kept: int) -> list[str]:
 
 
 def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
-    """The C of a map or row kernel: its parallel axis is the rows, or the elements when there are no rows."""
+    """The C of a map or row kernel: its parallel axis is the rows, or the elements when there are
+    no rows.
+    """
     printer = Printer()
     printer.kernel = kernel
     write = printer.write
@@ -404,7 +423,9 @@ def print_columns(kernel: Kernel) -> Printed:
             printer.emit([fold.value], False)
             bad = any(n.kind == "wrap" and n.varies for n in walk([fold.value]))
             if bad:
-                write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")  # in the scope of the folded index
+                write(
+                    "i32 bad = 0; i64 bad_at = 0, bad_size = 0;"
+                )  # in the scope of the folded index
             else:
                 write("#pragma omp simd")
             with write.block("for (i64 j = c0; j < c1; j++)"):
@@ -427,7 +448,9 @@ def print_columns(kernel: Kernel) -> Printed:
     return finish(printer, f"int {NAME}{SIGNATURE} {{")
 
 
-def _result_loop(printer: Printer, kernel: Kernel, roots: list[Expr], nan: bool, fold: Fold) -> None:
+def _result_loop(
+    printer: Printer, kernel: Kernel, roots: list[Expr], nan: bool, fold: Fold
+) -> None:
     """The loop that turns folded columns into stored results."""
     write = printer.write
     for node in walk(roots):

@@ -1,4 +1,6 @@
-"""Prints products of matrices and attention: calls into the runtime library, with generated code for what is fused."""
+"""Prints products of matrices and attention: calls into the runtime library, with generated code
+for what is fused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SCORE = (
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A strided operand: its pointer argument, its offset, and the strides of batch dims, rows and columns."""
+    """A strided operand: its pointer argument, its offset, and the strides of batch dims, rows and
+    columns.
+    """
 
     pointer: int
     offset: Poly
@@ -43,7 +47,9 @@ def _static(printer: Printer, name: str, parameters: str, symbols: list[str]) ->
     return f"static int {NAME}_{name}{parameters} {{\n{sizes}{void}{body}\n  return 0;\n}}"
 
 
-def _epilogue(kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis]) -> tuple[str, Printer | None]:
+def _epilogue(
+    kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis]
+) -> tuple[str, Printer | None]:
     """The epilogue function of a product; empty when there is nothing to fuse.
 
     ``batch`` are the axes whose place a batched product passes behind the sizes.
@@ -84,7 +90,14 @@ def _assemble(printer: Printer, helper: Printer | None, name: str, parameters: s
 
 
 def print_gemm(
-    left: Operand, packed: int, result: int, m: Poly, n: Poly, k: Poly, epilogue: Kernel | None, node: str
+    left: Operand,
+    packed: int,
+    result: int,
+    m: Poly,
+    n: Poly,
+    k: Poly,
+    epilogue: Kernel | None,
+    node: str,
 ) -> Printed:
     """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with mb and nb of the plan."""
     symbols: list[str] = []
@@ -96,10 +109,15 @@ def print_gemm(
     write.depth = 1
     write("// the tile sizes follow the dims", node)
     write("const i64 *plan = d + BATCH;", node)
-    a = f"(const f32 *)b[{left.pointer}] + {offset}" if offset != "0" else f"(const f32 *)b[{left.pointer}]"
+    a = (
+        f"(const f32 *)b[{left.pointer}] + {offset}"
+        if offset != "0"
+        else f"(const f32 *)b[{left.pointer}]"
+    )
     write(
-        f"return ctx->lib->gemm_f32((f32 *)b[{result}], {columns}, {a}, {stride}, (const f32 *)b[{packed}], "
-        f"{rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, {f'{NAME}_{name}' if helper else '0'}, b, d, ctx);",
+        f"return ctx->lib->gemm_f32((f32 *)b[{result}], {columns}, {a}, {stride}, "
+        f"(const f32 *)b[{packed}], {rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, "
+        f"{f'{NAME}_{name}' if helper else '0'}, b, d, ctx);",
         node,
     )
     if helper is None:
@@ -131,7 +149,10 @@ def print_batched(
         epilogue, symbols, f"p{result}[(item * {rows} + row) * {columns} + j]", batch
     )
     if helper is not None:
-        helper.write.out.insert(len(helper.kernel.buffers) if helper.kernel else 0, f"  const i64 item = d[BATCH + {len(batch)}];")
+        helper.write.out.insert(
+            len(helper.kernel.buffers) if helper.kernel else 0,
+            f"  const i64 item = d[BATCH + {len(batch)}];",
+        )
     write = printer.write
     write.depth = 1
     with write.block("for (i64 item = lo; item < hi; item++)"):
@@ -153,7 +174,8 @@ def print_batched(
             write(f"sizes[BATCH + {len(batch)}] = item;", node)
             sizes = "sizes"
         write(
-            f"const int code = ctx->lib->matmul_f32((f32 *)b[{result}] + item * {rows} * {columns}, {columns}, "
+            f"const int code = ctx->lib->matmul_f32((f32 *)b[{result}] + "
+            f"item * {rows} * {columns}, {columns}, "
             f"{pointers[0]}, {printer.poly(left.row)}, {printer.poly(left.column)}, "
             f"{pointers[1]}, {printer.poly(right.row)}, {printer.poly(right.column)}, "
             f"{rows}, {columns}, {inner}, {f'{NAME}_{name}' if helper else '0'}, b, {sizes}, ctx);",
@@ -172,7 +194,9 @@ def print_attention(
     score: Kernel,
     node: str,
 ) -> Printed:
-    """The C of fused attention; ``sizes`` are batch, heads, queries, keys, head size and value size; qb ends the dims."""
+    """The C of fused attention; ``sizes`` are batch, heads, queries, keys, head size and value
+    size; qb ends the dims.
+    """
     symbols: list[str] = []
     printer = Printer(symbols)
     spelt = [printer.poly(p) for p in sizes]
@@ -207,7 +231,9 @@ def print_attention(
     fields = []
     for letter, operand in (("q", q), ("k", k), ("v", v), ("o", out)):
         const = "" if letter == "o" else "const "
-        fields.append(f".{letter} = ({const}f32 *)b[{operand.pointer}] + {printer.poly(operand.offset)}")
+        fields.append(
+            f".{letter} = ({const}f32 *)b[{operand.pointer}] + {printer.poly(operand.offset)}"
+        )
     for letter, operand in (("q", q), ("k", k), ("v", v), ("o", out)):
         batch = [printer.poly(p) for p in operand.batch]
         if len(batch) == 1:
@@ -215,7 +241,12 @@ def print_attention(
         position = operand.column if letter == "k" else operand.row
         fields.append(f".{letter}s = {{{batch[0]}, {batch[1]}, {printer.poly(position)}}}")
     fields += [f".batch = {spelt[0]}", f".heads = {spelt[1]}", ".group = 1"]
-    fields += [f".tq = {spelt[2]}", f".tk = {spelt[3]}", f".dim = {spelt[4]}", f".dim_v = {spelt[5]}"]
+    fields += [
+        f".tq = {spelt[2]}",
+        f".tk = {spelt[3]}",
+        f".dim = {spelt[4]}",
+        f".dim_v = {spelt[5]}",
+    ]
     fields += [".qb = d[BATCH]", ".scale = 1.0f"]
     write("const mx_attention a = {", node)
     for line in fields:

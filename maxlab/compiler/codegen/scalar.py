@@ -1,6 +1,7 @@
 """Scalar operators as text: one printer for every target, since C and CUDA spell them alike.
 
-Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if each op had stored its
+Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if
+each op had stored its
 result; bools as i32; everything else as itself.
 """
 
@@ -108,7 +109,9 @@ def _wrapping(symbol: str, kind: str, a: str, b: str) -> str:
 
 
 def operator(name: str, dtype: DType, operand: DType, a: list[str]) -> str:
-    """The text of the scalar operator ``name`` with result ``dtype`` on operands of ``operand`` spelt ``a``."""
+    """The text of the scalar operator ``name`` with result ``dtype`` on operands of ``operand``
+    spelt ``a``.
+    """
     kind = _C[operand]
     floats = kind in ("f32", "f64")
     if name in _INFIX:
@@ -131,7 +134,11 @@ def operator(name: str, dtype: DType, operand: DType, a: list[str]) -> str:
         return f"{a[0]} ? {a[1]} : {a[2]}"
     elif name in ("max", "min"):
         sign = ">" if name == "max" else "<"
-        text = f"mx_{name}_{kind}({a[0]}, {a[1]})" if floats else f"{a[0]} {sign} {a[1]} ? {a[0]} : {a[1]}"
+        text = (
+            f"mx_{name}_{kind}({a[0]}, {a[1]})"
+            if floats
+            else f"{a[0]} {sign} {a[1]} ? {a[0]} : {a[1]}"
+        )
     elif name == "negate":
         text = f"-{a[0]}" if floats else _wrapping("-", kind, literal(0, operand), a[0])
     elif name == "relu":

@@ -1,4 +1,6 @@
-"""Composite ops written out in simpler ones; the new ops keep the place, scope and origin of the old."""
+"""Composite ops written out in simpler ones; the new ops keep the place, scope and origin of the
+old.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Expansion:
             {"value": Constant(array), "device": device},
         )
 
-    def _add(self, name: str, operands: Sequence[Value], types: Any, attrs: dict[str, Any]) -> Value:
+    def _add(
+        self, name: str, operands: Sequence[Value], types: Any, attrs: dict[str, Any]
+    ) -> Value:
         source = self._source
         op = self._function.create(
             name, operands, types, attrs, loc=source.loc, scope=source.scope, origins=source.origins

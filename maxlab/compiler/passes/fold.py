@@ -1,4 +1,6 @@
-"""Constant folding: what does not depend on the inputs is computed once, by the op's NumPy reference."""
+"""Constant folding: what does not depend on the inputs is computed once, by the op's NumPy
+reference.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from maxlab.errors import MaxlabError
 from maxlab.ir import Constant, Function, Op, Shape, TensorType
 
 MAX_ELEMENTS = 4096
-"""Larger results are computed by generated code, once per call; the graph would only grow by storing them."""
+"""Larger results are computed by generated code, once per call; the graph would only grow by
+storing them.
+"""
 
 _KINDS = {"map", "view", "reduce", "gather", "concat", "pad", "composite", "contract"}
 
@@ -27,7 +31,7 @@ def _foldable(op: Op) -> bool:
         if not isinstance(type, TensorType) or not Shape.is_static(type.shape):
             return False
         # Stored in NumPy's own types only: others are rounded by generated code in one place.
-        if type.dtype in (DType.bfloat16,) or type.dtype.is_float8():
+        if type.dtype is DType.bfloat16 or type.dtype.is_float8():
             return False
         total *= type.num_elements()
     inputs = max((v.op.attrs["value"].array.size for v in op.operands if v.op), default=0)
