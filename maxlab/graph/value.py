@@ -64,6 +64,7 @@ TensorValueLike: TypeAlias = Union[
     Dim,
     int,
     float,
+    list[Any],
     "np.integer[Any]",
     "np.floating[Any]",
     "np.ndarray[Any, Any]",

@@ -424,5 +424,8 @@ class Shape(list[Dim]):
         inner = text[1:-1].strip()
         return cls(parse_dim(part) for part in inner.split(",")) if inner else cls()
 
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other)  # a list of ints and names is equal when its dims are
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))

@@ -368,7 +368,8 @@ def _divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     return tuple(powers.items())
 
 
-# The layers of a model repeat the same few products; polynomials are immutable, so results are shared.
+# The layers of a model repeat the same few products; polynomials are immutable, so results are
+# shared.
 _add = functools.lru_cache(maxsize=1 << 15)(Poly._plus)
 _symbols = functools.lru_cache(maxsize=1 << 15)(Poly._names)
 _mul = functools.lru_cache(maxsize=1 << 15)(Poly._times)

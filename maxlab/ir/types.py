@@ -10,8 +10,8 @@ from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
-from maxlab.ir.poly import Poly
 from maxlab.ir.dims import DimLike, Shape, StaticDim
+from maxlab.ir.poly import Poly
 
 
 class DeviceKind(enum.Enum):

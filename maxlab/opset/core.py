@@ -214,11 +214,11 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
     )
     with np.errstate(all="ignore"):
         made = row.reference(call, *arrays)
-    outputs = list(made) if isinstance(made, (list, tuple)) else [made]
-    return [
-        np.asarray(array).astype(dtype.ml_numpy, copy=False).reshape(shape)
-        for array, dtype, shape in zip(outputs, call.dtypes, call.shapes, strict=True)
-    ]
+        outputs = list(made) if isinstance(made, (list, tuple)) else [made]
+        return [
+            np.asarray(array).astype(dtype.ml_numpy, copy=False).reshape(shape)
+            for array, dtype, shape in zip(outputs, call.dtypes, call.shapes, strict=True)
+        ]
 
 
 def flops_of(op: Op) -> Poly:

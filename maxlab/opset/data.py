@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, DTypeError, ShapeError
+from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from maxlab.ir import Constant, Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ZERO
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
@@ -163,7 +163,12 @@ def _gather(call: Call, x: Array, indices: Array) -> Array:
     axis = call.attrs["axis"]
     size = x.shape[axis]
     if indices.size and (indices.min() < -size or indices.max() >= size):
-        raise ValueError(f"gather: an index is out of range for axis {axis} of size {size}")
+        bad = indices[(indices < -size) | (indices >= size)].ravel()[0]
+        raise ExecutionError(
+            "ML652",
+            f"gather: the index {bad} is out of range for a dim of size {size}",
+            fix=f"indices go from {-size} to {size - 1}",
+        )
     return np.take(x, np.where(indices < 0, indices + size, indices), axis=axis)
 
 
@@ -173,7 +178,7 @@ def _gather_samples() -> list[Sample]:
     return [
         Sample((x, i), {"axis": 0}, (("v", 12), ("a", "b")), "rows"),
         Sample((x, i.astype(np.int32)), {"axis": 1}, label="columns"),
-        Sample((x.reshape(5, 4, 3), i[0]), {"axis": -2}, label="middle"),
+        Sample((x.reshape(5, 4, 3), i[1]), {"axis": -2}, label="middle"),
         Sample((x, np.array(3, np.int32)), {"axis": 0}, label="rank 0"),
         Sample((x, np.zeros((0,), np.int64)), {"axis": 0}, label="none"),
         Sample((x.astype(DType.bfloat16.ml_numpy), i), {"axis": 0}, label="bf16"),

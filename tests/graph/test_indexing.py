@@ -1,4 +1,4 @@
-"""``x[...]`` against NumPy: static and symbolic dims, bounds, dims as bounds, tensors as indices."""
+"""``x[...]`` against NumPy: static and symbolic dims, all kinds of bounds and indices."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], list[bool], tuple[Any, ...]
 def test_like_numpy(case: tuple[tuple[int, ...], list[bool], tuple[Any, ...]]) -> None:
     sizes, symbolic, index = case
     array = np.arange(int(np.prod(sizes)), dtype=np.float32).reshape(sizes)
-    dims: list[int | str] = [f"d{i}" if s else n for i, (n, s) in enumerate(zip(sizes, symbolic))]
+    dims: list[int | str] = [
+        f"d{i}" if s else n for i, (n, s) in enumerate(zip(sizes, symbolic, strict=True))
+    ]
     try:
         found = taken(array, dims, index)
     except ExecutionError:
@@ -181,7 +183,14 @@ def test_errors(index: Any, error: type[Exception], code: str) -> None:
 
 def test_numpy_ints_and_the_documented_edges() -> None:
     array = np.arange(4, dtype=np.float32)
-    for index in (np.int32(2), np.array(1), slice(0, 4), slice(4, 4), slice(3, 1), slice(3, -5, -1)):
+    for index in (
+        np.int32(2),
+        np.array(1),
+        slice(0, 4),
+        slice(4, 4),
+        slice(3, 1),
+        slice(3, -5, -1),
+    ):
         np.testing.assert_array_equal(taken(array, [4], index), array[index])
 
 

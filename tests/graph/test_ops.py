@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from maxlab.dtype import DType, promote
 from maxlab.errors import DTypeError, ExecutionError
 from maxlab.graph import DeviceRef, Dim, Graph, Shape, TensorType, TensorValue, ops
+from maxlab.ir import Value
 from maxlab.opset.view import regroup
 from tests.graph.interpreter import run
 
@@ -23,6 +25,13 @@ F32, I64 = DType.float32, DType.int64
 
 def floats(*shape: int | str) -> TensorType:
     return TensorType(F32, shape)
+
+
+def outputs(graph: Graph) -> Sequence[Value]:
+    """The IR values that the graph returns."""
+    op = graph._function.output
+    assert op is not None
+    return op.operands
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -136,7 +145,7 @@ def test_dims_and_shapes_are_int64_tensors() -> None:
     with Graph("g", input_types=[floats("n", 3), TensorType(I64, [2])]) as graph:
         x, y = (v.tensor for v in graph.inputs)
         graph.output(y + x.shape, y * x.shape[0], TensorValue(x.shape[1]), ops.add(x.shape, 1))
-        assert [t.dtype for t in graph.output_types] == [I64] * 4
+        assert [v.tensor_type.dtype for v in outputs(graph)] == [I64] * 4
         with pytest.raises(DTypeError, match="Unsafe cast"):
             x + x.shape[0]
     a, b, c, d = run(graph, numbers(5, 3), np.array([10, 20]))
@@ -176,7 +185,7 @@ def test_operators() -> None:
             (x >= y, lambda a, b: a >= b),
             (x < y, lambda a, b: a < b),
             (x <= 0, lambda a, b: a <= 0),
-            (0 < x, lambda a, b: a > 0),
+            (0 < x, lambda a, b: a > 0),  # noqa: SIM300 - the reflected operator
             (x == y, lambda a, b: a == b),
             (x != 0, lambda a, b: a != 0),
             (np.ones(3, np.float32) == x, lambda a, b: a == 1),
@@ -199,7 +208,7 @@ def test_integer_division() -> None:
     with Graph("g", input_types=[TensorType(DType.int32, ["n"])] * 2) as graph:
         x, y = (v.tensor for v in graph.inputs)
         graph.output(x / y, x // y, x % y, x / 2, x / 2.5, x // 2)
-        kinds = [t.dtype for t in graph.output_types]
+        kinds = [v.tensor_type.dtype for v in outputs(graph)]
         assert kinds == [DType.float64, DType.int32, DType.int32, DType.float64, DType.float64,
                          DType.int32]  # fmt: skip
     a, b = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
@@ -225,13 +234,10 @@ def test_values_have_no_truth_and_no_hash() -> None:
         x = graph.inputs[0].tensor
         with pytest.raises(TypeError, match="not known while the graph is built"):
             bool(x == x)
-        with pytest.raises(TypeError, match="not known while the graph is built"):
-            if x > 0:
-                raise AssertionError
         with pytest.raises(TypeError, match="unhashable"):
             hash(x)
         with pytest.raises(TypeError, match="unhashable"):
-            {x: 1}
+            {x: 1}  # noqa: B018
         for bad in (None, "a", object()):
             with pytest.raises(TypeError, match="must be a tensor"):
                 x == bad  # noqa: B015
@@ -313,10 +319,10 @@ def test_rebind() -> None:
 
 def test_unprovable_broadcast_fails_at_build() -> None:
     with Graph("g", input_types=[floats("a", "b", 4), floats(2, 3, 4)]) as graph:
-        x, y = graph.inputs
+        x, y = (v.tensor for v in graph.inputs)
         with pytest.raises(ValueError, match="rebind"):
             x + y
-        assert (x.tensor.rebind([2, 3, 4]) + y).shape == [2, 3, 4]
+        assert (x.rebind([2, 3, 4]) + y).shape == [2, 3, 4]
 
 
 sizes = st.sampled_from([1, 2, 3, 4, 6])
@@ -339,9 +345,7 @@ def test_the_index_map_of_reshape(source: list[int], random: Any) -> None:
     array = np.arange(int(np.prod(source))).reshape(source)
     expected = array.reshape(target)
     axes = tuple(Poly.symbol(f"i{n}") for n in range(len(target)))
-    made = regroup(
-        axes, tuple(map(Poly.constant, target)), tuple(map(Poly.constant, source))
-    )
+    made = regroup(axes, tuple(map(Poly.constant, target)), tuple(map(Poly.constant, source)))
     for index in np.ndindex(*target):
         env = {f"i{n}": i for n, i in enumerate(index)}
         assert array[tuple(p.evaluate(env) for p in made)] == expected[index]
@@ -510,7 +514,7 @@ def test_constant() -> None:
 def test_constants_that_do_not_fit(value: Any, dtype: str | None, error: type[Exception]) -> None:
     with Graph("g") as graph:
         with pytest.raises(error):
-            ops.constant(value, dtype and DType[dtype], CPU)
+            ops.constant(value, None if dtype is None else DType[dtype], CPU)
         assert not graph._function.ops
 
 
@@ -562,7 +566,7 @@ def test_range() -> None:
         with pytest.raises(ValueError, match="cannot become int64"):
             ops.range(0.0, 2.5, **here)
         with pytest.raises(TypeError, match="a bound is"):
-            ops.range("a", 3, **here)
+            ops.range("a", 3, **here)  # type: ignore[arg-type]
     found = run(graph, numbers(5))
     expected: list[Any] = [
         [0, 3, 6, 9], [5, 3, 1], [4, 5, 6], [0, 0.25, 0.5, 0.75], [1, 0.5, 0, -0.5], [],

@@ -117,7 +117,7 @@ class Weights(Protocol):
         """The data of the weight of this name.
 
         Raises:
-            MissingWeightError: ML620 (a KeyError), there is none.
+            MissingWeightError: ML630 (a KeyError), there is none.
         """
         ...
 
@@ -137,8 +137,8 @@ class Weights(Protocol):
             device: The device where the weight lives.
 
         Raises:
-            MissingWeightError: ML620, there is no weight of this name.
-            WeightError: ML621, the dtype or shape differs.
+            MissingWeightError: ML630, there is no weight of this name.
+            WeightError: ML631, the dtype or shape differs.
         """
         ...
 
@@ -178,7 +178,7 @@ def missing(name: str, known: Iterable[str]) -> MissingWeightError:
         fix = f"{name!r} is a prefix; go on to a weight such as {under[0]!r}"
     elif near:
         fix = "did you mean " + " or ".join(repr(n) for n in near) + "?"
-    return MissingWeightError("ML620", f"there is no weight named {name!r}", fix=fix)
+    return MissingWeightError("ML630", f"there is no weight named {name!r}", fix=fix)
 
 
 def check(
@@ -191,18 +191,18 @@ def check(
     """Nothing, when a weight has the dtype and shape that ``allocate`` asks for.
 
     Raises:
-        WeightError: ML621.
+        WeightError: ML631.
     """
     if wanted_dtype is not None and wanted_dtype is not dtype:
         raise WeightError(
-            "ML621",
+            "ML631",
             f"the weight {name!r} has the dtype {dtype.name}, expected {wanted_dtype.name}",
             fix=f"convert it: weights.data().astype(DType.{wanted_dtype.name}), or leave dtype out",
         )
     if wanted_shape is not None and Shape(wanted_shape) != shape:
         wanted = ", ".join(map(str, Shape(wanted_shape)))
         raise WeightError(
-            "ML621",
+            "ML631",
             f"the weight {name!r} has the shape [{', '.join(map(str, shape))}], "
             f"expected [{wanted}]",
             fix="correct the model's configuration, or leave shape out",

@@ -50,7 +50,7 @@ class DeclaredWeights:
         """Never anything: declared weights have no data.
 
         Raises:
-            MissingWeightError: ML620 (a KeyError), always.
+            MissingWeightError: ML630 (a KeyError), always.
         """
         error = missing(self._prefix, ())
         error.fix = "a graph's own weights get their data when the model is loaded"
@@ -73,7 +73,7 @@ class DeclaredWeights:
             device: The device where the weight lives.
 
         Raises:
-            WeightError: ML621, the dtype or shape is missing, or is not the declared one.
+            WeightError: ML631, the dtype or shape is missing, or is not the declared one.
         """
         known = self._declared.get(self._prefix)
         if known is not None:
@@ -81,7 +81,7 @@ class DeclaredWeights:
             return known
         if dtype is None or shape is None:
             raise WeightError(
-                "ML621",
+                "ML631",
                 f"the weight {self._prefix!r} has no data to take a dtype and shape from",
                 fix="allocate(dtype, shape)",
             )

@@ -38,7 +38,7 @@ def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
         weight_paths: The files of one checkpoint.
 
     Raises:
-        WeightError: ML626 (a ValueError), no file, an unknown suffix, or different formats.
+        WeightError: ML636 (a ValueError), no file, an unknown suffix, or different formats.
 
     Example:
         >>> from pathlib import Path
@@ -50,16 +50,16 @@ def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
         format = _SUFFIXES.get(path.suffix.lower())
         if format is None:
             raise WeightError(
-                "ML626",
+                "ML636",
                 f"{path} has the suffix {path.suffix!r}, which no format of weights has",
                 fix="the suffixes are " + ", ".join(_SUFFIXES),
             )
         found.setdefault(format, str(path))
     if not found:
-        raise WeightError("ML626", "there are no weight files", fix="give one path or more")
+        raise WeightError("ML636", "there are no weight files", fix="give one path or more")
     if len(found) > 1:
         raise WeightError(
-            "ML626",
+            "ML636",
             "the weight files have different formats: " + " and ".join(found.values()),
             fix="give the files of one checkpoint",
         )
@@ -75,8 +75,8 @@ def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
         paths: Its files.
 
     Raises:
-        WeightError: ML626, no file, an unknown suffix, or different formats; ML627, a format that
-            this version cannot read; ML622 and ML623, a file that cannot be opened or is damaged.
+        WeightError: ML636, no file, an unknown suffix, or different formats; ML637, a format that
+            this version cannot read; ML632 and ML633, a file that cannot be opened or is damaged.
 
     Example:
         >>> from pathlib import Path
@@ -86,7 +86,7 @@ def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
     format = weights_format(paths)
     if format is not WeightsFormat.safetensors:
         raise WeightError(
-            "ML627",
+            "ML637",
             f"{Path(paths[0])} is a {format.value} file, which cannot be read in this version",
             fix="convert it to safetensors: safetensors.torch.save_file(state_dict, path)",
         )

@@ -63,7 +63,7 @@ class SafetensorsFile:
         path: The file.
 
     Raises:
-        WeightError: ML622, the file cannot be opened; ML623, it is not a whole, well-formed
+        WeightError: ML632, the file cannot be opened; ML633, it is not a whole, well-formed
             safetensors file.
     """
 
@@ -77,7 +77,7 @@ class SafetensorsFile:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise WeightError(
-                "ML622",
+                "ML632",
                 f"cannot open the weights {self.path}: {error.strerror or error}",
                 fix="check the path",
             ) from error
@@ -90,7 +90,7 @@ class SafetensorsFile:
 
     def _bad(self, why: str) -> WeightError:
         return WeightError(
-            "ML623",
+            "ML633",
             f"{self.path} is not a whole safetensors file: {why}",
             fix="download or save it again",
         )
@@ -146,12 +146,12 @@ class SafetensorsFile:
         """The tensor ``name``, read-only and not copied unless its bytes are misaligned.
 
         Raises:
-            WeightError: ML624, a dtype that tensors of the graph cannot have.
+            WeightError: ML634, a dtype that tensors of the graph cannot have.
         """
         entry = self.entries[name]
         if entry.dtype is None:
             raise WeightError(
-                "ML624",
+                "ML634",
                 f"the weight {name!r} of {self.path} has the dtype {entry.spelling}, which no "
                 "tensor of a graph can have",
                 fix="convert it before saving the file",
@@ -194,7 +194,7 @@ class SafetensorWeights:
         _st_file_handles: Files that were opened before.
 
     Raises:
-        WeightError: ML622, a file cannot be opened; ML623, a file is damaged; ML625, a name stands
+        WeightError: ML632, a file cannot be opened; ML633, a file is damaged; ML635, a name stands
             in two files.
 
     Example:
@@ -231,7 +231,7 @@ class SafetensorWeights:
             for name in self._file(number).entries:
                 if name in found:
                     raise WeightError(
-                        "ML625",
+                        "ML635",
                         f"the weight {name!r} stands in {self._filepaths[found[name]]} and in "
                         f"{self._filepaths[number]}",
                         fix="give the files of one checkpoint",
@@ -289,8 +289,8 @@ class SafetensorWeights:
         """The data of the weight of this name, mapped and read-only.
 
         Raises:
-            MissingWeightError: ML620 (a KeyError and AttributeError), there is none.
-            WeightError: ML624, a dtype that tensors of the graph cannot have.
+            MissingWeightError: ML630 (a KeyError and AttributeError), there is none.
+            WeightError: ML634, a dtype that tensors of the graph cannot have.
         """
         return WeightData.from_numpy(self._array(), self._prefix)
 
@@ -311,8 +311,8 @@ class SafetensorWeights:
             device: The device where the weight lives.
 
         Raises:
-            MissingWeightError: ML620, there is no weight of this name.
-            WeightError: ML621, the dtype or shape differs; ML624, a dtype that tensors cannot have.
+            MissingWeightError: ML630, there is no weight of this name.
+            WeightError: ML631, the dtype or shape differs; ML634, a dtype that tensors cannot have.
             GraphError: ML355, a quantization encoding.
         """
         array = self._array()
@@ -333,8 +333,8 @@ class SafetensorWeights:
             dtype: The dtype that the data must have; whatever it has when it is left out.
 
         Raises:
-            MissingWeightError: ML620, there is no weight of this name.
-            WeightError: ML621, the dtype differs.
+            MissingWeightError: ML630, there is no weight of this name.
+            WeightError: ML631, the dtype differs.
         """
         array = self._array()
         found, dims = DType.from_numpy(array.dtype), Shape(array.shape)
@@ -356,7 +356,7 @@ class SafetensorWeights:
         """The dtype of the weight of this name.
 
         Raises:
-            MissingWeightError: ML620, there is none.
+            MissingWeightError: ML630, there is none.
         """
         return DType.from_numpy(self._array().dtype)
 
@@ -365,7 +365,7 @@ class SafetensorWeights:
         """The shape of the weight of this name.
 
         Raises:
-            MissingWeightError: ML620, there is none.
+            MissingWeightError: ML630, there is none.
         """
         return Shape(self._array().shape)
 
