@@ -144,29 +144,27 @@ class Profile:
             rows: How many kernels to list; None lists all.
         """
         sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
-        head = [
-            f"{self.name} on {self.device}, {_plural(self.threads, 'thread')}"
-            + (f", {sizes}" if sizes else ""),
+        where = f"{self.name} on {self.device}, {_plural(self.threads, 'thread')}"
+        walls = (
             f"one run {time_text(self.wall_ns)} (fastest {time_text(self.wall_ns_min)}), "
-            f"its kernels {time_text(self.kernel_ns)}; timing them adds {self.overhead:+.1%}",
-            "",
-        ]
+            f"its kernels {time_text(self.kernel_ns)}; timing them adds {self.overhead:+.1%}"
+        )
         ordered = sorted(self.kernels, key=lambda k: -k.ns)
         shown = ordered if rows is None else ordered[: max(rows, 0)]
         cells = [("kernel", "name", "kind", "time", "± iqr", "share", "GFLOP/s", "GB/s")]
-        for k in shown:
-            cells.append(
-                (
-                    k.id,
-                    k.name if len(k.name) <= 40 else k.name[:39] + "…",
-                    k.kind,
-                    time_text(k.ns),
-                    time_text(k.ns_iqr),
-                    f"{k.share:.1%}",
-                    f"{k.gflops:.1f}" if k.flops else "",
-                    f"{k.gbs:.1f}" if k.nbytes else "",
-                )
+        cells += [
+            (
+                k.id,
+                k.name if len(k.name) <= 40 else k.name[:39] + "…",
+                k.kind,
+                time_text(k.ns),
+                time_text(k.ns_iqr),
+                f"{k.share:.1%}",
+                f"{k.gflops:.1f}" if k.flops else "",
+                f"{k.gbs:.1f}" if k.nbytes else "",
             )
+            for k in shown
+        ]
         widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
         lines = [
             "  ".join(
@@ -179,7 +177,7 @@ class Profile:
         if left:
             rest = time_text(sum(k.ns for k in ordered[len(shown) :]))
             lines.append(f"… {left} more, {rest} together")
-        return "\n".join(head + lines)
+        return "\n".join([f"{where}, {sizes}" if sizes else where, walls, "", *lines])
 
     def to_html(self, path: Any = None) -> Any:
         """The profile as one HTML page that needs no network: its text, or, when ``path`` is given,

@@ -1,0 +1,274 @@
+"""The graph document and the messages of the view, declared once.
+
+The types of the front end (``extension/src/proto``) are generated from this file by
+``scripts/gen_protocol.py``: classes become interfaces, the texts below fields become comments. They
+are ``TypedDict`` so that a document is plain JSON from the start and nothing is converted on the
+way. Within a version, fields are only ever added.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+FORMAT = "maxlab.graph"
+VERSION = 1
+
+GRAPH_MIME = "application/vnd.maxlab.graph+json"
+"""A snapshot of one graph in a cell's output: a ``Packed`` document."""
+
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
+PACKED_ENCODING = "deflate+base64"
+
+# ---------------------------------------------------------------- document
+
+Dim = int | str
+"""One axis of a shape: a number, or the text of a symbolic dimension such as `batch` or `2*seq`."""
+
+Quantity = int | float | str | None
+"""A quantity that is known (number), depends on symbolic dims (expression text), or is unknown."""
+
+ValueKind = Literal["tensor", "input", "weight", "constant"]
+
+LineSpan = tuple[int, int, str]
+"""First line, last line (1-based, inclusive) of the generated text, and the node they compute."""
+
+
+class Source(TypedDict):
+    """Where in the user's code an operation was written. Lines count from 1, columns from 0."""
+
+    file: str
+    line: int
+    col: int
+    text: str
+    function: NotRequired[str | None]
+
+
+class Node(TypedDict):
+    """One operation of the user's graph."""
+
+    id: str
+    op: str
+    name: str
+    scope: str
+    operands: list[str]
+    results: list[str]
+    attrs: dict[str, str]
+    source: Source | None
+    error: str | None
+    """Message of the error that this operation raised; null for a sound one."""
+    flops: NotRequired[Quantity]
+    """Work of this operation alone, used to split the time of a kernel it shares."""
+    bytes: NotRequired[Quantity]
+
+
+class Value(TypedDict):
+    """One tensor that flows through the graph."""
+
+    id: str
+    type: str
+    """Ready-made text, such as `f32[batch, seq, 384]`."""
+    dtype: str
+    shape: list[Dim]
+    kind: ValueKind
+    name: NotRequired[str | None]
+    nbytes: NotRequired[int | None]
+
+
+class Scope(TypedDict):
+    """A module call or function that groups operations; `path` is dot-separated."""
+
+    path: str
+    label: str
+    type: str
+    fingerprint: str
+    """Equal for siblings with the same inside; empty when unknown."""
+
+
+class Kernel(TypedDict):
+    """One step of the compiled plan."""
+
+    id: str
+    name: str
+    kind: str
+    nodes: list[str]
+    symbol: str
+    source: str | None
+    """Generated text; null when it is sent on request."""
+    lines: list[LineSpan]
+    flops: Quantity
+    bytes: Quantity
+    parallel: Quantity
+
+
+class Pass(TypedDict):
+    """What one pass of the compiler did."""
+
+    name: str
+    before: int
+    after: int
+    ms: float
+
+
+class KernelProfile(TypedDict):
+    """The time of one kernel."""
+
+    id: str
+    ns: float
+    """Nanoseconds in one run, all `count` launches together (median over runs)."""
+    ns_min: float
+    count: int
+    flops: float | None
+    bytes: float | None
+    nodes: list[str]
+    ns_iqr: NotRequired[float | None]
+    """Nanoseconds between the first and the third quartile."""
+
+
+class Profile(TypedDict):
+    """Times of all kernels on one set of inputs."""
+
+    device: str
+    runs: int
+    threads: int
+    dims: dict[str, int]
+    wall_ns: float
+    wall_ns_min: NotRequired[float | None]
+    kernels: list[KernelProfile]
+    overhead: NotRequired[float | None]
+    """How much longer a run takes while kernels are timed, as a fraction."""
+
+
+class GraphError(TypedDict):
+    """Why a graph could not be continued."""
+
+    code: str
+    message: str
+    fix: str | None
+    node: str | None
+
+
+class GraphDocument(TypedDict):
+    """The plain JSON snapshot of one graph that every view draws."""
+
+    format: Literal["maxlab.graph"]
+    version: int
+    name: str
+    revision: int
+    nodes: list[Node]
+    values: list[Value]
+    inputs: list[str]
+    outputs: list[str]
+    scopes: list[Scope]
+    kernels: list[Kernel]
+    passes: list[Pass]
+    profile: Profile | None
+    error: GraphError | None
+
+
+class Packed(TypedDict):
+    """A document as it is saved: JSON in UTF-8, compressed with zlib, in base64."""
+
+    encoding: Literal["deflate+base64"]
+    data: str
+
+
+# ---------------------------------------------------------------- messages, front end to kernel
+
+
+class NeedBundle(TypedDict):
+    """The page has not loaded the code of the view yet. Sent by the loader, once a page."""
+
+    type: Literal["need_bundle"]
+
+
+class NeedDocument(TypedDict):
+    """The view was opened and the `doc` trait is null: send the document in parts."""
+
+    type: Literal["need_document"]
+
+
+class ProfileRequest(TypedDict):
+    """The user pressed Profile."""
+
+    type: Literal["profile"]
+
+
+class SourceRequest(TypedDict):
+    """The generated text of a kernel is wanted and the document left it out."""
+
+    type: Literal["source"]
+    kernel: str
+
+
+class Reveal(TypedDict):
+    """The user asked to see a source line in its editor."""
+
+    type: Literal["reveal"]
+    file: str
+    line: int
+    col: int
+    node: str
+
+
+ClientMessage = NeedBundle | NeedDocument | ProfileRequest | SourceRequest | Reveal
+"""Front end to kernel."""
+
+# ---------------------------------------------------------------- messages, kernel to front end
+
+
+class BundleMessage(TypedDict):
+    """The code of the view, a JavaScript module, in the first buffer. Read by the loader."""
+
+    type: Literal["bundle"]
+    version: str
+
+
+class DocumentMessage(TypedDict):
+    """Part `index` of `count` of the document; the bytes are in the first buffer.
+
+    The parts joined are UTF-8 JSON, compressed with zlib when `encoding` is `deflate`.
+    """
+
+    type: Literal["document"]
+    revision: int
+    index: int
+    count: int
+    encoding: Literal["json", "deflate"]
+
+
+class SourceMessage(TypedDict):
+    """The generated text of one kernel."""
+
+    type: Literal["source"]
+    kernel: str
+    source: str
+    lines: list[LineSpan]
+
+
+class ProfileMessage(TypedDict):
+    """How the run that the user asked for goes; `message` says why it failed."""
+
+    type: Literal["profile"]
+    status: Literal["running", "done", "failed"]
+    message: NotRequired[str]
+
+
+ServerMessage = BundleMessage | DocumentMessage | SourceMessage | ProfileMessage
+"""Kernel to front end."""
+
+
+class WidgetTraits(TypedDict):
+    """Traits of the widget model, all synced."""
+
+    doc: object
+    """The graph document, or null when it is sent in parts."""
+    selection: list[str]
+    """Ids of the selected nodes."""
+    height: int
+    """Height of the view in CSS pixels."""
+    theme: Literal["auto", "light", "dark"]
+    not_live: str
+    """Empty while a kernel stands behind the view; otherwise why it cannot profile."""
+    revision: int
+    """Grows whenever the kernel has a newer document."""

@@ -1,0 +1,169 @@
+"""The scopes of a graph: paths, labels, and fingerprints that tell which siblings are alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxlab.ir import Constant, Op, Value
+from maxlab.lab import protocol
+
+UNTOLD_ATTRS = frozenset({"name", "placeholder", "align"})
+"""Attributes of a weight that say which weight it is, not what is computed with it."""
+
+
+class Paths:
+    """The scope of every op as the view knows it.
+
+    The second call of a function ``block`` has the path ``block.1``, its first ``block``, which
+    would make the first call the parent of the others. Here the first becomes ``block.0``. Paths of
+    modules (``modules`` holds them) stay as they are.
+    """
+
+    def __init__(self, scopes: Sequence[str], modules: Mapping[str, str]) -> None:
+        self._modules = modules
+        prefixes: dict[str, None] = {}
+        for scope in dict.fromkeys(scopes):
+            parts = scope.split(".")
+            for n in range(1, len(parts) + 1):
+                prefixes[".".join(parts[:n])] = None
+        self._repeated = {
+            path.removesuffix(".1")
+            for path in prefixes
+            if path.endswith(".1")
+            and path.removesuffix(".1") + ".0" not in prefixes
+            and path not in modules
+            and path.removesuffix(".1") not in modules
+        }
+        self._known: dict[str, str] = {"": ""}
+        self.types: dict[str, str] = {}
+        for scope in dict.fromkeys(scopes):
+            self.of(scope)
+
+    def of(self, scope: str) -> str:
+        """The path of ``scope``, an op's scope."""
+        known = self._known.get(scope)
+        if known is None:
+            known = self._known[scope] = self._made(scope)
+        return known
+
+    def _made(self, scope: str) -> str:
+        parts = scope.split(".")
+        old, made = "", []
+        for n, part in enumerate(parts):
+            old = f"{old}.{part}" if old else part
+            made.append(part)
+            following = parts[n + 1] if n + 1 < len(parts) else ""
+            if old in self._repeated and not following.isdigit():
+                made.append("0")
+            if old in self._modules:
+                self.types[".".join(made)] = self._modules[old]
+        return ".".join(made)
+
+
+def declared(paths: Sequence[str]) -> dict[str, str]:
+    """The label of each scope, by path, outer scopes first.
+
+    An index belongs to the name before it: of ``encoder.layers.0``, the scopes are ``encoder`` and
+    ``encoder.layers.0``, with the label ``layers.0``.
+    """
+    used = set(paths)
+    found: dict[str, str] = {}
+    for path in dict.fromkeys(paths):
+        if not path:
+            continue
+        parts = path.split(".")
+        label = ""
+        for n, part in enumerate(parts):
+            label = f"{label}.{part}" if label else part
+            prefix = ".".join(parts[: n + 1])
+            following = parts[n + 1] if n + 1 < len(parts) else ""
+            if following.isdigit() and not part.isdigit() and prefix not in used:
+                continue
+            found.setdefault(prefix, label)
+            label = part if following.isdigit() and not part.isdigit() else ""
+    return found
+
+
+def fingerprints(ops: Sequence[Op], paths: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+    """A hash for each scope in ``wanted`` of what it computes.
+
+    Equal hashes mean: the same ops with the same attributes and types, wired alike inside, reading
+    values of the same types from outside. Names of weights and scopes outside do not count.
+
+    Args:
+        ops: The ops of a graph, in order.
+        paths: The path of each op.
+        wanted: Paths of scopes.
+    """
+    inside: dict[str, list[int]] = {path: [] for path in wanted}
+    chains: dict[str, list[str]] = {}
+    for n, path in enumerate(paths):
+        chain = chains.get(path)
+        if chain is None:
+            parts = path.split(".")
+            prefixes = [".".join(parts[: k + 1]) for k in range(len(parts))]
+            chain = chains[path] = [p for p in prefixes if p in inside]
+        for scope in chain:
+            inside[scope].append(n)
+    signatures = [""] * len(ops)
+    for members in inside.values():
+        for n in members:
+            if not signatures[n]:
+                signatures[n] = _signature(ops[n])
+    return {
+        path: _fingerprint(path, members, ops, paths, signatures)
+        for path, members in inside.items()
+    }
+
+
+def _fingerprint(
+    scope: str,
+    members: Sequence[int],
+    ops: Sequence[Op],
+    paths: Sequence[str],
+    signatures: Sequence[str],
+) -> str:
+    names: dict[Value, str] = {}
+    outside = 0
+    lines: list[str] = []
+    for place, n in enumerate(members):
+        op = ops[n]
+        wires = []
+        for value in op._operands:
+            name = names.get(value)
+            if name is None:
+                name = names[value] = f"x{outside}:{value.type}"
+                outside += 1
+            wires.append(name)
+        for value in op.results:
+            names[value] = f"{place}.{value.index}"
+        lines.append(f"{paths[n][len(scope) :]}|{signatures[n]}|{','.join(wires)}")
+    return hashlib.blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()
+
+
+def _signature(op: Op) -> str:
+    external = op.name == "mo.constant.external"
+    attrs = ";".join(
+        f"{key}={_attr(value)}"
+        for key, value in sorted(op.attrs.items())
+        if not (external and key in UNTOLD_ATTRS)
+    )
+    return f"{op.name}({attrs}):{','.join(str(r.type) for r in op.results)}"
+
+
+def _attr(value: Any) -> str:
+    return value.digest if isinstance(value, Constant) else str(value)
+
+
+def scopes_of(
+    ops: Sequence[Op], paths: Sequence[str], types: Mapping[str, str]
+) -> list[protocol.Scope]:
+    """The scopes of a document; ``types`` names the class of a module by its path."""
+    labels = declared(paths)
+    prints = fingerprints(ops, paths, list(labels))
+    return [
+        {"path": path, "label": label, "type": types.get(path, ""), "fingerprint": prints[path]}
+        for path, label in labels.items()
+    ]

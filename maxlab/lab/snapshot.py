@@ -1,0 +1,328 @@
+"""A graph, model or profile as a document: what there is to see of it at this moment.
+
+In: the IR of the user's graph, the plan of a model, the times of a profile. Out: plain JSON, the
+same for the same program in every process. Ids are those of the graph (``n12``, ``v12``) and of the
+plan (``k4``). A document holds no data of weights; constants of a few elements are written out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+from maxlab.engine import Model
+from maxlab.engine.profile import Profile, origins_of, source_of, user_lines
+from maxlab.errors import ArgumentTypeError, MaxlabError
+from maxlab.graph import Graph
+from maxlab.ir import Function, Op, Type, Value
+from maxlab.lab import protocol, words
+from maxlab.lab.scopes import Paths, scopes_of
+from maxlab.opset import OPSET, flops_of
+
+MOST_SOURCE = 400_000
+"""Characters of generated text that a document carries; of larger models it is sent on request."""
+
+ERROR_NODE = "error"
+"""The id of the node that stands for the op that could not be added."""
+
+
+class Snapshot:
+    """A document and its compressed forms, each made once."""
+
+    def __init__(self, document: protocol.GraphDocument) -> None:
+        self.document = document
+
+    @cached_property
+    def json(self) -> str:
+        """The document as JSON without blanks."""
+        return json.dumps(self.document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    @cached_property
+    def deflated(self) -> bytes:
+        """The document as zlib-compressed UTF-8 JSON."""
+        return zlib.compress(self.json.encode(), 9)
+
+    @cached_property
+    def base64(self) -> str:
+        """``deflated`` as text."""
+        return base64.b64encode(self.deflated).decode()
+
+    @property
+    def packed(self) -> protocol.Packed:
+        """The document as it is saved in a notebook."""
+        return {"encoding": "deflate+base64", "data": self.base64}
+
+
+def unpack(packed: protocol.Packed) -> Any:
+    """The document inside of ``packed``, as read from JSON."""
+    return json.loads(zlib.decompress(base64.b64decode(packed["data"])))
+
+
+def take(obj: Graph | Model | Profile, *, sources: bool | None = None) -> Snapshot:
+    """The ``Snapshot`` of ``obj``.
+
+    Args:
+        obj: What to look at. A model brings the graph it was compiled from, and its newest profile.
+        sources: Whether the generated C is in it; by default when it is not too long.
+
+    Raises:
+        ArgumentTypeError: ML801, ``obj`` is something else.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> document = take(graph).document
+        >>> [node["op"] for node in document["nodes"]], document["inputs"]
+        (['constant', 'mul'], ['a0'])
+    """
+    if isinstance(obj, Graph):
+        return Snapshot(_graph_document(obj.name, obj._function, obj))
+    if isinstance(obj, Model):
+        return Snapshot(_model_document(obj, obj.last_profile, sources))
+    if isinstance(obj, Profile):
+        return Snapshot(_model_document(obj.model, obj, sources))
+    raise ArgumentTypeError(
+        "ML801",
+        f"a view shows a Graph, a Model or a Profile, got {type(obj).__name__}",
+        fix="pass the graph, what InferenceSession.load returned, or what model.profile returned",
+    )
+
+
+# ---------------------------------------------------------------- graphs
+
+
+def _graph_document(name: str, function: Function, graph: Any) -> protocol.GraphDocument:
+    ops = [op for op in function.ops if op.name != "mo.output"]
+    modules: dict[str, str] = getattr(graph, "_scope_types", {})
+    paths = Paths([op.scope for op in ops], modules)
+    of_op = [paths.of(op.scope) for op in ops]
+    output = function.output
+    values = _Values()
+    for value in function.inputs:
+        values.add(value, "input")
+    nodes = []
+    for op, path in zip(ops, of_op, strict=True):
+        kind = _KINDS.get(op.name, "tensor")
+        for result in op.results:
+            values.add(result, kind)
+        nodes.append(_node(op, path))
+    error = getattr(graph, "_error", None)
+    document: protocol.GraphDocument = {
+        "format": "maxlab.graph",
+        "version": protocol.VERSION,
+        "name": name,
+        "revision": int(getattr(graph, "_revision", 0)),
+        "nodes": nodes,
+        "values": values.made,
+        "inputs": [v.id for v in function.inputs],
+        "outputs": [v.id for v in output.operands] if output is not None else [],
+        "scopes": scopes_of(ops, of_op, paths.types),
+        "kernels": [],
+        "passes": [],
+        "profile": None,
+        "error": None,
+    }
+    if isinstance(error, MaxlabError):
+        document["error"] = _error(error, document, ops[-1] if ops else None)
+    return document
+
+
+_KINDS: dict[str, protocol.ValueKind] = {
+    "mo.constant": "constant",
+    "mo.constant.external": "weight",
+}
+
+
+class _Values:
+    """The values of a document; equal types share their text."""
+
+    def __init__(self) -> None:
+        self.made: list[protocol.Value] = []
+        self._types: dict[Type, tuple[str, str, list[protocol.Dim], int | None]] = {}
+
+    def add(self, value: Value, kind: protocol.ValueKind) -> None:
+        kind_of = value.type
+        known = self._types.get(kind_of)
+        if known is None:
+            dtype = getattr(kind_of, "dtype", None)
+            known = self._types[kind_of] = (
+                words.type_text(kind_of),
+                dtype.name if dtype is not None else "",
+                words.dims_of(kind_of),
+                words.nbytes_of(kind_of),
+            )
+        text, dtype_name, shape, nbytes = known
+        made: protocol.Value = {
+            "id": value.id,
+            "type": text,
+            "dtype": dtype_name,
+            "shape": shape,
+            "kind": kind,
+        }
+        name = value.name
+        if not name and kind == "constant" and value.op is not None:
+            array = value.op.attrs["value"].array
+            name = words.constant_text(array) if array.size <= words.SMALL else ""
+        if name:
+            made["name"] = name
+        if nbytes is not None:
+            made["nbytes"] = nbytes
+        self.made.append(made)
+
+
+def _node(op: Op, path: str) -> protocol.Node:
+    name = op.name.removeprefix("mo.")
+    made: protocol.Node = {
+        "id": op.id,
+        "op": name,
+        "name": op.results[0].name or name if op.results else name,
+        "scope": path,
+        "operands": [v.id for v in op._operands],
+        "results": [v.id for v in op.results],
+        "attrs": words.attrs_of(op),
+        "source": words.source_of(op.loc),
+        "error": None,
+    }
+    if op.name in OPSET:
+        flops = words.quantity(flops_of(op))
+        if flops != 0:
+            made["flops"] = flops
+    return made
+
+
+_VALUE_ID = re.compile(r"%([av]\d+(?:_\d+)?)\b")
+
+
+def _error(
+    error: MaxlabError, document: protocol.GraphDocument, last: Op | None
+) -> protocol.GraphError:
+    """The error, after a node for the op that failed was added to ``document``.
+
+    The op itself was taken back. What is left of it is the place where it was written, its name at
+    the start of the message, and the operands that the message names.
+    """
+    head, colon, _ = error.what.partition(":")
+    op = head if colon and head.replace(".", "").replace("_", "").isalnum() else "error"
+    known = {value["id"] for value in document["values"]}
+    named = dict.fromkeys(
+        found
+        for text in (error.what, *error.why)
+        for found in _VALUE_ID.findall(text)
+        if found in known
+    )
+    scope = ""
+    if last is not None and last.loc is not None and error.at is not None:
+        same = last.loc.file == error.at.file and last.loc.function == error.at.function
+        scope = document["nodes"][-1]["scope"] if same else ""
+    message = "\n".join([error.what, *(f"because {reason}" for reason in error.why)])
+    document["nodes"].append(
+        {
+            "id": ERROR_NODE,
+            "op": op,
+            "name": op,
+            "scope": scope,
+            "operands": list(named),
+            "results": [],
+            "attrs": {},
+            "source": words.source_of(error.at),
+            "error": message,
+        }
+    )
+    return {"code": error.code, "message": message, "fix": error.fix, "node": ERROR_NODE}
+
+
+# ---------------------------------------------------------------- models and profiles
+
+
+def _model_document(
+    model: Model, profile: Profile | None, sources: bool | None
+) -> protocol.GraphDocument:
+    compiled = model.compiled
+    document = _graph_document(model.name, compiled.source, model.graph)
+    document["error"] = None
+    document["nodes"] = [n for n in document["nodes"] if n["id"] != ERROR_NODE]
+    origins = origins_of(model)
+    steps = compiled.plan.steps
+    if sources is None:
+        sources = sum(len(s.printed.text) for s in steps if s.printed) <= MOST_SOURCE
+    for step in steps:
+        printed = step.printed
+        document["kernels"].append(
+            {
+                "id": step.id,
+                "name": step.name,
+                "kind": step.kind,
+                "nodes": list(step.nodes),
+                "symbol": printed.symbol if printed is not None else step.builtin,
+                "source": source_of(step) if sources else None,
+                "lines": user_lines(step, origins) if sources else [],
+                "flops": words.quantity(step.flops),
+                "bytes": words.quantity(step.nbytes),
+                "parallel": int(step.parallel) if step.parallel.isdigit() else step.parallel,
+            }
+        )
+    document["passes"] = [
+        {
+            "name": record.name,
+            "before": record.before,
+            "after": record.after,
+            "ms": round(record.elapsed_ns / 1e6, 3),
+        }
+        for record in compiled.passes
+    ]
+    if profile is not None:
+        document["profile"] = _profile(profile)
+    return document
+
+
+def _profile(profile: Profile) -> protocol.Profile:
+    return {
+        "device": profile.device,
+        "runs": profile.runs,
+        "threads": profile.threads,
+        "dims": dict(profile.dims),
+        "wall_ns": profile.wall_ns,
+        "wall_ns_min": profile.wall_ns_min,
+        "overhead": round(profile.overhead, 4),
+        "kernels": [
+            {
+                "id": k.id,
+                "ns": k.ns,
+                "ns_min": k.ns_min,
+                "count": 1,
+                "flops": k.flops,
+                "bytes": k.nbytes,
+                "nodes": list(k.nodes),
+                "ns_iqr": k.ns_iqr,
+            }
+            for k in profile.kernels
+        ],
+    }
+
+
+def kernel_source(model: Model, kernel: str) -> protocol.SourceMessage:
+    """The answer to a request for the C of ``kernel``.
+
+    Raises:
+        KeyError: The model has no such kernel.
+    """
+    step = model.compiled.step(kernel)
+    return {
+        "type": "source",
+        "kernel": kernel,
+        "source": source_of(step),
+        "lines": user_lines(step, origins_of(model)),
+    }
+
+
+def without_times(document: protocol.GraphDocument) -> protocol.GraphDocument:
+    """``document`` without what differs between two compilations of one program."""
+    passes: Iterable[protocol.Pass] = document["passes"]
+    return {**document, "passes": [{**p, "ms": 0.0} for p in passes]}
