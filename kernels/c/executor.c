@@ -92,11 +92,10 @@ struct mx_team {
 #define STORE(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELEASE)
 #define STORE_RELAXED(p, v) __atomic_store_n(&(p), (v), __ATOMIC_RELAXED)
 
-static const mx_lib library = {
-    MX_VERSION,        mx_gemm_plan,  mx_gemm_scratch,   mx_gemm_f32,          mx_pack_b_size,   mx_pack_b_f32,
-    mx_matmul_scratch, mx_matmul_f32, mx_attention_plan, mx_attention_scratch, mx_attention_f32,
-};
-const mx_lib *mx_get_lib(void) { return &library; }
+/* What kernels get as ctx->lib.  The products stand in a library of their own (products.c), which is compiled and loaded
+ * only when a graph has some: a small graph does not wait for the matrix code. */
+static const mx_lib *library;
+void mx_use_lib(const mx_lib *lib) { STORE(library, lib); }
 
 i64 mx_now_ns(void) {
   struct timespec t;
@@ -282,7 +281,7 @@ mx_team *mx_team_new(i64 nthreads) {
   t->owner = getpid();
   pthread_mutex_init(&t->lock, NULL);
   for (i64 i = 0; i < nthreads; i++) {
-    t->w[i].ctx.lib = &library;
+    t->w[i].ctx.lib = LOAD(library);
     t->w[i].ctx.nthreads = nthreads;
   }
   return t; /* threads start with the first execute that can use them */
@@ -404,6 +403,9 @@ int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const 
     together |= steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
   }
   together &= t->size > 1;
+  const mx_lib *lib = LOAD(library);
+  if (t->w[0].ctx.lib != lib)
+    for (i64 i = 0; i < t->size; i++) t->w[i].ctx.lib = lib;
   if (!result) result = grow_scratch(t, together ? t->size : 1, scratch_bytes);
   if (!result) {
     for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];

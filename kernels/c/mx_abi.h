@@ -37,7 +37,8 @@ MX_API void mx_team_free(mx_team *team);
 MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo);
-MX_API const mx_lib *mx_get_lib(void);
+MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
+MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
 MX_API i64 mx_now_ns(void); /* the clock of `times` */
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */

@@ -531,8 +531,8 @@ class Planner:
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             numbers = [p.evaluate(env) for p in sizes]
             block = runtime.ffi.new("i64 *")
-            extent = runtime.lib.mx_attention_plan(*numbers, threads, block)
-            scratch = runtime.lib.mx_attention_scratch(
+            extent = runtime.products.mx_attention_plan(*numbers, threads, block)
+            scratch = runtime.products.mx_attention_scratch(
                 numbers[2], numbers[3], numbers[4], numbers[5], block[0]
             )
             return Launch((block[0],), extent, 1, scratch)
@@ -551,11 +551,11 @@ def _gemm_launch(m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
         tile = runtime.ffi.new("i64[2]")
-        runtime.lib.mx_gemm_plan(rows, columns, depth, threads, tile, tile + 1)
+        runtime.products.mx_gemm_plan(rows, columns, depth, threads, tile, tile + 1)
         mb, nb = max(tile[0], 1), max(tile[1], 1)
         extent = -(-rows // mb) * -(-columns // nb)
         small = 2 * rows * columns * depth < 400_000
-        scratch = runtime.lib.mx_gemm_scratch(rows, columns, depth, mb, nb)
+        scratch = runtime.products.mx_gemm_scratch(rows, columns, depth, mb, nb)
         return Launch((mb, nb), extent, max(extent, 1) if small else 1, scratch)
 
     return launch
@@ -565,7 +565,7 @@ def _batched_launch(items: Poly, m: Poly, n: Poly, k: Poly) -> Callable[[Env, in
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
         extent = items.evaluate(env)
-        scratch = runtime.lib.mx_matmul_scratch(rows, columns, depth)
+        scratch = runtime.products.mx_matmul_scratch(rows, columns, depth)
         return Launch(
             (), extent, _grain(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
         )

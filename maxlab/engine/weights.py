@@ -161,11 +161,11 @@ def _pack(slot: Slot, address: int, owner: Any, runtime: Runtime) -> PackedWeigh
         found = _packed.get(key)
         if found is not None:
             return found
-        floats = runtime.lib.mx_pack_b_size(k, n)
+        floats = runtime.products.mx_pack_b_size(k, n)
         tensor = Tensor._alloc(slot.dtype, (floats,), floats * 4)
         ffi = runtime.ffi
         with trace.span("pack", slot.name or slot.value, nbytes=floats * 4):
-            runtime.lib.mx_pack_b_f32(
+            runtime.products.mx_pack_b_f32(
                 ffi.cast("float *", tensor._ptr),
                 ffi.cast("float *", address + 4 * offset),
                 k,

@@ -37,11 +37,10 @@ class Runtime:
 
     Attributes:
         ffi: the cffi object whose types the functions of ``lib`` take.
-        lib: the functions of ``mx_abi.h``: ``mx_execute``, ``mx_gemm_plan`` and so on.
+        lib: the executor and the allocator of ``mx_abi.h``.
         path: the library file.
         hit: True if it was in the cache.
         ms: milliseconds it took to compile or find.
-        lib_address: the address of the ``mx_lib`` table that kernels get as ``ctx->lib``.
     """
 
     ffi = ffi
@@ -52,7 +51,8 @@ class Runtime:
         self.ms = ms
         self._handle = loader.open_library(path)
         self.lib: Any = ffi.dlopen(self._handle)
-        self.lib_address = int(ffi.cast("uintptr_t", self.lib.mx_get_lib()))
+        self._products: Any = None
+        self._product_handle: Any = None
         self._teams: dict[int, Any] = {}
         self._lock = threading.Lock()
 
@@ -77,13 +77,35 @@ class Runtime:
                     self._teams[threads] = found
         return found
 
+    @property
+    def products(self) -> Any:
+        """The functions of the products library: ``mx_gemm_plan``, ``mx_pack_b_f32`` and so on.
+
+        It is compiled and loaded at first use, and kernels get its table as ``ctx->lib`` from
+        then on.
+
+        Raises:
+            ToolchainError: As `runtime`.
+        """
+        if self._products is None:
+            with self._lock:
+                if self._products is None:
+                    path, _, _ = _find(PRODUCTS)
+                    self._product_handle = loader.open_library(path), path
+                    products = ffi.dlopen(self._product_handle[0])
+                    self.lib.mx_use_lib(products.mx_get_lib())
+                    self._products = products
+        return self._products
+
     def address(self, symbol: str) -> int:
-        """The address of any exported symbol, for example ``mx_k_pack_b_f32``.
+        """The address of an exported symbol of the products, for example ``mx_k_pack_b_f32``.
 
         Raises:
             ToolchainError: ML503, the library does not export it.
         """
-        return loader.symbol_address(self._handle, symbol, self.path)
+        self.products  # noqa: B018 - loads the library
+        handle, path = self._product_handle
+        return loader.symbol_address(handle, symbol, path)
 
     def close_teams(self) -> None:
         """Join and free the worker threads; `team` makes new ones."""
@@ -139,10 +161,21 @@ def runtime_ahead() -> threading.Thread | None:
     return thread
 
 
+RUNTIME = "runtime"
+PRODUCTS = "products"
+_PRODUCT_FILES = ("attention.c", "gemm.c", "products.c")
+
+
 def _open() -> Runtime:
+    return Runtime(*_find(RUNTIME))
+
+
+def _find(name: str) -> tuple[Path, bool, float]:
+    """The library ``name``, whether it was in the cache, and the milliseconds it took."""
     start = time.perf_counter()
     folder = kernels_dir() / "c"
-    sources = sorted(folder.glob("*.c"))
+    wanted = name == PRODUCTS
+    sources = [s for s in sorted(folder.glob("*.c")) if (s.name in _PRODUCT_FILES) is wanted]
     if not sources:
         raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
     compiler = find_compiler()
@@ -160,15 +193,15 @@ def _open() -> Runtime:
     path, why = store.find(key)
     hit = path is not None
     if path is None:
-        with trace.span("compile", "runtime", kernels=[s.stem for s in sources], why=why) as event:
-            path = _build(store, compiler, key, sources)
+        with trace.span("compile", name, kernels=[s.stem for s in sources], why=why) as event:
+            path = _build(store, compiler, key, sources, name)
             event["ms"] = (time.perf_counter() - start) * 1e3
     ms = (time.perf_counter() - start) * 1e3
-    trace.emit("cache", "runtime", hit=hit, why=why, ms=ms)
-    return Runtime(path, hit, ms)
+    trace.emit("cache", name, hit=hit, why=why, ms=ms)
+    return path, hit, ms
 
 
-def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path]) -> Path:
+def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name: str) -> Path:
     from concurrent.futures import ThreadPoolExecutor  # not needed when nothing is compiled
 
     folder = store.build_dir()
@@ -189,14 +222,14 @@ def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path]) -> P
             order = sorted(sources, key=lambda s: -s.stat().st_size)
             with ThreadPoolExecutor(max(config().num_threads, 1)) as pool:
                 objects = list(pool.map(compile_one, order))
-            link = [*compiler.command, *objects, "-o", "runtime.so", *compiler.link_arguments]
-            check(run(link, cwd=folder), {"runtime": ""})
-            seal(folder / "runtime.so")
+            link = [*compiler.command, *objects, "-o", f"{name}.so", *compiler.link_arguments]
+            check(run(link, cwd=folder), {name: ""})
+            seal(folder / f"{name}.so")
         except OSError as error:
             if store.spare is not None and folder.is_relative_to(store.spare):
                 raise
             store.use_spare(error)
-            return _build(store, compiler, key, sources)
-        return store.publish(folder / "runtime.so", [key])[0]
+            return _build(store, compiler, key, sources, name)
+        return store.publish(folder / f"{name}.so", [key])[0]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

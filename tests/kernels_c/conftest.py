@@ -85,7 +85,9 @@ class Lab:
 
     def open_runtime(self, name: str = "runtime", *flags: str) -> Any:
         files = sorted(SOURCES.glob("*.c"))
-        return self.ffi.dlopen(str(self.compile(files, name, *flags)))
+        opened = self.ffi.dlopen(str(self.compile(files, name, *flags)))
+        opened.mx_use_lib(opened.mx_get_lib())
+        return opened
 
 
 @pytest.fixture(scope="session")
