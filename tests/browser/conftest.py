@@ -15,6 +15,8 @@ from tests.browser.server import LabServer, start_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 
+OpenLab = Callable[[str], LabPage]
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
@@ -49,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 
 @pytest.fixture
-def open_lab(browser: Browser, server: LabServer) -> Iterator[Callable[[str], LabPage]]:
+def open_lab(browser: Browser, server: LabServer) -> Iterator[OpenLab]:
     """A function that opens JupyterLab in the theme ``light`` or ``dark``."""
     pages: list[LabPage] = []
 
@@ -72,6 +74,6 @@ def theme(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def lab(open_lab: Callable[[str], LabPage], theme: str) -> LabPage:
+def lab(open_lab: OpenLab, theme: str) -> LabPage:
     """JupyterLab in each theme."""
     return open_lab(theme)

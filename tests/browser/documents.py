@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
 GRAPH_MIME = "application/vnd.maxlab.graph+json"
@@ -102,6 +103,23 @@ def packed(document: dict[str, Any]) -> dict[str, str]:
     """``document`` as it is saved in an output."""
     data = zlib.compress(json.dumps(document).encode())
     return {"encoding": "deflate+base64", "data": base64.b64encode(data).decode()}
+
+
+def write_notebook(folder: Path, name: str, outputs: list[dict[str, Any]]) -> str:
+    """The name of a new notebook with one cell that has these MIME bundles as outputs."""
+    kind = {"output_type": "execute_result", "execution_count": 1, "metadata": {}}
+    cell = {
+        "cell_type": "code",
+        "id": "graph",
+        "source": "graph",
+        "execution_count": 1,
+        "metadata": {},
+        "outputs": [{**kind, "data": data} for data in outputs],
+    }
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": [cell]}
+    (folder / name).write_text(json.dumps(book))
+    return name
 
 
 def _value(name: str, kind: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.server import LabServer
 
@@ -120,6 +121,23 @@ class LabPage:
             prefix,
         )
         return found
+
+    def find_in_palette(self, words: str) -> list[str]:
+        """What the command palette lists for ``words``; it stays open.
+
+        The palette closes when anything else takes the focus, which JupyterLab may give to the
+        launcher for some time after its start: then once more.
+        """
+        items = self.page.locator(".lm-CommandPalette-item:visible")
+        for _ in range(5):
+            self.execute("apputils:activate-command-palette")
+            try:
+                self.page.locator(".lm-CommandPalette-input:visible").fill(words, timeout=5000)
+                items.first.wait_for(timeout=5000)
+            except PlaywrightTimeout:
+                continue
+            return items.all_text_contents()
+        raise AssertionError("the command palette does not stay open")
 
     def set_theme(self, theme: str) -> None:
         """Change to ``light`` or ``dark`` and wait until it is there."""

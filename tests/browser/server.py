@@ -44,6 +44,8 @@ class LabServer:
 
     root: Path
     """The folder that its file browser shows."""
+    home: Path
+    """The folder with all that is its own: settings, workspaces, log."""
     url: str
     """``http://127.0.0.1:PORT``, without a slash at the end."""
     token: str
@@ -141,7 +143,7 @@ def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    server = LabServer(root, f"http://127.0.0.1:{port}", token, log, process)
+    server = LabServer(root, home, f"http://127.0.0.1:{port}", token, log, process)
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if process.poll() is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.browser.conftest import OpenLab
 from tests.browser.page import LabPage
 
 pytestmark = pytest.mark.browser
@@ -30,7 +31,8 @@ COMMANDS = {
 LEGIBLE = 4.5
 
 
-def test_plugins_are_active(lab: LabPage) -> None:
+def test_plugins_are_active(open_lab: OpenLab) -> None:
+    lab = open_lab("light")
     plugins = lab.plugins("maxlab-extension:")
     assert set(plugins) == PLUGINS
     assert all(plugins.values()), plugins
@@ -46,11 +48,7 @@ def test_launcher_tile(lab: LabPage) -> None:
 
 def test_command_palette(lab: LabPage) -> None:
     assert set(lab.commands("maxlab:")) >= COMMANDS
-    lab.execute("apputils:activate-command-palette")
-    lab.page.locator(".lm-CommandPalette-input:visible").fill("maxlab")
-    items = lab.page.locator(".lm-CommandPalette-item:visible")
-    items.first.wait_for()
-    labels = items.all_text_contents()
+    labels = lab.find_in_palette("maxlab")
     lab.shot(f"palette-{lab_theme(lab)}")
     # The palette hides what cannot be done now: without a view, all that acts on one.
     assert any("graph notebook" in label for label in labels), labels
