@@ -94,10 +94,7 @@ def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
     values: list[IrValue] = [graph._own(operand) for operand in operands]
     types: list[TensorType] = []
     for value in values:
-        if not isinstance(value.type, TensorType):
-            raise ArgumentTypeError(
-                "ML315", f"{name}: an operand is {value.type}, expected a tensor"
-            )
+        assert isinstance(value.type, TensorType), "operands come from tensor(), which asks"
         types.append(value.type)
     made: TensorValue = graph._append(row.name, values, list(row.infer(types, attrs)), attrs)
     return made

@@ -40,6 +40,7 @@ from maxlab.ir import (
     Type,
     symbols_of,
     user_frame,
+    user_location,
 )
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
@@ -111,6 +112,7 @@ class Graph:
 
     current = _Current()
 
+    @staged
     def __init__(
         self,
         name: str = "graph",
@@ -468,11 +470,15 @@ class Graph:
         op = self._function.output
         if op is None:
             raise GraphError(
-                "ML322", f"the graph {self.name!r} has no output yet", fix="call graph.output(...)"
+                "ML322",
+                f"the graph {self.name!r} has no output yet",
+                at=user_location(),
+                fix="call graph.output(...)",
             )
         return [v.type for v in op.operands]
 
     # ------------------------------------------------------------ subgraphs
+    @staged
     def add_subgraph(
         self,
         name: str,

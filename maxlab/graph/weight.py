@@ -31,9 +31,9 @@ class Weight(TensorValue):
         _has_alias: Whether another name stands for the same data.
 
     Raises:
-        ArgumentTypeError: ML349, the name is not a string; ML399, the dtype is not a ``DType``.
-        ArgumentError: ML350, an alignment that is not a power of two.
-        GraphError: ML355, a quantization encoding or a sharding strategy.
+        ArgumentTypeError: ML383, the name is not a string; ML399, the dtype is not a ``DType``.
+        ArgumentError: ML380, an alignment that is not a power of two.
+        GraphError: ML381, a quantization encoding or a sharding strategy.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -66,17 +66,17 @@ class Weight(TensorValue):
         _has_alias: bool = False,
     ) -> None:
         if not isinstance(name, str):
-            raise ArgumentTypeError("ML349", f"the name of a weight is a string, got {name!r}")
+            raise ArgumentTypeError("ML383", f"the name of a weight is a string, got {name!r}")
         if quantization_encoding is not None:
             raise GraphError(
-                "ML355",
+                "ML381",
                 f"the weight {name!r} has the encoding {quantization_encoding}: quantised weights "
                 "cannot be used in this version",
                 fix="dequantise the data first",
             )
         if align is not None and (isinstance(align, bool) or align <= 0 or align & (align - 1)):
             raise ArgumentError(
-                "ML350", f"the alignment of {name!r} must be a power of two, got {align}"
+                "ML380", f"the alignment of {name!r} must be a power of two, got {align}"
             )
         self.name = name
         self.align = align
@@ -143,7 +143,7 @@ class Weight(TensorValue):
     def sharding_strategy(self, strategy: Any) -> None:
         if strategy is not None:
             raise GraphError(
-                "ML355",
+                "ML381",
                 f"the weight {self.name!r} has a sharding strategy: weights cannot be sharded in "
                 "this version",
                 fix="leave sharding_strategy out",
@@ -157,12 +157,12 @@ class Weight(TensorValue):
             devices: Where the shards live.
 
         Raises:
-            GraphError: ML356 (a ValueError), the weight has no sharding strategy.
+            GraphError: ML382 (a ValueError), the weight has no sharding strategy.
             ArgumentTypeError: ML397, something that is no device.
         """
         places = [DeviceRef.from_device(device) for device in devices]
         raise GraphError(
-            "ML356",
+            "ML382",
             f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} "
             "devices",
             fix="use the weight as a whole",

@@ -313,7 +313,7 @@ class SafetensorWeights:
         Raises:
             MissingWeightError: ML630, there is no weight of this name.
             WeightError: ML631, the dtype or shape differs; ML634, a dtype that tensors cannot have.
-            GraphError: ML355, a quantization encoding.
+            GraphError: ML381, a quantization encoding.
         """
         array = self._array()
         found, dims = DType.from_numpy(array.dtype), Shape(array.shape)

@@ -1,0 +1,302 @@
+"""Each error of the builder: its code, its classes, and the line of the user that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import maxlab
+from maxlab.dtype import DType
+from maxlab.errors import MaxlabError
+from maxlab.graph import (
+    BufferType,
+    BufferValue,
+    DeviceRef,
+    Dim,
+    Graph,
+    TensorType,
+    TensorValue,
+    Value,
+    Weight,
+    ops,
+)
+
+F32, I64, BOOL = DType.float32, DType.int64, DType.bool
+CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
+
+
+class Setting:
+    """A graph with one input of each kind; what the cases below work on."""
+
+    def __init__(self) -> None:
+        self.graph = Graph(
+            "g",
+            input_types=[
+                TensorType(F32, ["n", 4]),
+                TensorType(I64, [3]),
+                TensorType(BOOL, [4]),
+                TensorType(F32, [4], GPU),
+                BufferType(F32, [4]),
+                TensorType(F32, []),
+            ],
+        )
+        inputs: Any = self.graph.inputs
+        self.x, self.i, self.b, self.gpu, self.buffer, self.zero = inputs
+        self.w = Weight("w", F32, [4])
+        with Graph("other", input_types=[TensorType(F32, [4])]) as other:
+            self.foreign = other.inputs[0].tensor * 2
+        self.other = other
+        self.twin = Weight("w", F32, [4])
+        self.sub = self.graph.add_subgraph("sub", lambda v: v + 1, [TensorType(F32, ["n", 4])])
+        self.empty = self.graph.add_subgraph("empty", None, [])
+
+
+Case = tuple[str, type[Exception], Callable[[Setting], Any]]
+# fmt: off
+CASES: list[Case] = [
+    ("ML101", ValueError, lambda s: s.x + s.i),
+    ("ML102", ValueError, lambda s: s.i + 1.5),
+    ("ML102", ValueError, lambda s: ops.constant(300, DType.uint8, CPU)),
+    ("ML102", ValueError, lambda s: ops.pad(s.i, [1, 1], value=0.5)),
+    ("ML103", ValueError, lambda s: ops.constant(np.array([1j]))),
+    ("ML106", ValueError, lambda s: s.b + s.b),
+    ("ML106", ValueError, lambda s: -s.b),
+    ("ML106", ValueError, lambda s: ops.sum(s.b)),
+    ("ML106", ValueError, lambda s: s.b / 2),
+    ("ML107", ValueError, lambda s: ops.exp(s.i)),
+    ("ML107", ValueError, lambda s: ops.acos(s.i)),
+    ("ML107", ValueError, lambda s: ops.softmax(s.i)),
+    ("ML107", ValueError, lambda s: s.i.stdev()),
+    ("ML108", ValueError, lambda s: ops.logical_not(s.x)),
+    ("ML108", ValueError, lambda s: s.x & s.x),
+    ("ML108", ValueError, lambda s: ops.where(s.x, s.x, s.x)),
+    ("ML109", ValueError, lambda s: ops.gather(s.x, s.x, 0)),
+    ("ML110", ValueError, lambda s: ops.concat([s.x, ops.cast(s.x, DType.float64)])),
+    ("ML110", ValueError, lambda s: ops.layer_norm(s.x, ops.cast(s.x, DType.float64)[0], np.zeros(4), 1.0)),
+    ("ML201", ValueError, lambda s: s.x + s.x[:, :3]),
+    ("ML201", ValueError, lambda s: s.x + s.x[1:]),
+    ("ML202", ValueError, lambda s: ops.reshape(s.x, ("q", 4))),
+    ("ML203", ValueError, lambda s: s.x @ s.x),
+    ("ML204", ValueError, lambda s: ops.squeeze(s.x, 0)),
+    ("ML205", ValueError, lambda s: ops.broadcast_to(s.x, (4,))),
+    ("ML205", ValueError, lambda s: ops.broadcast_to(s.x, ("m", 4))),
+    ("ML206", ValueError, lambda s: ops.rebind(s.x, ("n",))),
+    ("ML206", ValueError, lambda s: ops.rebind(s.x, ("n", 5))),
+    ("ML207", ValueError, lambda s: ops.max(s.x[:0], axis=0)),
+    ("ML208", ValueError, lambda s: ops.layer_norm(s.x, np.ones(3), np.zeros(4), 1e-5)),
+    ("ML210", ValueError, lambda s: ops.concat([s.x, s.x], axis=0) + ops.concat([s.x, s.x[0]])),
+    ("ML210", ValueError, lambda s: ops.stack([s.x, s.x[0]])),
+    ("ML210", ValueError, lambda s: ops.stack([s.x, s.x[1:]])),
+    ("ML211", ValueError, lambda s: ops.matmul(s.zero, s.x)),
+    ("ML212", ValueError, lambda s: ops.matmul(ops.tile(s.x[None], (2, 1, 1)), ops.tile(s.x.T[None], (3, 1, 1)))),
+    ("ML213", ValueError, lambda s: s.x.reshape((-1, -1))),
+    ("ML213", ValueError, lambda s: s.x.reshape((-1, 3))),
+    ("ML213", ValueError, lambda s: s.x.reshape((-2,))),
+    ("ML214", ValueError, lambda s: ops.pad(s.x, [0, 0, 1, 1], value=s.x)),
+    ("ML215", ValueError, lambda s: s.x[:, 1:100]),
+    ("ML216", ValueError, lambda s: s.x[0, 0, 0]),
+    ("ML302", TypeError, lambda s: ops.sum(s.x, 1.5)),  # type: ignore[arg-type]
+    ("ML302", TypeError, lambda s: ops.layer_norm(s.x, np.ones(4), np.ones(4), None)),  # type: ignore[arg-type]
+    ("ML303", ValueError, lambda s: ops.sum(s.x, 2)),
+    ("ML303", ValueError, lambda s: ops.softmax(s.x, 5)),
+    ("ML303", IndexError, lambda s: ops.transpose(s.x, 0, 2)),
+    ("ML303", IndexError, lambda s: s.i.T),
+    ("ML303", ValueError, lambda s: ops.sum(s.zero)),
+    ("ML304", ValueError, lambda s: s.x[0] + s.gpu),
+    ("ML304", ValueError, lambda s: ops.assert_same_device(s.x, gpu=s.gpu)),
+    ("ML305", ValueError, lambda s: ops.gelu(s.x, "sloppy")),
+    ("ML306", ValueError, lambda s: ops.flatten(s.x, 1, 0)),
+    ("ML307", ValueError, lambda s: ops.permute(s.x, [0, 0])),
+    ("ML308", ValueError, lambda s: ops.tile(s.x, (2,))),
+    ("ML308", ValueError, lambda s: ops.tile(s.x, (0, 1))),
+    ("ML310", ValueError, lambda s: ops.layer_norm(s.x, np.ones(4), np.ones(4), 0.0)),
+    ("ML311", ValueError, lambda s: ops.concat([])),
+    ("ML312", ValueError, lambda s: ops.pad(s.x, [1, 1])),
+    ("ML312", ValueError, lambda s: ops.pad(s.x, [1, 1, 0, -1])),
+    ("ML312", ValueError, lambda s: ops.pad(s.x, [1, 1], value=s.zero)),
+    ("ML314", ValueError, lambda s: s.x[0] + s.foreign),
+    ("ML314", ValueError, lambda s: ops.exp(s.foreign)),
+    ("ML314", ValueError, lambda s: s.graph.output(s.foreign)),
+    ("ML317", TypeError, lambda s: ops.exp(TensorValue(s.buffer))),
+    ("ML316", ValueError, lambda s: ops.constant([[1, 2], [3]], F32, CPU)),
+    ("ML316", TypeError, lambda s: ops.constant("text", F32, CPU)),  # type: ignore[arg-type]
+    ("ML317", TypeError, lambda s: ops.exp(1.0)),
+    ("ML317", TypeError, lambda s: s.x + None),
+    ("ML317", TypeError, lambda s: s.x + s.buffer),
+    ("ML317", TypeError, lambda s: TensorValue(3)),
+    ("ML318", TypeError, lambda s: ops.add(1, 2)),
+    ("ML318", TypeError, lambda s: ops.stack([1, 2])),
+    ("ML319", ValueError, lambda s: Graph("h", custom_extensions=[Path("k")])),
+    ("ML320", TypeError, lambda s: Graph("h", input_types=[F32])),  # type: ignore[list-item]
+    ("ML321", ValueError, lambda s: s.x * s.w * s.twin),
+    ("ML322", ValueError, lambda s: s.graph.output_types),
+    ("ML323", ValueError, lambda s: s.graph.add_subgraph("sub")),
+    ("ML324", TypeError, lambda s: s.x.buffer),
+    ("ML324", TypeError, lambda s: s.buffer.tensor),
+    ("ML324", TypeError, lambda s: s.x.opaque),
+    ("ML324", TypeError, lambda s: BufferValue(s.x)),
+    ("ML324", TypeError, lambda s: TensorValue.from_mlir(s.buffer.to_mlir())),
+    ("ML325", TypeError, lambda s: Value()),
+    ("ML327", TypeError, lambda s: list(s.x)),
+    ("ML328", ValueError, lambda s: round(s.x, 1)),
+    ("ML329", TypeError, lambda s: bool(s.x)),
+    ("ML331", ValueError, lambda s: ops.max(s.x, s.x, axis=0)),
+    ("ML332", TypeError, lambda s: ops.constant(1.0, F32)),
+    ("ML333", TypeError, lambda s: ops.constant_external("w", F32)),  # type: ignore[arg-type]
+    ("ML333", TypeError, lambda s: s.graph.add_weight(s.x)),
+    ("ML334", ValueError, lambda s: ops.range(0, 5, 0, dtype=I64, device=CPU)),
+    ("ML334", ValueError, lambda s: ops.range(0, 5, -1, dtype=I64, device=CPU)),
+    ("ML335", ValueError, lambda s: ops.range(0, s.i[0], dtype=I64, device=CPU)),
+    ("ML335", TypeError, lambda s: ops.range(0, s.i[0], out_dim="k", dtype=I64, device=CPU)),
+    ("ML335", TypeError, lambda s: ops.range(0, 5, Dim("n"), dtype=I64, device=CPU)),
+    ("ML336", TypeError, lambda s: ops.reshape(s.x, 4)),  # type: ignore[arg-type]
+    ("ML336", TypeError, lambda s: ops.reshape(s.x, "nm")),
+    ("ML337", ValueError, lambda s: ops.broadcast_to(s.zero, s.i)),
+    ("ML337", TypeError, lambda s: ops.broadcast_to(s.zero, s.i, ["a", "b", "c"])),
+    ("ML338", TypeError, lambda s: ops.rebind(s.x, ("n", 4), layout="RSCF")),  # type: ignore[arg-type]
+    ("ML339", ValueError, lambda s: ops.repeat_interleave(s.x, 0)),
+    ("ML339", TypeError, lambda s: ops.repeat_interleave(s.x, s.i)),
+    ("ML340", TypeError, lambda s: ops.concat(s.x)),
+    ("ML341", ValueError, lambda s: ops.split(s.x, [1, 2], axis=1)),
+    ("ML341", ValueError, lambda s: ops.split(s.x, [5, -1], axis=1)),
+    ("ML342", ValueError, lambda s: ops.chunk(s.x, 3, axis=1)),
+    ("ML342", ValueError, lambda s: ops.chunk(s.x, 2)),
+    ("ML343", ValueError, lambda s: ops.pad(s.x, [0, 0, 1, 1], mode="reflect")),
+    ("ML344", TypeError, lambda s: s.x[[0, 1]]),
+    ("ML345", ValueError, lambda s: s.x[::0]),
+    ("ML346", ValueError, lambda s: ops.call(s.other, s.i)),
+    ("ML322", ValueError, lambda s: ops.call(s.empty)),
+    ("ML347", ValueError, lambda s: ops.call(s.sub)),
+    ("ML347", ValueError, lambda s: ops.call(s.sub, s.x[1:])),
+    ("ML348", TypeError, lambda s: ops.call(s.x)),  # type: ignore[arg-type]
+    ("ML383", TypeError, lambda s: Weight(3, F32, [4])),
+    ("ML380", ValueError, lambda s: Weight("v", F32, [4], align=3)),
+    ("ML381", ValueError, lambda s: Weight("v", F32, [4], quantization_encoding="q4_0")),
+    ("ML381", ValueError, lambda s: Weight("v", F32, [4], sharding_strategy="rows")),
+    ("ML382", ValueError, lambda s: s.w.shard([CPU])),
+    ("ML397", TypeError, lambda s: ops.transfer_to(s.x, "gpu")),
+    ("ML398", TypeError, lambda s: s.graph.add_subgraph("new", None, [TensorType(F32, [-1])])),
+    ("ML399", TypeError, lambda s: ops.cast(s.x, np.float32)),  # type: ignore[arg-type]
+]
+# fmt: on
+LOCATED_LATER = {
+    "ML398"
+}  # types and dims are made outside of graphs: Python's traceback names the line
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "act"), CASES, ids=lambda c: c if isinstance(c, str) else ""
+)
+def test_error(code: str, kind: type[Exception], act: Callable[[Setting], Any]) -> None:
+    setting = Setting()
+    graph = setting.graph
+    with graph:
+        kept = setting.x + 1
+        before = list(graph._function.ops)
+        with pytest.raises(kind) as caught:
+            act(setting)
+        error = caught.value
+        assert isinstance(error, MaxlabError)
+        assert error.code == code
+        assert f"[{code}]" in str(error)
+        if code not in LOCATED_LATER:
+            assert error.at is not None, "the error names no line"
+            assert error.at.file.endswith("test_errors.py")
+            assert error.at.line == act.__code__.co_firstlineno
+        # What a case built before the call that failed stays; the failed call itself left nothing.
+        assert graph._function.ops[: len(before)] == before
+        assert graph._function.output is None
+        graph.output(kept)
+
+
+def test_every_code_of_the_builder_is_tried() -> None:
+    source = "".join(
+        path.read_text("utf-8")
+        for folder in ("graph", "opset")
+        for path in Path(maxlab.__file__).parent.joinpath(folder).rglob("*.py")
+    )
+    raised = set(re.findall(r'"(ML[123]\d\d)"', source))
+    elsewhere = {
+        "ML209",  # range on operands of rank 1: the builder makes rank-0 operands only
+        "ML301",  # an op that the table does not have: tests/opset
+        "ML309",  # transfer to what is no device: the builder asks first
+        "ML313",  # no graph: below
+        "ML350",  # a file that is no graph: tests/ir
+        "ML358",  # an op of a file that is not well typed: tests/ir
+    }
+    assert raised - {code for code, _, _ in CASES} == elsewhere
+
+
+def test_outside_of_a_graph() -> None:
+    x = Graph("g", input_types=[TensorType(F32, [2])]).inputs[0].tensor
+    for act in (lambda: x + 1, lambda: Graph.current, lambda: Weight("w", F32, [2]) + 1):
+        with pytest.raises(LookupError) as caught:
+            act()
+        assert isinstance(caught.value, MaxlabError)
+        assert caught.value.code == "ML313"
+
+
+def test_a_failed_op_leaves_the_graph_as_it_was() -> None:
+    weight = Weight("w", F32, [3])
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        x = graph.inputs[0].tensor
+        y = x * 2
+        function = graph._function
+        before = (list(function.ops), function._next, dict(y._ir().uses), dict(x._ir().uses))
+        for act in (
+            lambda: y + weight,  # the weight was added before the shapes were compared
+            lambda: ops.stack([y, x, weight]),
+            lambda: ops.pad(y, [1, 1, 1, 1], value=x),
+            lambda: ops.layer_norm(y, np.ones(4), np.ones(3), 1e-5),
+            lambda: y.reshape((3, -1)),
+        ):
+            with pytest.raises(ValueError):  # noqa: PT011 - the table above names each
+                act()
+            assert (list(function.ops), function._next) == before[:2]
+            assert (dict(y._ir().uses), dict(x._ir().uses)) == before[2:]
+            assert not graph._weights
+            assert not graph._weight_values
+
+
+def test_a_failed_op_after_the_output_keeps_the_output() -> None:
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        x = graph.inputs[0].tensor
+        graph.output(x * 2)
+        names = [op.name for op in graph._function.ops]
+        with pytest.raises(ValueError, match="broadcast"):
+            ops.add(ops.exp(x), np.ones(3))
+        assert [op.name for op in graph._function.ops] == [*names[:-1], "mo.exp", names[-1]]
+        with pytest.raises(ValueError, match="gamma"):
+            ops.layer_norm(x, np.ones(3), np.ones(3), 1e-5)
+        assert [op.name for op in graph._function.ops] == [*names[:-1], "mo.exp", names[-1]]
+        output = graph._function.output
+        assert output is not None
+        assert len(output.operands) == 1
+        with pytest.raises(ValueError, match="another graph"):
+            with Graph("h", input_types=[TensorType(F32, [1])]) as other:
+                foreign = other.inputs[0]
+            graph.output(x, foreign)
+        assert graph._function.output is output
+        assert graph._error is not None
+        graph.output(x * 3)
+        assert graph._error is None
+
+
+def test_the_message_has_its_four_parts() -> None:
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        x = graph.inputs[0].tensor
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
+            y = x @ x
+            del y
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "matmul: the inner dims differ, 4 ≠ n: [n, 4] @ [n, 4] [ML203]"
+    assert re.fullmatch(r"  at .*test_errors\.py:\d+", lines[1])
+    assert lines[2] == "    y = x @ x"
+    assert lines[3] == "        ^^^^^"
+    assert lines[4].startswith("  fix: the left operand's last dim")
+    assert "use y.T" in lines[4]
