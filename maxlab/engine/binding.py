@@ -13,7 +13,7 @@ from typing import Any
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Slot
-from maxlab.errors import InputError, Location
+from maxlab.errors import ExecutionError, InputError, Location
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
 from maxlab.opset import Check, checks_of
 
@@ -171,6 +171,22 @@ def _plain_symbol(check: Check) -> str | None:
     return None
 
 
+def allocate(runtime: Any, nbytes: int) -> Any:
+    """Memory for ``nbytes`` that is given back when nobody holds it; big blocks are on huge pages.
+
+    Raises:
+        ExecutionError: ML653, there is not enough memory.
+    """
+    made = runtime.lib.mx_alloc(max(nbytes, 1))
+    if made == runtime.ffi.NULL:
+        raise ExecutionError(
+            "ML653",
+            f"there is no memory for {nbytes / 2**20:.1f} MiB of intermediate values",
+            fix="use smaller batches, or free some memory",
+        )
+    return runtime.ffi.gc(made, runtime.lib.mx_free, nbytes)
+
+
 class Frame:
     """The memory of one execution: arena, pointer table and the pointers of inputs and outputs."""
 
@@ -197,6 +213,7 @@ class Binding:
     ) -> None:
         plan = compiled.plan
         ffi = self.ffi = runtime.ffi
+        self.allocate = lambda nbytes: allocate(runtime, nbytes)
         self.env = env
         self.threads = threads
         steps: list[tuple[Any, int, int, int, int, int]] = []
@@ -266,9 +283,8 @@ class Binding:
 
     def _new_frame(self) -> Frame:
         ffi = self.ffi
-        arena = ffi.new("char[]", self.arena_nbytes + ALIGNMENT)
+        arena = self.allocate(self.arena_nbytes)
         base = int(ffi.cast("uintptr_t", arena))
-        base = _aligned(base)
         table: list[int] = []
         for number in self._pointers:
             offset = self._offsets.get(number)

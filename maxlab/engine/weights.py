@@ -16,6 +16,7 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
 from maxlab.driver import Tensor
+from maxlab.engine.binding import allocate
 from maxlab.errors import Location, MissingWeightError, WeightError
 from maxlab.ir import TensorType
 from maxlab.toolchain import Runtime
@@ -35,13 +36,13 @@ class PackedWeight:
     memory alike.
     """
 
-    __slots__ = ("__weakref__", "address", "nbytes", "owner", "tensor")
+    __slots__ = ("__weakref__", "address", "memory", "nbytes", "owner")
 
-    def __init__(self, tensor: Tensor, owner: Any) -> None:
-        self.tensor = tensor
+    def __init__(self, memory: Any, address: int, nbytes: int, owner: Any) -> None:
+        self.memory = memory
         self.owner = owner
-        self.address = tensor._ptr
-        self.nbytes = tensor.num_elements * 4
+        self.address = address
+        self.nbytes = nbytes
 
 
 _packed: weakref.WeakValueDictionary[Any, PackedWeight] = weakref.WeakValueDictionary()
@@ -162,11 +163,11 @@ def _pack(slot: Slot, address: int, owner: Any, runtime: Runtime) -> PackedWeigh
         if found is not None:
             return found
         floats = runtime.products.mx_pack_b_size(k, n)
-        tensor = Tensor._alloc(slot.dtype, (floats,), floats * 4)
         ffi = runtime.ffi
+        memory = allocate(runtime, floats * 4)
         with trace.span("pack", slot.name or slot.value, nbytes=floats * 4):
             runtime.products.mx_pack_b_f32(
-                ffi.cast("float *", tensor._ptr),
+                ffi.cast("float *", memory),
                 ffi.cast("float *", address + 4 * offset),
                 k,
                 n,
@@ -175,7 +176,7 @@ def _pack(slot: Slot, address: int, owner: Any, runtime: Runtime) -> PackedWeigh
                 0,
                 -(-n // 32),
             )
-        made = PackedWeight(tensor, owner)
+        made = PackedWeight(memory, int(ffi.cast("uintptr_t", memory)), floats * 4, owner)
         _packed[key] = made
         return made
 

@@ -29,6 +29,8 @@ int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, con
 void mx_use_lib(const mx_lib *lib);
 const mx_lib *mx_get_lib(void);
 i64 mx_now_ns(void);
+void *mx_alloc(i64 bytes);
+void mx_free(void *memory);
 
 i64 mx_pack_b_size(i64 K, i64 N);
 void mx_pack_b_f32(float *dst, const float *B, i64 K, i64 N, i64 row_stride, i64 col_stride,
