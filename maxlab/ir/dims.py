@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import enum
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
@@ -314,34 +313,9 @@ def parse_dim(text: str) -> Dim:
     Raises:
         ParseError: ML351, anything but names, integers, ``+ - * //`` and parentheses.
     """
-    bad = ParseError(
-        "ML351", f"{text!r} is not a dim", fix="write names, integers, + - * // and ( )"
-    )
-    try:
-        tree = ast.parse(text.replace("floordiv", "//").strip(), mode="eval").body
-    except SyntaxError:
-        raise bad from None
+    from maxlab.ir.dimtext import read_dim  # it makes dims, so it comes after this module
 
-    def walk(node: ast.AST) -> Dim:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return StaticDim(node.value)
-        if isinstance(node, ast.Name):
-            return SymbolicDim(node.id)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -walk(node.operand)
-        if isinstance(node, ast.BinOp):
-            left, right = walk(node.left), walk(node.right)
-            if isinstance(node.op, ast.Add):
-                return left + right
-            if isinstance(node.op, ast.Sub):
-                return left - right
-            if isinstance(node.op, ast.Mult):
-                return left * right
-            if isinstance(node.op, ast.FloorDiv):
-                return left // right
-        raise bad
-
-    return walk(tree)
+    return read_dim(text)
 
 
 def mlir_text(dim: Dim) -> str:
