@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -76,7 +77,7 @@ def test_names_of_linear_and_embedding() -> None:
     assert list(nn.Embedding(2, 2, F32, CPU, name="table").state_dict()) == ["table"]
 
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
     "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
@@ -183,8 +184,8 @@ def test_group_norm(affine: bool, shape: tuple[int, ...]) -> None:
         channel = (6, *[1] * (len(shape) - 2))
         s = layer.state_dict()
         want = want * s["weight"].reshape(channel) + s["bias"].reshape(channel)
-    dims = ["n", 6, "h", "w"][: len(shape)]
-    assert np.allclose(run(layer, TensorType(F32, dims), x), want, atol=1e-4)
+    names: list[int | str] = ["n", 6, "h", "w"]
+    assert np.allclose(run(layer, TensorType(F32, names[: len(shape)]), x), want, atol=1e-4)
 
 
 def test_v1_layers_use_what_they_are_given() -> None:
