@@ -376,12 +376,13 @@ def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
     write = printer.write
     write.depth = 1
     printer.pointers(kernel)
-    inner = printer.poly(kernel.inner.extent)
+    flat = kernel.kind == "map" and not kernel.rows
+    inner = "" if flat and not kept else printer.poly(kernel.inner.extent)
     if kept:
         write(f"const i64 kept_bytes = ({inner} * 8 + 63) / 64 * 64;")
         for line in scratch_rows(kernel, kept):
             write(line)
-    if kernel.kind == "map" and not kernel.rows:
+    if flat:
         for current in kernel.passes:
             printer.loop(kernel, "lo", "hi", current)
         return finish(printer, f"int {NAME}{SIGNATURE} {{")
