@@ -13,7 +13,7 @@ from typing import Any
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Slot
-from maxlab.errors import ExecutionError, InputError, Location
+from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
 from maxlab.opset import Check, checks_of
 
@@ -188,15 +188,18 @@ def allocate(runtime: Any, nbytes: int) -> Any:
 
 
 class Frame:
-    """The memory of one execution: arena, pointer table and the pointers of inputs and outputs."""
+    """The memory of one execution: arena, pointer table, the pointers of inputs and outputs, and
+    where an error is written."""
 
-    __slots__ = ("arena", "argp", "io", "keep")
+    __slots__ = ("arena", "argp", "info", "io", "keep", "pointers")
 
-    def __init__(self, ffi: Any, arena: Any, argp: Any, io: Any, keep: Any) -> None:
+    def __init__(self, ffi: Any, arena: Any, table: list[int], io_count: int) -> None:
         self.arena = arena
-        self.argp = argp
-        self.io = io
-        self.keep = keep
+        self.keep = ffi.new("uintptr_t[]", table or [0])
+        self.argp = ffi.cast("void **", self.keep)
+        self.io = ffi.new("uintptr_t[]", max(io_count, 1))
+        self.pointers = ffi.cast("void *const *", self.io)
+        self.info = ffi.new("i64[6]")
 
 
 class Binding:
@@ -289,19 +292,4 @@ class Binding:
         for number in self._pointers:
             offset = self._offsets.get(number)
             table.append(base + offset if offset is not None else self._addresses.get(number, 0))
-        argp = ffi.new("uintptr_t[]", table or [0])
-        return Frame(
-            ffi,
-            arena,
-            ffi.cast("void **", argp),
-            ffi.new("uintptr_t[]", max(self.io_count, 1)),
-            argp,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The user's line of a step."""
-
-    node: str
-    at: Location | None
+        return Frame(ffi, arena, table, self.io_count)

@@ -64,7 +64,6 @@ class Model:
         self._team = runtime.team(threads)
         self._execute_c = runtime.lib.mx_execute
         self._null = runtime.ffi.NULL
-        self._error_info = threading.local()
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
         self._builtins = {
@@ -175,9 +174,6 @@ class Model:
             io[position] = made._ptr
             position += 1
             outputs.append(made)
-        info = self._error_info.__dict__.get("info")
-        if info is None:
-            info = self._error_info.info = self._runtime.ffi.new("i64[6]")
         code = self._execute_c(
             self._team,
             binding.steps,
@@ -186,14 +182,16 @@ class Model:
             binding.dims,
             binding.patches,
             binding.npatch,
-            self._runtime.ffi.cast("void *const *", io),
+            frame.pointers,
             binding.scratch,
             self._null if times is None else times,
-            info,
+            frame.info,
         )
-        binding.free.append(frame)
         if code:
+            info = list(frame.info)
+            binding.free.append(frame)
             self._failed(code, info)
+        binding.free.append(frame)
         return outputs
 
     def _bind(self, key: tuple[tuple[int, ...], ...]) -> Binding:
