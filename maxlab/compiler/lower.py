@@ -74,15 +74,15 @@ class Lowering:
             if known is value:
                 self.buffers[number].written |= written
                 return number
-        type = value.tensor_type
-        if type.dtype.is_float8() or type.dtype is DType.float4_e2m1fn:
+        typed = value.tensor_type
+        if typed.dtype.is_float8() or typed.dtype is DType.float4_e2m1fn:
             raise DTypeError(
                 "ML107",
                 f"{type.dtype.name} cannot be computed with on the CPU in this version",
                 fix="cast the data to bfloat16 before it enters the graph",
             )
         self.values.append(value)
-        self.buffers.append(Buffer(len(self.values) - 1, type.dtype, written))
+        self.buffers.append(Buffer(len(self.values) - 1, typed.dtype, written))
         return len(self.values) - 1
 
     def read(self, value: Value, index: Index) -> Expr:
@@ -584,9 +584,7 @@ def _merge(kernel: Kernel, outer: Axis, inner: Axis) -> None:
     from maxlab.compiler.loops import walk
 
     for node in list(walk(kernel.expressions())):
-        if node.kind == "load":
-            node.data = (node.data[0], fix(node.data[1]))
-        elif node.kind == "gather":
+        if node.kind == "load" or node.kind == "gather":
             node.data = (node.data[0], fix(node.data[1]))
         elif node.kind == "index":
             node.data = fix(node.data)

@@ -200,10 +200,10 @@ class Planner:
         return found
 
     def _new_slot(self, value: Value) -> int:
-        type = value.tensor_type
+        typed = value.tensor_type
         shape = shape_of(value)
         slot = Slot(
-            len(self.plan.slots), "arena", type.dtype, _nbytes(shape, type.dtype), shape, value.id
+            len(self.plan.slots), "arena", typed.dtype, _nbytes(shape, typed.dtype), shape, value.id
         )
         op = value.op
         if op is None:
@@ -336,13 +336,13 @@ class Planner:
             if not buffer.written:
                 pointers.append(self.slot(value))
                 continue
-            type = source.tensor_type
+            typed = source.tensor_type
             shape = shape_of(source)
             slot = Slot(
                 len(self.plan.slots),
                 "output",
-                type.dtype,
-                _nbytes(shape, type.dtype),
+                typed.dtype,
+                _nbytes(shape, typed.dtype),
                 shape,
                 source.id,
                 number,

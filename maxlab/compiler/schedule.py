@@ -29,6 +29,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from maxlab.compiler.loops import simplify_bounds
 from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -36,7 +37,6 @@ from maxlab.ir.types import _Typed
 from maxlab.opset import OPSET
 from maxlab.opset.core import ViewCall
 from maxlab.opset.view import broadcast_index
-from maxlab.compiler.loops import simplify_bounds
 
 Index = tuple[Poly, ...]
 GroupKind = Literal["map", "row", "col", "contract", "attention", "concat", "copy"]
@@ -48,9 +48,9 @@ _POINTWISE = {"map", "gather", "pad"}
 
 def shape_of(value: Value) -> Index:
     """The dims of ``value`` as polynomials."""
-    type = value.type
-    assert isinstance(type, _Typed)
-    return type.sizes
+    typed = value.type
+    assert isinstance(typed, _Typed)
+    return typed.sizes
 
 
 @functools.lru_cache(maxsize=4096)

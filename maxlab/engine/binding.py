@@ -84,8 +84,8 @@ class SizeRules:
         self.names: list[tuple[str, int, int]] = []  # symbol, input, axis
         self.input_checks: list[tuple[int, int, Any]] = []
         for number, value in enumerate(function.inputs):
-            type = value.tensor_type
-            for axis, dim in enumerate(type.shape):
+            typed = value.tensor_type
+            for axis, dim in enumerate(typed.shape):
                 if isinstance(dim, SymbolicDim) and dim.name not in known:
                     known[dim.name] = None
                     self.names.append((dim.name, number, axis))
@@ -269,12 +269,12 @@ class Binding:
         assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int]] = []
         for value in output.operands:
-            type = value.tensor_type
-            shape = tuple(d.evaluate(env) for d in Shape(type.shape))
-            total = type.dtype.size_in_bytes
+            typed = value.tensor_type
+            shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
+            total = typed.dtype.size_in_bytes
             for size in shape:
                 total *= size
-            self.outputs.append((type.dtype, shape, total))
+            self.outputs.append((typed.dtype, shape, total))
         self.free: list[Frame] = []
 
     def frame(self) -> Frame:

@@ -145,10 +145,8 @@ class Model:
             raise InputError("ML605", f"{self.name} takes {self._count} inputs, got {len(args)}")
         tensors = []
         shapes = []
-        position = 0
-        for x in args:
-            if x.__class__ is not Tensor:
-                x = self._convert(position, x)
+        for position, given in enumerate(args):
+            x = given if given.__class__ is Tensor else self._convert(position, given)
             if (
                 x._dtype is not self._fast_dtypes[position]
                 or len(x._shape) != self._ranks[position]
@@ -157,17 +155,15 @@ class Model:
                 self._refuse(position, x)
             tensors.append(x)
             shapes.append(x._shape)
-            position += 1
         key = tuple(shapes)
         binding = self._bindings.get(key)
         if binding is None:
             binding = self._bind(key)
         frame = binding.frame()
         io = frame.io
-        position = 0
-        for x in tensors:
+        for position, x in enumerate(tensors):
             io[position] = x._ptr
-            position += 1
+        position = len(tensors)
         outputs = []
         for dtype, shape, nbytes in binding.outputs:
             made = Tensor._alloc(dtype, shape, nbytes)
@@ -220,7 +216,7 @@ class Model:
         """Input ``position`` as a tensor, without copying what has memory of its own."""
         dtype, rank = self._inputs[position]
         name = self.compiled.source.inputs[position].name
-        if isinstance(x, np.ndarray) and not isinstance(x, np.generic):
+        if isinstance(x, np.ndarray):
             if not x.flags.c_contiguous:
                 raise InputError(
                     "ML606",
@@ -274,7 +270,8 @@ class Model:
         if len(x._shape) != rank:
             raise InputError(
                 "ML610",
-                f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), expected {self._type(position)}",
+                f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), "
+                f"expected {self._type(position)}",
             )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")

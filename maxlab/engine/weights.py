@@ -97,8 +97,8 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
     }
     tensors: dict[str, Tensor] = {}
     for name, op in declared.items():
-        type = op.result.type
-        assert isinstance(type, TensorType)
+        typed = op.result.type
+        assert isinstance(typed, TensorType)
         if name not in registry:
             close = _close(name, registry)
             raise MissingWeightError(
@@ -110,7 +110,7 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
                 else "pass it in weights_registry={name: array}",
             )
         tensor = as_tensor(name, registry[name], op.loc)
-        if tensor._dtype is not type.dtype:
+        if tensor._dtype is not typed.dtype:
             raise WeightError(
                 "ML614",
                 f"the weight {name!r} has the dtype {tensor._dtype.name}, "
@@ -118,7 +118,7 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
             )
-        expected = list(type.shape)
+        expected = list(typed.shape)
         if len(expected) != len(tensor.shape) or any(
             d != s for d, s in zip(expected, tensor.shape, strict=True)
         ):

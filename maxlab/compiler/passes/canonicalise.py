@@ -68,10 +68,10 @@ def double_transpose(op: Op) -> Value | None:
     inner = op.operands[0].op
     if inner is None or inner.name != op.name:
         return None
-    type = op.result.type
-    if not isinstance(type, TensorType):
+    typed = op.result.type
+    if not isinstance(typed, TensorType):
         return None
-    rank = type.rank
+    rank = typed.rank
     outer_axes = {op.attrs["axis_1"] % rank, op.attrs["axis_2"] % rank}
     inner_axes = {inner.attrs["axis_1"] % rank, inner.attrs["axis_2"] % rank}
     return _same_type(op, inner.operands[0]) if outer_axes == inner_axes else None

@@ -27,13 +27,13 @@ def _foldable(op: Op) -> bool:
             return False
     total = 1
     for result in op.results:
-        type = result.type
-        if not isinstance(type, TensorType) or not Shape.is_static(type.shape):
+        typed = result.type
+        if not isinstance(typed, TensorType) or not Shape.is_static(typed.shape):
             return False
         # Stored in NumPy's own types only: others are rounded by generated code in one place.
-        if type.dtype is DType.bfloat16 or type.dtype.is_float8():
+        if typed.dtype is DType.bfloat16 or typed.dtype.is_float8():
             return False
-        total *= type.num_elements()
+        total *= typed.num_elements()
     inputs = max((v.op.attrs["value"].array.size for v in op.operands if v.op), default=0)
     return total <= MAX_ELEMENTS and inputs <= MAX_ELEMENTS
 
