@@ -104,14 +104,11 @@ def without_aliases(
 
 
 def _equal(a: Any, b: Any) -> bool:
+    """Whether two values hold the same bits."""
     if a is b:
         return True
-    left, right = (np.asarray(_host(getattr(x, "data", x) if _is_data(x) else x)) for x in (a, b))
-    return (
-        left.dtype == right.dtype
-        and left.shape == right.shape
-        and left.tobytes() == right.tobytes()
-    )
+    left, right = (_host(x.data if _is_data(x) else x) for x in (a, b))
+    return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
 
 
 # ---------------------------------------------------------------- values
