@@ -78,7 +78,7 @@ class Lowering:
         if typed.dtype.is_float8() or typed.dtype is DType.float4_e2m1fn:
             raise DTypeError(
                 "ML107",
-                f"{type.dtype.name} cannot be computed with on the CPU in this version",
+                f"{typed.dtype.name} cannot be computed with on the CPU in this version",
                 fix="cast the data to bfloat16 before it enters the graph",
             )
         self.values.append(value)

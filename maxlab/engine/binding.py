@@ -216,7 +216,7 @@ class Binding:
     ) -> None:
         plan = compiled.plan
         ffi = self.ffi = runtime.ffi
-        self.allocate = lambda nbytes: allocate(runtime, nbytes)
+        self._runtime = runtime
         self.env = env
         self.threads = threads
         steps: list[tuple[Any, int, int, int, int, int]] = []
@@ -286,7 +286,7 @@ class Binding:
 
     def _new_frame(self) -> Frame:
         ffi = self.ffi
-        arena = self.allocate(self.arena_nbytes)
+        arena = allocate(self._runtime, self.arena_nbytes)
         base = int(ffi.cast("uintptr_t", arena))
         table: list[int] = []
         for number in self._pointers:

@@ -114,7 +114,7 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
             raise WeightError(
                 "ML614",
                 f"the weight {name!r} has the dtype {tensor._dtype.name}, "
-                f"the graph declares {type.dtype.name}",
+                f"the graph declares {typed.dtype.name}",
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
             )
