@@ -15,7 +15,9 @@ const common = {
   target: 'es2020',
   // The scene's text has ≈ and ×; escaping keeps the bundles safe under any page encoding.
   charset: 'ascii',
-  legalComments: 'none'
+  legalComments: 'none',
+  // Private members only: nothing outside a bundle sees them.
+  mangleProps: /^_[a-z]/
 };
 
 /** The layout worker is bundled first and carried inside the other bundles as text. */

@@ -6,6 +6,9 @@ import { End } from '../src/core/model/scene';
 import { broken, large, threeOps, transformer, wide, withProfile } from './fixtures';
 import { allBoxes, containers, layOut, load, type ILaidOut } from './scene';
 
+/** Node's clock of CPU time; the tests need no more of its types. */
+declare const process: { cpuUsage(start?: object): { user: number; system: number } };
+
 const OPTIONS = { node: 26, edge: 14, layer: 20, stub: 24, deadline: Infinity, now: (): number => 0 };
 
 function overlaps({ scene }: ILaidOut): string[] {

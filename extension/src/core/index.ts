@@ -5,4 +5,5 @@ export type { ICommand } from './view/commands';
 export type { ITestNode, ITestView } from './view/registry';
 export type { ThemeName } from './render/theme';
 export { parseDocument, DOCUMENT_FORMAT, DOCUMENT_VERSION, type ParseResult } from '../proto/validate';
+export { LayoutClient } from './layout/client';
 export { inflate, fromBase64 } from './inflate';

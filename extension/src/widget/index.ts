@@ -59,7 +59,7 @@ export function render({ model, el }: IRenderContext): () => void {
   const reason = (): string | null => model.get('not_live') || null;
   const view = new GraphView(el, {
     theme: model.get('theme') || 'auto',
-    height: model.get('height') || 480,
+    height: model.get('height') || 560,
     noProfile: reason(),
     canReveal: true
   });
@@ -76,7 +76,7 @@ export function render({ model, el }: IRenderContext): () => void {
     }
   };
   const showSelection = (): void => view.syncSelection(model.get('selection') ?? []);
-  const showHeight = (): void => view.setHeight(model.get('height') || 480);
+  const showHeight = (): void => view.setHeight(model.get('height') || 560);
   const showTheme = (): void => view.setTheme(model.get('theme') || 'auto');
   const showLive = (): void => view.setNoProfile(reason());
 

@@ -3,7 +3,7 @@
  * shared kernel is a split, always marked as approximate and made by `SPLIT_MODEL`.
  */
 
-import type { IKernelProfile, IProfile } from '../../proto/document';
+import type { IKernelProfile, IProfile, IValue } from '../../proto/document';
 import type { IBox } from './boxes';
 import { evaluate } from './expr';
 import type { GraphModel, IGraphNode } from './graph';
@@ -38,6 +38,15 @@ const ITEM_BYTES: Record<string, number> = {
   int16: 2,
   uint16: 2
 };
+
+/** Bytes of a value under `dims`; 0 when a dimension is not known. */
+export function valueBytes(value: IValue, dims: Readonly<Record<string, number>>): number {
+  let size = ITEM_BYTES[value.dtype] ?? 1;
+  for (const dim of value.shape) {
+    size *= evaluate(dim, dims) ?? 0;
+  }
+  return size;
+}
 
 export class Timing {
   /** Sum of the kernels, in nanoseconds; the whole that shares are of. */
@@ -165,6 +174,7 @@ export class Timing {
 
   private _nbytes(index: number): number {
     const value = this._model.values[index]?.value;
+    // A size that is not known still weighs as much as one row: better than nothing in a split.
     return value === undefined
       ? 0
       : (value.nbytes ?? this._elements(index) * (ITEM_BYTES[value.dtype] ?? 1));

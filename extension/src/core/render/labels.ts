@@ -63,15 +63,57 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
   return { title: theme.text, detail: theme.muted, time: theme.text };
 }
 
+/** Smallest text that is drawn; below it names keep this size where they fit, or are left out. */
+const MIN_TEXT = 10;
+
+/** Names (and times, in heat) in a size that stays readable from afar, wherever there is room. */
+export function paintFarTitles(
+  frame: IFrame,
+  picture: IPicture,
+  leaves: readonly IItem[]
+): void {
+  const { ctx, theme, camera, isHeat } = frame;
+  const px = Math.max(MIN_TEXT, METRICS.labelFont * camera.k);
+  const strong = uiFont(theme, px, 600);
+  const plain = uiFont(theme, px, 500);
+  const small = uiFont(theme, MIN_TEXT, 600);
+  const batch = new TextBatch();
+  for (const item of leaves) {
+    const r = screenRect(frame, item);
+    const text = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+    // Six tenths of an em is a safe estimate of the advance; measuring thousands of names is not worth it.
+    const isMinor = item.box === null && camera.k < 0.28;
+    if (isMinor || r.h < px + 1 || r.w < text.length * px * 0.62 + 5) {
+      continue;
+    }
+    const ink = inkOf(frame, picture, item);
+    const heat = isHeat ? picture.heat.get(item) : undefined;
+    const both =
+      heat !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= heat.text.length * MIN_TEXT * 0.58 + 4;
+    const x = r.x + r.w / 2;
+    const y = r.y + r.h / 2;
+    const isView = item.node?.family === 'view';
+    batch.add(isView ? plain : strong, ink.title, text, x, both ? y - px * 0.55 : y);
+    if (both) {
+      batch.add(small, ink.time, heat.text, x, y + px * 0.6);
+    }
+  }
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'middle';
+  batch.flush(ctx);
+  if (frame.detail >= Detail.Names) {
+    paintErrorMarks(frame, picture, leaves);
+  }
+}
+
 /** Names, details, chips and times of the items that are not unfolded. */
 export function paintItemText(
   frame: IFrame,
   picture: IPicture,
   leaves: readonly IItem[]
 ): void {
-  const { ctx, theme, camera, detail } = frame;
+  const { ctx, theme, camera } = frame;
   const { k } = camera;
-  const isFull = detail === Detail.Full;
   const titleFont = uiFont(theme, METRICS.labelFont * k, 600);
   const viewFont = uiFont(theme, (METRICS.labelFont - 1) * k, 500);
   const detailFont = uiFont(theme, METRICS.smallFont * k);
@@ -84,8 +126,7 @@ export function paintItemText(
     const ink = inkOf(frame, picture, item);
     const r = screenRect(frame, item);
     if (item.kind === 'input' || item.kind === 'output') {
-      const both = item.detail !== '' && isFull;
-      if (!both) {
+      if (item.detail === '') {
         centre.add(titleFont, ink.title, item.label, r.x + r.w / 2, r.y + r.h / 2);
         continue;
       }
@@ -110,11 +151,8 @@ export function paintItemText(
       ink.title,
       item.label,
       mid,
-      isFull || rows === 0 ? r.y + head / 2 + (rows > 0 ? k : 0) : r.y + r.h / 2
+      r.y + head / 2 + (rows > 0 ? k : 0)
     );
-    if (!isFull) {
-      continue;
-    }
     let y = r.y + head + (METRICS.rowSmall / 2 - 2) * k;
     if (item.detail !== '') {
       centre.add(detailFont, ink.detail, item.detail, mid, y);
@@ -144,7 +182,7 @@ function paintFoldedBox(
   ink: IInk,
   batch: TextBatch
 ): void {
-  const { theme, camera, detail } = frame;
+  const { theme, camera } = frame;
   const { k } = camera;
   const r = screenRect(frame, item);
   const off = item.count > 1 ? METRICS.stack * k : 0;
@@ -153,9 +191,6 @@ function paintFoldedBox(
   paintChevron(frame, r.x + 17 * k, top + 18 * k, false, ink.detail);
   const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
   batch.add(uiFont(theme, METRICS.labelFont * k, 650), ink.title, title, x, top + 18 * k);
-  if (detail !== Detail.Full) {
-    return;
-  }
   batch.add(uiFont(theme, METRICS.smallFont * k), ink.detail, boxSubtitle(item), x, top + 35 * k);
   const heat = picture.heat.get(item);
   if (heat !== undefined) {
@@ -190,10 +225,10 @@ function paintChevron(frame: IFrame, x: number, y: number, isOpen: boolean, colo
 export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): void {
   const { ctx, theme, camera, detail } = frame;
   const r = screenRect(frame, box);
-  const isFar = detail < Detail.Names;
-  const k = isFar ? Math.max(0.72, camera.k) : camera.k;
+  const k = Math.max(0.78, camera.k);
   // From far away headers of nested boxes would lie on each other and on what is inside.
-  if (isFar && (r.w < 70 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1))) {
+  const tooSmall = r.w < 80 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1);
+  if (camera.k < k && tooSmall) {
     return;
   }
   ctx.save();
@@ -202,7 +237,7 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   ctx.clip();
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  const y = r.y + (METRICS.boxHeader / 2 + 1) * k;
+  const y = r.y + Math.min((METRICS.boxHeader / 2 + 1) * k, METRICS.boxHeader * camera.k);
   const fill = scopeFill(theme, box.depth);
   let x = r.x + 14 * k;
   ctx.font = uiFont(theme, METRICS.headerFont * k, 650);

@@ -1,6 +1,8 @@
 /** The layer above the scene: hover, selection, keyboard focus, search hits, edges that belong to them. */
 
 import type { IEdge, IItem } from '../model/scene';
+import { paintEdgeLabels } from './labels';
+import type { IEdgeLabel } from './picture';
 import { Detail, paintArrows, screenRect, traceEdge, type IFrame } from './painter';
 
 export interface IMarks {
@@ -26,7 +28,12 @@ function ring(frame: IFrame, item: IItem, grow: number, width: number, color: st
   ctx.stroke();
 }
 
-export function paintOverlay(frame: IFrame, marks: IMarks): void {
+/** Draws the marks; `labels` are the types on the lit edges, which the edges must not cross out. */
+export function paintOverlay(
+  frame: IFrame,
+  marks: IMarks,
+  labels: readonly IEdgeLabel[] = []
+): void {
   const { ctx, theme, camera, width, height, dpr, detail } = frame;
   ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   ctx.clearRect(0, 0, width, height);
@@ -46,6 +53,9 @@ export function paintOverlay(frame: IFrame, marks: IMarks): void {
     ctx.stroke();
     if (detail >= Detail.Names) {
       paintArrows(frame, marks.edges, theme.accent);
+    }
+    if (detail === Detail.Full) {
+      paintEdgeLabels(frame, labels);
     }
   }
   for (const item of marks.hits) {

@@ -6,7 +6,7 @@
 import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
 import type { Camera } from './camera';
-import { paintItemText, paintBoxHeader, paintEdgeLabels } from './labels';
+import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
 import type { IPicture } from './picture';
 import { RAMP_STEPS, scopeFill, type ITheme } from './theme';
 
@@ -17,6 +17,9 @@ export const enum Detail {
   Names,
   Full
 }
+
+/** How far the control points of a bend lie from its ends, as a part of its height. */
+const CURVE_REACH = 0.55;
 
 export interface IFrame {
   ctx: CanvasRenderingContext2D;
@@ -32,13 +35,13 @@ export interface IFrame {
 }
 
 export function detailAt(k: number): Detail {
-  if (k < 0.15) {
+  if (k < 0.13) {
     return Detail.Dots;
   }
-  if (k < 0.36) {
+  if (k < 0.3) {
     return Detail.Shapes;
   }
-  return k < 0.58 ? Detail.Names : Detail.Full;
+  return k < 0.62 ? Detail.Names : Detail.Full;
 }
 
 export interface IDrawn {
@@ -73,10 +76,10 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
   for (const box of boxes) {
     paintBoxHeader(frame, picture, box);
   }
-  if (frame.detail >= Detail.Names) {
+  if (frame.detail === Detail.Full) {
     paintItemText(frame, picture, leaves);
   } else {
-    paintFarTitles(frame, leaves);
+    paintFarTitles(frame, picture, leaves);
   }
   if (frame.detail === Detail.Full && frame.edgeAlpha === 1) {
     paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1));
@@ -150,12 +153,49 @@ export function traceEdge(
     if (isStraight || Math.abs(x - px) < 0.7) {
       ctx.lineTo(x, y);
     } else {
-      const reach = Math.max(Math.abs(y - py) * 0.55, 10 * k);
+      const reach = Math.max(Math.abs(y - py) * CURVE_REACH, 10 * k);
       ctx.bezierCurveTo(px, py + reach, x, y - reach, x, y);
     }
     px = x;
     py = y;
   }
+}
+
+/** Distance of a point from the drawn curve, in world units; curves are sampled. */
+export function edgeDistance(points: Float32Array, x: number, y: number): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let i = 2; i < points.length; i += 2) {
+    const x0 = points[i - 2]!;
+    const y0 = points[i - 1]!;
+    const x1 = points[i]!;
+    const y1 = points[i + 1]!;
+    const steps = Math.abs(x1 - x0) < 0.7 ? 1 : 12;
+    const reach = steps === 1 ? 0 : Math.max(Math.abs(y1 - y0) * CURVE_REACH, 10);
+    let px = x0;
+    let py = y0;
+    for (let s = 1; s <= steps; s += 1) {
+      const t = s / steps;
+      const u = 1 - t;
+      // The control points of `traceEdge`: the same x as their ends, `reach` above or below.
+      const qx = steps === 1 ? x1 : (u * u * u + 3 * u * u * t) * x0 + (3 * u * t * t + t * t * t) * x1;
+      const qy =
+        steps === 1
+          ? y1
+          : u * u * u * y0 + 3 * u * u * t * (y0 + reach) + 3 * u * t * t * (y1 - reach) + t * t * t * y1;
+      best = Math.min(best, segmentDistance(x, y, px, py, qx, qy));
+      px = qx;
+      py = qy;
+    }
+  }
+  return best;
+}
+
+function segmentDistance(x: number, y: number, ax: number, ay: number, bx: number, by: number): number {
+  const dx = bx - ax;
+  const dy = by - ay;
+  const length = dx * dx + dy * dy;
+  const t = length === 0 ? 0 : Math.min(1, Math.max(0, ((x - ax) * dx + (y - ay) * dy) / length));
+  return Math.hypot(x - ax - t * dx, y - ay - t * dy);
 }
 
 function paintEdges(frame: IFrame, edges: readonly IEdge[]): void {
@@ -370,27 +410,3 @@ function paintHatch(frame: IFrame, picture: IPicture, leaves: readonly IItem[]):
     ctx.restore();
   }
 }
-
-/** Titles of folded boxes stay readable from far away, as long as the box is wide enough. */
-function paintFarTitles(frame: IFrame, leaves: readonly IItem[]): void {
-  const { ctx, theme } = frame;
-  ctx.font = `600 11px ${theme.fontUi}`;
-  ctx.fillStyle = theme.text;
-  ctx.textAlign = 'center';
-  ctx.textBaseline = 'middle';
-  for (const item of leaves) {
-    if (item.box === null) {
-      continue;
-    }
-    const r = screenRect(frame, item);
-    if (r.w < 46 || r.h < 12) {
-      continue;
-    }
-    const room = Math.floor(r.w / 6.4);
-    const text = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    if (text.length <= room) {
-      ctx.fillText(text, r.x + r.w / 2, r.y + r.h / 2);
-    }
-  }
-}
-

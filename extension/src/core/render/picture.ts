@@ -21,6 +21,7 @@ export interface IEdgeLabel {
   x: number;
   y: number;
   w: number;
+  from: IItem;
   /** Depth of the container it lies in, for the colour behind it. */
   depth: number;
 }
@@ -125,7 +126,7 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>, measure: Mea
     const x = isOnly ? points[0]! : points[points.length - 2]!;
     const y = isOnly ? points[1]! + 14 : points[points.length - 1]! - 20;
     const w = measure(label, METRICS.edgeFont) * 1.08 + 8;
-    labels.add({ text: label, x, y, w, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
+    labels.add({ text: label, x, y, w, from, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
   }
 }
 

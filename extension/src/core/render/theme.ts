@@ -133,7 +133,8 @@ export function makeTheme(
   const rampText: string[] = [];
   for (let i = 0; i < RAMP_STEPS; i += 1) {
     const color = rampColor(i / (RAMP_STEPS - 1), isDark);
-    const dark: Rgb = [22, 22, 30];
+    // Only pure black and white reach 4.5:1 on every lightness between them.
+    const dark: Rgb = [0, 0, 0];
     const light: Rgb = [255, 255, 255];
     ramp.push(css(color));
     rampText.push(css(contrast(color, dark) >= contrast(color, light) ? dark : light));

@@ -68,7 +68,7 @@ export const STYLES = `
 .jp-MaxLab-view .jp-MaxLab-crumb:hover { background: var(--mx-accent-soft); }
 .jp-MaxLab-crumbSep { color: var(--mx-muted); }
 
-.jp-MaxLab-legend { position: absolute; left: 10px; bottom: 10px; width: 236px; padding: 8px 14px 8px; border-radius: 8px; pointer-events: none;
+.jp-MaxLab-legend { position: absolute; left: 10px; bottom: 10px; width: 216px; padding: 7px 12px 7px; opacity: 0.95; border-radius: 8px; pointer-events: none;
   background: var(--mx-surface); border: 1px solid var(--mx-line); font-size: 10.5px; color: var(--mx-muted); }
 .jp-MaxLab-legendTitle { margin-bottom: 5px; }
 .jp-MaxLab-legendBar { height: 9px; border-radius: 3px; box-shadow: inset 0 0 0 1px var(--mx-line); }
@@ -168,6 +168,8 @@ export const STYLES = `
 .jp-MaxLab-problem h2 { font-size: 15px; margin-bottom: 6px; color: var(--mx-error); }
 .jp-MaxLab-problem ul { padding-left: 18px; font-size: 12.5px; overflow-wrap: anywhere; }
 
-@container (max-width: 620px) { .jp-MaxLab-panel { position: absolute; } }
+.jp-mod-narrow .jp-MaxLab-panel { position: absolute; right: 0; top: 0; bottom: 0; z-index: 4; width: min(348px, 92%); box-shadow: -6px 0 24px rgba(0, 0, 0, 0.16); }
+.jp-mod-narrow .jp-MaxLab-subtitle, .jp-mod-narrow .jp-MaxLab-legendTitle, .jp-mod-narrow .jp-MaxLab-legendNote { display: none; }
+.jp-mod-narrow .jp-MaxLab-legend { width: 180px; padding: 8px 10px 0; }
 @media (prefers-reduced-motion: reduce) { .jp-mod-busy .jp-MaxLab-icon { animation: none; } }
 `;

@@ -1,7 +1,7 @@
 /** Items in words: for screen readers, tooltips and error messages. */
 
 import { formatShare, formatTime, plural } from '../model/format';
-import type { IItem } from '../model/scene';
+import type { IEdge, IItem } from '../model/scene';
 import { el } from './dom';
 import type { GraphView } from './view';
 
@@ -65,6 +65,15 @@ export function tooltipLines(view: GraphView, item: IItem): string[] {
     return [title, item.box.type, plural(item.box.total, 'operation'), time, hint];
   }
   return [item.label, `graph ${item.kind}`, item.value?.value.type ?? ''];
+}
+
+export function edgeLines(view: GraphView, edge: IEdge): string[] {
+  const types = edge.values.map(index => {
+    const value = view.model.values[index]?.value;
+    return value === undefined ? '' : [value.type, value.name ?? ''].filter(Boolean).join('  ');
+  });
+  const more = types.length > 4 ? [`and ${types.length - 4} more`] : [];
+  return [...types.slice(0, 4), ...more];
 }
 
 export function errorView(title: string, problems: readonly string[]): HTMLElement {

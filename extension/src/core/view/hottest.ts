@@ -1,11 +1,22 @@
 /** The list of kernels, slowest first; choosing one selects the operations it computes. */
 
-import { formatFlopRate, formatShare, formatTime, plural } from '../model/format';
+import { formatFlopRate, formatShare, formatTime } from '../model/format';
 import type { GraphModel } from '../model/graph';
 import type { Timing } from '../model/timing';
 import { button, el } from './dom';
 
 const MAX_ROWS = 200;
+
+/** The innermost scope that holds all: `a.b` of `a.b.c` and `a.b.d`. */
+function commonScope(scopes: readonly string[]): string {
+  let common = (scopes[0] ?? '').split('.');
+  for (const scope of scopes) {
+    const parts = scope.split('.');
+    const end = common.findIndex((part, i) => part !== parts[i]);
+    common = end < 0 ? common : common.slice(0, end);
+  }
+  return common.join('.');
+}
 
 export class HottestList {
   readonly element = el('div', 'jp-MaxLab-hottest');
@@ -28,9 +39,7 @@ export class HottestList {
     for (const kernel of timing.kernels.slice(0, MAX_ROWS)) {
       const ids = timing.nodesOf(kernel);
       const name = model.kernels.get(kernel.id)?.name ?? kernel.id;
-      const scopes = new Set(ids.map(id => model.node(id)?.node.scope ?? ''));
-      const [scope] = [...scopes];
-      const where = scopes.size > 1 ? plural(scopes.size, 'scope') : (scope ?? '');
+      const where = commonScope(ids.map(id => model.node(id)?.node.scope ?? ''));
       const bar = el('span', 'jp-MaxLab-hotBar');
       bar.style.width = `${Math.max(1, (kernel.ns / top) * 100)}%`;
       const rate = kernel.flops === null ? '' : ` · ${formatFlopRate(kernel.flops, kernel.ns)}`;

@@ -1,6 +1,6 @@
 /** Pointer, wheel and touch on the drawing; keys on the whole view. */
 
-import type { IItem } from '../model/scene';
+import type { IEdge, IItem } from '../model/scene';
 import { Disposables } from './dom';
 import type { Stage } from './stage';
 
@@ -8,8 +8,8 @@ export interface IInputHost {
   /** True when plain wheel turns may zoom: the page belongs to the view, or the view has focus. */
   ownsWheel(): boolean;
   run(command: string): boolean;
-  hovered(item: IItem | null, x: number, y: number): void;
-  clicked(item: IItem | null, extend: boolean): void;
+  hovered(item: IItem | null, edge: IEdge | null, x: number, y: number): void;
+  clicked(item: IItem | null, edge: IEdge | null, extend: boolean): void;
   toggled(item: IItem): void;
   moved(): void;
   hint(text: string): void;
@@ -17,6 +17,9 @@ export interface IInputHost {
 
 /** Pointer travel that makes a press a drag. */
 const DRAG_PX = 4;
+
+/** Clicks closer than this can be a double click. */
+export const DOUBLE_MS = 350;
 
 const KEYS: Record<string, string> = {
   ArrowDown: 'go-down',
@@ -53,6 +56,8 @@ export class Input {
   private readonly _pointers = new Map<number, { x: number; y: number }>();
   private _dragged = false;
   private _pinch = 0;
+  private _lastClicked: IItem | null = null;
+  private _clickedAt = 0;
 
   constructor(
     root: HTMLElement,
@@ -62,10 +67,16 @@ export class Input {
     const { element } = _stage;
     const d = this._disposables;
     d.listen(element, 'pointerdown', (event: PointerEvent) => this._down(event));
+    // The press would move the focus to the page, away from the tree that just took it.
+    d.listen(element, 'mousedown', (event: MouseEvent) => {
+      if (this._isOnCanvas(event)) {
+        event.preventDefault();
+      }
+    });
     d.listen(element, 'pointermove', (event: PointerEvent) => this._move(event));
     d.listen(element, 'pointerup', (event: PointerEvent) => this._up(event));
     d.listen(element, 'pointercancel', (event: PointerEvent) => this._end(event));
-    d.listen(element, 'pointerleave', () => this._host.hovered(null, 0, 0));
+    d.listen(element, 'pointerleave', () => this._host.hovered(null, null, 0, 0));
     d.listen(element, 'dblclick', (event: MouseEvent) => this._double(event));
     d.listen(element, 'wheel', (event: WheelEvent) => this._wheel(event), { passive: false });
     d.listen(root, 'keydown', (event: KeyboardEvent) => this._key(event));
@@ -93,7 +104,6 @@ export class Input {
     this._dragged = this._pointers.size > 1;
     this._pinch = this._spread();
     this._stage.stopFlight();
-    event.preventDefault();
     this._host.run('focus-graph');
   }
 
@@ -107,12 +117,14 @@ export class Input {
     const last = this._pointers.get(event.pointerId);
     if (last === undefined) {
       if (!this._isOnCanvas(event)) {
-        this._host.hovered(null, 0, 0);
+        this._host.hovered(null, null, 0, 0);
         return;
       }
       const hit = this._stage.hit(at.x, at.y);
-      this._stage.element.style.cursor = hit?.isSolid === true ? 'pointer' : '';
-      this._host.hovered(hit?.isSolid === true ? hit.item : null, at.x, at.y);
+      const item = hit?.isSolid === true ? hit.item : null;
+      const edge = item === null ? this._stage.hitEdge(at.x, at.y) : null;
+      this._stage.element.style.cursor = item !== null || edge !== null ? 'pointer' : '';
+      this._host.hovered(item, edge, at.x, at.y);
       return;
     }
     const dx = at.x - last.x;
@@ -139,7 +151,7 @@ export class Input {
       this._pinch = spread;
     }
     this._stage.element.style.cursor = 'grabbing';
-    this._host.hovered(null, 0, 0);
+    this._host.hovered(null, null, 0, 0);
     this._host.moved();
   }
 
@@ -159,21 +171,29 @@ export class Input {
     const at = this._at(event);
     const hit = this._stage.hit(at.x, at.y);
     if (hit?.onChevron === true) {
+      this._lastClicked = null;
       this._host.toggled(hit.item);
       return;
     }
     const item = hit?.isSolid === true ? hit.item : null;
-    this._host.clicked(item, event.shiftKey || event.ctrlKey || event.metaKey);
+    const now = performance.now();
+    if (now - this._clickedAt > DOUBLE_MS || item !== null) {
+      this._lastClicked = item;
+    }
+    this._clickedAt = now;
+    const edge = item === null ? this._stage.hitEdge(at.x, at.y) : null;
+    this._host.clicked(item, edge, event.shiftKey || event.ctrlKey || event.metaKey);
   }
 
   private _double(event: MouseEvent): void {
     if (!this._isOnCanvas(event)) {
       return;
     }
-    const at = this._at(event);
-    const hit = this._stage.hit(at.x, at.y);
-    if (hit !== null && hit.isSolid && !hit.onChevron && hit.item.box !== null) {
-      this._host.toggled(hit.item);
+    // The item of the first click: what is under the pointer may have moved since.
+    const item = this._lastClicked;
+    if (item !== null && item.box !== null) {
+      this._lastClicked = null;
+      this._host.toggled(item);
     }
     event.preventDefault();
   }

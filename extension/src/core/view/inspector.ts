@@ -13,8 +13,8 @@ import {
   plural
 } from '../model/format';
 import type { GraphModel, IGraphNode, IGraphValue } from '../model/graph';
-import type { IItem } from '../model/scene';
-import { SPLIT_MODEL, type Timing } from '../model/timing';
+import type { IEdge, IItem } from '../model/scene';
+import { SPLIT_MODEL, valueBytes, type Timing } from '../model/timing';
 import { codeBlock } from './code';
 import { button, el, type Child } from './dom';
 
@@ -80,6 +80,50 @@ export class Inspector {
     }
     this.element.dataset.key = key;
     this.element.scrollTop = before === key ? top : 0;
+  }
+
+  /** Fills the panel for an edge: what flows, from where, to where. */
+  showEdge(edge: IEdge): void {
+    const { model } = this._host;
+    const { values } = edge;
+    const first = model.values[values[0] ?? -1]?.value;
+    const title = values.length === 1 ? (first?.type ?? '') : plural(values.length, 'tensor');
+    const producers = new Set<IGraphNode>();
+    const consumers = new Set<IGraphNode>();
+    let nbytes = 0;
+    const dims = this._host.timing.profile?.dims ?? {};
+    const rows: [string, Child][] = [];
+    for (const index of values) {
+      const entry = model.values[index] as IGraphValue;
+      const maker = model.nodes[entry.producer];
+      if (maker !== undefined) {
+        producers.add(maker);
+      }
+      entry.consumers.forEach(c => consumers.add(model.nodes[c] as IGraphNode));
+      nbytes += entry.value.nbytes ?? valueBytes(entry.value, dims);
+      if (values.length > 1 && rows.length < MAX_LISTED) {
+        rows.push([entry.value.id, el('code', '', entry.value.type)]);
+      }
+    }
+    if (first !== undefined && values.length === 1) {
+      rows.push(['value', first.id], ['dtype', first.dtype], ['shape', `[${first.shape.join(', ')}]`]);
+    }
+    if (nbytes > 0) {
+      rows.push(['size', formatBytes(nbytes)]);
+    }
+    const links = (nodes: ReadonlySet<IGraphNode>): HTMLElement => {
+      const list = el('p', 'jp-MaxLab-members');
+      [...nodes].slice(0, MAX_LISTED).forEach(node => list.append(this._nodeLink(node), ' '));
+      return nodes.size === 0 ? el('p', 'jp-MaxLab-note', 'the border of the graph') : list;
+    };
+    this.element.replaceChildren(
+      this._heading(title, 'edge'),
+      section('Carries', facts(rows)),
+      section('From', links(producers)),
+      section('To', links(consumers))
+    );
+    this.element.dataset.key = '';
+    this.element.scrollTop = 0;
   }
 
   private _heading(title: string, sub: string, color = ''): HTMLElement {

@@ -9,8 +9,8 @@ import { METRICS } from '../model/metrics';
 import type { IEdge, IItem } from '../model/scene';
 import { Camera, type IRect } from '../render/camera';
 import { paintOverlay, type IMarks } from '../render/overlay';
-import { detailAt, paint, type IFrame } from '../render/painter';
-import type { IPicture } from '../render/picture';
+import { detailAt, edgeDistance, paint, type IFrame } from '../render/painter';
+import type { IEdgeLabel, IPicture } from '../render/picture';
 import type { ITheme } from '../render/theme';
 import { Disposables, el } from './dom';
 
@@ -18,6 +18,11 @@ export const ANIMATION_MS = 240;
 /** Larger pictures change at once: interpolating them would drop frames. */
 const MAX_ANIMATED = 1200;
 const MAX_FRAME_TIMES = 600;
+
+/** Further out the fold control is too small to aim at; double-click and keys still fold. */
+const MIN_CHEVRON_ZOOM = 0.45;
+/** Further out edges are too close together to point at. */
+const MIN_EDGE_ZOOM = 0.25;
 
 export interface IHit {
   item: IItem;
@@ -253,8 +258,29 @@ export class Stage {
       item,
       isSolid: item.container === null || inHeader,
       onChevron:
-        item.box !== null && wy - item.y <= header + 6 && wx - item.x <= 28 / Math.min(1, k)
+        item.box !== null && k >= MIN_CHEVRON_ZOOM && wy - item.y <= header && wx - item.x <= 28
     };
+  }
+
+  /** The edge within a few pixels of a point of the screen. */
+  hitEdge(x: number, y: number): IEdge | null {
+    const picture = this._picture;
+    if (picture === null || this._motion !== null || this.camera.k < MIN_EDGE_ZOOM) {
+      return null;
+    }
+    const slack = 5 / this.camera.k;
+    const wx = this.camera.worldX(x);
+    const wy = this.camera.worldY(y);
+    let best: IEdge | null = null;
+    let distance = slack;
+    for (const edge of picture.edges.query(wx - slack, wy - slack, wx + slack, wy + slack)) {
+      const d = edgeDistance(edge.points, wx, wy);
+      if (d < distance) {
+        best = edge;
+        distance = d;
+      }
+    }
+    return best;
   }
 
   /** Rectangle of an item in client coordinates of the page. */
@@ -324,7 +350,7 @@ export class Stage {
     if (picture !== null && this._dirtyMarks) {
       const ctx = this._overlay.getContext('2d');
       if (ctx !== null) {
-        paintOverlay(this._makeFrame(ctx), this.marks);
+        paintOverlay(this._makeFrame(ctx), this.marks, this._litLabels(picture));
       }
     }
     const painted = this._dirtyScene;
@@ -339,6 +365,18 @@ export class Stage {
     if (this.isMoving) {
       this._schedule();
     }
+  }
+
+  private _litLabels(picture: IPicture): IEdgeLabel[] {
+    const { edges } = this.marks;
+    if (edges.length === 0) {
+      return [];
+    }
+    const { camera, width, height } = this;
+    const lit = new Set(edges.map(edge => edge.from));
+    return picture.labels
+      .query(camera.worldX(0), camera.worldY(0), camera.worldX(width), camera.worldY(height))
+      .filter(label => lit.has(label.from));
   }
 
   private _makeFrame(ctx: CanvasRenderingContext2D): IFrame {

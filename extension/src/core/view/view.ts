@@ -14,7 +14,7 @@ import { initialFold, reveal } from '../model/fold';
 import { plural } from '../model/format';
 import { GraphModel, type IGraphNode } from '../model/graph';
 import { type Measure } from '../model/metrics';
-import { boxKey, buildScene, type IItem, type IScene } from '../model/scene';
+import { boxKey, buildScene, type IEdge, type IItem, type IScene } from '../model/scene';
 import { search, type IMatch } from '../model/search';
 import { Timing } from '../model/timing';
 import { edgesOf } from '../model/trace';
@@ -24,11 +24,11 @@ import { makePicture } from '../render/picture';
 import { readTheme, type ITheme, type ThemeName } from '../render/theme';
 import { Bar } from './bar';
 import { makeCommands, type ICommand } from './commands';
-import { describeItem, errorView, tooltipLines } from './describe';
+import { describeItem, edgeLines, errorView, tooltipLines } from './describe';
 import { append, button, Disposables, el, Emitter, icon } from './dom';
 import { HottestList } from './hottest';
 import { Announcer, Breadcrumb, helpCard, Legend, Tooltip, zoomButtons } from './hud';
-import { Input } from './input';
+import { DOUBLE_MS, Input } from './input';
 import { Inspector, type IInspectorHost } from './inspector';
 import { Stage } from './stage';
 import { addStyles } from './styles';
@@ -64,8 +64,12 @@ export interface IGraphViewEvents {
 /** Time that refinement of a layout may take. */
 const LAYOUT_BUDGET_MS = 700;
 
+/** Narrower views put the side panel over the drawing. */
+const NARROW_PX = 640;
+
 /** Below this zoom the first view shows the top of the graph instead of all of it. */
-const READABLE_ZOOM = 0.5;
+const READABLE_ZOOM = 0.3;
+const TOP_ZOOM = 0.5;
 
 export class GraphView implements IInspectorHost {
   readonly element: HTMLElement;
@@ -98,10 +102,13 @@ export class GraphView implements IInspectorHost {
   private _measure: Measure;
   private _selection: string[] = [];
   private _selectedKeys: string[] = [];
+  private _edge: IEdge | null = null;
+  private _hoverEdge: IEdge | null = null;
   private _matches: IMatch[] = [];
   private _match = -1;
   private _hasDocument = false;
   private _needsFit = true;
+  private _panelTimer: ReturnType<typeof setTimeout> | undefined;
   private _isProfiling = false;
   private _isKeyboard = false;
   private _pendingLayout: Promise<void> = Promise.resolve();
@@ -112,7 +119,7 @@ export class GraphView implements IInspectorHost {
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     this._options = {
       theme: options.theme ?? 'auto',
-      height: options.height ?? 480,
+      height: options.height ?? 560,
       noProfile: options.noProfile === undefined ? 'no live kernel' : options.noProfile,
       isPage: options.isPage ?? false,
       canReveal: options.canReveal ?? false
@@ -136,9 +143,12 @@ export class GraphView implements IInspectorHost {
     const input = new Input(this.element, this.stage, {
       ownsWheel: () => this._options.isPage || this.element.contains(document.activeElement),
       run,
-      hovered: (item, x, y) => this._hovered(item, x, y),
-      clicked: (item, extend) => this._clicked(item, extend),
-      toggled: item => this.toggle(item.key),
+      hovered: (item, edge, x, y) => this._hovered(item, edge, x, y),
+      clicked: (item, edge, extend) => this._clicked(item, edge, extend),
+      toggled: item => {
+        clearTimeout(this._panelTimer);
+        this.toggle(item.key);
+      },
       moved: () => {
         this.stage.redraw();
         this._tooltip.hide();
@@ -185,7 +195,22 @@ export class GraphView implements IInspectorHost {
     this._panel.append(tabs, this._inspector.element, this._hottest.element);
     this._panel.hidden = true;
     element.append(this.bar.element, el('div', 'jp-MaxLab-body', this.stage.element, this._panel));
-    this._disposables.listen(element, 'keydown', () => this._setKeyboard(true), { capture: true });
+    this._disposables.listen(
+      element,
+      'keydown',
+      () => {
+        this._setKeyboard(true);
+        this._tooltip.hide();
+      },
+      { capture: true }
+    );
+    if (typeof ResizeObserver !== 'undefined') {
+      const observer = new ResizeObserver(() =>
+        element.classList.toggle('jp-mod-narrow', element.clientWidth < NARROW_PX)
+      );
+      observer.observe(element);
+      this._disposables.add(() => observer.disconnect());
+    }
     this._disposables.listen(element, 'pointerdown', () => this._setKeyboard(false), {
       capture: true
     });
@@ -364,6 +389,9 @@ export class GraphView implements IInspectorHost {
     this.layoutMs = answer.ms;
     applyLayout(scene, answer.results);
     this.scene = scene;
+    this._edge = null;
+    this._hoverEdge = null;
+    this._tooltip.hide();
     const picture = makePicture(this.model, scene, this.timing, this._measure);
     this.stage.setPicture(picture, anchor ?? this._middleKey());
     this.tree.setScene(scene, this.tree.active?.key ?? this._selectedKeys[0] ?? null);
@@ -394,14 +422,14 @@ export class GraphView implements IInspectorHost {
       return;
     }
     this._needsFit = false;
-    const fit = Camera.fit(bounds, stage.width, stage.height, 36, 1);
+    const fit = Camera.fit(bounds, stage.width, stage.height, 22, 1);
     if (fit.k < READABLE_ZOOM && bounds.w * READABLE_ZOOM <= stage.width * 3) {
-      const k = Math.max(READABLE_ZOOM, Math.min(0.85, (stage.width - 72) / bounds.w));
+      const k = Math.max(READABLE_ZOOM, Math.min(TOP_ZOOM, (stage.width - 72) / bounds.w));
       const first = this.scene?.items[0];
       const isWide = bounds.w * k > stage.width;
       const centre =
         isWide && first !== undefined ? first.x + first.w / 2 : bounds.x + bounds.w / 2;
-      fit.set(k, stage.width / 2 - centre * k, 44 - bounds.y * k);
+      fit.set(k, stage.width / 2 - centre * k, 28 - bounds.y * k);
     }
     stage.flyTo(fit, false);
   }
@@ -476,10 +504,9 @@ export class GraphView implements IInspectorHost {
     const { k, tx, ty } = stage.camera;
     const margin = 48;
     const target = new Camera();
-    const zoom = Math.max(k, Math.min(0.8, 0.8));
     target.set(k, tx, ty);
     if (k < 0.45) {
-      target.zoomAt(zoom / k, stage.width / 2, stage.height / 2);
+      target.zoomAt(0.8 / k, stage.width / 2, stage.height / 2);
     }
     const x = item.x * target.k + target.tx;
     const y = item.y * target.k + target.ty;
@@ -518,6 +545,7 @@ export class GraphView implements IInspectorHost {
 
   /** Selects items by key without moving anything. */
   private _select(keys: readonly string[], isChange: boolean): void {
+    this._edge = null;
     this._selectedKeys = [...keys];
     const ids = keys.flatMap(key => {
       const box = key.startsWith('box:') ? this.model.boxes.get(key.slice(4)) : undefined;
@@ -528,8 +556,15 @@ export class GraphView implements IInspectorHost {
     });
     const changed = ids.length !== this._selection.length || ids.some((id, i) => id !== this._selection[i]);
     this._selection = ids;
+    clearTimeout(this._panelTimer);
     if (isChange && keys.length > 0 && this.stage.width > 560 && !this.isPanelOpen) {
-      this.setPanel(true);
+      // The panel takes room from the drawing: not between the two clicks that unfold a box.
+      const wait = keys[0]?.startsWith('box:') === true ? DOUBLE_MS : 0;
+      if (wait === 0) {
+        this.setPanel(true);
+      } else {
+        this._panelTimer = setTimeout(() => this.setPanel(true), wait);
+      }
     }
     this._marks();
     this._showPanel();
@@ -575,9 +610,10 @@ export class GraphView implements IInspectorHost {
     }
   }
 
-  private _clicked(item: IItem | null, extend: boolean): void {
+  private _clicked(item: IItem | null, edge: IEdge | null, extend: boolean): void {
     if (item === null) {
-      this.clearSelection();
+      this._select([], true);
+      this.selectEdge(edge);
       return;
     }
     this.tree.setActive(item, true);
@@ -590,15 +626,27 @@ export class GraphView implements IInspectorHost {
     }
   }
 
-  private _hovered(item: IItem | null, x: number, y: number): void {
-    if (this.stage.marks.hover !== item) {
+  /** Shows an edge in the inspector; null leaves it. */
+  selectEdge(edge: IEdge | null): void {
+    this._edge = edge;
+    if (edge !== null && this.stage.width > 560) {
+      this.setPanel(true);
+    }
+    this._marks();
+    this._showPanel();
+  }
+
+  private _hovered(item: IItem | null, edge: IEdge | null, x: number, y: number): void {
+    if (this.stage.marks.hover !== item || this._hoverEdge !== edge) {
       this.stage.marks.hover = item;
+      this._hoverEdge = edge;
       this._marks();
     }
-    if (item === null) {
+    const lines = item !== null ? tooltipLines(this, item) : edge !== null ? edgeLines(this, edge) : null;
+    if (lines === null) {
       this._tooltip.hide();
     } else {
-      this._tooltip.show(tooltipLines(this, item), x, y, this.stage.width, this.stage.height);
+      this._tooltip.show(lines, x, y, this.stage.width, this.stage.height);
     }
   }
 
@@ -628,7 +676,9 @@ export class GraphView implements IInspectorHost {
     }
     marks.mates = [...mates];
     const lit = marks.selected.length === 1 ? marks.selected[0] : marks.hover;
-    marks.edges = lit === undefined || lit === null ? [] : [...edgesOf(lit, 'up'), ...edgesOf(lit, 'down')];
+    const edges = lit === undefined || lit === null ? [] : [...edgesOf(lit, 'up'), ...edgesOf(lit, 'down')];
+    const one = this._hoverEdge ?? this._edge;
+    marks.edges = one === null ? edges : [...edges, one];
     const hits = new Set<IItem>();
     for (const match of this._matches) {
       const item = scene.byKey.get(match.key) ?? (match.node >= 0 ? scene.ofNode[match.node] : null);
@@ -678,6 +728,8 @@ export class GraphView implements IInspectorHost {
   // --- panels -----------------------------------------------------------------------------------
 
   setPanel(isOpen: boolean): void {
+    clearTimeout(this._panelTimer);
+    this._tooltip.hide();
     this.isPanelOpen = isOpen;
     this._panel.hidden = !isOpen;
     this._showPanel();
@@ -703,7 +755,11 @@ export class GraphView implements IInspectorHost {
     } else {
       const [key] = this._selectedKeys;
       const item = key === undefined ? undefined : this._selectedItem(key);
-      this._inspector.show(item === undefined ? [] : [item], this._selectedKeys);
+      if (this._edge !== null) {
+        this._inspector.showEdge(this._edge);
+      } else {
+        this._inspector.show(item === undefined ? [] : [item], this._selectedKeys);
+      }
     }
   }
 
@@ -800,6 +856,7 @@ export class GraphView implements IInspectorHost {
       return;
     }
     this.isDisposed = true;
+    clearTimeout(this._panelTimer);
     this.events.emit('disposed', undefined);
     this.events.clear();
     this._disposables.dispose();
