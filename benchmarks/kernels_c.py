@@ -15,7 +15,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def maxlab_cases(threads: int) -> Iterator[Case]:
     lib, ffi = run.lib, run.ffi
     head = "(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
     texts = {
-        "bench_gemm": "return ctx->lib->gemm_f32(b[0], d[1], b[1], d[2], b[2], d[0], d[1], d[2], d[3], "
-        "d[4], lo, hi, 0, b, d, ctx);",
+        "bench_gemm": "return ctx->lib->gemm_f32(b[0], d[1], b[1], d[2], b[2], d[0], d[1], "
+        "d[2], d[3], d[4], lo, hi, 0, b, d, ctx);",
         "bench_attention": "return ctx->lib->attention_f32(b[0], lo, hi, 0, b, d, ctx);",
         "bench_nothing": "return 0;",
     }
@@ -76,7 +77,7 @@ def maxlab_cases(threads: int) -> Iterator[Case]:
         return lambda: execute(team, table, 1, argp, d, null, 0, null, scratch, null, err)
 
     def floats(count: int) -> Any:
-        p = ffi.cast("f32 *", lib.mx_alloc(4 * count))
+        p = ffi.cast("float *", lib.mx_alloc(4 * count))
         np.frombuffer(ffi.buffer(p, 4 * count), np.float32)[:] = 0.25
         return p
 
@@ -96,14 +97,17 @@ def maxlab_cases(threads: int) -> Iterator[Case]:
             turns.append(step("bench_gemm", [c, a, packed], [m, n, k, mb[0], nb[0]], extent, 1, 0))
         yield f"gemm {m}x{k}x{n}", "GFLOP/s", 2.0 * m * k * n, in_turn(turns)
     for batch, heads, t, size in ATTENTIONS:
-        tk, at = keys(t), ffi.new("mx_attention *")
+        tk = keys(t)
         block, width = ffi.new("i64 *"), heads * size
         extent = run.products.mx_attention_plan(batch, heads, t, tk, size, size, threads, block)
-        for name, length in (("q", t), ("k", tk), ("v", tk), ("o", t)):
-            setattr(at, name, floats(batch * length * width))
-            setattr(at, name + "s", [length * width, size, width])
-        at.batch, at.heads, at.group, at.tq, at.tk = batch, heads, 1, t, tk
-        at.dim, at.dim_v, at.qb, at.scale = size, size, block[0], size**-0.5
+        # struct mx_attention: 4 pointers, 4 x 3 strides, 8 sizes and the scale
+        at = np.zeros(25, np.int64)
+        for i, length in enumerate((t, tk, tk, t)):
+            at[i] = int(ffi.cast("size_t", floats(batch * length * width)))
+            at[4 + 3 * i : 7 + 3 * i] = length * width, size, width
+        at[16:24] = batch, heads, 1, t, tk, size, size, block[0]
+        at[24:].view(np.float32)[0] = size**-0.5
+        pointer = ffi.cast("void *", at.ctypes.data)
         scratch = run.products.mx_attention_scratch(t, tk, size, size, block[0])
         flops = 4.0 * batch * heads * t * tk * size
         keep.append(at)
@@ -111,11 +115,13 @@ def maxlab_cases(threads: int) -> Iterator[Case]:
             attention_name(batch, heads, t, size),
             "GFLOP/s",
             flops,
-            step("bench_attention", [at], [], extent, max(1, extent // (8 * threads)), scratch),
+            step(
+                "bench_attention", [pointer], [], extent, max(1, extent // (8 * threads)), scratch
+            ),
         )
 
 
-def in_turn(calls: list[Callable[[], object]]) -> Callable[[], object]:
+def in_turn(calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
     position = 0
 
     def one() -> object:
@@ -136,13 +142,11 @@ def numpy_cases(threads: int) -> Iterator[Case]:
     x = np.linspace(0.01, 4, MAP_SIZE).astype(np.float32)
     for name in ("exp", "log", "tanh", "sin"):
         function = getattr(np, name)
-        yield name, "ns/element", 1 / MAP_SIZE, lambda f=function: f(x)
+        yield name, "ns/element", 1 / MAP_SIZE, partial(function, x)
     for m, k, n in GEMMS:
         a = np.full((m, k), 0.25, np.float32)
-        turns = [
-            lambda b=np.full((k, n), 0.25, np.float32): a @ b
-            for _ in range(weights_in_rotation(k, n))
-        ]
+        many = range(weights_in_rotation(k, n))
+        turns = [partial(np.matmul, a, np.full((k, n), 0.25, np.float32)) for _ in many]
         yield f"gemm {m}x{k}x{n}", "GFLOP/s", 2.0 * m * k * n, in_turn(turns)
 
 
@@ -150,30 +154,25 @@ def torch_cases(threads: int) -> Iterator[Case]:
     import torch
 
     torch.set_num_threads(threads)
+
+    def fused(q: Any, k: Any, v: Any) -> object:
+        """With the copy that makes the heads one axis again: our kernel writes it so."""
+        out = functional.scaled_dot_product_attention(q, k, v)
+        return out.transpose(1, 2).contiguous()
+
     functional, x = torch.nn.functional, torch.linspace(0.01, 4, MAP_SIZE)
     for name in MAPS:
         function = functional.gelu if name == "gelu" else getattr(torch, name)
-        yield name, "ns/element", 1 / MAP_SIZE, lambda f=function: f(x)
+        yield name, "ns/element", 1 / MAP_SIZE, partial(function, x)
     for m, k, n in GEMMS:
         a = torch.full((m, k), 0.25)
-        turns = [
-            lambda b=torch.full((n, k), 0.25): functional.linear(a, b)
-            for _ in range(weights_in_rotation(k, n))
-        ]
+        many = range(weights_in_rotation(k, n))
+        turns = [partial(functional.linear, a, torch.full((n, k), 0.25)) for _ in many]
         yield f"gemm {m}x{k}x{n}", "GFLOP/s", 2.0 * m * k * n, in_turn(turns)
     for batch, heads, t, size in ATTENTIONS:
         q, k, v = (torch.rand(batch, n, heads, size).transpose(1, 2) for n in (t, keys(t), keys(t)))
         flops = 4.0 * batch * heads * t * keys(t) * size
-        yield (
-            attention_name(batch, heads, t, size),
-            "GFLOP/s",
-            flops,
-            (
-                lambda q=q, k=k, v=v: (
-                    functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).contiguous()
-                )
-            ),
-        )
+        yield attention_name(batch, heads, t, size), "GFLOP/s", flops, partial(fused, q, k, v)
 
 
 CONTENDERS = {"maxlab": maxlab_cases, "numpy": numpy_cases, "torch": torch_cases}
@@ -181,15 +180,21 @@ CONTENDERS = {"maxlab": maxlab_cases, "numpy": numpy_cases, "torch": torch_cases
 
 def worker(name: str, threads: int, seconds: float) -> None:
     """Prints {case: [unit, value]} of one process: medians over `seconds` per case."""
+    # one thread: its CPU time, which other programs disturb less; more: the wall clock
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     out: dict[str, tuple[str, float]] = {}
     for case, unit, factor, call in CONTENDERS[name](threads):
-        times: list[int] = []
-        call(), call()
+        call()
+        begin = time.perf_counter_ns()
+        call()
+        batch = max(1, 20_000 // (time.perf_counter_ns() - begin + 1))  # calls per reading
+        times: list[float] = []
         end = time.perf_counter() + seconds
         while time.perf_counter() < end or len(times) < 5:
-            begin = time.perf_counter_ns()
-            call()
-            times.append(time.perf_counter_ns() - begin)
+            start = clock()
+            for _ in range(batch):
+                call()
+            times.append((clock() - start) / batch)
         ns = statistics.median(times)
         out[case] = (unit, factor / ns if unit == "GFLOP/s" else ns * factor)
     sys.stdout.write(json.dumps(out))
@@ -218,7 +223,8 @@ def main() -> None:
         for name in CONTENDERS:
             python = options.torch_python if name == "torch" else sys.executable
             done = subprocess.run(
-                [python, __file__, "--worker", name, "--threads", count, "--seconds", str(options.seconds)],
+                [python, __file__, "--worker", name, "--threads", count,
+                 "--seconds", str(options.seconds)],
                 env=environment, capture_output=True, text=True, check=False,
             )  # fmt: skip
             if done.returncode:
