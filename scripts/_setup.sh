@@ -4,7 +4,8 @@
 
 set -euo pipefail
 # Nothing ends without a word: what -e stops names its place.
-trap 'printf "stopped at %s:%s\n" "${BASH_SOURCE[0]}" "$LINENO" >&2' ERR
+name_the_stop() { trap 'printf "stopped at %s:%s\n" "${BASH_SOURCE[0]}" "$LINENO" >&2' ERR; }
+name_the_stop
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$ROOT"
 VENV="$ROOT/.venv"
@@ -24,17 +25,23 @@ seconds() { local now; now=$(date +%s%N); printf '%d.%d' $(((now - $1) / 1000000
 
 # step NAME COMMAND...: runs quietly, prints one line with the time taken; on failure the log's end, and stops.
 step() {
-  local name="$1" start log
+  local name="$1" start log rc
   shift
   start=$(date +%s%N)
   mkdir -p "$LOGS"
   log="$LOGS/${name//[^A-Za-z0-9]/_}.log"
-  if "$@" >"$log" 2>&1 </dev/null; then
-    say "  $name  ($(seconds "$start") s)"
-  else
+  # Not as the condition of an `if`: there -e is off, and only the last command of a function would count.
+  trap - ERR
+  set +e
+  (set -e && "$@") >"$log" 2>&1 </dev/null
+  rc=$?
+  set -e
+  name_the_stop
+  if [ "$rc" -ne 0 ]; then
     tail -n 40 "$log" >&2
     die "FAILED: $name  (whole output: ${log#"$ROOT"/})"
   fi
+  say "  $name  ($(seconds "$start") s)"
 }
 
 # part NAME COMMAND...: a part of the tests; its output is shown, its result is remembered.
