@@ -59,7 +59,8 @@ class Poly:
         >>> x, y = Poly.symbol("x"), Poly.symbol("y")
         >>> (x + y) * (x - y) == x * x - y * y
         True
-        >>> str((x * 4 + 3).floordiv(Poly.constant(4)))
+        >>> four = Poly.constant(4)
+        >>> str((x * four + Poly.constant(3)).floordiv(four))
         'x'
     """
 

@@ -41,6 +41,7 @@ class DeviceRef:
     """A symbolic device: a kind and an id. It names a device that need not exist here.
 
     Example:
+        >>> from maxlab.graph import DeviceRef
         >>> print(DeviceRef.GPU())
         gpu:0
     """
@@ -307,6 +308,7 @@ class TensorType(_Typed):
 
     Example:
         >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import TensorType
         >>> print(TensorType(DType.int32, ("batch", 10)))
         !mo.tensor<[batch, 10], si32>
     """

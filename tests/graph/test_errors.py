@@ -28,6 +28,7 @@ from maxlab.graph import (
 
 F32, I64, BOOL = DType.float32, DType.int64, DType.bool
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
+ONES = np.ones(4)
 
 
 class Setting:
@@ -77,7 +78,7 @@ CASES: list[Case] = [
     ("ML108", ValueError, lambda s: ops.where(s.x, s.x, s.x)),
     ("ML109", ValueError, lambda s: ops.gather(s.x, s.x, 0)),
     ("ML110", ValueError, lambda s: ops.concat([s.x, ops.cast(s.x, DType.float64)])),
-    ("ML110", ValueError, lambda s: ops.layer_norm(s.x, ops.cast(s.x, DType.float64)[0], np.zeros(4), 1.0)),
+    ("ML110", ValueError, lambda s: ops.layer_norm(s.x, s.x[0].cast(DType.float64), ONES, 1.0)),
     ("ML201", ValueError, lambda s: s.x + s.x[:, :3]),
     ("ML201", ValueError, lambda s: s.x + s.x[1:]),
     ("ML202", ValueError, lambda s: ops.reshape(s.x, ("q", 4))),
@@ -93,7 +94,7 @@ CASES: list[Case] = [
     ("ML210", ValueError, lambda s: ops.stack([s.x, s.x[0]])),
     ("ML210", ValueError, lambda s: ops.stack([s.x, s.x[1:]])),
     ("ML211", ValueError, lambda s: ops.matmul(s.zero, s.x)),
-    ("ML212", ValueError, lambda s: ops.matmul(ops.tile(s.x[None], (2, 1, 1)), ops.tile(s.x.T[None], (3, 1, 1)))),
+    ("ML212", ValueError, lambda s: ops.stack([s.x] * 2) @ ops.stack([s.x.T] * 3)),
     ("ML213", ValueError, lambda s: s.x.reshape((-1, -1))),
     ("ML213", ValueError, lambda s: s.x.reshape((-1, 3))),
     ("ML213", ValueError, lambda s: s.x.reshape((-2,))),
@@ -124,7 +125,7 @@ CASES: list[Case] = [
     ("ML314", ValueError, lambda s: s.graph.output(s.foreign)),
     ("ML317", TypeError, lambda s: ops.exp(TensorValue(s.buffer))),
     ("ML316", ValueError, lambda s: ops.constant([[1, 2], [3]], F32, CPU)),
-    ("ML316", TypeError, lambda s: ops.constant("text", F32, CPU)),  # type: ignore[arg-type]
+    ("ML316", TypeError, lambda s: ops.constant("text", F32, CPU)),
     ("ML317", TypeError, lambda s: ops.exp(1.0)),
     ("ML317", TypeError, lambda s: s.x + None),
     ("ML317", TypeError, lambda s: s.x + s.buffer),
@@ -173,8 +174,8 @@ CASES: list[Case] = [
     ("ML322", ValueError, lambda s: ops.call(s.empty)),
     ("ML347", ValueError, lambda s: ops.call(s.sub)),
     ("ML347", ValueError, lambda s: ops.call(s.sub, s.x[1:])),
-    ("ML348", TypeError, lambda s: ops.call(s.x)),  # type: ignore[arg-type]
-    ("ML383", TypeError, lambda s: Weight(3, F32, [4])),
+    ("ML348", TypeError, lambda s: ops.call(s.x)),
+    ("ML383", TypeError, lambda s: Weight(3, F32, [4])),  # type: ignore[arg-type]
     ("ML380", ValueError, lambda s: Weight("v", F32, [4], align=3)),
     ("ML381", ValueError, lambda s: Weight("v", F32, [4], quantization_encoding="q4_0")),
     ("ML381", ValueError, lambda s: Weight("v", F32, [4], sharding_strategy="rows")),
@@ -234,7 +235,12 @@ def test_every_code_of_the_builder_is_tried() -> None:
 
 def test_outside_of_a_graph() -> None:
     x = Graph("g", input_types=[TensorType(F32, [2])]).inputs[0].tensor
-    for act in (lambda: x + 1, lambda: Graph.current, lambda: Weight("w", F32, [2]) + 1):
+    acts: list[Callable[[], Any]] = [
+        lambda: x + 1,
+        lambda: Graph.current,
+        lambda: Weight("w", F32, [2]) + 1,
+    ]
+    for act in acts:
         with pytest.raises(LookupError) as caught:
             act()
         assert isinstance(caught.value, MaxlabError)
@@ -248,13 +254,14 @@ def test_a_failed_op_leaves_the_graph_as_it_was() -> None:
         y = x * 2
         function = graph._function
         before = (list(function.ops), function._next, dict(y._ir().uses), dict(x._ir().uses))
-        for act in (
+        acts: list[Callable[[], Any]] = [
             lambda: y + weight,  # the weight was added before the shapes were compared
             lambda: ops.stack([y, x, weight]),
             lambda: ops.pad(y, [1, 1, 1, 1], value=x),
             lambda: ops.layer_norm(y, np.ones(4), np.ones(3), 1e-5),
             lambda: y.reshape((3, -1)),
-        ):
+        ]
+        for act in acts:
             with pytest.raises(ValueError):  # noqa: PT011 - the table above names each
                 act()
             assert (list(function.ops), function._next) == before[:2]
@@ -277,9 +284,8 @@ def test_a_failed_op_after_the_output_keeps_the_output() -> None:
         output = graph._function.output
         assert output is not None
         assert len(output.operands) == 1
+        foreign = Graph("h", input_types=[TensorType(F32, [1])]).inputs[0]
         with pytest.raises(ValueError, match="another graph"):
-            with Graph("h", input_types=[TensorType(F32, [1])]) as other:
-                foreign = other.inputs[0]
             graph.output(x, foreign)
         assert graph._function.output is output
         assert graph._error is not None
@@ -291,12 +297,11 @@ def test_the_message_has_its_four_parts() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
         x = graph.inputs[0].tensor
         with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
-            y = x @ x
-            del y
+            x @ x
     lines = str(caught.value).splitlines()
     assert lines[0] == "matmul: the inner dims differ, 4 ≠ n: [n, 4] @ [n, 4] [ML203]"
     assert re.fullmatch(r"  at .*test_errors\.py:\d+", lines[1])
-    assert lines[2] == "    y = x @ x"
-    assert lines[3] == "        ^^^^^"
+    assert lines[2] == "    x @ x"
+    assert lines[3] == "    ^^^^^"
     assert lines[4].startswith("  fix: the left operand's last dim")
     assert "use y.T" in lines[4]

@@ -1,0 +1,467 @@
+"""Weight files: names, mapping, dtypes, several files, damaged files; weights in graphs."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from maxlab.dtype import DType
+from maxlab.errors import MaxlabError, MissingWeightError, WeightError
+from maxlab.graph import DeviceRef, Graph, Shape, TensorType, Weight, ops
+from maxlab.graph.weights import (
+    SafetensorWeights,
+    WeightData,
+    Weights,
+    WeightsFormat,
+    load_weights,
+    weights_format,
+)
+from tests.graph.interpreter import run
+
+F32, BF16 = DType.float32, DType.bfloat16
+CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+TENSORS: dict[str, np.ndarray[Any, Any]] = {
+    "embed.weight": numbers(7, 4),
+    "layers.0.attention.wq": numbers(4, 4),
+    "layers.1.attention.wq": numbers(4, 4) + 1,
+    "layers.1.bias": numbers(4).astype(ml_dtypes.bfloat16),
+    "layers.10.attention.wq": numbers(4, 4) + 10,
+    "half": numbers(3).astype(np.float16),
+    "ids": np.arange(5, dtype=np.int64),
+    "bytes": np.arange(3, dtype=np.uint8),
+    "mask": np.array([True, False]),
+    "scale": np.array(2.5, np.float32),
+    "nothing": np.zeros((0, 3), np.float32),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "model.safetensors"
+    save_file(TENSORS, file, metadata={"made": "here"})
+    return file
+
+
+@pytest.fixture
+def weights(path: Path) -> SafetensorWeights:
+    return SafetensorWeights([path])
+
+
+def test_names(weights: SafetensorWeights) -> None:
+    assert isinstance(weights, Weights)
+    wq = weights.layers[1].attention.wq
+    assert wq.name == "layers.1.attention.wq"
+    assert weights["layers"]["1"]["attention.wq"].name == wq.name
+    assert wq.exists()
+    assert not weights.layers[1].exists()
+    assert not weights.layers[1].attention.exists()
+    assert not weights.layers[2].attention.wq.exists()
+    np.testing.assert_array_equal(wq.data().data, TENSORS["layers.1.attention.wq"])
+
+
+def test_items_are_relative_and_know_1_from_10(weights: SafetensorWeights) -> None:
+    assert {name for name, _ in weights.items()} == set(TENSORS)
+    found = dict(weights.layers[1].items())
+    assert set(found) == {"attention.wq", "bias"}
+    assert found["bias"].name == "layers.1.bias"
+    assert found["bias"].exists()
+    assert list(weights.layers[7].items()) == []
+
+
+def test_every_dtype_comes_back(weights: SafetensorWeights) -> None:
+    for name, expected in TENSORS.items():
+        data = weights[name].data()
+        assert isinstance(data, WeightData)
+        assert data.name == name
+        assert data.dtype is DType.from_numpy(expected.dtype)
+        assert data.shape == list(expected.shape)
+        assert isinstance(data.data, np.ndarray)
+        assert data.data.dtype == expected.dtype
+        assert data.data.tobytes() == expected.tobytes()
+        assert data.data.flags.aligned
+
+
+def test_data_is_mapped_and_read_only(weights: SafetensorWeights) -> None:
+    data: Any = weights.embed.weight.data().data
+    assert not data.flags.writeable
+    assert not data.flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        data[0] = 1
+    again: Any = weights.embed.weight.data().data
+    assert np.shares_memory(data, again)
+
+
+def test_opening_reads_no_tensor(path: Path) -> None:
+    weights = SafetensorWeights([path])
+    assert not weights._read
+    weights.half.data()
+    assert list(weights._read) == ["half"]
+
+
+def test_missing(weights: SafetensorWeights) -> None:
+    for kind in (KeyError, AttributeError, ValueError, MissingWeightError):
+        with pytest.raises(kind):
+            weights.layers[1].attention.wk.data()
+    with pytest.raises(MissingWeightError, match=r"did you mean 'layers.1.attention.wq'"):
+        weights.layers[1].attention.qw.data()
+    with pytest.raises(MissingWeightError, match="is a prefix; go on to a weight such as"):
+        weights.layers[1].allocate()
+    with pytest.raises(MissingWeightError) as caught:
+        weights.nope.data()
+    assert caught.value.at is not None
+    assert caught.value.at.file.endswith("test_weights.py")
+
+
+def test_allocate(weights: SafetensorWeights) -> None:
+    wq = weights.layers[0].attention.wq
+    made = wq.allocate()
+    assert (made.name, made.type) == ("layers.0.attention.wq", TensorType(F32, [4, 4]))
+    assert wq.allocate(F32, [4, 4], device=GPU).device == GPU
+    for wrong in ({"dtype": DType.float16}, {"shape": [4, 5]}, {"shape": ["n", 4]}):
+        with pytest.raises(ValueError, match="expected"):
+            wq.allocate(**wrong)
+    with pytest.raises(ValueError, match="quantised"):
+        wq.allocate(quantization_encoding="q4_0")
+    weights.embed.weight.allocate()
+    registry = weights.layers[1].allocated_weights
+    assert set(registry) == {"layers.0.attention.wq", "embed.weight"}
+    assert registry is weights.allocated_weights
+
+
+def test_a_failed_allocation_is_not_recorded(weights: SafetensorWeights) -> None:
+    with pytest.raises(WeightError):
+        weights.embed.weight.allocate(DType.int8)
+    assert weights.allocated_weights == {}
+
+
+def test_allocate_as_bytes(weights: SafetensorWeights) -> None:
+    made = weights.embed.weight.allocate_as_bytes()
+    assert made.type == TensorType(DType.uint8, [7, 16])
+    assert made.original_dtype_and_shape == (F32, Shape([7, 4]))
+    raw: Any = weights.allocated_weights["embed.weight"]
+    assert raw.tobytes() == TENSORS["embed.weight"].tobytes()
+    assert weights.scale.allocate_as_bytes().shape == [4]
+    assert weights.layers[1].bias.allocate_as_bytes(BF16).shape == [8]
+    assert weights.nothing.allocate_as_bytes().shape == [0, 12]
+    with pytest.raises(ValueError, match="dtype"):
+        weights.half.allocate_as_bytes(F32)
+
+
+def test_several_files(tmp_path: Path) -> None:
+    save_file({"a.w": numbers(2)}, tmp_path / "1.safetensors")
+    save_file({"b.w": numbers(3)}, tmp_path / "2.safetensors")
+    paths = [tmp_path / "1.safetensors", tmp_path / "2.safetensors"]
+    weights: Any = load_weights(paths)
+    assert {n for n, _ in weights.items()} == {"a.w", "b.w"}
+    assert weights.b.w.data().shape == [3]
+    only = SafetensorWeights(paths, tensors={"b.w"})
+    assert [n for n, _ in only.items()] == ["b.w"]
+    known = SafetensorWeights(paths, tensors_to_file_idx={"b.w": 1}, prefix="b")
+    assert not known._files, "with an index given no file is opened"
+    assert known.w.data().shape == [3]
+    save_file({"a.w": numbers(2)}, tmp_path / "3.safetensors")
+    with pytest.raises(WeightError, match="stands in"):
+        SafetensorWeights([*paths, tmp_path / "3.safetensors"])
+
+
+# ---------------------------------------------------------------- damaged files
+def file_of(header: Any, data: bytes = b"", length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def entry(dtype: str = "F32", shape: Any = (2,), offsets: Any = (0, 8)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+DAMAGED: dict[str, bytes] = {
+    "empty": b"",
+    "short": b"\x01\x02",
+    "header beyond the file": file_of({"a": entry()}, b"\0" * 8, length=10**6),
+    "huge header": file_of({}, length=2**63),
+    "no JSON": file_of(b"{nonsense"),
+    "not UTF-8": file_of(b"\xff\xfe\x00"),
+    "a list": file_of([]),
+    "deep": file_of(b"[" * 100_000),
+    "an entry that is no object": file_of({"a": 3}),
+    "no dtype": file_of({"a": {"shape": [2], "data_offsets": [0, 8]}}, b"\0" * 8),
+    "negative size": file_of({"a": entry(shape=(-2,))}, b"\0" * 8),
+    "a float size": file_of({"a": entry(shape=(2.0,))}, b"\0" * 8),
+    "a bool size": file_of({"a": entry(shape=(True,), offsets=(0, 4))}, b"\0" * 4),
+    "a huge size": file_of({"a": entry(shape=(2**62, 2**62))}, b"\0" * 8),
+    "three offsets": file_of({"a": entry(offsets=(0, 4, 8))}, b"\0" * 8),
+    "backwards": file_of({"a": entry(offsets=(8, 0))}, b"\0" * 8),
+    "wrong count": file_of({"a": entry(offsets=(0, 4))}, b"\0" * 4),
+    "truncated": file_of({"a": entry()}, b"\0" * 7),
+    "trailing bytes": file_of({"a": entry()}, b"\0" * 9),
+    "overlap": file_of({"a": entry(), "b": entry(offsets=(4, 12))}, b"\0" * 12),
+    "gap": file_of({"a": entry(), "b": entry(offsets=(12, 20))}, b"\0" * 20),
+    "a name twice": file_of(
+        b'{"a": %s, "a": %s}' % ((json.dumps(entry()).encode(),) * 2), b"\0" * 8
+    ),
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=list(DAMAGED))
+def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "bad.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(WeightError, match="not a whole safetensors file") as caught:
+        load_weights([path])
+    assert caught.value.code == "ML633"
+    assert caught.value.at is not None
+
+
+def test_every_truncation_is_refused(path: Path, tmp_path: Path) -> None:
+    content = path.read_bytes()
+    cut = tmp_path / "cut.safetensors"
+    for size in {*range(0, len(content), 37), len(content) - 1}:
+        cut.write_bytes(content[:size])
+        with pytest.raises(WeightError):
+            load_weights([cut])
+
+
+def test_misaligned_data_is_copied(tmp_path: Path) -> None:
+    path = tmp_path / "odd.safetensors"
+    header = json.dumps({"a": entry()}).encode()
+    header += b" " * (1 + -len(header) % 8)  # the data begins at an odd byte
+    path.write_bytes(file_of(header, np.array([1.5, 2.5], np.float32).tobytes()))
+    data: Any = load_weights([path]).a.data().data
+    assert data.flags.aligned
+    assert data.tolist() == [1.5, 2.5]
+    assert not data.flags.writeable
+
+
+def test_a_dtype_that_no_tensor_has(tmp_path: Path) -> None:
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(
+        file_of({"c": entry("C64", (1,), (0, 8)), "d": entry(offsets=(8, 16))}, b"\0" * 16)
+    )
+    weights = load_weights([path])
+    assert weights.d.data().dtype is F32
+    with pytest.raises(WeightError, match="C64"):
+        weights.c.data()
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(WeightError, match="No such file"):
+        load_weights([tmp_path / "none.safetensors"])
+    folder = tmp_path / "folder.safetensors"
+    folder.mkdir()
+    with pytest.raises(WeightError, match="cannot open"):
+        load_weights([folder])
+
+
+# ---------------------------------------------------------------- formats
+def test_formats() -> None:
+    assert (
+        weights_format([Path("a.safetensors"), Path("b.safetensors")]) is WeightsFormat.safetensors
+    )
+    assert weights_format([Path("a.gguf")]) is WeightsFormat.gguf
+    for suffix in ("bin", "pt", "pth", "PT"):
+        assert weights_format([Path(f"a.{suffix}")]) is WeightsFormat.pytorch
+    for paths in ([], ["a.txt"], ["a"], ["a.gguf", "b.safetensors"]):
+        with pytest.raises(ValueError, match="weight"):
+            weights_format([Path(p) for p in paths])
+    for path in ("a.gguf", "a.bin"):
+        with pytest.raises(WeightError, match="cannot be read in this version"):
+            load_weights([Path(path)])
+
+
+# ---------------------------------------------------------------- data
+def test_astype() -> None:
+    array = np.array([1.00390625, -2.5, 3e38, 1e-40], np.float32)
+    data = WeightData.from_numpy(array, "w")
+    half = data.astype(BF16)
+    assert half.dtype is BF16
+    np.testing.assert_array_equal(half.data, array.astype(ml_dtypes.bfloat16))
+    back = half.astype(F32)
+    assert back.data.dtype == np.float32  # type: ignore[attr-defined]
+    assert data.astype(F32) is data
+    assert np.isinf(data.astype(DType.float16).data[2])  # type: ignore[index]
+    assert data.astype(DType.int32).data.tolist()[:2] == [1, -2]  # type: ignore[attr-defined]
+    assert repr(half) == "WeightData('w', dtype=DType.bfloat16, shape=[Dim(4)])"
+    np.testing.assert_array_equal(np.from_dlpack(data), array)
+
+
+def test_weight_data_needs_a_dtype() -> None:
+    with pytest.raises(TypeError, match="must be a DType"):
+        WeightData.from_numpy(numbers(2), "w").astype("float16")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- weights in graphs
+def test_a_weight_is_added_when_it_is_used() -> None:
+    weight = Weight("w", F32, [4, 2])
+    assert (weight.rank, weight.type) == (2, TensorType(F32, [4, 2]))
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        assert not graph._weights
+        graph.output(graph.inputs[0].tensor @ weight, weight[0], weight.T * weight[0, 0])
+        assert list(graph._weights) == ["w"]
+        names = [op.name for op in graph._function.ops]
+        assert names.count("mo.constant.external") == 1
+        assert graph.add_weight(weight)._ir() is graph.add_weight(weight)._ir()
+    w, x = numbers(4, 2), numbers(3, 4)
+    found = run(graph, x, weights={"w": w})
+    np.testing.assert_allclose(found[0], x @ w, rtol=1e-5)
+    np.testing.assert_allclose(found[2], w.T * w[0, 0], rtol=1e-6)
+    with Graph("h") as other:
+        other.output(weight)  # a weight may be used in many graphs
+    np.testing.assert_array_equal(run(other, weights={"w": w})[0], w)
+
+
+def test_a_weight_of_another_device_starts_on_the_host() -> None:
+    for on_host in (True, False):
+        weight = Weight("w", F32, [4], GPU)
+        with Graph("g") as graph:
+            value = graph.add_weight(weight, force_initial_weight_on_host=on_host)
+            assert value.device == GPU
+            ops_now = [op.name for op in graph._function.ops]
+            assert ops_now == ["mo.constant.external", *["mo.transfer"] * on_host]
+            assert graph._function.ops[0].attrs["type"].device == (CPU if on_host else GPU)
+
+
+def test_add_weight_outside_of_the_context() -> None:
+    graph = Graph("g")
+    value = graph.add_weight(Weight("w", F32, [4]))
+    assert value.shape == [4]
+    with pytest.raises(ValueError, match="another weight named 'w'"):
+        graph.add_weight(Weight("w", F32, [4]))
+    assert len(graph._function.ops) == 1
+
+
+def test_facts_of_weights() -> None:
+    weight = Weight("w", F32, ["n", 4], align=64)
+    assert weight.original_dtype_and_shape == (F32, Shape(["n", 4]))
+    weight.original_dtype_and_shape = (BF16, Shape([2]))
+    assert weight.original_dtype_and_shape == (BF16, Shape([2]))
+    assert weight.sharding_strategy is None
+    assert weight.shard_idx is None
+    assert weight.align == 64
+    assert (
+        repr(weight) == "Weight('w', dtype=DType.float32, shape=[Dim('n'), Dim(4)], device=cpu:0)"
+    )
+    with Graph("g") as graph:
+        op = graph.add_weight(weight)._ir().op
+    assert op is not None
+    assert op.attrs["align"] == 64
+    with pytest.raises(ValueError, match="no sharding strategy"):
+        weight.shard([CPU])
+    with pytest.raises(LookupError):
+        weight + 1
+
+
+def test_declared_weights() -> None:
+    graph = Graph("g")
+    weights = graph.weights()
+    assert isinstance(weights, Weights)
+    accessor = weights.transformer.layers[0].attention.weight
+    assert not accessor.exists()
+    made = accessor.allocate(F32, (768, 768))
+    assert made.name == "transformer.layers.0.attention.weight"
+    assert accessor.exists()
+    assert accessor.allocate() is made
+    assert [n for n, _ in weights.transformer.layers[0].items()] == ["attention.weight"]
+    assert weights.allocated_weights == {}
+    for bad in (
+        lambda: accessor.allocate(BF16),
+        weights.a.allocate,
+        lambda: weights.a.allocate(F32),
+        accessor.data,
+    ):
+        with pytest.raises(WeightError):
+            bad()
+
+
+# ---------------------------------------------------------------- subgraphs
+def layer_of(weight: Weight) -> Callable[[Any], Any]:
+    return lambda x: ops.relu(x @ weight)
+
+
+def test_calls_with_placeholder_weights() -> None:
+    row = TensorType(F32, ["n", 4])
+    with Graph("main", input_types=[row]) as graph:
+        body = graph.add_subgraph(
+            "layer", layer_of(Weight("w", F32, [4, 4], _placeholder=True)), [row]
+        )
+        x: Any = graph.inputs[0]
+        for number in range(3):
+            (x,) = ops.call(body, x, prefix=f"layers.{number}.")
+        (x,) = ops.call(body, x, prefix="layers.0.")
+        graph.output(x)
+    assert list(graph._weights) == ["layers.0.w", "layers.1.w", "layers.2.w"]
+    w = {name: numbers(4, 4) + i for i, name in enumerate(graph._weights)}
+    a = numbers(2, 4)
+    expected = a
+    for name in [*w, "layers.0.w"]:
+        expected = np.maximum(expected @ w[name], 0)
+    np.testing.assert_allclose(run(graph, a, weights=w)[0], expected, rtol=1e-4)
+    scopes = {op.scope for op in graph._function.ops if op.name == "mo.matmul"}
+    assert all("layer" in scope for scope in scopes)
+
+
+def test_calls_share_weights_that_are_no_placeholders() -> None:
+    row = TensorType(F32, ["n", 4])
+    weight = Weight("w", F32, [4, 4])
+    with Graph("main", input_types=[row]) as graph:
+        body = graph.add_subgraph("layer", layer_of(weight), [row])
+        (x,) = ops.call(body, graph.inputs[0])
+        (x,) = ops.call(body, x)
+        graph.output(x.tensor @ weight)
+        other = graph.add_subgraph("other", layer_of(Weight("w", F32, [4, 4])), [row])
+        before = list(graph._function.ops)
+        with pytest.raises(ValueError, match="another weight named 'w'"):
+            ops.call(other, x)
+        assert graph._function.ops == before
+    assert [op.name for op in graph._function.ops].count("mo.constant.external") == 1
+
+
+def test_calls_on_another_device() -> None:
+    row = TensorType(F32, [4], GPU)
+    with Graph("main", input_types=[row]) as graph:
+        placed = Weight("w", F32, [4], GPU, _placeholder=True)
+        body = graph.add_subgraph("layer", lambda x: x * placed, [row])
+        (x,) = ops.call(body, graph.inputs[0], prefix="a.")
+        (x,) = ops.call(body, x, prefix="a.")
+        graph.output(x)
+    names = [op.name for op in graph._function.ops]
+    assert names.count("mo.constant.external") == 1
+    assert graph._weights["a.w"].name == "a.w"
+
+
+def test_a_call_keeps_the_line_of_the_body() -> None:
+    def body(x: Any) -> Any:
+        return ops.exp(x)
+
+    row = TensorType(F32, ["n"])
+    with Graph("main", input_types=[row]) as graph:
+        sub = graph.add_subgraph("sub", body, [row])
+        (y,) = ops.call(sub, graph.inputs[0])
+        graph.output(y)
+    op = y.to_mlir().op
+    assert op is not None
+    assert op.loc is not None
+    assert op.loc.line == body.__code__.co_firstlineno + 1
+
+
+def test_a_graph_cannot_call_itself() -> None:
+    row = TensorType(F32, ["n"])
+    with Graph("main", input_types=[row]) as graph:
+        sub = graph.add_subgraph("sub", None, [row])
+        with sub:
+            sub.output(sub.inputs[0])
+            with pytest.raises(MaxlabError, match="not a subgraph"):
+                ops.call(sub, sub.inputs[0])
