@@ -55,7 +55,8 @@ def _op(node: protocol.Node, names: dict[str, str], types: dict[str, str]) -> st
     text = f"{node['op']}({', '.join(words)})"
     if node["results"]:
         made = ", ".join(names[i] for i in node["results"])
-        text = f"{made} = {text}: {', '.join(types[i] for i in node['results'])}"
+        kinds = ", ".join(types[i] for i in node["results"])
+        text = f"{_clip(f'{made} = {text}', max(WIDEST - len(kinds) - 2, 40))}: {kinds}"
     return text
 
 
@@ -74,5 +75,5 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def _clip(line: str) -> str:
-    return line if len(line) <= WIDEST else line[: WIDEST - 1] + "…"
+def _clip(line: str, most: int = WIDEST) -> str:
+    return line if len(line) <= most else line[: most - 1] + "…"

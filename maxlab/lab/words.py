@@ -95,10 +95,11 @@ def attr_text(value: Any) -> str:
 
 
 def attrs_of(op: Op) -> dict[str, str]:
-    """The attributes that a reader asks for: a weight is told by its name and type."""
+    """The attributes that a reader asks for: a weight is told by its name and type, and that
+    something is on the CPU goes without saying."""
     if op.name == "mo.constant.external":
         return {"weight": attr_text(op.attrs.get("name", ""))}
-    return {key: attr_text(value) for key, value in op.attrs.items()}
+    return {key: attr_text(value) for key, value in op.attrs.items() if value != DeviceRef.CPU()}
 
 
 def source_of(at: Location | None) -> protocol.Source | None:

@@ -1,0 +1,27 @@
+"""The built front end that the wheel carries: the code of the view, and of exported pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maxlab.errors import DocumentError
+
+STATIC = Path(__file__).resolve().parents[1] / "static"
+LABEXTENSION = Path(__file__).resolve().parents[1] / "labextension"
+
+
+def read(name: str) -> bytes:
+    """The contents of the built file ``name``, ``"widget.js"`` or ``"export.js"``.
+
+    Raises:
+        DocumentError: ML810, the front end was not built.
+    """
+    path = STATIC / name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DocumentError(
+            "ML810",
+            f"the front end is not there: {path} cannot be read ({error.strerror})",
+            fix="install maxlab from a wheel, or build it: cd extension && jlpm && jlpm build",
+        ) from error

@@ -1,0 +1,71 @@
+"""``to_html()``: one page with the view and the document inside, which needs no network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import overload
+from xml.sax.saxutils import escape
+
+from maxlab.engine import Model
+from maxlab.engine.profile import Profile
+from maxlab.graph import Graph
+from maxlab.lab import bundle
+from maxlab.lab.snapshot import Snapshot, take
+
+# The policy lets the page run what is written in it, and ask for nothing.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' \
+blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data: blob:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>html, body, #maxlab-view {{ height: 100%; margin: 0; }}</style>
+</head>
+<body>
+<div id="maxlab-view"></div>
+<script type="application/octet-stream" id="maxlab-graph">{data}</script>
+<script>{code}</script>
+</body>
+</html>
+"""
+
+
+@overload
+def to_html(obj: Graph | Model | Profile, path: None = None) -> str: ...
+
+
+@overload
+def to_html(obj: Graph | Model | Profile, path: Path | str) -> Path: ...
+
+
+def to_html(obj: Graph | Model | Profile, path: Path | str | None = None) -> str | Path:
+    """The page of ``obj``; when ``path`` is given it is written there, and the path returned.
+
+    Raises:
+        DocumentError: ML810, the front end was not built.
+        OSError: ``path`` cannot be written.
+    """
+    page = page_of(take(obj, sources=True))
+    if path is None:
+        return page
+    target = Path(path)
+    target.write_text(page, "utf-8")
+    return target
+
+
+def page_of(snapshot: Snapshot) -> str:
+    """The page of ``snapshot``.
+
+    The document stands in it as base64, which has no character that HTML could take for its own.
+
+    Raises:
+        DocumentError: ML810, the front end was not built.
+    """
+    code = bundle.read("export.js").decode("utf-8")
+    # Inside of a script element only these two begin something of HTML's.
+    code = re.sub(r"<(?=/script|!--)", r"\\x3c", code, flags=re.IGNORECASE)
+    title = escape(snapshot.document["name"])
+    return _PAGE.format(title=title, data=snapshot.base64, code=code)

@@ -1,0 +1,116 @@
+"""Which graphs and models live in this process: what the side panel of JupyterLab lists."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import weakref
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+from maxlab.engine import Model
+from maxlab.errors import ArgumentError
+from maxlab.graph import Graph
+from maxlab.lab.display import mimebundle
+from maxlab.lab.protocol import GRAPH_MIME
+
+_numbers = count(1)
+_ids: weakref.WeakKeyDictionary[Graph | Model, str] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObject:
+    """A graph or model that something still refers to.
+
+    Attributes:
+        id: Stays the same for the life of the object, and is never given to another one.
+        kind: ``"Graph"`` or ``"Model"``.
+        title: The name that it was built with.
+        names: The variables that hold it, sorted.
+        stamp: Changes whenever a view of it would: with its revision, and with a new profile.
+        ops: Ops of the graph.
+    """
+
+    id: str
+    kind: str
+    title: str
+    names: tuple[str, ...]
+    stamp: str
+    ops: int
+
+
+def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
+    """The graphs and models of this process, the oldest first.
+
+    Args:
+        namespace: Where to look for the names of variables, such as ``globals()``; names that start
+            with an underscore do not count.
+    """
+    names: dict[int, list[str]] = {}
+    for name, value in list((namespace or {}).items()):
+        if not name.startswith("_") and isinstance(value, (Graph, Model)):
+            names.setdefault(id(value), []).append(name)
+    found = []
+    for obj in _alive():
+        model = obj if isinstance(obj, Model) else None
+        graph = obj if isinstance(obj, Graph) else obj.graph
+        profile = id(model.last_profile) if model is not None and model.last_profile else 0
+        function = obj._function if isinstance(obj, Graph) else obj.compiled.source
+        found.append(
+            LiveObject(
+                id=_id(obj),
+                kind=type(obj).__name__,
+                title=str(obj.name),
+                names=tuple(sorted(names.get(id(obj), []))),
+                stamp=f"{_id(obj)}.{getattr(graph, 'revision', 0)}.{profile:x}",
+                ops=sum(op.name != "mo.output" for op in function.ops),
+            )
+        )
+    return sorted(found, key=lambda item: int(item.id[1:]))
+
+
+def _alive() -> list[Graph | Model]:
+    """All live graphs and models. Those of subgraphs are part of their graph."""
+    graphs = importlib.import_module("maxlab.graph.graph").LIVE
+    models = importlib.import_module("maxlab.engine.model").LIVE
+    return [*graphs, *models]
+
+
+def _id(obj: Graph | Model) -> str:
+    known = _ids.get(obj)
+    if known is None:
+        known = _ids[obj] = f"{'g' if isinstance(obj, Graph) else 'm'}{next(_numbers)}"
+    return known
+
+
+def find(id: str) -> Graph | Model:
+    """The live object with this id.
+
+    Raises:
+        ArgumentError: ML807, there is none any more.
+    """
+    for obj in _alive():
+        if _ids.get(obj) == id:
+            return obj
+    raise ArgumentError("ML807", f"no live graph or model has the id {id!r}")
+
+
+def answer(namespace: Mapping[str, Any] | None = None) -> str:
+    """``listing`` as base64 of JSON: text whose ``repr`` a front end can read without unquoting."""
+    return _encoded([asdict(item) for item in listing(namespace)])
+
+
+def document(id: str) -> str:
+    """The packed document of the live object ``id``, as base64 of JSON. No view is made.
+
+    Raises:
+        ArgumentError: ML807, there is no such object any more.
+    """
+    return _encoded(mimebundle(find(id), include={GRAPH_MIME}).get(GRAPH_MIME))
+
+
+def _encoded(value: Any) -> str:
+    return base64.b64encode(json.dumps(value).encode()).decode()

@@ -1,0 +1,347 @@
+"""``GraphView``: the interactive view of a graph, model or profile, as an ordinary widget.
+
+Only small state is in synced traits. The document is sent as a message when a page asks for it, so
+that a saved notebook does not store it with the widget. Requests of the page may arrive on a thread
+of the kernel's own; a lock guards what they share, and no request ever raises.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from maxlab import __version__, engine, trace
+from maxlab.engine import Model
+from maxlab.engine.profile import Profile
+from maxlab.errors import ArgumentError, MaxlabError
+from maxlab.graph import Graph
+from maxlab.lab import bundle, protocol
+from maxlab.lab.inputs import inputs_for
+from maxlab.lab.snapshot import Snapshot, kernel_source, take
+
+Shown = Graph | Model | Profile
+
+PART_BYTES = 1 << 20
+"""Bytes of a document in one message."""
+
+RECENT = 32
+"""Displayed graphs that are kept alive for their views."""
+
+_state_lock = threading.RLock()
+_profile_lock = threading.Lock()
+_recent: deque[Any] = deque(maxlen=RECENT)
+_views: weakref.WeakSet[GraphView] = weakref.WeakSet()
+
+
+@cache
+def loader() -> str:
+    """The JavaScript that is stored with every view."""
+    text = Path(__file__).with_name("loader.js").read_text("utf-8")
+    lines = (line.strip() for line in text.replace("__VERSION__", __version__).splitlines())
+    return "\n".join(line for line in lines if not line.startswith("//"))
+
+
+class GraphView(anywidget.AnyWidget):
+    """An interactive view of a graph, a model or a profile.
+
+    It sits in boxes, links with ``jslink`` and ``observe`` like any widget. A view of a model shows
+    each new profile of it.
+
+    Args:
+        shown: What to look at.
+        height: Height in CSS pixels.
+        theme: ``"auto"`` follows the page; ``"light"`` or ``"dark"``.
+
+    Attributes:
+        selection: Ids of the selected ops; set it, or observe it.
+        height: As above.
+        theme: As above.
+        revision: Grows with every new document.
+
+    Raises:
+        ArgumentTypeError: ML801, ``shown`` is something else.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> from maxlab.lab import GraphView
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> view = GraphView(graph, height=300)
+        >>> view.select("n1")
+        >>> view
+        GraphView('double', 2 ops)
+    """
+
+    _esm = loader()
+
+    doc = traitlets.Any(None, allow_none=True).tag(sync=True)
+    selection = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    height = traitlets.Int(560, min=120, max=4000).tag(sync=True)
+    theme = traitlets.Enum(("auto", "light", "dark"), "auto").tag(sync=True)
+    not_live = traitlets.Unicode("").tag(sync=True)
+    revision = traitlets.Int(0).tag(sync=True)
+
+    def __init__(
+        self,
+        shown: Shown,
+        *,
+        height: int = 560,
+        theme: str = "auto",
+        _snapshot: Snapshot | None = None,
+    ) -> None:
+        self._snapshot = _snapshot or take(shown)
+        self._shown: Callable[[], Shown | None] = lambda: shown
+        self._reveals: list[Callable[[str, int, int], object]] = []
+        super().__init__(height=height, theme=theme)
+        self.on_msg(self._received)
+        _views.add(self)
+        _listen()
+
+    # ------------------------------------------------------------ what is shown
+    @property
+    def shown(self) -> Shown | None:
+        """What the view shows; None when that is gone, or the view is closed."""
+        return self._shown()
+
+    @property
+    def document(self) -> protocol.GraphDocument:
+        """The document that the view draws."""
+        return self._snapshot.document
+
+    def update(self, shown: Shown | None = None) -> None:
+        """Show ``shown`` from now on, or, left out, what is shown as it is now. Folding and
+        selection survive where the graph is still the same.
+
+        Raises:
+            ArgumentTypeError: ML801, ``shown`` is not a graph, a model or a profile.
+        """
+        with _state_lock:
+            if shown is not None:
+                made = take(shown)
+                self._shown = lambda: shown
+            else:
+                now = self._shown()
+                made = take(now) if now is not None else self._snapshot
+            self._show(made)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        known = {node["id"] for node in snapshot.document["nodes"]}
+        if not known.issuperset(self.selection):
+            self.selection = [node for node in self.selection if node in known]
+        self.revision += 1
+        self._send_document()
+
+    def select(self, *nodes: str) -> None:
+        """Select the ops with the ids ``nodes``; none deselects.
+
+        Raises:
+            ArgumentError: ML805, an id that the graph does not have.
+        """
+        known = {node["id"] for node in self.document["nodes"]}
+        for node in nodes:
+            if node not in known:
+                raise ArgumentError(
+                    "ML805",
+                    f"the graph {self.document['name']!r} has no op {node!r}",
+                    fix="ids are those in the inspector and in print(graph), such as 'n12'",
+                )
+        self.selection = list(nodes)
+
+    def on_reveal(self, callback: Callable[[str, int, int], object]) -> None:
+        """Call ``callback(file, line, column)`` when the user asks to see a source line."""
+        self._reveals.append(callback)
+
+    def close(self) -> None:
+        """Remove the view from all pages and let go of what it shows."""
+        with _state_lock:
+            _views.discard(self)
+            self._shown = lambda: None
+            self._reveals.clear()
+            super().close()
+
+    def __repr__(self) -> str:
+        document = self._snapshot.document
+        ops = len(document["nodes"])
+        return f"GraphView({document['name']!r}, {ops} op{'' if ops == 1 else 's'})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Any:
+        from maxlab.lab.display import bundle_of
+
+        shown = self._shown()
+        return bundle_of(self._snapshot, repr(self), lambda: self, include, exclude, shown)
+
+    # ------------------------------------------------------------ messages
+    def _received(self, _widget: object, content: Any, _buffers: object) -> None:
+        """Answer a message of the page; called on any thread."""
+        try:
+            self._answer(content)
+        except Exception as error:  # a page can only be told, and the kernel must go on
+            trace.emit("warning", "view", message=str(error), request=str(content)[:200])
+
+    def _answer(self, content: Any) -> None:
+        match content:
+            case {"type": "need_bundle"}:
+                self._send_bundle()
+            case {"type": "need_document"}:
+                with _state_lock:
+                    self._send_document()
+            case {"type": "source", "kernel": str(kernel)}:
+                self._send_source(kernel)
+            case {"type": "profile"}:
+                self._profile()
+            case {"type": "reveal", "file": str(file), "line": int(line), "col": int(column)}:
+                for callback in list(self._reveals):
+                    callback(file, line, column)
+            case _:
+                trace.emit("warning", "view", message="unknown request", request=str(content)[:200])
+
+    def _send_bundle(self) -> None:
+        version = __version__
+        try:
+            code = bundle.read("widget.js")
+        except MaxlabError as error:
+            # The loader runs whatever comes; so the answer is a view that says what is wrong.
+            text = json.dumps(str(error))
+            code = f"export const render = ({{ el }}) => {{ el.textContent = {text}; }};".encode()
+        message: protocol.BundleMessage = {"type": "bundle", "version": version}
+        self.send(message, [code])
+
+    def _send_document(self) -> None:
+        packed = self._snapshot.deflated
+        parts = [packed[n : n + PART_BYTES] for n in range(0, len(packed), PART_BYTES)]
+        for index, part in enumerate(parts):
+            message: protocol.DocumentMessage = {
+                "type": "document",
+                "revision": self.revision,
+                "index": index,
+                "count": len(parts),
+                "encoding": "deflate",
+            }
+            self.send(message, [part])
+
+    def _send_source(self, kernel: str) -> None:
+        shown = self._shown()
+        model = shown.model if isinstance(shown, Profile) else shown
+        message: protocol.SourceMessage
+        try:
+            if not isinstance(model, Model):
+                raise KeyError(kernel)
+            message = kernel_source(model, kernel)
+        except KeyError:
+            why = f"/* {kernel} is gone from the Python kernel; run the cell again. */"
+            message = {"type": "source", "kernel": kernel, "source": why, "lines": []}
+        self.send(message)
+
+    def _tell(self, message: protocol.ProfileMessage) -> None:
+        self.send(message)
+
+    def _profile(self) -> None:
+        """Profile what is shown, and show the result in every view of the model."""
+        self._tell({"type": "profile", "status": "running"})
+        try:
+            with _profile_lock:
+                model = _model_of(self._shown())
+                inputs = inputs_for(model)
+                profile = model.profile(*inputs, runs=_runs(model, inputs), warmup=1)
+            if self._shown() is not model:
+                self.update(profile)
+        except Exception as error:
+            self._tell({"type": "profile", "status": "failed", "message": str(error)})
+            return
+        self._tell({"type": "profile", "status": "done"})
+
+    def _profiled(self, model: Model) -> None:
+        """Show the newest profile of ``model``, when that is what the view shows."""
+        with _state_lock:
+            if self._shown() is model:
+                self._show(take(model))
+
+
+def _runs(model: Model, inputs: list[Any]) -> int:
+    """How many runs a press of the button is worth: about a second, at least 3 and at most 20."""
+    start = time.perf_counter()
+    model(*inputs)
+    spent = time.perf_counter() - start
+    return max(3, min(20, int(0.5 / max(spent, 1e-6))))
+
+
+def _model_of(shown: Shown | None) -> Model:
+    """The model to profile for a view of ``shown``.
+
+    Raises:
+        ArgumentError: ML806, there is none any more.
+        WeightError: A graph that was not compiled yet, and needs weights that it does not have.
+    """
+    if isinstance(shown, Profile):
+        return shown.model
+    if isinstance(shown, Model):
+        return shown
+    if shown is None:
+        raise ArgumentError(
+            "ML806", "what this view shows is gone from the kernel", fix="run its cell again"
+        )
+    live = importlib.import_module("maxlab.engine.model").LIVE
+    models = [m for m in list(live) if m.graph is shown and _is_current(m, shown)]
+    return models[0] if models else engine.InferenceSession().load(shown)
+
+
+def _is_current(model: Model, graph: Graph) -> bool:
+    """Whether ``model`` still computes the outputs of ``graph``; setting them again makes a new
+    output op."""
+    now, then = graph._function.output, model.compiled.function.output
+    return now is not None and then is not None and now.id == then.id
+
+
+def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
+    """A new view made by displaying ``shown``, whose ``snapshot`` was just taken.
+
+    Pages never say that an output was cleared, so such views live as long as the kernel, and must
+    not keep models and their weights alive with them. Graphs are small: the newest are kept, so
+    that one that no variable holds can be profiled from its view.
+    """
+    view = GraphView(shown, _snapshot=snapshot)
+    with _state_lock:
+        view._shown = weakref.ref(shown)
+        if isinstance(shown, Graph):
+            _recent.append(shown)
+    return view
+
+
+# ---------------------------------------------------------------- new profiles
+
+_listening = False
+
+
+def _listen() -> None:
+    """Hear of new profiles, from the first view on."""
+    global _listening
+    with _state_lock:
+        if not _listening:
+            trace.recorder().listen(_heard)
+            _listening = True
+
+
+def _heard(event: trace.Event) -> None:
+    if event.kind != "profile" or "model" not in event.data:
+        return
+    key = event.data["model"]
+    for view in list(_views):
+        shown = view.shown
+        if isinstance(shown, Model) and id(shown) == key:
+            try:
+                view._profiled(shown)
+            except Exception as error:  # the other views, and the caller of profile, must go on
+                trace.emit("warning", "view", message=str(error))
