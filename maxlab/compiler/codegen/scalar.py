@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from maxlab.compiler.loops import Expr
 from maxlab.dtype import DType
 
@@ -65,10 +67,10 @@ def literal(value: float | int, dtype: DType) -> str:
         if math.isinf(number):
             text = "__builtin_inff()" if kind == "f32" else "__builtin_inf()"
             return text if number > 0 else f"(-{text})"
-        text = f"{number:.1f}" if number == int(number) and abs(number) < 1e6 else number.hex()
-        if math.copysign(1.0, number) < 0:
-            return f"({text}{'f' if kind == 'f32' else ''})"
-        return text + ("f" if kind == "f32" else "")
+        # The shortest decimal that is read back as the same number.
+        text = str(np.float32(number)) if kind == "f32" else repr(number)
+        text += "f" if kind == "f32" else ""
+        return f"({text})" if text.startswith("-") else text
     if kind == "i64":
         return "(-9223372036854775807ll - 1)" if value == -(2**63) else f"{value}ll"
     if kind == "u64":
