@@ -8,7 +8,6 @@ stands for.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +40,8 @@ class Constant:
     def digest(self) -> str:
         """A hash of dtype, shape and contents."""
         if self._digest is None:
+            import hashlib  # slow to import, and many graphs have no constant to compare
+
             contents = np.ascontiguousarray(self.array)
             state = hashlib.blake2b(
                 f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16

@@ -20,7 +20,10 @@ from maxlab.opset.rules import (
     same_dtype,
 )
 
-_rng = np.random.default_rng
+
+def _rng(seed: int) -> np.random.Generator:
+    """Random numbers for samples; ``numpy.random`` is slow to import, and only tests need it."""
+    return np.random.default_rng(seed)
 
 
 def _wide(x: Array) -> Array:
