@@ -168,6 +168,29 @@ class LabPage:
         )
         self.page.locator(".jp-Notebook:visible .jp-Cell").first.wait_for()
 
+    def wait_for_kernel(self) -> None:
+        """Wait until the kernel of the active notebook answers."""
+        self.page.evaluate(
+            """async () => {
+                const panel = window.jupyterapp.shell.currentWidget;
+                await panel.context.ready;
+                await panel.sessionContext.ready;
+                await panel.sessionContext.session.kernel.info;
+            }"""
+        )
+
+    def current_id(self) -> str:
+        """Id of the active tab of the main area."""
+        found: str = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.id")
+        return found
+
+    def activate(self, tab: str) -> None:
+        """Make the tab with the id ``tab`` the active one."""
+        self.page.evaluate("(id) => window.jupyterapp.shell.activateById(id)", tab)
+        self.page.wait_for_function(
+            "(id) => window.jupyterapp.shell.currentWidget.id === id", arg=tab
+        )
+
     def run_all(self, timeout: float = 180) -> None:
         """Run every cell of the active notebook; fails with the first traceback."""
         self.page.set_default_timeout(timeout * 1000)
@@ -176,20 +199,25 @@ class LabPage:
         errors = [output for output in self.outputs() if output["output_type"] == "error"]
         assert not errors, _plain("\n".join(errors[0]["traceback"]))
 
-    def run_code(self, source: str) -> list[dict[str, Any]]:
-        """Outputs of ``source``, run in a new last cell of the active notebook."""
+    def run_code(self, source: str, wait: bool = True) -> list[dict[str, Any]]:
+        """Outputs of ``source``, run in a new last cell of the active notebook.
+
+        With ``wait`` false it is only started, and there are none.
+        """
         outputs: list[dict[str, Any]] = self.page.evaluate(
-            """async (source) => {
+            """async ([source, wait]) => {
                 const app = window.jupyterapp;
                 const panel = app.shell.currentWidget;
                 const notebook = panel.content;
                 notebook.activeCellIndex = notebook.widgets.length - 1;
                 await app.commands.execute('notebook:insert-cell-below');
                 notebook.activeCell.model.sharedModel.setSource(source);
-                await app.commands.execute('notebook:run-cell');
+                const done = app.commands.execute('notebook:run-cell');
+                if (!wait) return [];
+                await done;
                 return notebook.activeCell.model.outputs.toJSON();
             }""",
-            source,
+            [source, wait],
         )
         for output in outputs:
             assert output["output_type"] != "error", _plain("\n".join(output["traceback"]))
