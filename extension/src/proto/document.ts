@@ -1,17 +1,25 @@
 /**
  * The graph document: the plain JSON snapshot of one graph that every view draws.
  *
- * Pure types. The document is produced in Python, travels through widget state, saved notebooks and
- * exported pages, and is therefore untrusted here: `validate.ts` turns unknown JSON into these types.
+ * Pure types. The document is produced in Python, travels through messages, saved notebooks and
+ * exported pages, and is therefore untrusted here: `validate.ts` turns unknown JSON into these
+ * types.
+ *
+ * Generated from `maxlab/lab/protocol.py` by `scripts/gen_protocol.py`: change it there.
  */
 
-/** One axis of a shape: a number, or the text of a symbolic dimension such as `batch` or `2*seq`. */
+/**
+ * One axis of a shape: a number, or the text of a symbolic dimension such as `batch` or `2*seq`.
+ */
 export type Dim = number | string;
 
 /** A quantity that is known (number), depends on symbolic dims (expression text), or is unknown. */
 export type Quantity = number | string | null;
 
 export type ValueKind = 'tensor' | 'input' | 'weight' | 'constant';
+
+/** First line, last line (1-based, inclusive) of the generated text, and the node they compute. */
+export type LineSpan = [number, number, string];
 
 /** Where in the user's code an operation was written. Lines count from 1, columns from 0. */
 export interface ISource {
@@ -22,6 +30,7 @@ export interface ISource {
   function?: string | null;
 }
 
+/** One operation of the user's graph. */
 export interface INode {
   id: string;
   op: string;
@@ -38,6 +47,7 @@ export interface INode {
   bytes?: Quantity;
 }
 
+/** One tensor that flows through the graph. */
 export interface IValue {
   id: string;
   /** Ready-made text, such as `f32[batch, seq, 384]`. */
@@ -58,9 +68,7 @@ export interface IScope {
   fingerprint: string;
 }
 
-/** First line, last line (1-based, inclusive) of the generated text, and the node they compute. */
-export type LineSpan = [number, number, string];
-
+/** One step of the compiled plan. */
 export interface IKernel {
   id: string;
   name: string;
@@ -75,6 +83,7 @@ export interface IKernel {
   parallel: Quantity;
 }
 
+/** What one pass of the compiler did. */
 export interface IPass {
   name: string;
   before: number;
@@ -82,6 +91,7 @@ export interface IPass {
   ms: number;
 }
 
+/** The time of one kernel. */
 export interface IKernelProfile {
   id: string;
   /** Nanoseconds in one run, all `count` launches together (median over runs). */
@@ -91,8 +101,11 @@ export interface IKernelProfile {
   flops: number | null;
   bytes: number | null;
   nodes: string[];
+  /** Nanoseconds between the first and the third quartile. */
+  ns_iqr?: number | null;
 }
 
+/** Times of all kernels on one set of inputs. */
 export interface IProfile {
   device: string;
   runs: number;
@@ -101,8 +114,11 @@ export interface IProfile {
   wall_ns: number;
   wall_ns_min?: number | null;
   kernels: IKernelProfile[];
+  /** How much longer a run takes while kernels are timed, as a fraction. */
+  overhead?: number | null;
 }
 
+/** Why a graph could not be continued. */
 export interface IGraphError {
   code: string;
   message: string;
@@ -110,6 +126,7 @@ export interface IGraphError {
   node: string | null;
 }
 
+/** The plain JSON snapshot of one graph that every view draws. */
 export interface IGraphDocument {
   format: 'maxlab.graph';
   version: number;
@@ -124,4 +141,10 @@ export interface IGraphDocument {
   passes: IPass[];
   profile: IProfile | null;
   error: IGraphError | null;
+}
+
+/** A document as it is saved: JSON in UTF-8, compressed with zlib, in base64. */
+export interface IPacked {
+  encoding: 'deflate+base64';
+  data: string;
 }
