@@ -24,6 +24,7 @@
     │   └── MissingWeightError  (KeyError, AttributeError)
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
+    ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
     └── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
 
@@ -189,6 +190,10 @@ class ExecutionError(MaxlabError, ValueError, RuntimeError):
 
 class ModuleError(MaxlabError, ValueError):
     """A module or a state dict that does not hold together."""
+
+
+class UnsupportedError(MaxlabError, NotImplementedError):
+    """Something that the API names and this version cannot do."""
 
 
 class DocumentError(MaxlabError, ValueError):

@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from maxlab.driver import Tensor
 from maxlab.engine.model import Model, TensorSpec
-from maxlab.engine.session import GPUProfilingMode, InferenceSession, LogLevel
+from maxlab.engine.session import (
+    AssertLevel,
+    CustomExtensionsType,
+    GPUProfilingMode,
+    InferenceSession,
+    LogLevel,
+    MojoValue,
+    SplitKReductionPrecision,
+)
 
-__all__ = ["GPUProfilingMode", "InferenceSession", "LogLevel", "Model", "Tensor", "TensorSpec"]
+__all__ = [
+    "AssertLevel",
+    "CustomExtensionsType",
+    "GPUProfilingMode",
+    "InferenceSession",
+    "LogLevel",
+    "Model",
+    "MojoValue",
+    "SplitKReductionPrecision",
+    "Tensor",
+    "TensorSpec",
+]

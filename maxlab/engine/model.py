@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,39 @@ MAX_BINDINGS = 64
 """Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
 
 
-@dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The name, shape and dtype of an input or output; a symbolic dim has the size None."""
+    """The name, shape and dtype of an input or output of a model."""
 
-    name: str
-    shape: list[int | None]
-    dtype: DType
+    __slots__ = ("_dtype", "_name", "_shape")
+
+    def __init__(self, name: str, shape: list[int | None], dtype: DType) -> None:
+        self._name = name
+        self._shape = shape
+        self._dtype = dtype
+
+    @property
+    def name(self) -> str:
+        """The name, such as ``input0``."""
+        return self._name
+
+    @property
+    def shape(self) -> list[int | None]:
+        """The sizes; None for a symbolic dim."""
+        return list(self._shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(name={self._name!r}, shape={self._shape}, dtype={self._dtype.name})"
 
 
 class Model:

@@ -13,7 +13,13 @@ from maxlab.config import config
 from maxlab.driver import CPU, Device
 from maxlab.engine.model import Model
 from maxlab.engine.weights import prepare
-from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, ParseError
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    ParseError,
+    UnsupportedError,
+)
 from maxlab.graph import Graph
 from maxlab.ir.types import _Typed
 from maxlab.toolchain import runtime
@@ -69,6 +75,64 @@ class InferenceSession:
         """The devices of the session."""
         return list(self._devices)
 
+    # ------------------------------------------------------------ options
+    def gpu_profiling(self, mode: GPUProfilingMode) -> None:
+        """Nothing for ``OFF``, which is the only mode without a GPU.
+
+        Raises:
+            ArgumentTypeError: ML622, not a mode.
+            UnsupportedError: ML901, any other mode.
+        """
+        chosen = _member(GPUProfilingMode, mode, "the GPU profiling mode")
+        if chosen is not GPUProfilingMode.OFF:
+            raise _unsupported("GPU profiling", chosen.value)
+
+    def set_mojo_log_level(self, level: str | LogLevel) -> None:
+        """Nothing for ``NOTSET``: kernels of this version do not log.
+
+        Raises:
+            ArgumentTypeError: ML622, not a level.
+            UnsupportedError: ML901, any other level.
+        """
+        chosen = _member(LogLevel, level, "the log level")
+        if chosen is not LogLevel.NOTSET:
+            raise _unsupported("the log level of kernels", chosen.value)
+
+    def set_mojo_assert_level(self, level: AssertLevel) -> None:
+        """Nothing for ``SAFE``, which is what kernels check: indices of gathers.
+
+        Raises:
+            ArgumentTypeError: ML622, not a level.
+            UnsupportedError: ML901, any other level.
+        """
+        chosen = _member(AssertLevel, level, "the assert level")
+        if chosen is not AssertLevel.SAFE:
+            raise _unsupported("the assert level of kernels", chosen.value)
+
+    def set_split_k_reduction_precision(self, precision: str | SplitKReductionPrecision) -> None:
+        """Nothing for ``ACCUM``: products add in their accumulator's precision.
+
+        Raises:
+            ArgumentTypeError: ML622, not a precision.
+            UnsupportedError: ML901, ``OUTPUT``.
+        """
+        chosen = _member(SplitKReductionPrecision, precision, "the split-k precision")
+        if chosen is not SplitKReductionPrecision.ACCUM:
+            raise _unsupported("the precision of split-k reductions", chosen.value)
+
+    def use_old_top_k_kernel(self, mode: str) -> None:
+        """Nothing for ``"false"``, ``"off"``, ``"no"`` and ``"0"``.
+
+        Raises:
+            ArgumentTypeError: ML622, not a string.
+            UnsupportedError: ML901, any other string: there is no top-k kernel yet.
+        """
+        if not isinstance(mode, str):
+            raise ArgumentTypeError("ML622", f"the mode must be a string, got {mode!r}")
+        if mode.lower() not in ("false", "off", "no", "0"):
+            raise _unsupported("the old top-k kernel", mode)
+
+    # ------------------------------------------------------------ loading
     def load(
         self,
         model: Any,
@@ -133,11 +197,6 @@ class InferenceSession:
             return Model(compiled, prepared, self.num_threads, library, graph)
 
 
-def _no_extensions(given: Any) -> None:
-    if given is not None and given != [] and given != ():
-        raise ArgumentError("ML620", "custom kernel libraries cannot be loaded in this version")
-
-
 class GPUProfilingMode(enum.Enum):
     """How much GPU profiling records."""
 
@@ -156,3 +215,57 @@ class LogLevel(enum.Enum):
     WARNING = "warning"
     ERROR = "error"
     CRITICAL = "critical"
+
+
+class AssertLevel(enum.Enum):
+    """Which assertions are kept in compiled kernels."""
+
+    NONE = "none"
+    WARN = "warn"
+    SAFE = "safe"
+    ALL = "all"
+
+
+class SplitKReductionPrecision(enum.Enum):
+    """In which precision partial products are added."""
+
+    ACCUM = "ACCUM"
+    OUTPUT = "OUTPUT"
+
+
+class MojoValue:
+    """A handle that only user kernels understand; no kernel of this version makes one."""
+
+
+CustomExtensionsType = list[str | Path | Any] | str | Path | Any
+"""What kernel libraries are named by: paths, library objects, or a list of them."""
+
+
+def _member(kind: Any, given: Any, what: str) -> Any:
+    """The member of the enum ``kind`` that ``given`` is or names, in any case.
+
+    Raises:
+        ArgumentTypeError: ML622, it names none.
+    """
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, str):
+        for member in kind:
+            if given.lower() in (member.name.lower(), str(member.value).lower()):
+                return member
+    names = ", ".join(str(m.value) for m in kind)
+    raise ArgumentTypeError("ML622", f"{what} must be one of {names}, got {given!r}")
+
+
+def _unsupported(what: str, setting: Any) -> UnsupportedError:
+    return UnsupportedError(
+        "ML901",
+        f"{what} cannot be set to {setting!r} in this version: nothing in generated code would "
+        "change",
+        fix="leave it at its default",
+    )
+
+
+def _no_extensions(given: Any) -> None:
+    if given is not None and given != [] and given != ():
+        raise ArgumentError("ML620", "custom kernel libraries cannot be loaded in this version")
