@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import operator
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernels_c.conftest import FLAGS, Lab, prelude, sections
+from kernels_c.conftest import FLAGS, SOURCES, Lab, prelude, sections
 
 # float32 NaNs of every kind, overflow and division by zero are the subject here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -327,6 +330,28 @@ def test_row_reductions(lab: Lab) -> None:
             q = lab.ffi.from_buffer("f32[]", y)
             assert math.isnan(library.r_max(q, n))
             assert math.isnan(library.r_min(q, n))
+
+
+def test_coefficients_come_from_the_fits() -> None:
+    spec = importlib.util.spec_from_file_location("fits", SOURCES / "fits.py")
+    assert spec is not None
+    assert spec.loader is not None
+    fits = importlib.util.module_from_spec(spec)
+    sys.modules["fits"] = fits
+    spec.loader.exec_module(fits)
+    for name, section in (("exp", "exp_f32"), ("erf large", "erf_f32"), ("log", "log_f32")):
+        found, error = fits.coefficients(fits.FITS[name], points=2000)
+        assert error < 2**-26
+        numbers = re.findall(r"-?\d+\.\d+(?:e-?\d+)?(?=f)", sections()[section][1])
+        written = np.array([float(n) for n in numbers])
+        for c in found:
+            assert np.abs(written / c - 1).min() < 2e-3, (name, c)
+
+
+def test_what_macros_define_is_named() -> None:
+    for t in INTS:
+        for name in ("floordiv", "mod", "pow", "abs", "shl", "shr"):
+            assert f"INL {t} mx_{name}_{t}(" in sections()[f"int_{t}"][1]
 
 
 def test_sections_compile_alone(lab: Lab) -> None:

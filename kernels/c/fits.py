@@ -1,0 +1,144 @@
+"""Finds the coefficients of the prelude's polynomials: `python kernels/c/fits.py [name ...]`.
+
+Each function is approximated by a polynomial whose largest weighted error is as small as
+possible: a least-squares fit in Chebyshev polynomials is repeated, and every time the points
+with a large error get more weight (Lawson's method), until the error is level over the range.
+The weight turns the error of the fitted part into the relative error of the whole function.
+The printed error is in units of half the spacing of float32 (2^-24): below about 0.2 it drowns
+in the rounding of the evaluation itself.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev, polynomial
+
+Array = np.ndarray
+erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+class Fit(NamedTuple):
+    """What to approximate: target(x) by a polynomial of `degree` on [low, high]."""
+
+    target: Callable[[Array], Array]
+    weight: Callable[[Array], Array]
+    low: float
+    high: float
+    degree: int
+
+
+def series(
+    first: list[float], function: Callable[[Array], Array], near: float
+) -> Callable[[Array], Array]:
+    """`function`, but near 0, where it divides 0 by 0, its Taylor series."""
+
+    def target(x: Array) -> Array:
+        safe = np.where(np.abs(x) < near, 1.0, x)
+        return np.where(np.abs(x) < near, polynomial.polyval(x, first), function(safe))
+
+    return target
+
+
+def one(x: Array) -> Array:
+    return np.ones_like(x)
+
+
+def log_weight(x: Array) -> Array:
+    return np.abs(x**3 / np.where(x == 0, 1, np.log1p(x)))
+
+
+HALF_LN2 = math.log(2) / 2 * 1.02
+QUARTER_TURN = (math.pi / 4 * 1.01) ** 2
+FITS: dict[str, Fit] = {
+    # e^r = 1 + r + r^2 P(r)
+    "exp": Fit(
+        series([1 / 2, 1 / 6, 1 / 24], lambda r: (np.expm1(r) - r) / r**2, 1e-4),
+        lambda r: r**2 / np.exp(r), -HALF_LN2, HALF_LN2, 4,
+    ),
+    # log(1+f) = f - f^2/2 + f^3 P(f)
+    "log": Fit(
+        series([1 / 3, -1 / 4, 1 / 5, -1 / 6, 1 / 7, -1 / 8, 1 / 9],
+               lambda f: (np.log1p(f) - f + f**2 / 2) / f**3, 1e-2),
+        log_weight, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8,
+    ),
+    # tanh x = x + x s P(s), s = x^2; from 0.6 on (1 - tanh x)^(-1/2) = P(x)
+    "tanh small": Fit(
+        series([-1 / 3, 2 / 15], lambda s: (np.tanh(np.sqrt(s)) / np.sqrt(s) - 1) / s, 1e-6),
+        lambda s: s, 0.0, 0.6**2, 4,
+    ),
+    "tanh large": Fit(
+        lambda x: (2 / (np.exp(2 * x) + 1)) ** -0.5,
+        lambda x: 2 * (2 / (np.exp(2 * x) + 1)) ** 1.5, 0.6, 9.02, 10,
+    ),
+    # erf x = x P(x^2); from 1.2 on erfc(x)^(-1/8) = P(x)
+    "erf small": Fit(
+        series([2 / math.sqrt(math.pi), -2 / 3 / math.sqrt(math.pi)],
+               lambda s: erf(np.sqrt(s)) / np.sqrt(s), 1e-8),
+        one, 0.0, 1.2**2, 6,
+    ),
+    "erf large": Fit(
+        lambda x: erfc(x) ** (-1 / 8), lambda x: 8 * erfc(x) ** (1 + 1 / 8), 1.2, 3.925, 7,
+    ),
+    # sin t = t + t s P(s), cos t = 1 - s/2 + s^2 P(s), s = t^2
+    "sin": Fit(
+        series([-1 / 6, 1 / 120, -1 / 5040],
+               lambda s: (np.sin(np.sqrt(s)) / np.sqrt(s) - 1) / s, 1e-4),
+        lambda s: s, 0.0, QUARTER_TURN, 3,
+    ),
+    "cos": Fit(
+        series([1 / 24, -1 / 720, 1 / 40320, -1 / 3628800],
+               lambda s: (np.cos(np.sqrt(s)) - 1 + s / 2) / s**2, 1e-2),
+        lambda s: s**2, 0.0, QUARTER_TURN, 2,
+    ),
+    # asin z = z + z s P(s), atanh z = z + z s P(s), s = z^2
+    "acos": Fit(
+        series([1 / 6, 3 / 40, 15 / 336],
+               lambda s: (np.arcsin(np.sqrt(s)) / np.sqrt(s) - 1) / s, 1e-5),
+        lambda s: s, 0.0, 0.251, 5,
+    ),
+    "atanh": Fit(
+        series([1 / 3, 1 / 5], lambda s: (np.arctanh(np.sqrt(s)) / np.sqrt(s) - 1) / s, 1e-5),
+        lambda s: s, 0.0, 0.25, 5,
+    ),
+}  # fmt: skip
+
+
+def coefficients(fit: Fit, points: int = 6000, rounds: int = 400) -> tuple[Array, float]:
+    """The coefficients, lowest power first, and the largest weighted error."""
+    t = np.cos(np.pi * (np.arange(points) + 0.5) / points)
+    x = (fit.high - fit.low) / 2 * t + (fit.high + fit.low) / 2
+    y, weight = fit.target(x), fit.weight(x)
+    basis = chebyshev.chebvander(t, fit.degree)
+    emphasis, best, least = np.ones(points), np.zeros(fit.degree + 1), np.inf
+    for _ in range(rounds):
+        scale = np.sqrt(emphasis) * weight
+        found = np.linalg.lstsq(basis * scale[:, None], y * scale, rcond=None)[0]
+        error = np.abs(basis @ found - y) * weight
+        if error.max() < least:
+            best, least = found, float(error.max())
+        emphasis *= (error / error.max() + 1e-3) ** 0.7
+        emphasis /= emphasis.sum()
+    line = [-(fit.high + fit.low) / (fit.high - fit.low), 2 / (fit.high - fit.low)]  # t of x
+    total: Array = np.zeros(1)
+    power: Array = np.ones(1)
+    for c in chebyshev.cheb2poly(best):
+        total = polynomial.polyadd(total, c * power)
+        power = polynomial.polymul(power, line)
+    return total, least
+
+
+def main() -> None:
+    for name in sys.argv[1:] or FITS:
+        found, error = coefficients(FITS[name])
+        sys.stdout.write(f"{name}: largest error {error * 2**24:.3f} * 2^-24\n")
+        sys.stdout.writelines(f"  x^{i}: {np.float32(c):.9g}f\n" for i, c in enumerate(found))
+
+
+if __name__ == "__main__":
+    main()
