@@ -225,8 +225,8 @@ def indices(kernel: Kernel) -> Iterator[Poly]:
 def simplify_bounds(poly: Poly, extents: dict[str, Poly]) -> Poly:
     """``poly`` with the floor divisions carried out that the ranges of the axes decide.
 
-    ``p // c`` is 0 when ``0 ≤ p < c`` for all axes within their extents, which is decided by
-    polynomial identity.
+    ``p // c`` is ``n`` when ``n * c ≤ p < (n + 1) * c`` for all axes within their extents, which is
+    decided by polynomial identity; ``n`` is 0, or -1 when something is read backwards.
     """
     if not any(not isinstance(a, str) for m, _ in poly.terms for a, _ in m):
         return poly
@@ -239,24 +239,30 @@ def simplify_bounds(poly: Poly, extents: dict[str, Poly]) -> Poly:
             else:
                 top = simplify_bounds(atom.numerator, extents)
                 bottom = simplify_bounds(atom.denominator, extents)
-                factor = ZERO if _below(top, bottom, extents) else top.floordiv(bottom)
+                if _within(top, bottom, extents):
+                    factor = ZERO
+                elif _within(top + bottom, bottom, extents):
+                    factor = Poly.constant(-1)
+                else:
+                    factor = top.floordiv(bottom)
             for _ in range(power):
                 product = product * factor
         total = total + product
     return total
 
 
-def _below(top: Poly, bottom: Poly, extents: dict[str, Poly]) -> bool:
-    """Whether ``0 ≤ top < bottom`` provably: every axis is in its extent, every other symbol is at
-    least 1.
+def _within(top: Poly, bottom: Poly, extents: dict[str, Poly]) -> bool:
+    """Whether ``0 ≤ top < bottom`` provably: every axis is in its extent, no other symbol is
+    negative.
     """
-    largest: dict[str, Poly] = {}
+    low, high = ZERO, ZERO
     for monomial, scale in top.terms:
-        if scale < 0 or any(not isinstance(a, str) for a, _ in monomial):
+        term = Poly(((monomial, scale),))
+        axes = [atom for atom, _ in monomial if isinstance(atom, str) and atom in extents]
+        if len(axes) < len(monomial) and any(not isinstance(atom, str) for atom, _ in monomial):
             return False
-    for name in top.symbols():
-        if name in extents:
-            largest[name] = extents[name] - ONE
-    gap = bottom - ONE - top.substitute(largest)
+        first = term.substitute(dict.fromkeys(axes, ZERO))
+        last = term.substitute({name: extents[name] - ONE for name in axes})
+        low, high = (low + first, high + last) if scale > 0 else (low + last, high + first)
     # A polynomial with no negative coefficient is ≥ 0.
-    return all(c >= 0 for _, c in gap.terms)
+    return all(c >= 0 for poly in (low, bottom - ONE - high) for _, c in poly.terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.loops import (
@@ -31,7 +32,7 @@ from maxlab.errors import DTypeError
 from maxlab.ir import Dim, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET
-from maxlab.opset.view import broadcast_index
+from maxlab.opset.view import broadcast_index, linear
 
 INNER = "%j"
 REDUCED = "%k"
@@ -74,6 +75,9 @@ class Lowering:
             if known is value:
                 self.buffers[number].written |= written
                 return number
+        return self._new_buffer(value, written)
+
+    def _new_buffer(self, value: Value, written: bool) -> int:
         typed = value.tensor_type
         if typed.dtype.is_float8() or typed.dtype is DType.float4_e2m1fn:
             raise DTypeError(
@@ -244,7 +248,11 @@ class Lowering:
         at = tuple(index)
         passes = [Pass()]
         reduces = [op for op in group.ops if OPSET[op.name].kind == "reduce"]
-        for op in reduces:
+        for op in group.ops:
+            if OPSET[op.name].kind != "reduce":
+                # in the order of the ops, so that each finds its operands made
+                self._stored_value(op.result, at if shape_of(op.result) == shape else (*at[:-1], ZERO))
+                continue
             operand = op.operands[0]
             value = self.read(operand, at)
             level = self._level(value)
@@ -262,18 +270,20 @@ class Lowering:
         for target in self._targets():
             full = shape_of(target)
             place = at if full == shape else (*at[:-1], ZERO)
-            if group.source is not None:
-                value = (
-                    self.read(group.source, at)
-                    if target not in self.schedule.laid_out
-                    else self._read_source(at)
-                )
-            else:
+            if group.source is None:
                 value = self._stored_value(target, place)
+                buffer = self.buffer(target, True)
+            elif group.output >= 0:  # also of an input, which is not written
+                value = self.read(target, at)
+                buffer = self._new_buffer(target, True)
+            else:
+                assert target.op is not None
+                value = self.read(target.op.operands[0], at)
+                buffer = self.buffer(target, True)
             level = self._level(value)
-            store = Store(
-                self.buffer(target, True), flat_index(self.schedule, target, place), value
-            )
+            copied = group.output >= 0  # an output is in row-major order, whatever is copied
+            position = linear(place, full) if copied else flat_index(self.schedule, target, place)
+            store = Store(buffer, position, value)
             row_level = full != shape or not rank
             if row_level and rank:
                 passes[max(level - 1, 0)].after.append(store)
@@ -286,24 +296,6 @@ class Lowering:
         lowered = Lowered(kernel, self.values, kept)
         collapse(kernel)
         return lowered
-
-    def _read_source(self, at: Index) -> Expr:
-        """The value that a copy group lays out, read behind itself."""
-        source = self.group.source
-        assert source is not None
-        self.schedule.laid_out.discard(source)
-        try:
-            value, index = self.schedule.resolve(source, at, self.extents)
-            group = self.schedule.group_of.get(source)
-            if value is source and group is self.group:
-                del self.schedule.group_of[source]
-                try:
-                    return self._read_base(value, index)
-                finally:
-                    self.schedule.group_of[source] = self.group
-            return self.read(value, index)
-        finally:
-            self.schedule.laid_out.add(source)
 
     def _targets(self) -> list[Value]:
         if self.group.source is not None:
@@ -372,7 +364,7 @@ class Lowering:
                 first is not None
                 and first < level
                 and node.varies
-                and node.kind == "op"
+                and node.kind in ("op", "guard")
                 and weight(node) >= KEEP_WEIGHT
             ):
                 number = len(kept)
@@ -381,6 +373,8 @@ class Lowering:
                 passes[first].keeps.append(Keep(number, done[node.number, first]))
                 return made
             computed.setdefault(node.number, level)
+            if node.kind == "guard":
+                return node  # what is inside is computed there or not at all
             args = tuple(visit(a, level) for a in node.args)
             if args == node.args:
                 return node
@@ -476,6 +470,8 @@ class Lowering:
         first, second = Pass(), Pass()
         first.folds.append(Fold(0, operator, value, wide, op.id))  # type: ignore[arg-type]
         at = tuple(place)
+        for made in group.ops:
+            self._stored_value(made.result, at)
         for target in self._targets():
             stored = self._stored_value(target, at)
             second.stores.append(
@@ -501,6 +497,9 @@ class Lowering:
         self.extents[INNER] = columns
         at = tuple(index)
         finish = Pass()
+        for op in self.group.ops:
+            if op.result is not product:
+                self._stored_value(op.result, at)
         for target in self._targets():
             if target is product:
                 continue
@@ -514,7 +513,7 @@ class Lowering:
             collapse(kernel, keep_inner=True)
         return Lowered(kernel, self.values)
 
-    def score(self, logits: Value, scores: Value) -> Lowered:
+    def score(self, logits: Value, scores: Value, maps: Sequence[Op]) -> Lowered:
         """The kernel that turns raw scores into logits; its rows are (batch, head, query), its
         inner axis the keys.
         """
@@ -525,7 +524,10 @@ class Lowering:
         if shape[-1] != ONE:
             index[-1] = Poly.symbol(INNER)
         self.extents[INNER] = shape[-1]
-        value = self.read(logits, tuple(index))
+        at = tuple(index)
+        for op in maps:
+            self._stored_value(op.result, at)
+        value = self.read(logits, at)
         finish = Pass(stores=[Store(-1, ZERO, value)])
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1])]
         return Lowered(

@@ -161,20 +161,12 @@ class Planner:
     def build(self) -> Plan:
         """The plan."""
         schedule = self.schedule
-        copies: list[int] = []
         for number, (value, direct) in enumerate(schedule.outputs):
             if direct:
                 self._outputs[value] = number
-            else:
-                copies.append(number)
-        pending = iter(copies)
         for group in schedule.groups:
-            if (
-                group.kind == "copy"
-                and group.source is not None
-                and group.source not in schedule.laid_out
-            ):
-                self._output_copy(group, next(pending))
+            if group.output >= 0:
+                self._output_copy(group)
             elif group.kind == "contract":
                 self._contract(group)
             elif group.kind == "attention":
@@ -327,7 +319,7 @@ class Planner:
             rows * inner,
         )
 
-    def _output_copy(self, group: Group, number: int) -> None:
+    def _output_copy(self, group: Group) -> None:
         lowered = Lowering(self.schedule, group).rows()
         pointers: list[int] = []
         source = group.source
@@ -345,7 +337,7 @@ class Planner:
                 _nbytes(shape, typed.dtype),
                 shape,
                 source.id,
-                number,
+                group.output,
             )
             self.plan.slots.append(slot)
             pointers.append(slot.number)
@@ -493,7 +485,7 @@ class Planner:
         shape = shape_of(scores)
         rank = len(shape)
         lowering = Lowering(self.schedule, group)
-        lowered = lowering.score(parts.logits, scores)
+        lowered = lowering.score(parts.logits, scores, parts.maps)
         values = list(lowered.values)
         q, k = parts.scores.operands
         v = parts.product.operands[1]

@@ -44,6 +44,10 @@ AXES = tuple(f"%{n}" for n in range(32))
 """The axes of a value in index polynomials; no symbolic dim can have such a name."""
 _AXES = frozenset(AXES)
 _POINTWISE = {"map", "gather", "pad"}
+MAX_OPS = 96
+"""Ops of one group: compilers need more than linear time for a function, and expressions are nested this deep."""
+MAX_INLINE_DEPTH = 8
+"""Steps of scalar arithmetic on dims that are computed anew by each reader; more are a kernel of their own."""
 
 
 def shape_of(value: Value) -> Index:
@@ -75,6 +79,7 @@ class Group:
     ancestors: int = 0
     main: Op | None = None
     source: Value | None = None  # what a copy group lays out
+    output: int = -1  # the output that a copy group writes
     why: list[str] = field(default_factory=list)
 
     @property
@@ -122,7 +127,8 @@ class Schedule:
         self.addressed: set[Value] = (
             set()
         )  # read at an index that is data, so they must be in memory
-        self._resolved: dict[tuple[Value, Index], tuple[Value, Index]] = {}
+        self._copies: dict[tuple[Value, int], Value] = {}
+        self._inline = _inline_values(function)
         self._parts = find_attention(function)
         self._build()
 
@@ -150,17 +156,7 @@ class Schedule:
 
     def inline_value(self, value: Value) -> bool:
         """Whether ``value`` is computed wherever it is read: a range, a dim, a scalar constant."""
-        op = value.op
-        if op is None or value in self.laid_out:
-            return False
-        kind = OPSET[op.name].kind
-        if kind == "iota":
-            return not op.operands
-        if kind == "constant":
-            return bool(op.attrs["value"].array.size == 1)
-        if kind == "map" and all(p == ONE for p in shape_of(value)):
-            return all(self.inline_value(v) for v in op.operands)
-        return False
+        return value in self._inline
 
     # ------------------------------------------------------------ grouping
     def _build(self) -> None:
@@ -169,7 +165,7 @@ class Schedule:
             for parts in self._parts.values()
             for op in (parts.scores, *parts.maps, *parts.softmax)
         }
-        for op in self.function.ops:
+        for op in list(self.function.ops):  # copies are added to them
             row = OPSET[op.name]
             kind = row.kind
             if op in deferred or kind in ("view", "constant", "external", "output"):
@@ -272,6 +268,8 @@ class Schedule:
         """
         shape = shape_of(op.result)
         inner = shape_of(base)
+        if len(group.ops) >= MAX_OPS:
+            return False
         if group.kind == "map":
             return shape == group.domain
         if group.kind == "row":
@@ -296,7 +294,7 @@ class Schedule:
                 source, own_index(shape_of(source)), extents_of(shape_of(source))
             )
             if self.inline_value(base):
-                self._copy(source)
+                self._copy(op, 0)
             else:
                 self.addressed.add(base)
         for operand in pointwise:
@@ -326,7 +324,7 @@ class Schedule:
 
     def _merge(self, group: Group, other: Group) -> None:
         """Put the ops of ``other`` into ``group`` when neither depends on the other."""
-        if group is other or not other.ops:
+        if group is other or not other.ops or len(group.ops) + len(other.ops) > MAX_OPS:
             return
         if group.ancestors & other.bit or other.ancestors & group.bit:
             return  # one reads the other, at another index or through a third
@@ -363,6 +361,7 @@ class Schedule:
             and group_found.kind in ("map", "row")
             and group_found.domain == domain
             and shape_of(base) == domain
+            and len(group_found.ops) < MAX_OPS
             and self._allowed(group_found, op)
         ):
             group_found.kind = "row"
@@ -376,6 +375,7 @@ class Schedule:
                 sibling is not None
                 and sibling.kind == "row"
                 and sibling.domain == domain
+                and len(sibling.ops) < MAX_OPS
                 and self._allowed(sibling, op)
             ):
                 self._join(sibling, op)
@@ -386,12 +386,12 @@ class Schedule:
 
     def _place_contract(self, op: Op) -> None:
         x, y = op.operands
-        self._require_strided(y)
+        self._require_strided(op, 1)
         if all(size == ONE for size in shape_of(y)[:-2]):
             if not self._is_matrix(x):
-                self._copy(x)
+                self._copy(op, 0)
         else:
-            self._require_strided(x)
+            self._require_strided(op, 0)
         group = self._new("contract", shape_of(op.result), op)
         for operand in op.operands:
             self._depend(group, operand)
@@ -415,41 +415,57 @@ class Schedule:
             strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(rows)
         )
 
-    def _require_unit(self, value: Value, axis: int) -> None:
-        """Lay ``value`` out in memory unless it has fixed strides and the stride 1 along ``axis``.
+    def _require_unit(self, op: Op, position: int, axis: int) -> None:
+        """Lay the operand out in memory unless it has fixed strides and the stride 1 along
+        ``axis``.
         """
+        value = op.operands[position]
         shape = shape_of(value)
         axis %= len(shape)
         base, index = self.resolve(value, own_index(shape), extents_of(shape))
         found = None if self.inline_value(base) else strides_of(self, base, index, len(shape))
-        if found is not None and (shape[axis] == ONE or found[0][axis] == ONE):
-            return
-        self._copy(value)
-        order = [n for n in range(len(shape)) if n != axis]
-        self.layouts[value] = (*order, axis)
+        if found is None or (shape[axis] != ONE and found[0][axis] != ONE):
+            self._copy(op, position, axis)
 
-    def _require_strided(self, value: Value) -> None:
-        """Lay ``value`` out in memory unless it is a view with a fixed stride for each axis."""
+    def _require_strided(self, op: Op, position: int) -> None:
+        """Lay the operand out in memory unless it is a view with a fixed stride for each axis."""
+        value = op.operands[position]
         shape = shape_of(value)
         base, index = self.resolve(value, own_index(shape), extents_of(shape))
-        if not self.inline_value(base) and strides_of(self, base, index, len(shape)) is not None:
-            return
-        self._copy(value)
+        if self.inline_value(base) or strides_of(self, base, index, len(shape)) is None:
+            self._copy(op, position)
 
-    def _copy(self, value: Value) -> Group:
-        group = self._new("copy", shape_of(value), None)
-        self._depend(group, value)
-        group.source = value
-        self.group_of[value] = group
-        self.laid_out.add(value)
-        return group
+    def _copy(self, op: Op, position: int, innermost: int = -1) -> None:
+        """Let ``op`` read a copy of its operand, in row-major order or with the axis ``innermost``
+        innermost.
+
+        The copy is a value of its own: whoever else reads the operand goes on reading that one.
+        """
+        value = op.operands[position]
+        copy = self._copies.get((value, innermost))
+        if copy is None:
+            shape = value.tensor_type.shape
+            made = self.function.create(
+                "mo.reshape", [value], [value.type], {"shape": shape}, loc=op.loc, scope=op.scope,
+                origins=value.op.origins if value.op is not None else op.origins,
+            )  # fmt: skip
+            self.function.ops.insert(self.function.ops.index(op), made)
+            made.block = self.function.block
+            copy = self._copies[value, innermost] = made.result
+            group = self._new("copy", shape_of(value), None)
+            self._depend(group, value)
+            group.source = copy
+            self.group_of[copy] = group
+            self.laid_out.add(copy)
+            if innermost >= 0:
+                order = [n for n in range(len(group.domain)) if n != innermost]
+                self.layouts[copy] = (*order, innermost)
+        op.set_operand(position, copy)
 
     def _place_attention(self, parts: Attention) -> None:
-        q, k = parts.scores.operands
-        v = parts.product.operands[1]
-        self._require_unit(q, -1)
-        self._require_unit(k, -2)
-        self._require_unit(v, -1)
+        self._require_unit(parts.scores, 0, -1)
+        self._require_unit(parts.scores, 1, -2)
+        self._require_unit(parts.product, 1, -1)
         group = self._new("attention", shape_of(parts.product.result), None)
         for op in (parts.scores, *parts.maps, *parts.softmax, parts.product):
             self._join(group, op)
@@ -515,6 +531,7 @@ class Schedule:
                                 self.stored.add(base)
 
     def _inline_groups(self) -> None:
+        sizes: dict[Group, int] = {}  # the ops that were inlined into a group
         for group in self.groups:
             if group.kind != "map" or not group.ops:
                 continue
@@ -530,6 +547,10 @@ class Schedule:
                 continue
             if self._expansion(group, kept[0], reader):
                 continue
+            size = sizes.get(group, 0) + len(group.ops)
+            if size + sizes.get(reader, 0) + len(reader.ops) > MAX_OPS:
+                continue
+            sizes[reader] = sizes.get(reader, 0) + size
             self.inlined.add(group.number)
             self._inlined_into[group] = reader
 
@@ -542,8 +563,8 @@ class Schedule:
             size = size * p
         for p in reader.domain:
             domain = domain * p
-        if reader.kind == "concat":
-            return False
+        if reader.kind == "concat" or all(OPSET[op.name].kind == "gather" for op in group.ops):
+            return False  # reading through an index costs no more than reading what was read so
         if size == domain:
             return False
         # a slice reads fewer elements than there are: inlining computes less, not more
@@ -573,7 +594,7 @@ class Schedule:
                 self.outputs.append((base, True))
                 continue
             copy = Group(len(self.groups), "copy", shape)
-            copy.source = operand
+            copy.source, copy.output = operand, len(self.outputs)
             self._depend(copy, operand)
             if group is not None and group.number not in self.inlined:
                 self.stored.add(base)
@@ -604,6 +625,26 @@ class Schedule:
             if (g.ops or g.source is not None) and g.number not in self.inlined
         ]
         return sorted(alive, key=lambda g: (g.ancestors.bit_count(), g.number))
+
+
+def _inline_values(function: Function) -> set[Value]:
+    """The values that are computed wherever they are read: ranges, dims, scalar constants, and a
+    little arithmetic on these.
+    """
+    depth: dict[Value, int] = {}
+    for op in function.ops:
+        kind = OPSET[op.name].kind
+        if kind == "iota":
+            if not op.operands:
+                depth[op.result] = 0
+        elif kind == "constant":
+            if op.attrs["value"].array.size == 1:
+                depth[op.result] = 0
+        elif kind == "map" and all(p == ONE for p in shape_of(op.result)):
+            steps = [depth.get(v, MAX_INLINE_DEPTH) for v in op.operands]
+            if max(steps) < MAX_INLINE_DEPTH:
+                depth[op.result] = max(steps) + 1
+    return set(depth)
 
 
 def strides_of(
@@ -643,7 +684,7 @@ def find_attention(function: Function) -> dict[Op, Attention]:
     for op in function.ops:
         if op.name == "mo.matmul":
             parts = _match_attention(op)
-            if parts is not None:
+            if parts is not None and parts.scores not in found:  # no group ends one and begins another
                 found[op] = parts
     return found
 
@@ -706,7 +747,7 @@ def _find_scores(value: Value, maps: list[Op]) -> Op | None:
     """The product behind a chain of maps that each have its shape; the maps are added, last first.
     """
     op = value.op
-    if op is None:
+    if op is None or len(maps) >= MAX_OPS:
         return None
     if op.name == "mo.matmul":
         return op

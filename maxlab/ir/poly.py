@@ -293,7 +293,7 @@ class Poly:
     def source(
         self,
         name: Callable[[str], str],
-        division: str = "//",
+        division: str | Callable[[str, str, FloorDiv], str] = "//",
         number: Callable[[int], str] = str,
     ) -> str:
         """This polynomial as text: names spelt by ``name``, numbers by ``number``, divisions as ``a
@@ -311,7 +311,11 @@ class Poly:
                     bottom = atom.denominator.source(name, division, number)
                     top = top if _is_word(top) else f"({top})"
                     bottom = bottom if _is_word(bottom) else f"({bottom})"
-                    text = f"{top} {division} {bottom}"
+                    text = (
+                        f"{top} {division} {bottom}"
+                        if isinstance(division, str)
+                        else division(top, bottom, atom)
+                    )
                     if len(monomial) > 1 or power > 1 or scale != 1:
                         text = f"({text})"
                 factors.extend([text] * power)

@@ -25,7 +25,7 @@ from maxlab.compiler.codegen.scalar import (
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.dtype import DType
-from maxlab.ir.poly import Poly
+from maxlab.ir.poly import FloorDiv, Poly
 
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""
@@ -90,6 +90,22 @@ def axis_name(name: str) -> str:
     return name.replace("%", "i") if name[1:].isdigit() else name[1:]
 
 
+def _quotient(top: str, bottom: str, atom: FloorDiv) -> str:
+    """A floor division as C, whose own division rounds towards zero."""
+    if _not_negative(atom):
+        return f"{top} / {bottom}"
+    return f"mx_floordiv_i64({top}, {bottom})"
+
+
+def _not_negative(atom: FloorDiv) -> bool:
+    """Whether no term of ``atom`` is negative, given that no dim and no axis is."""
+    return all(
+        scale > 0 and all(isinstance(part, str) or _not_negative(part) for part, _ in monomial)
+        for poly in (atom.numerator, atom.denominator)
+        for monomial, scale in poly.terms
+    )
+
+
 class Printer:
     """Prints one kernel; ``symbols`` collects the dims it needs."""
 
@@ -105,8 +121,12 @@ class Printer:
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
         """``poly`` as C, parenthesised unless it is one word."""
-        text = poly.source(self._name, "/")
+        text = self.source(poly)
         return text if text.isalnum() else f"({text})"
+
+    def source(self, poly: Poly) -> str:
+        """``poly`` as C."""
+        return poly.source(self._name, _quotient)
 
     def _name(self, name: str) -> str:
         axis = self.axes.get(name)
@@ -191,7 +211,7 @@ class Printer:
             number, position = node.data
             return loaded(f"p{number}[{position.source(self._name, '/')}]", node.dtype)
         if node.kind == "index":
-            return str(node.data.source(self._name, "/"))
+            return self.source(node.data)
         if node.kind == "acc":
             return f"a{node.data}"
         if node.kind == "kept":
@@ -209,7 +229,7 @@ class Printer:
         number, position = node.data
         (wrap,) = node.args
         self.axes["$"] = self.inline(wrap) if inline else self.names[wrap.number]
-        text = position.source(self._name, "/")
+        text = self.source(position)
         del self.axes["$"]
         return loaded(f"p{number}[{text}]", node.dtype)
 
@@ -239,7 +259,7 @@ class Printer:
         """Print ``store``, whose value has a name."""
         assert self.kernel is not None
         buffer = self.kernel.buffers[store.buffer]
-        position = store.index.source(self._name, "/")
+        position = self.source(store.index)
         value = self.names[store.value.number]
         self.write(
             f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node
