@@ -8,32 +8,37 @@ import { Widget } from '@lumino/widgets';
 
 import { GraphView } from './graph-view';
 import { graphIcon } from './icons';
-import type { ILiveGraphs } from './live';
+import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
 import { fetchDocument } from './probe';
 import { unpack } from './unpack';
 
-/** The view of the graph in the variable `name` of one kernel; follows the graph as cells change it. */
+/** The view of one graph of a kernel; follows it as cells change it. */
 class GraphTab extends Widget {
   constructor(
-    readonly name: string,
+    private _graph: ILiveGraph,
     readonly kernel: Kernel.IKernelConnection,
     private readonly _trans: TranslationBundle
   ) {
     super();
     this.addClass('jp-MaxLab-mainTab');
-    this.title.label = name;
     this.title.icon = graphIcon;
     this.title.closable = true;
   }
 
-  /** Draw what the variable holds now, when it is not what is drawn already. */
-  async showRevision(stamp: string): Promise<void> {
-    if (stamp === this._stamp) {
+  get graph(): ILiveGraph {
+    return this._graph;
+  }
+
+  /** Draw `graph` as it is now, when that is not what is drawn already. */
+  async follow(graph: ILiveGraph): Promise<void> {
+    this._graph = graph;
+    this.title.label = nameOf(graph);
+    if (graph.stamp === this._stamp) {
       return;
     }
-    this._stamp = stamp;
+    this._stamp = graph.stamp;
     try {
-      const document = await unpack(await fetchDocument(this.kernel, this.name));
+      const document = await unpack(await fetchDocument(this.kernel, graph.id));
       if (this.isDisposed) {
         return;
       }
@@ -57,7 +62,7 @@ class GraphTab extends Widget {
   /** Say that the graph is gone; what was drawn of it stays. */
   orphan(): void {
     this._stamp = '';
-    this.title.label = this._trans.__('%1 (gone)', this.name);
+    this.title.label = this._trans.__('%1 (gone)', nameOf(this._graph));
   }
 
   override dispose(): void {
@@ -70,12 +75,23 @@ class GraphTab extends Widget {
   private _fail(message: string): void {
     if (!this.isDisposed && !this._view) {
       this.addClass('jp-MaxLab-unreadable');
-      this.node.textContent = this._trans.__('%1 cannot be shown: %2', this.name, message);
+      this.node.textContent = this._trans.__('%1 cannot be shown: %2', nameOf(this._graph), message);
     }
   }
 
   private _stamp = '';
   private _view: GraphView | null = null;
+}
+
+/**
+ * What a tab of `graph` shows now: what its variable holds, so that running a cell again shows the new
+ * graph in the old tab; without a variable, the graph itself.
+ */
+function successor(graph: ILiveGraph, graphs: readonly ILiveGraph[]): ILiveGraph | undefined {
+  const [name] = graph.names;
+  return name === undefined
+    ? graphs.find(candidate => candidate.id === graph.id)
+    : graphs.find(candidate => candidate.names.includes(name));
 }
 
 export class GraphTabs {
@@ -87,18 +103,20 @@ export class GraphTabs {
     _live.stateChanged.connect(this._follow, this);
   }
 
-  /** Show the tab of the graph in `name`, made when there is none yet. */
-  async open(name: string): Promise<void> {
+  /** Show the tab of the graph with this id, made when there is none yet. */
+  async open(id: string): Promise<void> {
     const kernel = this._live.kernel;
-    const graph = this._live.graphs.find(candidate => candidate.name === name);
+    const graph = this._live.graphs.find(candidate => candidate.id === id);
     if (!kernel || !graph) {
-      throw new Error(this._trans.__('No variable %1 holds a graph in this kernel.', name));
+      throw new Error(this._trans.__('No graph with the id %1 lives in this kernel.', id));
     }
-    let tab = this._tabs.find(other => other.content.name === name && other.content.kernel.id === kernel.id);
+    let tab = this._tabs.find(
+      ({ content }) => content.graph.id === id && content.kernel.id === kernel.id
+    );
     if (!tab) {
-      const content = new GraphTab(name, kernel, this._trans);
+      const content = new GraphTab(graph, kernel, this._trans);
       tab = new MainAreaWidget({ content });
-      tab.id = `maxlab-graph-${kernel.id}-${name}`;
+      tab.id = `maxlab-graph-${kernel.id}-${id}`;
       const made = tab;
       tab.disposed.connect(() => {
         this._tabs = this._tabs.filter(other => other !== made);
@@ -107,7 +125,7 @@ export class GraphTabs {
       this._shell.add(tab, 'main', { mode: 'split-right' });
     }
     this._shell.activateById(tab.id);
-    await tab.content.showRevision(graph.stamp);
+    await tab.content.follow(graph);
   }
 
   private _follow(): void {
@@ -119,10 +137,9 @@ export class GraphTabs {
       if (content.kernel.id !== kernel.id) {
         continue;
       }
-      const graph = graphs.find(candidate => candidate.name === content.name);
+      const graph = successor(content.graph, graphs);
       if (graph) {
-        content.title.label = content.name;
-        void content.showRevision(graph.stamp);
+        void content.follow(graph);
       } else {
         content.orphan();
       }

@@ -56,24 +56,19 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
       execute: () => live.refresh()
     });
     app.commands.addCommand(CommandIDs.openGraph, {
-      label: args =>
-        typeof args.name === 'string'
-          ? trans.__('Open a view of %1', args.name)
-          : trans.__('Open a view of a graph in the kernel'),
+      label: trans.__('Open a view of a graph in the kernel'),
       describedBy: {
         args: {
           type: 'object',
-          required: ['name'],
-          properties: {
-            name: { type: 'string', description: trans.__('The variable that holds the graph') }
-          }
+          required: ['id'],
+          properties: { id: { type: 'string', description: trans.__('The id of the graph') } }
         }
       },
       execute: args => {
-        if (typeof args.name !== 'string') {
-          throw new Error(`${CommandIDs.openGraph} needs the name of a variable`);
+        if (typeof args.id !== 'string') {
+          throw new Error(`${CommandIDs.openGraph} needs the id of a graph`);
         }
-        return tabs.open(args.name);
+        return tabs.open(args.id);
       }
     });
     for (const command of [CommandIDs.showGraphs, CommandIDs.refreshGraphs]) {

@@ -5,7 +5,7 @@ import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import { fetchDocument, type ILiveGraph, listGraphs } from './probe';
+import { type ILiveGraph, listGraphs } from './probe';
 
 /**
  * `none` no notebook is open; `no-kernel` it has no kernel; `other` its kernel is not Python; `starting`;
@@ -25,6 +25,11 @@ export interface ILiveGraphs {
   refresh(): Promise<void>;
   /** The kernel that the graphs live in. */
   readonly kernel: Kernel.IKernelConnection | null;
+}
+
+/** What a person calls `graph`: its first variable, else the name that it was built with. */
+export function nameOf(graph: ILiveGraph): string {
+  return graph.names[0] ?? graph.title;
 }
 
 /** How long after a cell has ended the kernel is asked: a run of many cells asks once. */
@@ -203,4 +208,4 @@ export class LiveGraphs implements ILiveGraphs, IDisposable {
   private readonly _changed = new Signal<this, void>(this);
 }
 
-export { fetchDocument, type ILiveGraph };
+export type { ILiveGraph };

@@ -6,7 +6,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ReactElement } from 'react';
 
 import { graphIcon } from './icons';
-import type { ILiveGraph, ILiveGraphs } from './live';
+import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
 import { CommandIDs } from './tokens';
 
 export class GraphsPanel extends ReactWidget {
@@ -41,6 +41,8 @@ interface IGraphsProps {
 
 function Graphs({ live, commands, trans }: IGraphsProps): ReactElement {
   const busy = live.state === 'busy' || live.state === 'starting';
+  const named = live.graphs.filter(graph => graph.names.length > 0);
+  const unnamed = live.graphs.filter(graph => graph.names.length === 0);
   const canTutorial = live.graphs.length === 0 && commands.isVisible(CommandIDs.openTutorial);
   return (
     <>
@@ -57,11 +59,15 @@ function Graphs({ live, commands, trans }: IGraphsProps): ReactElement {
         </button>
       </header>
       {live.notebook !== '' && <p className="jp-MaxLab-graphs-notebook">{live.notebook}</p>}
-      <ul className="jp-MaxLab-graphs-list" aria-busy={busy}>
-        {live.graphs.map(graph => (
-          <GraphItem key={graph.name} graph={graph} commands={commands} trans={trans} />
-        ))}
-      </ul>
+      <GraphList graphs={named} busy={busy} commands={commands} trans={trans} />
+      {unnamed.length > 0 && (
+        <details className="jp-MaxLab-graphs-more">
+          <summary>
+            {trans._n('%1 without a variable', '%1 without a variable', unnamed.length)}
+          </summary>
+          <GraphList graphs={unnamed} busy={busy} commands={commands} trans={trans} />
+        </details>
+      )}
       <p className="jp-MaxLab-graphs-note" role="status">
         {describe(live, trans)}
       </p>
@@ -77,6 +83,23 @@ function Graphs({ live, commands, trans }: IGraphsProps): ReactElement {
   );
 }
 
+interface IGraphListProps {
+  graphs: readonly ILiveGraph[];
+  busy: boolean;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+function GraphList({ graphs, busy, commands, trans }: IGraphListProps): ReactElement {
+  return (
+    <ul className="jp-MaxLab-graphs-list" aria-busy={busy}>
+      {graphs.map(graph => (
+        <GraphItem key={graph.id} graph={graph} commands={commands} trans={trans} />
+      ))}
+    </ul>
+  );
+}
+
 interface IGraphItemProps {
   graph: ILiveGraph;
   commands: CommandRegistry;
@@ -85,17 +108,20 @@ interface IGraphItemProps {
 
 function GraphItem({ graph, commands, trans }: IGraphItemProps): ReactElement {
   const kind = graph.kind === 'Model' ? trans.__('model') : trans.__('graph');
+  const isNamed = graph.names.length > 0;
   return (
     <li>
       <button
         className="jp-MaxLab-graphs-item"
-        title={trans.__('Open a view of %1 in a tab', graph.name)}
-        onClick={() => void commands.execute(CommandIDs.openGraph, { name: graph.name })}
+        title={trans.__('Open a view of %1 in a tab', nameOf(graph))}
+        onClick={() => void commands.execute(CommandIDs.openGraph, { id: graph.id })}
       >
         <graphIcon.react tag="span" height="16px" width="16px" />
-        <span className="jp-MaxLab-graphs-name">{graph.name}</span>
+        <span className={isNamed ? 'jp-MaxLab-graphs-name' : 'jp-MaxLab-graphs-unnamed'}>
+          {isNamed ? graph.names.join(', ') : graph.title || trans.__('no name')}
+        </span>
         <span className="jp-MaxLab-graphs-kind">
-          {graph.title !== '' && graph.title !== graph.name ? `${kind} ${graph.title}` : kind}
+          {trans._n('%2, %1 op', '%2, %1 ops', graph.ops, kind)}
         </span>
       </button>
     </li>
@@ -118,7 +144,7 @@ function describe(live: ILiveGraphs, trans: TranslationBundle): string {
       return trans.__('The kernel could not be asked: %1', live.reason);
     case 'ready':
       return live.graphs.length === 0
-        ? trans.__('No graph yet. A graph or model that a variable holds appears here.')
+        ? trans.__('No graph yet. Graphs and models of this kernel appear here.')
         : '';
   }
 }

@@ -1,67 +1,60 @@
 /**
  * What the panel asks a Python kernel: expressions evaluated beside an empty, silent request.
  *
- * Such a request leaves no trace in the history and no output, imports nothing, and in a kernel that never
- * imported maxlab it costs one dictionary look-up. Answers come back as the `repr` of base64 text, which
- * holds no character that would need unquoting.
+ * Such a request leaves no trace in the history and no output, and in a kernel that never imported
+ * maxlab it costs one dictionary look-up. Answers come back as the `repr` of base64 text, which holds no
+ * character that would need unquoting. The other side is `maxlab/lab/live.py`.
  */
 
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-import { GRAPH_MIME } from './tokens';
-
 /** A graph or a compiled model in the kernel. */
 export interface ILiveGraph {
-  /** The variable that holds it. */
-  name: string;
+  /** Of this object for its whole life, and of no other. */
+  id: string;
   kind: 'Graph' | 'Model';
-  /** The name that the graph was built with; may be empty. */
+  /** The name that it was built with; may be empty. */
   title: string;
-  /** Changes when the object does: its identity and, where it has one, its revision. */
+  /** The variables that hold it, sorted; there may be none. */
+  names: string[];
+  /** Changes whenever a view of it would. */
   stamp: string;
+  /** Number of operations. */
+  ops: number;
 }
 
 export class ProbeError extends Error {}
 
-const LISTING = [
-  '(lambda sys, base64, json, names: base64.b64encode(json.dumps([',
-  "{'name': n, 'kind': type(v).__name__, 'title': str(getattr(v, 'name', None) or ''),",
-  " 'stamp': '%x.%s' % (id(v), getattr(v, 'revision', ''))}",
-  'for n, v in names',
-  "if not n.startswith('_') and type(v).__module__.partition('.')[0] == 'maxlab'",
-  "and type(v).__name__ in ('Graph', 'Model')",
-  "]).encode()).decode() if 'maxlab' in sys.modules else '')",
-  "(__import__('sys'), __import__('base64'), __import__('json'), list(globals().items()))"
-].join(' ');
+const LIVE = "__import__('maxlab.lab.live', fromlist=['live'])";
 
-function documentOf(name: string): string {
-  return [
-    '(lambda base64, json, bundle: base64.b64encode(json.dumps(',
-    `(bundle[0] if isinstance(bundle, tuple) else bundle)['${GRAPH_MIME}']`,
-    ').encode()).decode())',
-    `(__import__('base64'), __import__('json'), ${name}._repr_mimebundle_(include={'${GRAPH_MIME}'}))`
-  ].join(' ');
-}
+const LISTING = `${LIVE}.answer(globals()) if 'maxlab.graph' in __import__('sys').modules else ''`;
 
-/** Every graph and model that a variable of the user's namespace holds; empty when maxlab is not imported. */
+/** Every graph and model of the kernel, those in variables first; empty when maxlab is not in use. */
 export async function listGraphs(kernel: Kernel.IKernelConnection): Promise<ILiveGraph[]> {
   const text = await evaluate(kernel, LISTING);
   const found: unknown = text === '' ? [] : JSON.parse(text);
   if (!Array.isArray(found)) {
     throw new ProbeError('the kernel answered with something that is not a list');
   }
-  return found.filter(isLiveGraph).sort((a, b) => a.name.localeCompare(b.name));
+  const graphs = found.filter(isLiveGraph);
+  const named = graphs.filter(graph => graph.names.length > 0);
+  named.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? ''));
+  return [...named, ...graphs.filter(graph => graph.names.length === 0)];
 }
 
-/** The document of the graph that the variable `name` holds, as it travels (maybe packed). */
+/** The document of the object with this id, as it travels (packed). */
 export async function fetchDocument(
   kernel: Kernel.IKernelConnection,
-  name: string
+  id: string
 ): Promise<unknown> {
-  if (!/^[\p{L}_][\p{L}\p{N}_]*$/u.test(name)) {
-    throw new ProbeError(`${JSON.stringify(name)} is not the name of a variable`);
+  if (!/^[a-z][0-9]+$/.test(id)) {
+    throw new ProbeError(`${JSON.stringify(id)} is not the id of a graph`);
   }
-  return JSON.parse(await evaluate(kernel, documentOf(name))) as unknown;
+  const document: unknown = JSON.parse(await evaluate(kernel, `${LIVE}.document('${id}')`));
+  if (document === null) {
+    throw new ProbeError('this graph is too large to be shown from here; show it in a cell');
+  }
+  return document;
 }
 
 async function evaluate(kernel: Kernel.IKernelConnection, expression: string): Promise<string> {
@@ -104,9 +97,12 @@ function isLiveGraph(item: unknown): item is ILiveGraph {
   return (
     typeof graph === 'object' &&
     graph !== null &&
-    typeof graph.name === 'string' &&
+    typeof graph.id === 'string' &&
     typeof graph.title === 'string' &&
     typeof graph.stamp === 'string' &&
+    typeof graph.ops === 'number' &&
+    Array.isArray(graph.names) &&
+    graph.names.every(name => typeof name === 'string') &&
     (graph.kind === 'Graph' || graph.kind === 'Model')
   );
 }

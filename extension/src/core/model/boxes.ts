@@ -101,6 +101,10 @@ class TreeBuilder {
           : declared;
       label = chain[chain.length - 1]?.label ?? path;
     }
+    if (NUMERIC.test(label)) {
+      // `0` alone says nothing: `layers.0` is what people call it.
+      label = path.split('.').slice(-2).join('.');
+    }
     const box = makeBox('scope', path, label, scope?.type ?? '', parent);
     box.fingerprint = scope?.fingerprint ?? '';
     parent.children.push(box);
@@ -140,9 +144,6 @@ function spliceContainers(box: IBox): void {
     }
     for (const member of child.children) {
       member.parent = box;
-      if (NUMERIC.test(member.label)) {
-        member.label = `${lastPart(child.label)}.${member.label}`;
-      }
       children.push(member);
     }
   }

@@ -65,7 +65,7 @@ const QUIET: ReadonlySet<Family> = new Set<Family>(['view', 'other']);
 function rampColor(t: number, isDark: boolean): Rgb {
   if (isDark) {
     const hue = 290 + ((t * 170) % 360);
-    const chroma = 0.05 + 0.13 * Math.sin(Math.PI * Math.min(1, t * 0.85 + 0.12));
+    const chroma = 0.05 + 0.13 * Math.sin(Math.PI * Math.min(1, t * 0.68 + 0.12));
     return oklch(0.3 + 0.58 * t, chroma, hue % 360);
   }
   const hue = 98 - 150 * t;

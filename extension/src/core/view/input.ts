@@ -92,7 +92,8 @@ export class Input {
   }
 
   private _isOnCanvas(event: Event): boolean {
-    return event.target instanceof HTMLCanvasElement;
+    // While a pointer is captured, its events go to the stage itself.
+    return event.target instanceof HTMLCanvasElement || event.target === this._stage.element;
   }
 
   private _down(event: PointerEvent): void {

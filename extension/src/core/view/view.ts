@@ -15,26 +15,27 @@ import { plural } from '../model/format';
 import { GraphModel, type IGraphNode } from '../model/graph';
 import { type Measure } from '../model/metrics';
 import { boxKey, buildScene, type IEdge, type IItem, type IScene } from '../model/scene';
-import { search, type IMatch } from '../model/search';
+import { search } from '../model/search';
 import { Timing } from '../model/timing';
-import { edgesOf } from '../model/trace';
-import { Camera } from '../render/camera';
 import { headerWidth } from '../render/labels';
 import { makePicture } from '../render/picture';
-import { readTheme, type ITheme, type ThemeName } from '../render/theme';
+import type { ITheme, ThemeName } from '../render/theme';
 import { Bar } from './bar';
 import { makeCommands, type ICommand } from './commands';
 import { describeItem, edgeLines, errorView, tooltipLines } from './describe';
-import { append, button, Disposables, el, Emitter, icon } from './dom';
-import { HottestList } from './hottest';
+import { append, Disposables, el, Emitter } from './dom';
 import { Announcer, Breadcrumb, helpCard, Legend, Tooltip, zoomButtons } from './hud';
 import { DOUBLE_MS, Input } from './input';
-import { Inspector, type IInspectorHost } from './inspector';
+import type { IInspectorHost } from './inspector';
+import { Selection } from './selection';
+import { SidePanel, type TabName } from './side';
 import { Stage } from './stage';
 import { addStyles } from './styles';
 import { makeMeasure } from './text';
+import { Theming, watchMotion } from './theming';
 import { AccessibleTree } from './tree';
 import { register } from './registry';
+import { firstView, insideView, viewOf } from './viewpoint';
 
 export interface IGraphViewOptions {
   theme?: ThemeName;
@@ -67,10 +68,6 @@ const LAYOUT_BUDGET_MS = 700;
 /** Narrower views put the side panel over the drawing. */
 const NARROW_PX = 640;
 
-/** Below this zoom the first view shows the top of the graph instead of all of it. */
-const READABLE_ZOOM = 0.3;
-const TOP_ZOOM = 0.5;
-
 export class GraphView implements IInspectorHost {
   readonly element: HTMLElement;
   readonly commands: ReadonlyMap<string, ICommand>;
@@ -83,29 +80,20 @@ export class GraphView implements IInspectorHost {
   scene: IScene | null = null;
   expanded: Set<string> = new Set();
   hasChips = true;
-  isPanelOpen = false;
   isDisposed = false;
   layoutMs = 0;
   private readonly _options: Required<IGraphViewOptions>;
   private readonly _disposables = new Disposables();
   private readonly _layout = new LayoutClient();
-  private readonly _inspector = new Inspector(this);
-  private readonly _hottest = new HottestList(ids => this.select(ids));
+  private readonly _selection = new Selection();
+  private readonly _side: SidePanel;
+  private readonly _theming: Theming;
   private readonly _legend = new Legend();
   private readonly _crumbs = new Breadcrumb(box => this.showBox(box));
   private readonly _tooltip = new Tooltip();
   readonly announcer = new Announcer();
-  private readonly _panel = el('aside', 'jp-MaxLab-panel');
   private readonly _message = el('div', 'jp-MaxLab-message');
-  private _tab: 'inspector' | 'hottest' = 'inspector';
-  private _theme: ITheme;
   private _measure: Measure;
-  private _selection: string[] = [];
-  private _selectedKeys: string[] = [];
-  private _edge: IEdge | null = null;
-  private _hoverEdge: IEdge | null = null;
-  private _matches: IMatch[] = [];
-  private _match = -1;
   private _hasDocument = false;
   private _needsFit = true;
   private _panelTimer: ReturnType<typeof setTimeout> | undefined;
@@ -129,9 +117,17 @@ export class GraphView implements IInspectorHost {
     this.element.setAttribute('data-lm-suppress-shortcuts', 'true');
     host.append(this.element);
     this._disposables.add(addStyles(this.element));
-    this._theme = readTheme(this.element, this._options.theme);
-    this._measure = makeMeasure(this._theme.fontUi);
-    this.stage = new Stage(this._theme);
+    this._theming = new Theming(this.element, this._options.theme, theme => {
+      this.stage.setTheme(theme);
+      this._showLegend();
+    });
+    this._measure = makeMeasure(this.theme.fontUi);
+    this.stage = new Stage(this.theme);
+    this._side = new SidePanel(
+      this,
+      name => this.showTab(name),
+      () => this.setPanel(false)
+    );
     this.tree = new AccessibleTree(
       item => describeItem(this, item),
       item => this._treeFocused(item)
@@ -162,7 +158,13 @@ export class GraphView implements IInspectorHost {
         this._firstView();
       }
     };
-    this._watchTheme();
+    this._disposables.add(() => this._theming.dispose());
+    this._disposables.add(
+      watchMotion(isReduced => {
+        this.stage.reducedMotion = isReduced;
+      })
+    );
+    this._theming.apply();
     this.setHeight(this._options.height);
     this._refresh();
   }
@@ -182,19 +184,7 @@ export class GraphView implements IInspectorHost {
     );
     this._message.hidden = true;
     this._crumbs.element.hidden = true;
-    const tab = (name: 'inspector' | 'hottest', text: string): HTMLElement => {
-      const node = button('jp-MaxLab-tab', text, () => this.showTab(name), text);
-      node.dataset.tab = name;
-      node.setAttribute('role', 'tab');
-      return node;
-    };
-    const close = button('jp-MaxLab-iconButton', 'Close the side panel', () => this.setPanel(false));
-    close.append(icon('close'));
-    const tabs = el('div', 'jp-MaxLab-tabs', tab('inspector', 'Inspector'), tab('hottest', 'Hottest'), close);
-    tabs.setAttribute('role', 'tablist');
-    this._panel.append(tabs, this._inspector.element, this._hottest.element);
-    this._panel.hidden = true;
-    element.append(this.bar.element, el('div', 'jp-MaxLab-body', this.stage.element, this._panel));
+    element.append(this.bar.element, el('div', 'jp-MaxLab-body', this.stage.element, this._side.element));
     this._disposables.listen(
       element,
       'keydown',
@@ -248,15 +238,13 @@ export class GraphView implements IInspectorHost {
     if (document.profile === null) {
       this.stage.isHeat = false;
     }
-    this._selection = this._selection.filter(id => this.model.node(id) !== undefined);
-    this._matches = search(this.model, this.bar.search.value);
+    this._selection.prune(this.model);
+    this._selection.matches = search(this.model, this.bar.search.value);
     const failed = document.error?.node ?? null;
     if (failed !== null && this.model.node(failed) !== undefined) {
       this.expanded = reveal(this.expanded, (this.model.node(failed) as IGraphNode).box);
-      this._selectedKeys = [failed];
-      this._selection = [failed];
-      this.isPanelOpen = true;
-      this._panel.hidden = false;
+      this._selection.set(this.model, [failed]);
+      this._side.isOpen = true;
     }
     void this.rebuild(null);
     return true;
@@ -294,8 +282,7 @@ export class GraphView implements IInspectorHost {
   }
 
   setTheme(name: ThemeName): void {
-    this._options.theme = name;
-    this._applyTheme();
+    this._theming.setName(name);
   }
 
   setHeight(height: number | 'fill'): void {
@@ -303,58 +290,7 @@ export class GraphView implements IInspectorHost {
   }
 
   get theme(): ITheme {
-    return this._theme;
-  }
-
-  private _watchTheme(): void {
-    const apply = (): void => this._applyTheme();
-    if (typeof MutationObserver !== 'undefined') {
-      const observer = new MutationObserver(apply);
-      for (const target of [document.body, document.documentElement]) {
-        observer.observe(target, {
-          attributes: true,
-          attributeFilter: ['data-jp-theme-light', 'data-jp-theme-name', 'data-theme', 'class', 'style']
-        });
-      }
-      this._disposables.add(() => observer.disconnect());
-    }
-    if (typeof matchMedia === 'function') {
-      this._disposables.listen(matchMedia('(prefers-color-scheme: dark)'), 'change', apply);
-      const motion = matchMedia('(prefers-reduced-motion: reduce)');
-      const set = (): void => {
-        this.stage.reducedMotion = motion.matches;
-      };
-      set();
-      this._disposables.listen(motion, 'change', set);
-    }
-    this._applyTheme();
-  }
-
-  private _applyTheme(): void {
-    this._theme = readTheme(this.element, this._options.theme);
-    const t = this._theme;
-    this.element.classList.toggle('jp-mod-dark', t.isDark);
-    const variables: Record<string, string> = {
-      bg: t.background,
-      surface: t.surface,
-      text: t.text,
-      muted: t.muted,
-      line: t.line,
-      accent: t.accent,
-      'accent-soft': t.accentSoft,
-      error: t.error,
-      'error-fill': t.errorFill,
-      hatch: t.hatch,
-      mark: t.chip,
-      hot: t.ramp[Math.floor(t.ramp.length * 0.7)] ?? t.accent,
-      'font-ui': t.fontUi,
-      'font-mono': t.fontMono
-    };
-    for (const [name, value] of Object.entries(variables)) {
-      this.element.style.setProperty(`--mx-${name}`, value);
-    }
-    this.stage.setTheme(t);
-    this._showLegend();
+    return this._theming.theme;
   }
 
   // --- scene and layout ------------------------------------------------------------------------
@@ -389,17 +325,17 @@ export class GraphView implements IInspectorHost {
     this.layoutMs = answer.ms;
     applyLayout(scene, answer.results);
     this.scene = scene;
-    this._edge = null;
-    this._hoverEdge = null;
+    this._selection.edge = null;
+    this._selection.hoverEdge = null;
     this._tooltip.hide();
     const picture = makePicture(this.model, scene, this.timing, this._measure);
     this.stage.setPicture(picture, anchor ?? this._middleKey());
-    this.tree.setScene(scene, this.tree.active?.key ?? this._selectedKeys[0] ?? null);
+    this.tree.setScene(scene, this.tree.active?.key ?? this._selection.keys[0] ?? null);
     if (this._needsFit) {
       this._firstView();
     }
     this._refresh();
-    this._select(this._selectedKeys, false);
+    this._select(this._selection.keys, false);
     this.events.emit('layoutDone', {
       ms: answer.ms,
       items: scene.items.length,
@@ -422,16 +358,7 @@ export class GraphView implements IInspectorHost {
       return;
     }
     this._needsFit = false;
-    const fit = Camera.fit(bounds, stage.width, stage.height, 22, 1);
-    if (fit.k < READABLE_ZOOM && bounds.w * READABLE_ZOOM <= stage.width * 3) {
-      const k = Math.max(READABLE_ZOOM, Math.min(TOP_ZOOM, (stage.width - 72) / bounds.w));
-      const first = this.scene?.items[0];
-      const isWide = bounds.w * k > stage.width;
-      const centre =
-        isWide && first !== undefined ? first.x + first.w / 2 : bounds.x + bounds.w / 2;
-      fit.set(k, stage.width / 2 - centre * k, 28 - bounds.y * k);
-    }
-    stage.flyTo(fit, false);
+    stage.flyTo(firstView(stage, bounds, this.scene?.items[0]), false);
   }
 
   // --- folding ----------------------------------------------------------------------------------
@@ -443,7 +370,13 @@ export class GraphView implements IInspectorHost {
       return false;
     }
     const isOpen = this.expanded.has(box.key);
-    this.setExpanded(box, !isOpen);
+    void this.setExpanded(box, !isOpen).then(() => {
+      const item = this.scene?.byKey.get(boxKey(box));
+      const target = isOpen || item === undefined ? null : insideView(this.stage, item);
+      if (target !== null) {
+        this.stage.flyTo(target);
+      }
+    });
     this.announcer.say(`${box.label} ${isOpen ? 'folded' : `unfolded, ${plural(box.total, 'operation')}`}`);
     return true;
   }
@@ -500,36 +433,16 @@ export class GraphView implements IInspectorHost {
   }
 
   bringIntoView(item: IItem): void {
-    const { stage } = this;
-    const { k, tx, ty } = stage.camera;
-    const margin = 48;
-    const target = new Camera();
-    target.set(k, tx, ty);
-    if (k < 0.45) {
-      target.zoomAt(0.8 / k, stage.width / 2, stage.height / 2);
+    const target = viewOf(this.stage, item);
+    if (target !== null) {
+      this.stage.flyTo(target);
     }
-    const x = item.x * target.k + target.tx;
-    const y = item.y * target.k + target.ty;
-    const w = item.w * target.k;
-    const h = Math.min(item.h * target.k, stage.height - 2 * margin);
-    const isInside =
-      x >= margin && y >= margin && x + w <= stage.width - margin && y + h <= stage.height - margin;
-    if (isInside && target.k === k) {
-      return;
-    }
-    target.tx += stage.width / 2 - (x + w / 2);
-    target.ty += stage.height / 2 - (y + h / 2);
-    stage.flyTo(target);
   }
 
   // --- selection --------------------------------------------------------------------------------
 
   get selection(): string[] {
-    return [...this._selection];
-  }
-
-  get selectedKeys(): readonly string[] {
-    return this._selectedKeys;
+    return [...this._selection.ids];
   }
 
   /** Selects operations by id, unfolding what hides them, and shows the first. */
@@ -545,19 +458,9 @@ export class GraphView implements IInspectorHost {
 
   /** Selects items by key without moving anything. */
   private _select(keys: readonly string[], isChange: boolean): void {
-    this._edge = null;
-    this._selectedKeys = [...keys];
-    const ids = keys.flatMap(key => {
-      const box = key.startsWith('box:') ? this.model.boxes.get(key.slice(4)) : undefined;
-      if (box !== undefined) {
-        return this.model.nodesIn(box).map(i => this.model.nodes[i]?.node.id ?? '');
-      }
-      return this.model.node(key) === undefined ? [] : [key];
-    });
-    const changed = ids.length !== this._selection.length || ids.some((id, i) => id !== this._selection[i]);
-    this._selection = ids;
+    const changed = this._selection.set(this.model, keys);
     clearTimeout(this._panelTimer);
-    if (isChange && keys.length > 0 && this.stage.width > 560 && !this.isPanelOpen) {
+    if (isChange && keys.length > 0 && this.stage.width > 560 && !this._side.isOpen) {
       // The panel takes room from the drawing: not between the two clicks that unfold a box.
       const wait = keys[0]?.startsWith('box:') === true ? DOUBLE_MS : 0;
       if (wait === 0) {
@@ -569,13 +472,14 @@ export class GraphView implements IInspectorHost {
     this._marks();
     this._showPanel();
     if (isChange && changed) {
-      this.events.emit('selectionChanged', ids);
+      this.events.emit('selectionChanged', this.selection);
     }
   }
 
   /** Takes a selection that was made elsewhere; does not announce it back. */
   syncSelection(ids: readonly string[]): void {
-    if (ids.length === this._selection.length && ids.every((id, i) => id === this._selection[i])) {
+    const { ids: own } = this._selection;
+    if (ids.length === own.length && ids.every((id, i) => id === own[i])) {
       return;
     }
     const known = ids.filter(id => this.model.node(id) !== undefined);
@@ -617,9 +521,10 @@ export class GraphView implements IInspectorHost {
       return;
     }
     this.tree.setActive(item, true);
-    if (extend && this._selectedKeys.length > 0) {
-      const has = this._selectedKeys.includes(item.key);
-      const keys = this._selectedKeys.filter(key => key !== item.key);
+    const { keys: before } = this._selection;
+    if (extend && before.length > 0) {
+      const has = before.includes(item.key);
+      const keys = before.filter(key => key !== item.key);
       this._select(has ? keys : [...keys, item.key], true);
     } else {
       this._select([item.key], true);
@@ -628,7 +533,7 @@ export class GraphView implements IInspectorHost {
 
   /** Shows an edge in the inspector; null leaves it. */
   selectEdge(edge: IEdge | null): void {
-    this._edge = edge;
+    this._selection.edge = edge;
     if (edge !== null && this.stage.width > 560) {
       this.setPanel(true);
     }
@@ -637,9 +542,9 @@ export class GraphView implements IInspectorHost {
   }
 
   private _hovered(item: IItem | null, edge: IEdge | null, x: number, y: number): void {
-    if (this.stage.marks.hover !== item || this._hoverEdge !== edge) {
+    if (this.stage.marks.hover !== item || this._selection.hoverEdge !== edge) {
       this.stage.marks.hover = item;
-      this._hoverEdge = edge;
+      this._selection.hoverEdge = edge;
       this._marks();
     }
     const lines = item !== null ? tooltipLines(this, item) : edge !== null ? edgeLines(this, edge) : null;
@@ -657,38 +562,7 @@ export class GraphView implements IInspectorHost {
     if (scene === null) {
       return;
     }
-    const itemOf = (key: string): IItem | null => {
-      const node = this.model.node(key);
-      return scene.byKey.get(key) ?? (node === undefined ? null : (scene.ofNode[node.index] ?? null));
-    };
-    const selected = this._selectedKeys.map(itemOf).filter(item => item !== null);
-    marks.selected = [...new Set(selected)];
-    const mates = new Set<IItem>();
-    for (const item of marks.selected) {
-      for (const kernel of item.node?.kernels ?? []) {
-        for (const id of kernel.nodes) {
-          const mate = itemOf(id);
-          if (mate !== null && !marks.selected.includes(mate)) {
-            mates.add(mate);
-          }
-        }
-      }
-    }
-    marks.mates = [...mates];
-    const lit = marks.selected.length === 1 ? marks.selected[0] : marks.hover;
-    const edges = lit === undefined || lit === null ? [] : [...edgesOf(lit, 'up'), ...edgesOf(lit, 'down')];
-    const one = this._hoverEdge ?? this._edge;
-    marks.edges = one === null ? edges : [...edges, one];
-    const hits = new Set<IItem>();
-    for (const match of this._matches) {
-      const item = scene.byKey.get(match.key) ?? (match.node >= 0 ? scene.ofNode[match.node] : null);
-      if (item !== null && item !== undefined) {
-        hits.add(item);
-      }
-    }
-    marks.hits = [...hits];
-    const current = this._matches[this._match];
-    marks.currentHit = current === undefined ? null : itemOf(current.key);
+    this._selection.mark(this.model, scene, marks);
     marks.focus = this._isKeyboard && this.tree.hasFocus ? this.tree.active : null;
     const focus = marks.selected[0] ?? null;
     this._crumbs.show(focus === null ? null : (focus.box ?? focus.parent?.box ?? null));
@@ -698,10 +572,10 @@ export class GraphView implements IInspectorHost {
   // --- search -----------------------------------------------------------------------------------
 
   search(query: string): void {
-    this._matches = search(this.model, query);
-    this._match = -1;
+    this._selection.matches = search(this.model, query);
+    this._selection.match = -1;
     const isEmpty = query.trim() === '';
-    const count = this._matches.length;
+    const count = this._selection.matches.length;
     this.bar.showCount(isEmpty ? '' : count === 0 ? 'none' : String(count));
     this.announcer.say(isEmpty ? '' : plural(count, 'match').replace('matchs', 'matches'));
     this._marks();
@@ -709,19 +583,18 @@ export class GraphView implements IInspectorHost {
 
   /** Goes to the next (`1`) or previous (`-1`) match, round and round. */
   async stepMatch(step: 1 | -1): Promise<void> {
-    const count = this._matches.length;
-    if (count === 0) {
+    const match = this._selection.step(step);
+    if (match === null) {
       return;
     }
-    this._match = (this._match + step + (this._match < 0 && step < 0 ? 1 : 0) + count) % count;
-    const match = this._matches[this._match] as IMatch;
-    this.bar.showCount(`${this._match + 1} of ${count}`);
+    const place = `${this._selection.match + 1} of ${this._selection.matches.length}`;
+    this.bar.showCount(place);
     await this.show(match.key);
     this._select([match.key], true);
     const item = this.scene?.byKey.get(match.key);
     if (item !== undefined) {
       this.tree.setActive(item, false);
-      this.announcer.say(`match ${this._match + 1} of ${count}: ${describeItem(this, item)}`);
+      this.announcer.say(`match ${place}: ${describeItem(this, item)}`);
     }
   }
 
@@ -730,45 +603,28 @@ export class GraphView implements IInspectorHost {
   setPanel(isOpen: boolean): void {
     clearTimeout(this._panelTimer);
     this._tooltip.hide();
-    this.isPanelOpen = isOpen;
-    this._panel.hidden = !isOpen;
+    this._side.isOpen = isOpen;
     this._showPanel();
     this._refresh();
   }
 
-  showTab(name: 'inspector' | 'hottest'): void {
-    this._tab = name;
+  showTab(name: TabName): void {
+    this._side.tab = name;
     this.setPanel(true);
   }
 
-  private _showPanel(): void {
-    if (!this.isPanelOpen) {
-      return;
-    }
-    for (const tab of this._panel.querySelectorAll<HTMLElement>('[data-tab]')) {
-      tab.setAttribute('aria-selected', String(tab.dataset.tab === this._tab));
-    }
-    this._inspector.element.hidden = this._tab !== 'inspector';
-    this._hottest.element.hidden = this._tab !== 'hottest';
-    if (this._tab === 'hottest') {
-      this._hottest.show(this.model, this.timing, new Set(this._selection));
-    } else {
-      const [key] = this._selectedKeys;
-      const item = key === undefined ? undefined : this._selectedItem(key);
-      if (this._edge !== null) {
-        this._inspector.showEdge(this._edge);
-      } else {
-        this._inspector.show(item === undefined ? [] : [item], this._selectedKeys);
-      }
-    }
+  get isPanelOpen(): boolean {
+    return this._side.isOpen;
   }
 
-  private _selectedItem(key: string): IItem | undefined {
-    return this.scene?.byKey.get(key);
+  private _showPanel(): void {
+    const { keys, ids, edge } = this._selection;
+    const item = this.scene?.byKey.get(keys[0] ?? '') ?? null;
+    this._side.show({ item, keys, ids, edge });
   }
 
   inspectorText(): string {
-    return this._inspector.element.textContent ?? '';
+    return this._side.text;
   }
 
   setHeat(isHeat: boolean): void {
@@ -789,7 +645,7 @@ export class GraphView implements IInspectorHost {
 
   private _showLegend(): void {
     const ns = this.stage.picture?.hottestNs ?? 0;
-    this._legend.show(this._theme, this.timing, ns, this.stage.isHeat);
+    this._legend.show(this.theme, this.timing, ns, this.stage.isHeat);
   }
 
   private _refresh(): void {
@@ -848,7 +704,7 @@ export class GraphView implements IInspectorHost {
   }
 
   familyColor(node: IGraphNode): string {
-    return this._theme.family[node.family].stripe;
+    return this.theme.family[node.family].stripe;
   }
 
   dispose(): void {

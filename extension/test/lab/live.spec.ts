@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LiveGraphs } from '../../src/lab/live';
 import { answering, FakeContext } from './fake-kernel';
 
-const G = { name: 'g', kind: 'Graph', title: 'first', stamp: '1.1' };
+const G = { id: 'g1', kind: 'Graph', title: 'first', names: ['g'], stamp: '1.1', ops: 3 };
 
 describe('LiveGraphs', () => {
   let live: LiveGraphs;

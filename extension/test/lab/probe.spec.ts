@@ -27,11 +27,12 @@ describe('listGraphs', () => {
     expect(await listGraphs(answering(() => ''))).toEqual([]);
   });
 
-  it('sorts by name and drops what it does not know', async () => {
-    const g = { name: 'g', kind: 'Graph', title: 'first', stamp: '1.1' };
-    const a = { name: 'a', kind: 'Model', title: '', stamp: '2.' };
-    const kernel = answering(() => JSON.stringify([g, { name: 3 }, null, a]));
-    expect(await listGraphs(kernel)).toEqual([a, g]);
+  it('puts variables first, sorted, and drops what it does not know', async () => {
+    const loose = { id: 'g1', kind: 'Graph', title: 'x', names: [], stamp: '1', ops: 1 };
+    const g = { ...loose, id: 'g2', names: ['g', 'h'] };
+    const a = { ...loose, id: 'm3', kind: 'Model', names: ['a'] };
+    const kernel = answering(() => JSON.stringify([loose, g, { id: 3 }, null, a]));
+    expect(await listGraphs(kernel)).toEqual([a, g, loose]);
   });
 
   it('asks silently', async () => {
@@ -49,9 +50,13 @@ describe('listGraphs', () => {
 });
 
 describe('fetchDocument', () => {
-  it('takes the name of a variable and nothing else', async () => {
+  it('takes an id and nothing else', async () => {
     const kernel = answering(() => '{"format": "maxlab.graph"}');
-    expect(await fetchDocument(kernel, 'gräph_2')).toEqual({ format: 'maxlab.graph' });
-    await expect(fetchDocument(kernel, "__import__('os')")).rejects.toThrow('not the name');
+    expect(await fetchDocument(kernel, 'g12')).toEqual({ format: 'maxlab.graph' });
+    await expect(fetchDocument(kernel, "') or exit('")).rejects.toThrow('not the id');
+  });
+
+  it('says so when a graph is too large for a panel', async () => {
+    await expect(fetchDocument(answering(() => 'null'), 'g1')).rejects.toThrow('too large');
   });
 });
