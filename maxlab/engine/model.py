@@ -101,6 +101,7 @@ class Model:
         self._ranks = tuple(r for _, r in self._inputs)
         self._count = len(self._inputs)
         self.last_profile: Any = None
+        self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
 
     # ------------------------------------------------------------ metadata

@@ -244,6 +244,7 @@ def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
         inputs=tensors,
     )
     model.last_profile = profile
+    model.revision += 1
     # The id, not the model: events are kept, and must keep no weights alive.
     trace.emit("profile", model.name, model=id(model), runs=runs, wall_ns=profile.wall_ns)
     return profile

@@ -55,9 +55,6 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
             names.setdefault(id(value), []).append(name)
     found = []
     for obj in _alive():
-        model = obj if isinstance(obj, Model) else None
-        graph = obj if isinstance(obj, Graph) else obj.graph
-        profile = id(model.last_profile) if model is not None and model.last_profile else 0
         function = obj._function if isinstance(obj, Graph) else obj.compiled.source
         found.append(
             LiveObject(
@@ -65,7 +62,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
                 kind=type(obj).__name__,
                 title=str(obj.name),
                 names=tuple(sorted(names.get(id(obj), []))),
-                stamp=f"{_id(obj)}.{getattr(graph, 'revision', 0)}.{profile:x}",
+                stamp=f"{_id(obj)}.{obj.revision}",
                 ops=sum(op.name != "mo.output" for op in function.ops),
             )
         )
