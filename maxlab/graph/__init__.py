@@ -45,5 +45,4 @@ __all__ = [
     "dim",
     "ops",
     "shape",
-    "type",
 ]
