@@ -76,7 +76,7 @@ struct mx_team {
   u32 generation __attribute__((aligned(64))); /* idle workers sleep on this word */
   u32 sleepers;
   u32 stop;
-  u32 failed;
+  u32 failed;             /* 0, or 1 + the step that returned an error */
   i64 current;            /* a hint: where a late worker may start */
   i64 nsteps;
   state_block *block;
@@ -179,7 +179,7 @@ static void finish_chunks(step_state *s, u32 count) {
 
 static void record_error(mx_team *t, i64 step, int code, const mx_ctx *ctx) {
   u32 none = 0;
-  if (!__atomic_compare_exchange_n(&t->failed, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
+  if (!__atomic_compare_exchange_n(&t->failed, &none, (u32)step + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return;
   t->error[0] = step;
   t->error[1] = code;
   memcpy(t->error + 2, ctx->err, sizeof ctx->err);
@@ -372,7 +372,9 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
   wake_sleepers(&t->generation, &t->sleepers);
 
   i64 now = times ? mx_now_ns() : 0;
-  for (i64 s = 0; s < nsteps && !LOAD(t->failed); s++) {
+  /* Thread 0 completes every step it enters, and ends after the step that failed, not before it: a worker may already be
+   * ahead and fail there while others still run chunks. */
+  for (i64 s = 0; s < nsteps && (s == 0 || LOAD(t->failed) != (u32)s); s++) {
     STORE_RELAXED(t->current, s);
     share_step(t, t->block, s, g, &t->w[0].ctx);
     if (times) {
@@ -409,7 +411,7 @@ int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const 
   if (!result) result = grow_scratch(t, together ? t->size : 1, scratch_bytes);
   if (!result) {
     for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
-    t->failed = 0;
+    STORE_RELAXED(t->failed, 0);
     result = (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times);
   }
   if (result && errinfo) memcpy(errinfo, t->error, sizeof t->error);

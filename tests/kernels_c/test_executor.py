@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernels_c.conftest import Lab, prelude
+from kernels_c.conftest import SOURCES, Lab, prelude
 
 KERNELS = (
     prelude("abi")
@@ -199,6 +201,20 @@ def test_stress_random_programs(lab: Lab, runtime: Any, kernels: Any) -> None:
         for y, ran in arrays:
             assert (y == (count if ran else 0)).all()
     runtime.mx_team_free(team)
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_no_race_and_no_stray_access(lab: Lab, sanitizer: str) -> None:
+    program = lab.folder / "stress"
+    files = [str(Path(__file__).with_name("stress.c")), *map(str, SOURCES.glob("*.c"))]
+    flags = ["-g", "-O1", "-fopenmp-simd", "-pthread", f"-I{SOURCES}", f"-fsanitize={sanitizer}"]
+    built = subprocess.run(
+        ["gcc", *flags, *files, "-o", str(program), "-lm"], capture_output=True, check=False
+    )
+    if built.returncode:
+        pytest.skip("this compiler has no sanitizer library")
+    done = subprocess.run([str(program)], capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()[:2000]
 
 
 def test_two_host_threads_share_one_team(lab: Lab, runtime: Any, kernels: Any) -> None:

@@ -1,0 +1,59 @@
+/* Two host threads run random programs, some with an error, on one team of four; built with the thread sanitizer. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mx_abi.h"
+
+#define STEPS 20
+#define ITEMS 500
+
+static mx_team *team;
+static i64 counts[2][STEPS][ITEMS];
+
+static int k_count(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  i64 *y = b[0];
+  (void)d;
+  for (i64 i = lo; i < hi; i++) y[i]++;
+  ((char *)ctx->scratch)[7] = 1;
+  return 0;
+}
+
+static int k_fail(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  (void)b;
+  ctx->err[0] = lo;
+  return lo <= d[0] && d[0] < hi ? 5 : 0;
+}
+
+static void *run(void *arg) {
+  i64 who = (i64)arg;
+  unsigned seed = (unsigned)who + 1;
+  for (int round = 0; round < 3000; round++) {
+    mx_step steps[STEPS];
+    void *pointers[STEPS];
+    i64 dims[STEPS], error[6];
+    int n = rand_r(&seed) % STEPS + 1, bad = rand_r(&seed) % (2 * STEPS);
+    for (int i = 0; i < n; i++) {
+      i64 extent = rand_r(&seed) % ITEMS;
+      pointers[i] = counts[who][i];
+      dims[i] = extent / 2;
+      steps[i] = (mx_step){i == bad ? k_fail : k_count, i, i, extent, rand_r(&seed) % 40, 0};
+    }
+    int want = bad < n && steps[bad].extent > 0 ? MX_ERR_STEP : MX_OK;
+    int code = mx_execute(team, steps, n, pointers, dims, 0, 0, 0, 64 + rand_r(&seed) % 9000, 0, error);
+    if (code != want || (code && error[0] != bad)) {
+      fprintf(stderr, "round %d: code %d, expected %d\n", round, code, want);
+      exit(1);
+    }
+  }
+  return 0;
+}
+
+int main(void) {
+  pthread_t threads[2];
+  team = mx_team_new(4);
+  for (i64 i = 0; i < 2; i++) pthread_create(&threads[i], 0, run, (void *)i);
+  for (i64 i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  mx_team_free(team);
+  return 0;
+}
