@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from maxlab import trace
 from maxlab.compiler.passes import PIPELINE, PassRecord, run
-from maxlab.compiler.plan import Plan, Planner, Step
+from maxlab.compiler.plan import Plan, Step
+from maxlab.compiler.planner import Planner
 from maxlab.compiler.schedule import Schedule
 from maxlab.errors import GraphError
 from maxlab.ir import Function

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
+from maxlab.compiler.collapse import collapse
 from maxlab.compiler.loops import (
     Axis,
     Buffer,
@@ -15,18 +17,8 @@ from maxlab.compiler.loops import (
     Kernel,
     Pass,
     Store,
-    simplify_bounds,
 )
-from maxlab.compiler.schedule import (
-    AXES,
-    Group,
-    Index,
-    Schedule,
-    extents_of,
-    flat_index,
-    own_index,
-    shape_of,
-)
+from maxlab.compiler.schedule import Group, Schedule, flat_index
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.ir import Dim, Op, Value
@@ -251,7 +243,9 @@ class Lowering:
         for op in group.ops:
             if OPSET[op.name].kind != "reduce":
                 # in the order of the ops, so that each finds its operands made
-                self._stored_value(op.result, at if shape_of(op.result) == shape else (*at[:-1], ZERO))
+                self._stored_value(
+                    op.result, at if shape_of(op.result) == shape else (*at[:-1], ZERO)
+                )
                 continue
             operand = op.operands[0]
             value = self.read(operand, at)
@@ -315,8 +309,7 @@ class Lowering:
         return found
 
     def _level(self, root: Expr) -> int:
-        """The first pass in which ``root`` can be computed: after all accumulators that it needs.
-        """
+        """The first pass in which ``root`` can be computed: after all accumulators it needs."""
         level, stack, seen = 0, [root], set()
         while stack:
             node = stack.pop()
@@ -329,8 +322,7 @@ class Lowering:
         return level
 
     def _keep_shared(self, kernel: Kernel) -> int:
-        """Keep in scratch what is expensive and needed by several passes; the number of kept rows.
-        """
+        """Keep in scratch what is expensive and several passes need; the number of kept rows."""
         passes = kernel.passes
         if len(passes) < 2:
             return 0
@@ -533,73 +525,3 @@ class Lowering:
         return Lowered(
             Kernel("map", rows, Axis(INNER, shape[-1]), [finish], self.buffers), self.values
         )
-
-
-# ---------------------------------------------------------------- collapsing
-def collapse(kernel: Kernel, keep_inner: bool = False) -> None:
-    """Merge neighbouring axes that every index treats as one, so that rows need no division to
-    find.
-
-    Axes ``a`` (outer) and ``b`` merge when each index uses them as ``(a * extent(b) + b) * c``. The
-    merged axis keeps
-    the name of ``b``. With ``keep_inner`` only rows merge with rows.
-    """
-    changed = True
-    while changed:
-        changed = False
-        positions = _all_indices(kernel)
-        axes = (
-            [*kernel.rows] if keep_inner or kernel.kind != "map" else [*kernel.rows, kernel.inner]
-        )
-        for outer, inner in zip(reversed(axes[:-1]), reversed(axes[1:]), strict=True):
-            if _mergeable(positions, outer, inner):
-                _merge(kernel, outer, inner)
-                changed = True
-                break
-
-
-def _all_indices(kernel: Kernel) -> set[Poly]:
-    from maxlab.compiler.loops import indices
-
-    return set(indices(kernel))
-
-
-def _mergeable(positions: set[Poly], outer: Axis, inner: Axis) -> bool:
-    if inner.extent == ONE:
-        return False
-    for position in positions:
-        a, b = position.coefficient(outer.name), position.coefficient(inner.name)
-        if a is None or b is None or a != b * inner.extent:
-            return False
-    return True
-
-
-def _merge(kernel: Kernel, outer: Axis, inner: Axis) -> None:
-    """Drop ``outer``; ``inner`` gets both extents. Indices lose the outer term, which the inner one
-    now covers.
-    """
-    gone = {outer.name: ZERO}
-
-    def fix(position: Poly) -> Poly:
-        return position.substitute(gone)
-
-    from maxlab.compiler.loops import walk
-
-    for node in list(walk(kernel.expressions())):
-        if node.kind == "load" or node.kind == "gather":
-            node.data = (node.data[0], fix(node.data[1]))
-        elif node.kind == "index":
-            node.data = fix(node.data)
-        elif node.kind == "guard":
-            node.data = tuple((fix(p), size) for p, size in node.data)
-    for store in kernel.stores():
-        store.index = fix(store.index)
-    merged = Axis(inner.name, outer.extent * inner.extent)
-    kernel.rows = [axis for axis in kernel.rows if axis is not outer]
-    if kernel.inner is inner:
-        kernel.inner = merged
-    else:
-        kernel.rows = [merged if axis is inner else axis for axis in kernel.rows]
-
-
-__all__ = ["INNER", "REDUCED", "Lowered", "Lowering", "collapse", "simplify_bounds"]

@@ -1,71 +1,44 @@
 """Which ops become one kernel.
 
 Every op that computes is put into a *group*; a group becomes one kernel. A value that only its own
-group reads never
-exists in memory. The rules, applied greedily from the inputs to the outputs:
+group reads never exists in memory. The rules, applied greedily from the inputs to the outputs:
 
 1. Views, ranges, dims and scalar constants are in no group: they are index arithmetic of whoever
-reads them.
+   reads them.
 2. A map joins the group of an operand that it reads at its own index; groups of equal shape that
-feed it merge.
+   feed it merge.
 3. A reduction of the last axis joins the group of its operand and makes it a *row* group: several
-passes over one row,
-   which stays in cache. Maps over the same rows, and over one value a row, join too: softmax and
-   layer norm are one group.
+   passes over one row, which stays in cache. Maps over the same rows, and over one value a row,
+   join too: softmax and layer norm are one group.
 4. A reduction of another axis is a *column* group; maps of its result join.
 5. A product of matrices is a *contract* group; maps of its result join as its epilogue.
 6. ``softmax(f(q @ k)) @ v`` is an *attention* group, with ``f`` as its score function.
 7. A map group that one other group reads once is inlined there, also through views.
 
-No group may come to depend on itself through another group; ``_Graph`` keeps the ancestors of each
-group for that.
+No group may come to depend on itself through another group; each group knows its ancestors.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from maxlab.compiler.attention import Attention, find_attention
+from maxlab.compiler.axes import AXES, MAX_OPS, Index, extents_of, own_index, shape_of
 from maxlab.compiler.loops import simplify_bounds
-from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.ir.types import _Typed
 from maxlab.opset import OPSET
 from maxlab.opset.core import ViewCall
 from maxlab.opset.view import broadcast_index
 
-Index = tuple[Poly, ...]
 GroupKind = Literal["map", "row", "col", "contract", "attention", "concat", "copy"]
-AXES = tuple(f"%{n}" for n in range(32))
-"""The axes of a value in index polynomials; no symbolic dim can have such a name."""
 _AXES = frozenset(AXES)
 _POINTWISE = {"map", "gather", "pad"}
-MAX_OPS = 96
-"""Ops of one group: compilers need more than linear time for a function, and expressions are nested this deep."""
 MAX_INLINE_DEPTH = 8
-"""Steps of scalar arithmetic on dims that are computed anew by each reader; more are a kernel of their own."""
-
-
-def shape_of(value: Value) -> Index:
-    """The dims of ``value`` as polynomials."""
-    typed = value.type
-    assert isinstance(typed, _Typed)
-    return typed.sizes
-
-
-@functools.lru_cache(maxsize=4096)
-def own_index(shape: Index) -> Index:
-    """The index at which a value of ``shape`` is computed: its axes, and 0 where the size is 1."""
-    return tuple(ZERO if size == ONE else Poly.symbol(AXES[n]) for n, size in enumerate(shape))
-
-
-def extents_of(shape: Index) -> dict[str, Poly]:
-    """The extents of the axes of ``shape``."""
-    return {AXES[n]: size for n, size in enumerate(shape)}
+"""Steps of scalar arithmetic on dims that each reader computes anew; more are a kernel."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,17 +64,6 @@ class Group:
     def row_shape(self) -> Index:
         """The shape of a value that has one element a row."""
         return (*self.domain[:-1], ONE)
-
-
-@dataclass(slots=True)
-class Attention:
-    """The parts of an attention group."""
-
-    scores: Op
-    maps: list[Op]
-    softmax: list[Op]
-    logits: Value
-    product: Op
 
 
 class Schedule:
@@ -411,9 +373,7 @@ class Schedule:
         if shape[-1] != ONE and strides[-1] != ONE:
             return False
         rows = [n for n in range(len(shape) - 1) if shape[n] != ONE]
-        return all(
-            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(rows)
-        )
+        return all(strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(rows))
 
     def _require_unit(self, op: Op, position: int, axis: int) -> None:
         """Lay the operand out in memory unless it has fixed strides and the stride 1 along
@@ -675,91 +635,3 @@ def flat_index(schedule: Schedule, value: Value, index: Index) -> Poly:
     for n in order:
         position = position * shape[n] + index[n]
     return position
-
-
-# ---------------------------------------------------------------- attention
-def find_attention(function: Function) -> dict[Op, Attention]:
-    """The attention patterns of ``function``, by the product that ends each."""
-    found: dict[Op, Attention] = {}
-    for op in function.ops:
-        if op.name == "mo.matmul":
-            parts = _match_attention(op)
-            if parts is not None and parts.scores not in found:  # no group ends one and begins another
-                found[op] = parts
-    return found
-
-
-def _only(value: Value, *users: Op) -> bool:
-    return set(value.uses) == set(users)
-
-
-def _match_attention(product: Op) -> Attention | None:
-    weights = product.operands[0].op
-    if weights is None or weights.name != "mo.mul" or not _only(weights.result, product):
-        return None
-    if weights.result.tensor_type.dtype is not DType.float32:
-        return None
-    if len(shape_of(weights.result)) not in (3, 4) or len(shape_of(product.result)) != len(
-        shape_of(weights.result)
-    ):
-        return None
-    e, inverse = (v.op for v in weights.operands)
-    if e is None or inverse is None or e.name != "mo.exp" or inverse.name != "mo.recip":
-        return None
-    total = inverse.operands[0].op
-    shifted = e.operands[0].op
-    if (
-        total is None
-        or shifted is None
-        or total.name != "mo.reduce.sum"
-        or shifted.name != "mo.sub"
-    ):
-        return None
-    logits, largest = shifted.operands[0], shifted.operands[1].op
-    last = len(shape_of(weights.result)) - 1
-    if (
-        total.operands[0] is not e.result
-        or largest is None
-        or largest.name != "mo.reduce.max"
-        or largest.operands[0] is not logits
-        or total.attrs["axis"] != last
-        or largest.attrs["axis"] != last
-        or not _only(e.result, total, weights)
-        or not _only(logits, shifted, largest)
-        or not (_only(total.result, inverse) and _only(inverse.result, weights))
-        or not (_only(shifted.result, e) and _only(largest.result, shifted))
-    ):
-        return None
-    maps: list[Op] = []
-    scores = _find_scores(logits, maps)
-    if scores is None or scores.operands[0].tensor_type.dtype is not DType.float32:
-        return None
-    if any(len(shape_of(v)) != last + 1 for v in (*scores.operands, product.operands[1])):
-        return None
-    batch = shape_of(scores.result)[:-2]
-    if any(shape_of(v)[:-2] != batch for v in (*scores.operands, product.operands[1])):
-        return None  # broadcast batches take the general path
-    maps.reverse()
-    return Attention(scores, maps, [largest, shifted, e, total, inverse, weights], logits, product)
-
-
-def _find_scores(value: Value, maps: list[Op]) -> Op | None:
-    """The product behind a chain of maps that each have its shape; the maps are added, last first.
-    """
-    op = value.op
-    if op is None or len(maps) >= MAX_OPS:
-        return None
-    if op.name == "mo.matmul":
-        return op
-    if OPSET[op.name].kind != "map" or op.result.type != value.type:
-        return None
-    for operand in op.operands:
-        if shape_of(operand) != shape_of(value) or set(operand.uses) != {op}:
-            continue
-        mark = len(maps)
-        maps.append(op)
-        found = _find_scores(operand, maps)
-        if found is not None:
-            return found
-        del maps[mark:]
-    return None

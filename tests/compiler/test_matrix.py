@@ -12,7 +12,7 @@ import pytest
 from maxlab import opset
 from maxlab.compiler.passes import PIPELINE
 from maxlab.compiler.passes import run as run_passes
-from maxlab.compiler.plan import Planner
+from maxlab.compiler.planner import Planner
 from maxlab.compiler.schedule import Schedule
 from maxlab.dtype import DType
 from maxlab.errors import ToolchainError

@@ -116,7 +116,6 @@ class Printer:
         self.names: dict[int, str] = {}
         self.kernel: Kernel | None = None
         self.tile = "tile"
-        self._watching = False
 
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
@@ -148,68 +147,52 @@ class Printer:
             self.write(f"{const}{kind} *RS p{number} = ({const}{kind} *)b[{number}];")
 
     # ------------------------------------------------------------ expressions
-    def emit(self, roots: Sequence[Expr], varying: bool, prefix: str = "v") -> None:
+    def emit(self, roots: Sequence[Expr], varying: bool) -> None:
         """Print the nodes below ``roots`` that are not printed yet and vary (or not) with the inner
         axis.
         """
-        nodes = list(walk(list(roots)))
-        lazy = self._lazy(roots, nodes)
-        for node in nodes:
-            if node.varies is not varying or node.number in self.names or node.number in lazy:
-                continue
-            if node.kind == "const":
-                self.names[node.number] = literal(node.data, node.dtype)
-                continue
-            if node.kind == "guard":
-                self._guard(node)
-                continue
+        for node in _eager(roots):
+            if node.varies is varying and node.number not in self.names:
+                self._print(node)
+
+    def _print(self, node: Expr) -> None:
+        """Print ``node``, whose operands have names."""
+        if node.kind == "const":
+            self.names[node.number] = literal(node.data, node.dtype)
+        elif node.kind == "guard":
+            self._guard(node)
+        else:
             text = self.text(node)
-            name = f"{prefix}{node.number}"
+            name = f"v{node.number}"
             self.write(f"const {compute_type(node.dtype)} {name} = {text};", node.node)
             self.names[node.number] = name
 
-    def _lazy(self, roots: Sequence[Expr], nodes: Sequence[Expr]) -> set[int]:
-        """The nodes that are only needed inside of a guard, which prints them itself."""
-        if not any(n.kind == "guard" for n in nodes):
-            return set()
-        eager: set[int] = set()
-        stack = list(roots)
-        while stack:
-            node = stack.pop()
-            if node.number in eager:
-                continue
-            eager.add(node.number)
-            stack.extend(node.args[1:] if node.kind == "guard" else node.args)
-        return {n.number for n in nodes} - eager
-
     def _guard(self, node: Expr) -> None:
+        """Print a value that exists only where conditions hold; nothing of it is computed elsewhere."""
         inside, outside = node.args
-        kind = compute_type(node.dtype)
         name = f"v{node.number}"
         tests = " & ".join(
             f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data
         )
-        self.write(f"{kind} {name} = {self.inline(outside)};", node.node)
-        self.write(f"if ({tests}) {name} = {self.inline(inside)};", node.node)
+        self.write(f"{compute_type(node.dtype)} {name} = {self.names[outside.number]};", node.node)
+        with self.write.block(f"if ({tests})"):
+            outer = dict(self.names)
+            for part in _eager([inside]):
+                if part.number not in self.names:
+                    self._print(part)
+            self.write(f"{name} = {self.names[inside.number]};", node.node)
+            self.names = outer
         self.names[node.number] = name
 
-    def inline(self, node: Expr) -> str:
-        """``node`` as one expression, using names where there are any."""
-        known = self.names.get(node.number)
-        if known is not None:
-            return known
-        if node.kind == "guard":
-            tests = " & ".join(
-                f"((u64){self.poly(p)} < (u64){self.poly(size)})" for p, size in node.data
-            )
-            return f"(({tests}) ? {self.inline(node.args[0])} : {self.inline(node.args[1])})"
-        return f"({self.text(node, inline=True)})"
+    def leaves(self, roots: Sequence[Expr]) -> bool:
+        """Whether what is still to be printed below ``roots`` may leave the kernel with an error."""
+        return any(n.kind == "wrap" and n.number not in self.names for n in walk(list(roots)))
 
-    def text(self, node: Expr, inline: bool = False) -> str:
+    def text(self, node: Expr) -> str:
         """The right-hand side of ``node``."""
         if node.kind == "load":
             number, position = node.data
-            return loaded(f"p{number}[{position.source(self._name, '/')}]", node.dtype)
+            return loaded(f"p{number}[{self.source(position)}]", node.dtype)
         if node.kind == "index":
             return self.source(node.data)
         if node.kind == "acc":
@@ -218,42 +201,28 @@ class Printer:
             return f"t{node.data}[j]"
         if node.kind == "tile":
             return self.tile
+        a = [self.names[x.number] for x in node.args]
         if node.kind == "wrap":
-            return self._wrapped(node, inline)
+            return self._wrapped(node, a[0])
         if node.kind == "gather":
-            return self._gathered(node, inline)
-        a = [self.inline(x) if inline else self.names[x.number] for x in node.args]
+            number, position = node.data
+            self.axes["$"] = a[0]
+            text = self.source(position)
+            del self.axes["$"]
+            return loaded(f"p{number}[{text}]", node.dtype)
         return expression(node, a)
 
-    def _gathered(self, node: Expr, inline: bool) -> str:
-        number, position = node.data
-        (wrap,) = node.args
-        self.axes["$"] = self.inline(wrap) if inline else self.names[wrap.number]
-        text = self.source(position)
-        del self.axes["$"]
-        return loaded(f"p{number}[{text}]", node.dtype)
-
-    def _wrapped(self, node: Expr, inline: bool) -> str:
-        """An index counted from the end when it is negative, and refused when it is out of range.
-        """
-        at = self.inline(node.args[0]) if inline else self.names[node.args[0].number]
+    def _wrapped(self, node: Expr, at: str) -> str:
+        """An index counted from the end when negative, and refused when it is out of range."""
         extent = self.poly(node.data)
-        wrapped = f"({at} < 0 ? {at} + {extent} : {at})"
-        if inline:  # inside of a guard: a bad index there reads the nearest element
-            return f"({wrapped} < 0 ? 0 : {wrapped} >= {extent} ? {extent} - 1 : {wrapped})"
         name = f"w{node.number}"
-        self.write(f"const i64 {name} = {wrapped};", node.node)
-        if not node.varies:
-            test = f"if ((u64){name} >= (u64){extent})"
-            self.write(
-                f"{test} {{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}", node.node
-            )
-            return name
-        # Inside of the inner loop nothing can return: a bad index reads element 0 and is
-        # reported after the loop.
-        bad = f"(u64){name} >= (u64){extent}"
-        self.write(f"if ({bad}) {{ bad = 1; bad_at = {at}; bad_size = {extent}; }}", node.node)
-        return f"{bad} ? 0 : {name}"
+        self.write(f"const i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
+        self.write(
+            f"if ((u64){name} >= (u64){extent}) "
+            f"{{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}",
+            node.node,
+        )
+        return name
 
     def store(self, store: Store) -> None:
         """Print ``store``, whose value has a name."""
@@ -286,11 +255,9 @@ class Printer:
             return
         self.emit(roots, False)
         outer = dict(self.names)
-        bad = any(n.kind == "wrap" and n.varies for n in walk(roots))
+        leaves = self.leaves(roots)
         folds = self._folds(current.folds)
-        if bad:
-            self._watch()
-        else:
+        if not leaves:
             self.write(f"#pragma omp simd{folds}")
         with self.write.block(f"for (i64 j = {low}; j < {high}; j++)"):
             self.axes[INNER] = "j"
@@ -302,8 +269,6 @@ class Printer:
                 self.fold(fold, self.names[fold.value.number])
             for store in current.stores:
                 self.store(store)
-        if bad:
-            self.write("if (bad) { ctx->err[0] = bad_at; ctx->err[1] = bad_size; return 1; }")
         for fold in current.folds:
             if fold.operator != "sum" and is_float(fold.dtype):
                 self.write(
@@ -311,14 +276,6 @@ class Printer:
                     fold.node,
                 )
         self.names = outer
-
-    def _watch(self) -> None:
-        """Declare, once, what a bad index in an inner loop is noted in."""
-        if self._watching:
-            self.write("bad = 0;")
-        else:
-            self.write("i32 bad = 0; i64 bad_at = 0, bad_size = 0;")
-        self._watching = True
 
     def _folds(self, folds: Sequence[Fold]) -> str:
         """Declare the accumulators; the reduction clauses of the loop."""
