@@ -52,7 +52,7 @@ def test_every_code_has_a_page() -> None:
 def test_page(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = PAGES[code].read_text("utf-8")
-    assert re.match(rf"# {code}: .+\n\n\w", text)
+    assert re.match(rf"# {code}: .+\n\n\S", text)
     failing, mended = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (message,) = re.findall(r"```text\n(.*?)\n```", text, re.DOTALL)
     error = run(failing)
