@@ -444,8 +444,11 @@ INL f64 mx_mod_f64(f64 a, f64 b) {
   return r != 0.0 ? ((r < 0.0) != (b < 0.0) ? r + b : r) : __builtin_copysign(r, b);
 }
 INL f64 mx_floordiv_f64(f64 a, f64 b) {                  /* consistent with mod: a = floordiv * b + mod */
-  f64 q = (a - mx_mod_f64(a, b)) / b;
-  return b == 0.0 ? a / b : __builtin_floor(q + 0.5);
+  f64 r = __builtin_fmod(a, b), q = (a - r) / b;         /* q is whole but for rounding */
+  q = (r != 0.0) & ((r < 0.0) != (b < 0.0)) ? q - 1.0 : q;
+  f64 n = __builtin_floor(q + 0.5);
+  n = n == 0.0 ? __builtin_copysign(0.0, a / b) : n;
+  return b == 0.0 ? a / b : n;
 }
 INL f32 mx_floordiv_f32(f32 a, f32 b) { return (f32)mx_floordiv_f64((f64)a, (f64)b); }
 // @end

@@ -106,6 +106,21 @@ def _not_negative(atom: FloorDiv) -> bool:
     )
 
 
+def _eager(roots: Sequence[Expr]) -> list[Expr]:
+    """The nodes below ``roots``, operands first, without those that only guards need."""
+    nodes = list(walk(list(roots)))
+    if not any(n.kind == "guard" for n in nodes):
+        return nodes
+    needed: set[int] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node.number not in needed:
+            needed.add(node.number)
+            stack.extend(node.args[1:] if node.kind == "guard" else node.args)
+    return [n for n in nodes if n.number in needed]
+
+
 class Printer:
     """Prints one kernel; ``symbols`` collects the dims it needs."""
 
@@ -399,12 +414,7 @@ def print_columns(kernel: Kernel) -> Printed:
         printer.axes[REDUCED] = "k"
         with write.block(f"for (i64 k = 0; k < {printer.poly(kernel.reduction.extent)}; k++)"):
             printer.emit([fold.value], False)
-            bad = any(n.kind == "wrap" and n.varies for n in walk([fold.value]))
-            if bad:
-                write(
-                    "i32 bad = 0; i64 bad_at = 0, bad_size = 0;"
-                )  # in the scope of the folded index
-            else:
+            if not printer.leaves([fold.value]):
                 write("#pragma omp simd")
             with write.block("for (i64 j = c0; j < c1; j++)"):
                 printer.axes[INNER] = "j"
@@ -418,8 +428,6 @@ def print_columns(kernel: Kernel) -> Printed:
                     write(f"a0 = {value} {sign} a0 ? {value} : a0;", fold.node)
                     write(f"unordered[j - c0] |= {value} != {value};", fold.node)
                 write("acc[j - c0] = a0;", fold.node)
-            if bad:
-                write("if (bad) { ctx->err[0] = bad_at; ctx->err[1] = bad_size; return 1; }")
         printer.names = before
         roots = [s.value for s in kernel.passes[1].stores]
         _result_loop(printer, kernel, roots, nan, fold)
@@ -438,7 +446,8 @@ def _result_loop(
         if any(a.varies for a in node.args):
             node.varies = True
     printer.emit(roots, False)
-    write("#pragma omp simd")
+    if not printer.leaves(roots):
+        write("#pragma omp simd")
     with write.block("for (i64 j = c0; j < c1; j++)"):
         kind = compute_type(fold.dtype)
         value = "acc[j - c0]"

@@ -37,7 +37,7 @@ _COMPARE = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": "
 _LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 _ROUND = {"floor": "floor", "trunc": "trunc", "round": "rint"}
 _CALLS = {
-    "sqrt", "rsqrt", "exp", "log", "log1p", "erf", "sin", "cos", "tanh", "atanh", "acos", "sigmoid",
+    "sqrt", "rsqrt", "exp", "log", "log1p", "erf", "sin", "cos", "tanh", "atanh", "sigmoid",
     "silu", "gelu", "gelu_tanh", "gelu_quick", "pow", "floordiv", "mod",
 }  # fmt: skip
 
@@ -150,6 +150,9 @@ def operator(name: str, dtype: DType, operand: DType, a: list[str]) -> str:
         text = f"mx_abs_{kind}({a[0]})"
     elif name in _ROUND:
         text = f"mx_{_ROUND[name]}_{kind}({a[0]})" if floats else a[0]
+    elif name == "acos":  # of the nearest number in [-1, 1]
+        one, low = literal(1, operand), literal(-1, operand)
+        text = f"mx_acos_{kind}(mx_max_{kind}(mx_min_{kind}({a[0]}, {one}), {low}))"
     elif name in _CALLS:
         text = f"mx_{name}_{kind}({', '.join(a)})"
     else:
