@@ -1,6 +1,7 @@
 /** The graph view, free of any notebook: what the widget, JupyterLab and exported pages mount. */
 
-export { GraphView, type IGraphViewEvents, type IGraphViewOptions } from './view/view';
+export { GraphView } from './view/view';
+export type { IGraphViewEvents, IGraphViewOptions } from './view/types';
 export type { ICommand } from './view/commands';
 export type { ITestNode, ITestView } from './view/registry';
 export type { ThemeName } from './render/theme';

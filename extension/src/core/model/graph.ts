@@ -27,6 +27,23 @@ export interface IGraphValue {
   isOutput: boolean;
 }
 
+/** What a view shows before it has a document. */
+export const EMPTY_DOCUMENT: IGraphDocument = {
+  format: 'maxlab.graph',
+  version: 1,
+  name: '',
+  revision: 0,
+  nodes: [],
+  values: [],
+  inputs: [],
+  outputs: [],
+  scopes: [],
+  kernels: [],
+  passes: [],
+  profile: null,
+  error: null
+};
+
 export class GraphModel {
   readonly nodes: IGraphNode[] = [];
   readonly values: IGraphValue[] = [];

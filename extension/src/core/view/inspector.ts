@@ -1,48 +1,13 @@
 /** The side panel: everything known about the selected operation, box, input or output. */
 
 import type { IKernel } from '../../proto/document';
-import { evaluate } from '../model/expr';
 import { FAMILY_NAMES } from '../model/families';
-import {
-  formatByteRate,
-  formatBytes,
-  formatFlopRate,
-  formatFlops,
-  formatShare,
-  formatTime,
-  plural
-} from '../model/format';
-import type { GraphModel, IGraphNode, IGraphValue } from '../model/graph';
+import { formatBytes, formatShare, formatTime, plural } from '../model/format';
+import type { IGraphNode, IGraphValue } from '../model/graph';
 import type { IEdge, IItem } from '../model/scene';
-import { SPLIT_MODEL, valueBytes, type Timing } from '../model/timing';
-import { codeBlock } from './code';
+import { SPLIT_MODEL, valueBytes } from '../model/timing';
 import { button, el, type Child } from './dom';
-
-/** What the panel can ask of the view. */
-export interface IInspectorHost {
-  readonly model: GraphModel;
-  readonly timing: Timing;
-  select(keys: readonly string[]): void;
-  reveal(node: IGraphNode): void;
-  /** True when a source was asked for and will arrive. */
-  requestSource(kernel: IKernel): boolean;
-  canReveal(): boolean;
-  familyColor(node: IGraphNode): string;
-}
-
-const MAX_LISTED = 40;
-
-function section(title: string, ...children: Child[]): HTMLElement {
-  return el('section', 'jp-MaxLab-section', el('h3', '', title), ...children);
-}
-
-function facts(rows: readonly (readonly [string, Child])[]): HTMLElement {
-  const list = el('dl', 'jp-MaxLab-facts');
-  for (const [name, value] of rows) {
-    list.append(el('dt', '', name), el('dd', '', value));
-  }
-  return list;
-}
+import { facts, kernelSection, MAX_LISTED, nodeLink, section, type IInspectorHost } from './kernel';
 
 export class Inspector {
   readonly element = el('div', 'jp-MaxLab-inspector');
@@ -113,7 +78,7 @@ export class Inspector {
     }
     const links = (nodes: ReadonlySet<IGraphNode>): HTMLElement => {
       const list = el('p', 'jp-MaxLab-members');
-      [...nodes].slice(0, MAX_LISTED).forEach(node => list.append(this._nodeLink(node), ' '));
+      [...nodes].slice(0, MAX_LISTED).forEach(node => list.append(nodeLink(this._host, node), ' '));
       return nodes.size === 0 ? el('p', 'jp-MaxLab-note', 'the border of the graph') : list;
     };
     this.element.replaceChildren(
@@ -169,7 +134,7 @@ export class Inspector {
       parts.push(section('Attributes', facts(rows)));
     }
     for (const kernel of node.kernels) {
-      parts.push(this._kernel(kernel, new Set([id])));
+      parts.push(kernelSection(this._host, kernel, new Set([id])));
     }
     return parts;
   }
@@ -263,7 +228,7 @@ export class Inspector {
           if (links.length > 0) {
             links.push(', ');
           }
-          links.push(this._nodeLink(node));
+          links.push(nodeLink(this._host, node));
         }
       };
       if (side === 'from' && entry.producer >= 0) {
@@ -289,73 +254,6 @@ export class Inspector {
       );
     }
     return list;
-  }
-
-  private _nodeLink(node: IGraphNode, withId = true): HTMLElement {
-    const text = withId ? `${node.node.op} ${node.node.id}` : node.node.op;
-    return button('jp-MaxLab-link', `Select ${text}`, () => this._host.select([node.node.id]), text);
-  }
-
-  private _kernel(kernel: IKernel, marked: ReadonlySet<string>): HTMLElement {
-    const { model, timing } = this._host;
-    const dims = timing.profile?.dims ?? {};
-    const profile = timing.kernel(kernel.id);
-    const flops = profile?.flops ?? evaluate(kernel.flops, dims);
-    const bytes = profile?.bytes ?? evaluate(kernel.bytes, dims);
-    const rows: [string, Child][] = [['kind', kernel.kind]];
-    if (profile !== undefined) {
-      rows.push([
-        'time',
-        `${formatTime(profile.ns)} · ${formatShare(timing.share(profile.ns))}` +
-          (profile.count > 1 ? ` · ${profile.count} launches` : '') +
-          ` · best ${formatTime(profile.ns_min)}`
-      ]);
-    }
-    if (flops !== null || kernel.flops !== null) {
-      const rate = profile !== undefined && flops !== null ? formatFlopRate(flops, profile.ns) : '';
-      const text = flops !== null ? formatFlops(flops) : String(kernel.flops);
-      rows.push(['work', rate === '' ? text : `${text} · ${rate}`]);
-    }
-    if (bytes !== null || kernel.bytes !== null) {
-      const rate = profile !== undefined && bytes !== null ? formatByteRate(bytes, profile.ns) : '';
-      const text = bytes !== null ? formatBytes(bytes) : String(kernel.bytes);
-      rows.push(['traffic', rate === '' ? text : `${text} · ${rate}`]);
-    }
-    if (kernel.parallel !== null) {
-      rows.push(['parallel', String(kernel.parallel)]);
-    }
-    if (kernel.symbol !== '') {
-      rows.push(['symbol', el('code', '', kernel.symbol)]);
-    }
-    const members = el('p', 'jp-MaxLab-members');
-    const nodes = kernel.nodes.map(id => model.node(id)).filter(n => n !== undefined);
-    for (const node of nodes.slice(0, MAX_LISTED)) {
-      const link = this._nodeLink(node, false);
-      link.classList.toggle('jp-mod-current', marked.has(node.node.id));
-      link.title = `Select ${node.node.op} ${node.node.id}`;
-      members.append(link, ' ');
-    }
-    if (nodes.length > MAX_LISTED) {
-      members.append(`and ${nodes.length - MAX_LISTED} more`);
-    }
-    const isShared = nodes.length > 1;
-    return section(
-      `Kernel ${kernel.id} · ${kernel.name}`,
-      isShared ? el('p', 'jp-MaxLab-sub', `Computes ${plural(nodes.length, 'operation')}:`) : null,
-      isShared ? members : null,
-      facts(rows),
-      this._code(kernel, marked)
-    );
-  }
-
-  private _code(kernel: IKernel, marked: ReadonlySet<string>): Child {
-    if (kernel.source !== null) {
-      return codeBlock(kernel.source, kernel.lines, marked);
-    }
-    const text = this._host.requestSource(kernel)
-      ? 'Fetching the generated C…'
-      : 'The generated C is not in this snapshot.';
-    return el('p', 'jp-MaxLab-note', text);
   }
 
   private _box(item: IItem): Child[] {
@@ -472,10 +370,10 @@ export class Inspector {
     const title = plural(ids.length, 'operation');
     const [only] = [...kernels];
     if (kernels.size === 1 && only !== undefined) {
-      return [this._heading(only.name, `${title} in one kernel`), this._kernel(only, new Set(ids))];
+      return [this._heading(only.name, `${title} in one kernel`), kernelSection(this._host, only, new Set(ids))];
     }
     const list = el('p', 'jp-MaxLab-members');
-    nodes.slice(0, MAX_LISTED).forEach(n => list.append(this._nodeLink(n), ' '));
+    nodes.slice(0, MAX_LISTED).forEach(n => list.append(nodeLink(this._host, n), ' '));
     return [this._heading(title, `${plural(kernels.size, 'kernel')}`), section('Selected', list)];
   }
 
@@ -488,7 +386,7 @@ export class Inspector {
       const block = this._error(code, message, fix);
       const failed = node === null ? undefined : model.node(node);
       if (failed !== undefined) {
-        block.append(this._nodeLink(failed));
+        block.append(nodeLink(this._host, failed));
       }
       parts.push(block);
     }

@@ -3,7 +3,8 @@
 import type { IEdge, IItem } from '../model/scene';
 import { button, el, icon } from './dom';
 import { HottestList } from './hottest';
-import { Inspector, type IInspectorHost } from './inspector';
+import { Inspector } from './inspector';
+import type { IInspectorHost } from './kernel';
 
 export type TabName = 'inspector' | 'hottest';
 

@@ -5,124 +5,62 @@
  * and search live here by structural key and survive new documents.
  */
 
-import type { IGraphDocument, IKernel, LineSpan } from '../../proto/document';
+import type { IKernel, LineSpan } from '../../proto/document';
 import { parseDocument } from '../../proto/validate';
 import { applyLayout, makeRequest } from '../layout/apply';
 import { LayoutClient } from '../layout/client';
 import type { IBox } from '../model/boxes';
 import { initialFold, reveal } from '../model/fold';
 import { plural } from '../model/format';
-import { GraphModel, type IGraphNode } from '../model/graph';
-import { type Measure } from '../model/metrics';
+import { EMPTY_DOCUMENT, GraphModel, type IGraphNode } from '../model/graph';
 import { boxKey, buildScene, type IEdge, type IItem, type IScene } from '../model/scene';
 import { search } from '../model/search';
 import { Timing } from '../model/timing';
 import { headerWidth } from '../render/labels';
 import { makePicture } from '../render/picture';
-import type { ITheme, ThemeName } from '../render/theme';
 import { Bar } from './bar';
 import { makeCommands, type ICommand } from './commands';
-import { describeItem, edgeLines, errorView, tooltipLines } from './describe';
-import { append, Disposables, el, Emitter } from './dom';
-import { Announcer, Breadcrumb, helpCard, Legend, Tooltip, zoomButtons } from './hud';
+import { describeItem, edgeLines, tooltipLines } from './describe';
+import { Emitter } from './dom';
+import { Breadcrumb, zoomButtons } from './hud';
 import { DOUBLE_MS, Input } from './input';
-import type { IInspectorHost } from './inspector';
+import type { IInspectorHost } from './kernel';
 import { Selection } from './selection';
 import { SidePanel, type TabName } from './side';
-import { Stage } from './stage';
-import { addStyles } from './styles';
-import { makeMeasure } from './text';
-import { Theming, watchMotion } from './theming';
+import { ViewShell } from './shell';
 import { AccessibleTree } from './tree';
 import { register } from './registry';
+import type { IGraphViewEvents, IGraphViewOptions } from './types';
 import { firstView, insideView, viewOf } from './viewpoint';
-
-export interface IGraphViewOptions {
-  theme?: ThemeName;
-  /** Height in CSS pixels; `fill` takes the height of the host. */
-  height?: number | 'fill';
-  /** Why Profile is not possible; null when it is. */
-  noProfile?: string | null;
-  /** The view is the whole page: the wheel always zooms. */
-  isPage?: boolean;
-  /** Source lines can be opened by the host. */
-  canReveal?: boolean;
-}
-
-export interface IGraphViewEvents {
-  /** Ids of the selected nodes, also those of a selected box. */
-  selectionChanged: string[];
-  profileRequested: void;
-  /** Generated text is wanted that the document leaves out. */
-  sourceRequested: string;
-  revealRequested: { file: string; line: number; col: number; node: string };
-  /** Keys of the unfolded boxes. */
-  foldChanged: string[];
-  layoutDone: { ms: number; items: number; where: string };
-  disposed: void;
-}
 
 /** Time that refinement of a layout may take. */
 const LAYOUT_BUDGET_MS = 700;
 
-/** Narrower views put the side panel over the drawing. */
-const NARROW_PX = 640;
-
-export class GraphView implements IInspectorHost {
-  readonly element: HTMLElement;
+export class GraphView extends ViewShell implements IInspectorHost {
   readonly commands: ReadonlyMap<string, ICommand>;
   readonly events = new Emitter<IGraphViewEvents>();
-  readonly stage: Stage;
   readonly tree: AccessibleTree;
   readonly bar: Bar;
-  model: GraphModel = new GraphModel(EMPTY);
+  model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
   scene: IScene | null = null;
   expanded: Set<string> = new Set();
   hasChips = true;
-  isDisposed = false;
   layoutMs = 0;
-  private readonly _options: Required<IGraphViewOptions>;
-  private readonly _disposables = new Disposables();
   private readonly _layout = new LayoutClient();
   private readonly _selection = new Selection();
   private readonly _side: SidePanel;
-  private readonly _theming: Theming;
-  private readonly _legend = new Legend();
   private readonly _crumbs = new Breadcrumb(box => this.showBox(box));
-  private readonly _tooltip = new Tooltip();
-  readonly announcer = new Announcer();
-  private readonly _message = el('div', 'jp-MaxLab-message');
-  private _measure: Measure;
   private _hasDocument = false;
   private _needsFit = true;
   private _panelTimer: ReturnType<typeof setTimeout> | undefined;
   private _isProfiling = false;
-  private _isKeyboard = false;
   private _pendingLayout: Promise<void> = Promise.resolve();
   private _generation = 0;
-  private _help: HTMLElement | null = null;
   private _requested = new Set<string>();
 
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
-    this._options = {
-      theme: options.theme ?? 'auto',
-      height: options.height ?? 560,
-      noProfile: options.noProfile === undefined ? 'no live kernel' : options.noProfile,
-      isPage: options.isPage ?? false,
-      canReveal: options.canReveal ?? false
-    };
-    this.element = el('div', 'jp-MaxLab-view');
-    // JupyterLab's notebook shortcuts must not see the keys that are typed in here.
-    this.element.setAttribute('data-lm-suppress-shortcuts', 'true');
-    host.append(this.element);
-    this._disposables.add(addStyles(this.element));
-    this._theming = new Theming(this.element, this._options.theme, theme => {
-      this.stage.setTheme(theme);
-      this._showLegend();
-    });
-    this._measure = makeMeasure(this.theme.fontUi);
-    this.stage = new Stage(this.theme);
+    super(host, options);
     this._side = new SidePanel(
       this,
       name => this.showTab(name),
@@ -135,7 +73,13 @@ export class GraphView implements IInspectorHost {
     this.commands = makeCommands(this);
     const run = (id: string): boolean => this.execute(id);
     this.bar = new Bar(run, query => this.search(query));
-    this._buildDom(run);
+    this._crumbs.element.hidden = true;
+    this._assemble(this.bar.element, this._side.element, [
+      this.tree.element,
+      this._crumbs.element,
+      zoomButtons(run)
+    ]);
+    this._disposables.listen(this.tree.element, 'focusout', () => this._marks());
     const input = new Input(this.element, this.stage, {
       ownsWheel: () => this._options.isPage || this.element.contains(document.activeElement),
       run,
@@ -158,53 +102,7 @@ export class GraphView implements IInspectorHost {
         this._firstView();
       }
     };
-    this._disposables.add(() => this._theming.dispose());
-    this._disposables.add(
-      watchMotion(isReduced => {
-        this.stage.reducedMotion = isReduced;
-      })
-    );
-    this._theming.apply();
-    this.setHeight(this._options.height);
     this._refresh();
-  }
-
-  private _buildDom(run: (id: string) => boolean): void {
-    const { element } = this;
-    append(
-      this.stage.element,
-      this.tree.element,
-      this._crumbs.element,
-      this._legend.element,
-      zoomButtons(run),
-      this._tooltip.element,
-      this.announcer.element,
-      this.announcer.live,
-      this._message
-    );
-    this._message.hidden = true;
-    this._crumbs.element.hidden = true;
-    element.append(this.bar.element, el('div', 'jp-MaxLab-body', this.stage.element, this._side.element));
-    this._disposables.listen(
-      element,
-      'keydown',
-      () => {
-        this._setKeyboard(true);
-        this._tooltip.hide();
-      },
-      { capture: true }
-    );
-    if (typeof ResizeObserver !== 'undefined') {
-      const observer = new ResizeObserver(() =>
-        element.classList.toggle('jp-mod-narrow', element.clientWidth < NARROW_PX)
-      );
-      observer.observe(element);
-      this._disposables.add(() => observer.disconnect());
-    }
-    this._disposables.listen(element, 'pointerdown', () => this._setKeyboard(false), {
-      capture: true
-    });
-    this._disposables.listen(this.tree.element, 'focusout', () => this._marks());
   }
 
   // --- documents -----------------------------------------------------------------------------
@@ -220,6 +118,7 @@ export class GraphView implements IInspectorHost {
     this._message.hidden = true;
     const { document } = parsed;
     const hadProfile = this.timing.profile !== null;
+    const before = this.model;
     this.model = new GraphModel(document);
     this.timing = new Timing(this.model, document.profile);
     this._requested.clear();
@@ -228,8 +127,9 @@ export class GraphView implements IInspectorHost {
       this._needsFit = true;
     } else {
       // Folding survives; boxes that are new open as a fresh graph would show them.
-      const known = new Set([...this.expanded].filter(key => this.model.boxes.has(key)));
-      this.expanded = known.size > 0 ? known : initialFold(this.model);
+      const kept = [...this.expanded].filter(key => this.model.boxes.has(key));
+      const fresh = [...initialFold(this.model)].filter(key => !before.boxes.has(key));
+      this.expanded = new Set([...kept, ...fresh]);
     }
     this._hasDocument = true;
     if (document.profile !== null && !hadProfile) {
@@ -248,13 +148,6 @@ export class GraphView implements IInspectorHost {
     }
     void this.rebuild(null);
     return true;
-  }
-
-  /** Replaces the drawing by an explanation. */
-  showProblems(title: string, problems: readonly string[]): void {
-    this._message.replaceChildren(errorView(title, problems));
-    this._message.hidden = false;
-    this.announcer.say(`${title}: ${problems.join('; ')}`);
   }
 
   /** Adds the generated text of a kernel that was asked for by `sourceRequested`. */
@@ -279,18 +172,6 @@ export class GraphView implements IInspectorHost {
   setNoProfile(reason: string | null): void {
     this._options.noProfile = reason;
     this._refresh();
-  }
-
-  setTheme(name: ThemeName): void {
-    this._theming.setName(name);
-  }
-
-  setHeight(height: number | 'fill'): void {
-    this.element.style.height = height === 'fill' ? '100%' : `${Math.max(160, height)}px`;
-  }
-
-  get theme(): ITheme {
-    return this._theming.theme;
   }
 
   // --- scene and layout ------------------------------------------------------------------------
@@ -507,11 +388,8 @@ export class GraphView implements IInspectorHost {
     this._marks();
   }
 
-  private _setKeyboard(isKeyboard: boolean): void {
-    if (this._isKeyboard !== isKeyboard) {
-      this._isKeyboard = isKeyboard;
-      this._marks();
-    }
+  protected _keyboardChanged(): void {
+    this._marks();
   }
 
   private _clicked(item: IItem | null, edge: IEdge | null, extend: boolean): void {
@@ -633,17 +511,7 @@ export class GraphView implements IInspectorHost {
     this._refresh();
   }
 
-  showHelp(): void {
-    if (this._help !== null) {
-      this._help.remove();
-      this._help = null;
-      return;
-    }
-    this._help = helpCard(() => this.showHelp());
-    this.stage.element.append(this._help);
-  }
-
-  private _showLegend(): void {
+  protected _showLegend(): void {
     const ns = this.stage.picture?.hottestNs ?? 0;
     this._legend.show(this.theme, this.timing, ns, this.stage.isHeat);
   }
@@ -707,35 +575,15 @@ export class GraphView implements IInspectorHost {
     return this.theme.family[node.family].stripe;
   }
 
-  dispose(): void {
+  override dispose(): void {
     if (this.isDisposed) {
       return;
     }
-    this.isDisposed = true;
     clearTimeout(this._panelTimer);
     this.events.emit('disposed', undefined);
     this.events.clear();
-    this._disposables.dispose();
     this._layout.dispose();
-    this.announcer.dispose();
-    this.stage.dispose();
+    super.dispose();
     this.scene = null;
-    this.element.remove();
   }
 }
-
-const EMPTY: IGraphDocument = {
-  format: 'maxlab.graph',
-  version: 1,
-  name: '',
-  revision: 0,
-  nodes: [],
-  values: [],
-  inputs: [],
-  outputs: [],
-  scopes: [],
-  kernels: [],
-  passes: [],
-  profile: null,
-  error: null
-};

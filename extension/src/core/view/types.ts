@@ -1,0 +1,28 @@
+/** Options and events of a graph view. */
+
+import type { ThemeName } from '../render/theme';
+
+export interface IGraphViewOptions {
+  theme?: ThemeName;
+  /** Height in CSS pixels; `fill` takes the height of the host. */
+  height?: number | 'fill';
+  /** Why Profile is not possible; null when it is. */
+  noProfile?: string | null;
+  /** The view is the whole page: the wheel always zooms. */
+  isPage?: boolean;
+  /** Source lines can be opened by the host. */
+  canReveal?: boolean;
+}
+
+export interface IGraphViewEvents {
+  /** Ids of the selected nodes, also those of a selected box. */
+  selectionChanged: string[];
+  profileRequested: void;
+  /** Generated text is wanted that the document leaves out. */
+  sourceRequested: string;
+  revealRequested: { file: string; line: number; col: number; node: string };
+  /** Keys of the unfolded boxes. */
+  foldChanged: string[];
+  layoutDone: { ms: number; items: number; where: string };
+  disposed: void;
+}
