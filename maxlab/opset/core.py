@@ -154,7 +154,6 @@ class OpDef:
     weight: int = 1
     """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
     commutative: bool = False
-    float_only: bool = False
 
     def scalar_name(self, attrs: Attrs) -> str:
         """The scalar operator of a map or gather op with these attributes."""

@@ -97,7 +97,6 @@ def _unary(
         reference=reference,
         samples=_unary_samples(low, high, floats),
         weight=weight,
-        float_only=floats,
     )
 
 
@@ -221,7 +220,6 @@ define(
     scalar=lambda attrs: _GELU_SCALAR[attrs.get("approximate", "none")],
     samples=_gelu_samples,
     weight=12,
-    float_only=True,
 )
 
 
@@ -347,7 +345,6 @@ def _binary(
         samples=_binary_samples(demand, divisor, exponent),
         commutative=commutative,
         weight=weight,
-        float_only=demand == "float",
     )
 
 

@@ -11,6 +11,7 @@ from maxlab import opset
 from maxlab.errors import ExecutionError
 from maxlab.graph import Graph
 from maxlab.ir import Shape, SymbolicDim, Value
+from maxlab.opset.verify import verify
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +31,7 @@ def run(graph: Graph, *inputs: Any, weights: Mapping[str, Array] | None = None) 
         ExecutionError: A condition on the dims does not hold.
     """
     function = graph._function
+    verify(function)
     env: dict[str, int] = {}
     values: dict[Value, Array] = {}
     for value, given in zip(function.inputs, inputs, strict=True):

@@ -82,6 +82,11 @@ def test_every_op_has_samples() -> None:
 
 @pytest.mark.parametrize(("row", "sample", "symbolic"), SAMPLED)
 def test_infer_agrees_with_the_reference(row: OpDef, sample: Sample, symbolic: bool) -> None:
+    check_types(row, sample, symbolic)
+
+
+def check_types(row: OpDef, sample: Sample, symbolic: bool) -> None:
+    """The result type of ``row`` on ``sample`` is what its reference returns."""
     _, op, env = build(row, sample, symbolic)
     types = [r.tensor_type for r in op.results]
     call = opset.Call(
@@ -150,6 +155,11 @@ class NumpyBuilder:
     ("row", "sample", "symbolic"), with_row(lambda row: row.decompose is not None)
 )
 def test_a_decomposition_computes_the_same(row: OpDef, sample: Sample, symbolic: bool) -> None:
+    check_decomposition(row, sample, symbolic)
+
+
+def check_decomposition(row: OpDef, sample: Sample, symbolic: bool) -> None:
+    """The ops that ``row`` is expanded to compute what its reference computes on ``sample``."""
     function, op, env = build(row, sample, symbolic)
     builder = NumpyBuilder(function, env)
     builder.arrays.update(zip(op.operands, sample.arrays, strict=True))
