@@ -50,9 +50,16 @@ export function contrast(a: Rgb, b: Rgb): number {
   return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
 }
 
-/** Reads `#rgb`, `#rrggbb`, `rgb(…)` and `rgba(…)`; null for anything else. */
+/** The names that themes use for their page; JupyterLab's light theme says `white`. */
+const NAMED: Record<string, Rgb> = { white: [255, 255, 255], black: [0, 0, 0] };
+
+/** Reads `#rgb`, `#rrggbb`, `rgb(…)`, `rgba(…)`, `white` and `black`; null for anything else. */
 export function parseColor(text: string): Rgb | null {
-  const value = text.trim();
+  const value = text.trim().toLowerCase();
+  const named = NAMED[value];
+  if (named !== undefined) {
+    return named;
+  }
   const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(value)?.[1];
   if (hex !== undefined) {
     const full = hex.length === 3 ? [...hex].map(c => c + c).join('') : hex;

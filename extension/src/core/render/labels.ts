@@ -66,6 +66,23 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
 /** Smallest text that is drawn; below it names keep this size where they fit, or are left out. */
 const MIN_TEXT = 10;
 
+const nameWidths = new Map<string, number>();
+
+/** Width of a name at `MIN_TEXT` in `font`, remembered: graphs repeat few names many times. */
+function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): number {
+  const key = `${font}|${text}`;
+  let width = nameWidths.get(key);
+  if (width === undefined) {
+    if (nameWidths.size > 5000) {
+      nameWidths.clear();
+    }
+    ctx.font = font;
+    width = ctx.measureText(text).width;
+    nameWidths.set(key, width);
+  }
+  return width;
+}
+
 /** Names (and times, in heat) in a size that stays readable from afar, wherever there is room. */
 export function paintFarTitles(
   frame: IFrame,
@@ -81,15 +98,14 @@ export function paintFarTitles(
   for (const item of leaves) {
     const r = screenRect(frame, item);
     const text = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    // Six tenths of an em is a safe estimate of the advance; measuring thousands of names is not worth it.
     const isMinor = item.box === null && camera.k < 0.28;
-    if (isMinor || r.h < px + 1 || r.w < text.length * px * 0.62 + 5) {
+    if (isMinor || r.h < px + 1 || r.w < (px / MIN_TEXT) * nameWidth(ctx, small, text) + 3) {
       continue;
     }
     const ink = inkOf(frame, picture, item);
     const heat = isHeat ? picture.heat.get(item) : undefined;
     const both =
-      heat !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= heat.text.length * MIN_TEXT * 0.58 + 4;
+      heat !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= nameWidth(ctx, small, heat.text) + 4;
     const x = r.x + r.w / 2;
     const y = r.y + r.h / 2;
     const isView = item.node?.family === 'view';

@@ -108,8 +108,14 @@ export function readTheme(host: Element, name: ThemeName): ITheme {
   const page = parseColor(style.getPropertyValue('--jp-layout-color0'));
   const prefersDark =
     typeof matchMedia === 'function' && matchMedia('(prefers-color-scheme: dark)').matches;
-  const isDark =
-    name === 'auto' ? (page !== null ? luminance(page) < 0.3 : prefersDark) : name === 'dark';
+  const declared = host.ownerDocument.body.dataset.jpThemeLight;
+  const pageIsDark =
+    declared !== undefined
+      ? declared === 'false'
+      : page !== null
+        ? luminance(page) < 0.3
+        : prefersDark;
+  const isDark = name === 'auto' ? pageIsDark : name === 'dark';
   // A page of the other kind (a light view in a dark notebook) keeps our own background.
   const usesPage = page !== null && luminance(page) < 0.3 === isDark;
   const font = (variable: string, fallback: string): string =>
