@@ -16,6 +16,7 @@ from maxlab.compiler.codegen.product import (
     print_attention,
     print_batched,
     print_gemm,
+    print_pack,
 )
 from maxlab.compiler.loops import Axis, Kernel, walk
 from maxlab.compiler.lower import REDUCED, Lowered, Lowering
@@ -344,29 +345,30 @@ class Planner:
         nbytes = panels * k * Poly.constant(32 * 4)
         slot = Slot(len(self.plan.slots), "packed", DType.float32, nbytes, (k, n))
         self.plan.slots.append(slot)
+        self._packed[key] = slot.number
         kind = self.plan.slots[source].kind
-        if kind in ("weight", "constant"):
-            slot.packing = Packing(source, right.offset, k, n, right.row, right.column)
+        layout = (right.offset, k, n, right.row, right.column)
+        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
+            slot.packing = Packing(source, *layout)
             slot.name = self.plan.slots[source].name
-            self._packed[key] = slot.number
             return slot.number
         slot.kind = "arena"
-        if right.offset != ZERO:  # the built-in packing kernel takes whole pointers only
-            raise AssertionError("a packed operand starts inside of its buffer")
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             items = panels.evaluate(env)
             return Launch((), items, _grain(items, 64 * k.evaluate(env), threads), 0)
 
+        # The built-in kernel takes whole buffers; for a part of one there is a line of code.
+        whole = right.offset == ZERO
         self._add(
             group,
             "pack",
-            None,
+            None if whole else print_pack(right, k, n),
             [slot.number, source],
             launch,
             panels,
-            sizes=[k, n, right.row, right.column],
-            builtin="mx_k_pack_b_f32",
+            sizes=[k, n, right.row, right.column] if whole else None,
+            builtin="mx_k_pack_b_f32" if whole else "",
             flops=ZERO,
         )
         return slot.number

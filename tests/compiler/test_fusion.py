@@ -163,6 +163,18 @@ def test_slices_as_operands(side: str, kind: str) -> None:
     check(build, [base, other] if kind == "input" else [other], weights={"w": base})
 
 
+def test_parts_of_a_weight_that_depend_on_the_input() -> None:
+    w = normal(20, 9)
+
+    def build(b: Builder) -> Function:
+        x, v = b.input(F32, "m", "n"), b.weight("w", w)
+        rows = b.op("slice", v, starts=(0, 0), steps=(1, 1), shape=("n", 9))
+        end = b.op("slice", v, starts=(Dim(20) - Dim("n"), 0), steps=(1, 1), shape=("n", 9))
+        return b.output(b.op("matmul", x, rows), b.op("matmul", x, end), b.op("tanh", b.op("matmul", x, rows)))
+
+    check(build, [normal(3, 7)], weights={"w": w})
+
+
 def test_batched_products_with_epilogue() -> None:
     def build(b: Builder) -> Function:
         x, y = b.input(F32, "a", 3, "m", 8), b.input(F32, 3, 8, "n")

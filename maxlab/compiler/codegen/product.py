@@ -125,6 +125,18 @@ def print_gemm(
     return _assemble(printer, helper, name, EPILOGUE)
 
 
+def print_pack(right: Operand, k: Poly, n: Poly) -> Printed:
+    """The C that packs a part of a buffer, the right operand of a product, into column panels."""
+    printer = Printer()
+    printer.write.depth = 1
+    sizes = ", ".join(printer.poly(p) for p in (k, n, right.row, right.column))
+    printer.write(
+        f"ctx->lib->pack_b_f32((f32 *)b[0], (const f32 *)b[1] + {printer.poly(right.offset)}, "
+        f"{sizes}, lo, hi);"
+    )
+    return finish(printer, f"int {NAME}{SIGNATURE} {{")
+
+
 def print_batched(
     left: Operand,
     right: Operand,
@@ -263,4 +275,4 @@ def _named(printer: Printer, node: Expr) -> str:
     return printer.names[node.number]
 
 
-__all__ = ["Operand", "print_attention", "print_batched", "print_gemm"]
+__all__ = ["Operand", "print_attention", "print_batched", "print_gemm", "print_pack"]
