@@ -169,7 +169,7 @@ class GraphView(anywidget.AnyWidget):
         with _state_lock:
             _views.discard(self)
             self._shown = lambda: None
-            self._reveals.clear()
+            self._reveals = []
             super().close()
 
     def __repr__(self) -> str:
