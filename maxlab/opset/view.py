@@ -42,7 +42,7 @@ def unravel(position: Poly, shape: Index) -> Index:
     """The index in ``shape`` of the element at ``position``."""
     found: list[Poly] = []
     for size in reversed(shape[1:]):
-        if size == ONE or size == ZERO:  # no element, or one
+        if size in (ONE, ZERO):  # one element, or none
             found.append(ZERO)
             continue
         quotient = position.floordiv(size)

@@ -11,6 +11,8 @@ from maxlab import opset
 from maxlab.errors import ExecutionError
 from maxlab.graph import Graph
 from maxlab.ir import Shape, SymbolicDim, Value
+from maxlab.ir.parser import parse_function
+from maxlab.ir.printer import generic
 from maxlab.opset.verify import verify
 
 Array = np.ndarray[Any, Any]
@@ -32,6 +34,9 @@ def run(graph: Graph, *inputs: Any, weights: Mapping[str, Array] | None = None) 
     """
     function = graph._function
     verify(function)
+    text = generic(function)
+    assert generic(parse_function(text)) == text, "the graph does not survive being written"
+    assert str(graph)
     env: dict[str, int] = {}
     values: dict[Value, Array] = {}
     for value, given in zip(function.inputs, inputs, strict=True):
