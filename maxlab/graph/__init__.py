@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from maxlab.graph import dim, ops, shape, type
+from maxlab.graph import dim, ops, shape
+from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
 from maxlab.graph.graph import Graph
 from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
 from maxlab.graph.weight import Weight

@@ -17,6 +17,7 @@ from maxlab.errors import (
     DTypeError,
     MaxlabError,
     NoGraphError,
+    ShapeError,
 )
 from maxlab.graph.context import current_graph
 from maxlab.ir import (
@@ -96,8 +97,39 @@ def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
     for value in values:
         assert isinstance(value.type, TensorType), "operands come from tensor(), which asks"
         types.append(value.type)
-    made: TensorValue = graph._append(row.name, values, list(row.infer(types, attrs)), attrs)
+    try:
+        result_types = list(row.infer(types, attrs))
+    except (DTypeError, ShapeError) as error:
+        explain(error, values)
+        raise
+    made: TensorValue = graph._append(row.name, values, result_types, attrs)
     return made
+
+
+def explain(error: MaxlabError, values: Sequence[IrValue]) -> None:
+    """Say in ``error`` where each of several operands came from, unless it says why already."""
+    if error.why or len(values) < 2:
+        return
+    names = ("left", "right") if len(values) == 2 else tuple(map(str, range(len(values))))
+    lines = []
+    for name, value in zip(names, values, strict=True):
+        word = f"the {name} operand" if len(values) == 2 else f"operand {name}"
+        type = value.tensor_type
+        shape = ", ".join(map(str, type.shape))
+        lines.append(f"{word}, {type.dtype.name} [{shape}], is {origin(value)}")
+    error.why = tuple(lines[:8])
+    error.args = (str(error),)
+
+
+def origin(value: IrValue) -> str:
+    """What ``value`` is, and where the user made it, such as ``made by add at a.py:3``."""
+    op = value.op
+    if op is None:
+        return f"the input {value.name!r}"
+    if op.name == "mo.constant.external":
+        return f"the weight {op.attrs['name']!r}"
+    at = f" at {op.loc}" if op.loc is not None else ""
+    return f"made by {op.name.removeprefix('mo.')}{at}"
 
 
 # ---------------------------------------------------------------- operands
@@ -291,9 +323,17 @@ def pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]:
     if right is None:
         return left, literal(rhs, left.dtype, left.device)
     if left.dtype is not right.dtype:
-        dtype = promote(left.dtype, right.dtype)
+        dtype = _common(left, right)
         left, right = cast(left, dtype), cast(right, dtype)
     return left, right
+
+
+def _common(left: TensorValue, right: TensorValue) -> DType:
+    try:
+        return promote(left.dtype, right.dtype)
+    except DTypeError as error:
+        explain(error, [left._ir(), right._ir()])
+        raise
 
 
 def float_pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]:
@@ -305,7 +345,7 @@ def float_pair(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue, TensorValue]
     """
     left, right = sides(what, lhs, rhs)
     if left is not None and right is not None:
-        dtype = promote(left.dtype, right.dtype)
+        dtype = _common(left, right)
     else:
         dtype = (left if left is not None else right).dtype  # type: ignore[union-attr]
     if dtype is DType.bool:

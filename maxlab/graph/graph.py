@@ -22,6 +22,7 @@ from maxlab.graph.build import (
     is_array,
     is_number,
     is_weak,
+    origin,
     own_copy,
     staged,
     tensor,
@@ -253,7 +254,7 @@ class Graph:
                 "ML314",
                 f"the value %{raw.id} ({raw.type}) belongs to another graph than {self.name!r}, or "
                 "to an op that was undone",
-                why=_origin(raw),
+                why=[f"it is {origin(raw)}"],
                 fix="pass it in as an input, or build it again in this graph",
             )
         return raw
@@ -583,11 +584,3 @@ def _listed(made: Any) -> tuple[Any, ...]:
         return ()
     one = isinstance(made, (Value, Dim, Shape)) or is_number(made) or is_array(made)
     return (made,) if one or not isinstance(made, Iterable) else tuple(made)
-
-
-def _origin(value: IrValue) -> list[str]:
-    """Where the user made ``value``."""
-    op = value.op
-    if op is None:
-        return [f"%{value.id} is the input {value.name!r}"]
-    return [f"%{value.id} was made by {op.name.removeprefix('mo.')} at {op.loc}"] if op.loc else []

@@ -25,6 +25,7 @@ from maxlab.ir import (
     user_location,
 )
 from maxlab.ir import Value as IrValue
+from maxlab.opset.rules import require_float
 
 
 @runtime_checkable
@@ -360,8 +361,7 @@ class TensorValue(Value):
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
-        if not self.dtype.is_float():
-            ops.sqrt(self)  # raises: the type rule says which dtypes have a variance
+        require_float("var", self.type)
         deviation = self - ops.mean(self, axis)
         return ops.mean(deviation * deviation, axis)
 
@@ -373,6 +373,7 @@ class TensorValue(Value):
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
+        require_float("stdev", self.type)
         return ops.sqrt(self.var(axis))
 
     # ------------------------------------------------------------ indexing

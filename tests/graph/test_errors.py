@@ -303,5 +303,26 @@ def test_the_message_has_its_four_parts() -> None:
     assert re.fullmatch(r"  at .*test_errors\.py:\d+", lines[1])
     assert lines[2] == "    x @ x"
     assert lines[3] == "    ^^^^^"
-    assert lines[4].startswith("  fix: the left operand's last dim")
-    assert "use y.T" in lines[4]
+    assert lines[4] == "  because the left operand, float32 [n, 4], is the input 'input0'"
+    assert lines[6].startswith("  fix: the left operand's last dim")
+    assert "use y.T" in lines[6]
+
+
+def test_the_message_says_where_the_operands_came_from() -> None:
+    weight = Weight("w", F32, [3])
+    with Graph("g", input_types=[TensorType(F32, ["n", 4]), TensorType(I64, ["n", 4])]) as graph:
+        x, i = (v.tensor for v in graph.inputs)
+        y = ops.exp(x)
+        with pytest.raises(ValueError, match="broadcast") as shapes:
+            ops.add(y, weight)
+        with pytest.raises(ValueError, match="Unsafe cast") as dtypes:
+            ops.add(y, i)
+    assert isinstance(shapes.value, MaxlabError)
+    made = y.to_mlir().op
+    assert made is not None
+    assert shapes.value.why == (
+        f"the left operand, float32 [n, 4], is made by exp at {made.loc}",
+        "the right operand, float32 [3], is the weight 'w'",
+    )
+    assert isinstance(dtypes.value, MaxlabError)
+    assert "int64 [n, 4], is the input 'input1'" in str(dtypes.value)
