@@ -104,7 +104,8 @@ def bundle_of(
 def _saved(snapshot: Snapshot, obj: Graph | Model | Profile | None) -> Any:
     """The document to save: as complete as is fit for a notebook, and without the compiler's times,
     so that running a notebook again changes nothing; None when it is too large."""
-    saved = Snapshot(without_times(snapshot.document))
+    lasting = without_times(snapshot.document)
+    saved = snapshot if lasting is snapshot.document else Snapshot(lasting)
     if len(saved.base64) > COMFORTABLE and isinstance(obj, (Model, Profile)):
         saved = Snapshot(without_times(take(obj, sources=False).document))
     return saved.packed if len(saved.base64) <= MOST_SAVED else None

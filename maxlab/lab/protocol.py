@@ -35,12 +35,14 @@ LineSpan = tuple[int, int, str]
 
 
 class Source(TypedDict):
-    """Where in the user's code an operation was written. Lines count from 1, columns from 0."""
+    """Where in the user's code an operation was written. Lines count from 1, columns from 0; `end` is
+    the column behind the expression, if it ends on the same line."""
 
     file: str
     line: int
     col: int
     text: str
+    end: NotRequired[int]
     function: NotRequired[str | None]
 
 

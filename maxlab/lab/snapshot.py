@@ -32,10 +32,34 @@ ERROR_NODE = "error"
 
 
 class Snapshot:
-    """A document and its compressed forms, each made once."""
+    """A document and its compressed forms, each made once.
+
+    Attributes:
+        name: The name of the graph.
+        ops: How many ops it has.
+    """
 
     def __init__(self, document: protocol.GraphDocument) -> None:
-        self.document = document
+        self.name = document["name"]
+        self.ops = len(document["nodes"])
+        self._document: protocol.GraphDocument | None = document
+
+    @property
+    def document(self) -> protocol.GraphDocument:
+        """The document."""
+        if self._document is None:
+            made: protocol.GraphDocument = json.loads(zlib.decompress(self.deflated))
+            return made
+        return self._document
+
+    def shrink(self) -> None:
+        """Keep the compressed bytes only, a fiftieth of the memory; the rest is made anew when
+        asked for."""
+        if self._document is not None:
+            _ = self.deflated
+            self._document = None
+            self.__dict__.pop("json", None)
+            self.__dict__.pop("base64", None)
 
     @cached_property
     def json(self) -> str:
@@ -323,6 +347,9 @@ def kernel_source(model: Model, kernel: str) -> protocol.SourceMessage:
 
 
 def without_times(document: protocol.GraphDocument) -> protocol.GraphDocument:
-    """``document`` without what differs between two compilations of one program."""
+    """``document`` without what differs between two compilations of one program; ``document``
+    itself when it has nothing of that."""
+    if not document["passes"]:
+        return document
     passes: Iterable[protocol.Pass] = document["passes"]
     return {**document, "passes": [{**p, "ms": 0.0} for p in passes]}

@@ -173,9 +173,8 @@ class GraphView(anywidget.AnyWidget):
             super().close()
 
     def __repr__(self) -> str:
-        document = self._snapshot.document
-        ops = len(document["nodes"])
-        return f"GraphView({document['name']!r}, {ops} op{'' if ops == 1 else 's'})"
+        name, ops = self._snapshot.name, self._snapshot.ops
+        return f"GraphView({name!r}, {ops} op{'' if ops == 1 else 's'})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Any:
         from maxlab.lab.display import bundle_of
@@ -263,11 +262,11 @@ class GraphView(anywidget.AnyWidget):
             return
         self._tell({"type": "profile", "status": "done"})
 
-    def _profiled(self, model: Model) -> None:
-        """Show the newest profile of ``model``, when that is what the view shows."""
+    def _profiled(self, model: Model, snapshot: Snapshot) -> None:
+        """Show ``snapshot``, taken after a profile of ``model``, when the view shows the model."""
         with _state_lock:
             if self._shown() is model:
-                self._show(take(model))
+                self._show(snapshot)
 
 
 def _runs(model: Model, inputs: list[Any]) -> int:
@@ -317,6 +316,7 @@ def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
         view._shown = weakref.ref(shown)
         if isinstance(shown, Graph):
             _recent.append(shown)
+        snapshot.shrink()
     return view
 
 
@@ -338,10 +338,12 @@ def _heard(event: trace.Event) -> None:
     if event.kind != "profile" or "model" not in event.data:
         return
     key = event.data["model"]
+    snapshot: Snapshot | None = None
     for view in list(_views):
         shown = view.shown
         if isinstance(shown, Model) and id(shown) == key:
             try:
-                view._profiled(shown)
+                snapshot = snapshot or take(shown)
+                view._profiled(shown, snapshot)
             except Exception as error:  # the other views, and the caller of profile, must go on
                 trace.emit("warning", "view", message=str(error))

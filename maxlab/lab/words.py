@@ -110,6 +110,7 @@ def source_of(at: Location | None) -> protocol.Source | None:
         "file": at.file,
         "line": at.line,
         "col": at.column,
+        **({"end": at.end_column} if at.end_column > at.column else {}),
         "text": at.text[:400],
         "function": at.function or None,
     }
