@@ -106,11 +106,13 @@ def source_of(at: Location | None) -> protocol.Source | None:
     """The user's line as a document has it."""
     if at is None:
         return None
-    return {
+    made: protocol.Source = {
         "file": at.file,
         "line": at.line,
         "col": at.column,
-        **({"end": at.end_column} if at.end_column > at.column else {}),
         "text": at.text[:400],
         "function": at.function or None,
     }
+    if at.end_column > at.column:
+        made["end"] = at.end_column
+    return made

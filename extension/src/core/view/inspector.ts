@@ -162,7 +162,8 @@ export class Inspector {
     const indent = trimmed.length - trimmed.trimStart().length;
     const text = trimmed.slice(indent);
     const at = Math.max(0, Math.min(text.length, source.col - indent));
-    const token = /^\w*/.exec(text.slice(at))?.[0] || text.slice(at, at + 1);
+    const end = Math.min(text.length, (source.end ?? 0) - indent);
+    const token = end > at ? text.slice(at, end) : /^\w*/.exec(text.slice(at))?.[0] || text.slice(at, at + 1);
     const line = el(
       'code',
       'jp-MaxLab-sourceLine',
