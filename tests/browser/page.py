@@ -248,6 +248,25 @@ class LabPage:
         cell.wait_for()
         return cell
 
+    def show_output_of(self, last_line: str) -> None:
+        """Scroll to the output of the first cell that ends with ``last_line``."""
+        found = self.page.evaluate(
+            """async (line) => {
+                const notebook = window.jupyterapp.shell.currentWidget.content;
+                const ends = cell => cell.model.sharedModel.getSource().trim().split('\\n').pop();
+                const index = notebook.widgets.findIndex(
+                    cell => cell.model.type === 'code' && ends(cell) === line);
+                if (index < 0) return false;
+                notebook.activeCellIndex = index;
+                await notebook.scrollToItem(index, 'smart');
+                const output = notebook.widgets[index].outputArea.node;
+                output.scrollIntoView({ block: 'center' });
+                return true;
+            }""",
+            last_line,
+        )
+        assert found, f"no cell ends with {last_line!r}"
+
     def close_all(self) -> None:
         """Close all tabs of the main area without a question about unsaved changes."""
         self.page.evaluate(
@@ -265,6 +284,24 @@ class LabPage:
         view = GraphView(self, index)
         view.settle()
         return view
+
+    def visible_view(self) -> GraphView:
+        """The graph view that is nearest to the middle of the page, laid out."""
+        nearest = """() => {
+            const middle = window.innerHeight / 2;
+            const away = ({ element }) => {
+                const box = element.getBoundingClientRect();
+                const seen = element.isConnected && box.height > 0
+                    && box.bottom > 0 && box.top < window.innerHeight;
+                return seen ? Math.abs((box.top + box.bottom) / 2 - middle) : Infinity;
+            };
+            const views = window.__maxlabTest?.views ?? [];
+            const distances = views.map(away);
+            const least = Math.min(...distances);
+            return Number.isFinite(least) ? distances.indexOf(least) : -1;
+        }"""
+        self.page.wait_for_function(f"() => ({nearest})() >= 0")
+        return self.view(self.page.evaluate(nearest))
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -309,6 +346,14 @@ class GraphView:
             arg=self.index,
         )
 
+    def wait_for(self, expression: str, timeout: float = TIMEOUT) -> None:
+        """Wait until ``expression``, with ``view`` in scope, is true."""
+        self.lab.page.wait_for_function(
+            f"(index) => {{ const view = window.__maxlabTest.views[index]; return {expression}; }}",
+            arg=self.index,
+            timeout=timeout * 1000,
+        )
+
     def nodes(self) -> list[dict[str, Any]]:
         """What is drawn: id, label, kind, scope, heat and place of each item."""
         found: list[dict[str, Any]] = self.read("view.nodes()")
@@ -333,9 +378,9 @@ class GraphView:
         assert self.read("view.collapse(argument)", path), path
         self.settle()
 
-    def click(self, label: str) -> None:
-        """Press the mouse on the first item with this label."""
-        rect = next(node["rect"] for node in self.nodes() if node["label"] == label)
+    def click(self, item: str) -> None:
+        """Press the mouse on the first drawn item with this id or label."""
+        rect = next(n["rect"] for n in self.nodes() if item in (n["id"], n["label"]))
         self.lab.page.mouse.click(rect["x"] + rect["w"] / 2, rect["y"] + min(12, rect["h"] / 2))
         self.settle()
 

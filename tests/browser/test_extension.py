@@ -15,6 +15,7 @@ PLUGINS = {
     "maxlab-extension:graphs",
     "maxlab-extension:launcher",
     "maxlab-extension:mime",
+    "maxlab-extension:reveal",
     "maxlab-extension:settings",
 }
 COMMANDS = {

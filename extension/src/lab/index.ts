@@ -7,6 +7,7 @@ import { corePlugin } from './core-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
 import { mimePlugin } from './mime-plugin';
+import { revealPlugin } from './reveal-plugin';
 import { settingsPlugin } from './settings-plugin';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
@@ -15,7 +16,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commandsPlugin,
   launcherPlugin,
   graphsPlugin,
-  mimePlugin
+  mimePlugin,
+  revealPlugin
 ];
 
 export default plugins;

@@ -1,0 +1,20 @@
+/** Where source lines are: in a cell that was run, or in a file of the server. */
+
+/** What a view says when its link to a source line is pressed; lines count from 1, columns from 0. */
+export interface IPlace {
+  file: string;
+  line: number;
+  col: number;
+}
+
+/** Number of the execution that `file` names, or null when it is the path of a file. */
+export function executionOf(file: string): number | null {
+  const match = /^cell \[(\d+)\]$/.exec(file);
+  return match ? Number(match[1]) : null;
+}
+
+/** `file` as the server calls it; null when it lies outside of the server's folder. */
+export function serverPath(file: string, root: string): string | null {
+  const folder = root.endsWith('/') ? root : `${root}/`;
+  return root !== '' && file.startsWith(folder) ? file.slice(folder.length) : null;
+}
