@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 
-import { roughMeasure } from '../src/core/model/metrics';
 import { Camera } from '../src/core/render/camera';
 import { contrast, luminance, parseColor, type Rgb } from '../src/core/render/color';
 import { Grid } from '../src/core/render/grid';
@@ -21,7 +20,7 @@ const THEMES: [string, ITheme][] = [
 function pictureOf(document: Parameters<typeof load>[0], open?: 'all'): IPicture {
   const model = load(document);
   const { scene, timing } = layOut(model, open === 'all' ? allBoxes(model) : undefined);
-  return makePicture(model, scene, timing, roughMeasure);
+  return makePicture(model, scene, timing);
 }
 
 function draw(
@@ -65,7 +64,7 @@ describe('drawing', () => {
   it('says how many identical layers a folded box stands for', () => {
     const model = load(transformer(6));
     const { scene, timing } = layOut(model, new Set(['encoder']));
-    const picture = makePicture(model, scene, timing, roughMeasure);
+    const picture = makePicture(model, scene, timing);
     const camera = fit(picture);
     camera.zoomAt(1 / camera.k, 500, 350);
     expect(draw(picture, camera).ctx.texts()).toContain('layers ×6');

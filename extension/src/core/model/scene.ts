@@ -9,7 +9,7 @@
 import type { IBox } from './boxes';
 import type { GraphModel, IGraphNode, IGraphValue } from './graph';
 import { plural } from './format';
-import { clip, METRICS, roughMeasure, type Measure } from './metrics';
+import { clip, METRICS, monoWidth, roughMeasure, type Measure } from './metrics';
 import type { Timing } from './timing';
 
 export type ItemKind = 'root' | 'node' | 'scope' | 'run' | 'input' | 'output';
@@ -60,6 +60,8 @@ export interface IEdge {
   label: string;
   /** Flat absolute points x0, y0, x1, y1, …; set by the layout. */
   points: Float32Array;
+  /** Index of the point from which this edge runs alone: before it another edge draws the same line. */
+  start: number;
   /** The items at the two ends inside this container, when they are items. */
   from: IItem | null;
   to: IItem | null;
@@ -177,10 +179,9 @@ class SceneBuilder {
     const item = this._item(kind, key, clip(label, 32), root);
     item.value = value;
     item.detail = kind === 'input' ? clip(value.value.type, 40) : '';
-    // The type is in the fixed-width face, wider than what is measured.
     const width =
       this._measure(item.label, METRICS.labelFont, true) +
-      (item.detail ? 10 + this._measure(item.detail, METRICS.edgeFont) * 1.12 : 0) +
+      (item.detail ? 10 + monoWidth(item.detail, METRICS.edgeFont) : 0) +
       2 * METRICS.padX;
     item.w = roundUp(Math.max(64, width));
     item.h = METRICS.pill;
@@ -256,9 +257,9 @@ class SceneBuilder {
           isView ? 80 : METRICS.minWidth,
           m(item.label, METRICS.labelFont, !isView) + 2 * METRICS.padX,
           m(item.detail, METRICS.smallFont) + 2 * METRICS.padX,
-          Math.min(190, m(type, METRICS.edgeFont) * 1.1),
+          Math.min(200, monoWidth(type, METRICS.edgeFont)),
           item.hasTime ? 136 : 0,
-          ...item.chips.map(chip => m(chip, METRICS.edgeFont) * 1.1 + 2 * METRICS.padX + 12)
+          ...item.chips.map(chip => monoWidth(`▪ ${chip}`, METRICS.edgeFont) + METRICS.padX)
         )
       )
     );
@@ -360,6 +361,7 @@ class SceneBuilder {
       count: 1,
       label: isSource ? (this._model.values[value]?.value.type ?? '') : '',
       points: NO_POINTS,
+      start: 0,
       from,
       to
     };

@@ -241,6 +241,9 @@ function paintChevron(frame: IFrame, x: number, y: number, isOpen: boolean, colo
 export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): void {
   const { ctx, theme, camera, detail } = frame;
   const r = screenRect(frame, box);
+  if (r.y < -60 || r.y > frame.height) {
+    return;
+  }
   const k = Math.max(0.78, camera.k);
   // From far away headers of nested boxes would lie on each other and on what is inside.
   const tooSmall = r.w < 80 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1);
@@ -249,7 +252,7 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   }
   ctx.save();
   ctx.beginPath();
-  ctx.rect(r.x, r.y, r.w, r.h);
+  ctx.rect(r.x, r.y, r.w, Math.min(r.h, 60));
   ctx.clip();
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';

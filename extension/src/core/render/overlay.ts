@@ -3,7 +3,7 @@
 import type { IEdge, IItem } from '../model/scene';
 import { paintEdgeLabels } from './labels';
 import type { IEdgeLabel } from './picture';
-import { Detail, paintArrows, screenRect, traceEdge, type IFrame } from './painter';
+import { cropped, Detail, paintArrows, screenRect, traceEdge, type IFrame } from './painter';
 
 export interface IMarks {
   hover: IItem | null;
@@ -19,7 +19,7 @@ export interface IMarks {
 
 function ring(frame: IFrame, item: IItem, grow: number, width: number, color: string): void {
   const { ctx, camera } = frame;
-  const r = screenRect(frame, item);
+  const r = cropped(frame, screenRect(frame, item));
   const radius = (item.container !== null ? 10 : 6) * camera.k + grow;
   ctx.beginPath();
   ctx.roundRect(r.x - grow, r.y - grow, r.w + 2 * grow, r.h + 2 * grow, radius);
@@ -47,7 +47,7 @@ export function paintOverlay(
     ctx.beginPath();
     for (const edge of marks.edges) {
       if (edge.points.length >= 4) {
-        traceEdge(ctx, edge.points, camera, detail === Detail.Dots);
+        traceEdge(frame, edge.points, 0);
       }
     }
     ctx.stroke();

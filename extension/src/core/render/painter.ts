@@ -18,6 +18,9 @@ export const enum Detail {
   Full
 }
 
+/** Lines this far above or below the window are left out. */
+const OUTSIDE_PX = 200;
+
 /** How far the control points of a bend lie from its ends, as a part of its height. */
 const CURVE_REACH = 0.55;
 
@@ -111,6 +114,18 @@ export function screenRect(frame: IFrame, item: IItem): IScreenRect {
   };
 }
 
+/** A rectangle without what is far outside: dashes half a million pixels long cost their length. */
+export function cropped(frame: IFrame, r: IScreenRect): IScreenRect {
+  const x = Math.max(r.x, -OUTSIDE_PX);
+  const y = Math.max(r.y, -OUTSIDE_PX);
+  return {
+    x,
+    y,
+    w: Math.max(0, Math.min(r.x + r.w, frame.width + OUTSIDE_PX) - x),
+    h: Math.max(0, Math.min(r.y + r.h, frame.height + OUTSIDE_PX) - y)
+  };
+}
+
 function outline(ctx: CanvasRenderingContext2D, r: IScreenRect, radius: number, dpr: number): void {
   const half = 0.5 / dpr;
   ctx.roundRect(r.x + half, r.y + half, r.w - 2 * half, r.h - 2 * half, radius);
@@ -120,7 +135,7 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
   const { ctx, theme, camera, dpr } = frame;
   ctx.lineWidth = 1;
   for (const box of boxes) {
-    const r = screenRect(frame, box);
+    const r = cropped(frame, screenRect(frame, box));
     ctx.beginPath();
     outline(ctx, r, Math.min(10, 10 * camera.k + 1), dpr);
     ctx.fillStyle = scopeFill(theme, box.depth);
@@ -137,19 +152,27 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
 }
 
 /** Adds the curve of an edge: straight where it runs down, an S where it changes columns. */
-export function traceEdge(
-  ctx: CanvasRenderingContext2D,
-  points: Float32Array,
-  camera: Camera,
-  isStraight: boolean
-): void {
+export function traceEdge(frame: IFrame, points: Float32Array, start: number): void {
+  const { ctx, camera, height } = frame;
   const { k, tx, ty } = camera;
-  let px = points[0]! * k + tx;
-  let py = points[1]! * k + ty;
-  ctx.moveTo(px, py);
-  for (let i = 2; i < points.length; i += 2) {
+  const isStraight = frame.detail === Detail.Dots;
+  let px = points[start * 2]! * k + tx;
+  let py = points[start * 2 + 1]! * k + ty;
+  let isDown = false;
+  for (let i = start * 2 + 2; i < points.length; i += 2) {
     const x = points[i]! * k + tx;
     const y = points[i + 1]! * k + ty;
+    // Long edges are mostly out of view; the canvas would still rasterise all of them.
+    if (Math.max(y, py) < -OUTSIDE_PX || Math.min(y, py) > height + OUTSIDE_PX) {
+      isDown = false;
+      px = x;
+      py = y;
+      continue;
+    }
+    if (!isDown) {
+      ctx.moveTo(px, py);
+      isDown = true;
+    }
     if (isStraight || Math.abs(x - px) < 0.7) {
       ctx.lineTo(x, y);
     } else {
@@ -208,7 +231,7 @@ function paintEdges(frame: IFrame, edges: readonly IEdge[]): void {
     ctx.beginPath();
     for (const edge of edges) {
       if (edge.values.length > 1 === isThick && edge.points.length >= 4) {
-        traceEdge(ctx, edge.points, camera, isStraight);
+        traceEdge(frame, edge.points, edge.start);
         count += 1;
       }
     }

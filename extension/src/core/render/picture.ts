@@ -3,7 +3,7 @@
 import type { ICost, Timing } from '../model/timing';
 import { formatShare, formatTime } from '../model/format';
 import type { GraphModel } from '../model/graph';
-import { METRICS, type Measure } from '../model/metrics';
+import { METRICS, monoWidth } from '../model/metrics';
 import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
 import type { IRect } from './camera';
 import { Grid } from './grid';
@@ -45,20 +45,20 @@ const CELL = 320;
 export function makePicture(
   model: GraphModel,
   scene: IScene,
-  timing: Timing,
-  measure: Measure
+  timing: Timing
 ): IPicture {
   const items = new Grid<IItem>(CELL);
   const edges = new Grid<IEdge>(CELL);
   const labels = new Grid<IEdgeLabel>(CELL);
   const allEdges: IEdge[] = [];
   const visit = (container: IContainer): void => {
+    findTrunks(container);
     for (const edge of container.edges) {
       allEdges.push(edge);
-      const [x0, y0, x1, y1] = boundsOf(edge.points);
+      const [x0, y0, x1, y1] = boundsOf(edge.points.subarray(edge.start * 2));
       edges.add(edge, x0, y0, x1, y1);
     }
-    addLabels(container, labels, measure);
+    addLabels(container, labels);
     for (const item of container.items) {
       items.add(item, item.x, item.y, item.x + item.w, item.y + item.h);
       if (item.container !== null) {
@@ -84,6 +84,37 @@ export function makePicture(
   };
 }
 
+/**
+ * Edges that fan out share a trunk. Only the longest draws it: hundreds of lines on top of each other
+ * would look heavy and cost as much.
+ */
+function findTrunks(container: IContainer): void {
+  const lowest = (edge: IEdge): number => edge.points[edge.points.length - 1] ?? 0;
+  const order = [...container.edges].sort((a, b) => lowest(b) - lowest(a));
+  // How far down a vertical run from a point is drawn; curves are drawn or not.
+  const reach = new Map<string, number>();
+  for (const edge of order) {
+    const { points } = edge;
+    let isShared = true;
+    edge.start = 0;
+    for (let i = 2; i < points.length; i += 2) {
+      const x0 = points[i - 2]!;
+      const x1 = points[i]!;
+      const y1 = points[i + 1]!;
+      const isDown = Math.abs(x1 - x0) < 0.1;
+      const key = `${x0.toFixed(1)},${points[i - 1]!.toFixed(1)}${isDown ? '' : `,${x1.toFixed(1)},${y1.toFixed(1)}`}`;
+      const drawn = reach.get(key);
+      isShared = isShared && drawn !== undefined && drawn >= y1 - 0.1;
+      if (isShared && i + 2 < points.length) {
+        edge.start = i / 2;
+      }
+      if (drawn === undefined || drawn < y1) {
+        reach.set(key, y1);
+      }
+    }
+  }
+}
+
 export function boundsOf(points: Float32Array): [number, number, number, number] {
   let x0 = Number.POSITIVE_INFINITY;
   let y0 = Number.POSITIVE_INFINITY;
@@ -99,7 +130,7 @@ export function boundsOf(points: Float32Array): [number, number, number, number]
 }
 
 /** One label per item and type: below the item when it is the only one, else above each user. */
-function addLabels(container: IContainer, labels: Grid<IEdgeLabel>, measure: Measure): void {
+function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
   const texts = new Map<IItem, Set<string>>();
   for (const edge of container.edges) {
     if (edge.from !== null && edge.label !== '') {
@@ -125,7 +156,7 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>, measure: Mea
     done.add(from);
     const x = isOnly ? points[0]! : points[points.length - 2]!;
     const y = isOnly ? points[1]! + 14 : points[points.length - 1]! - 20;
-    const w = measure(label, METRICS.edgeFont) * 1.08 + 8;
+    const w = monoWidth(label, METRICS.edgeFont) + 8;
     labels.add({ text: label, x, y, w, from, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
   }
 }

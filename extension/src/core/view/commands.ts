@@ -77,7 +77,27 @@ export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
       stage.flyTo(Camera.fit(bounds, stage.width, stage.height, 36, 1.25));
     }
   });
-  add('actual-size', 'Actual size', () => zoom(1 / stage.camera.k));
+  add('actual-size', 'Actual size', () => {
+    const { camera } = stage;
+    const cx = camera.worldX(stage.width / 2);
+    const cy = camera.worldY(stage.height / 2);
+    // The middle of a large graph can be empty: the nearest item is what was meant.
+    let near: IItem | null = null;
+    let best = Number.POSITIVE_INFINITY;
+    for (const item of view.scene?.items ?? []) {
+      const dx = Math.max(item.x - cx, 0, cx - item.x - item.w);
+      const dy = Math.max(item.y - cy, 0, cy - item.y - item.h);
+      if (item.container === null && Math.hypot(dx, dy) < best) {
+        best = Math.hypot(dx, dy);
+        near = item;
+      }
+    }
+    const target = new Camera();
+    const x = best * 2 > stage.height && near !== null ? near.x + near.w / 2 : cx;
+    const y = best * 2 > stage.height && near !== null ? near.y + near.h / 2 : cy;
+    target.set(1, stage.width / 2 - x, stage.height / 2 - y);
+    stage.flyTo(target);
+  });
   add('zoom-in', 'Zoom in', () => zoom(ZOOM_STEP));
   add('zoom-out', 'Zoom out', () => zoom(1 / ZOOM_STEP));
 

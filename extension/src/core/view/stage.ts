@@ -220,6 +220,20 @@ export class Stage {
     this.redraw();
   }
 
+  /** Stops a pan before the whole graph has left the window. */
+  keepInView(): void {
+    const bounds = this._picture?.bounds;
+    if (bounds === undefined || this.width === 0) {
+      return;
+    }
+    const { camera } = this;
+    const keep = Math.min(80, this.width / 4, this.height / 4);
+    const clamp = (at: number, from: number, size: number, room: number): number =>
+      Math.min(room - keep - from * camera.k, Math.max(keep - (from + size) * camera.k, at));
+    camera.tx = clamp(camera.tx, bounds.x, bounds.w, this.width);
+    camera.ty = clamp(camera.ty, bounds.y, bounds.h, this.height);
+  }
+
   stopFlight(): void {
     this._flight = null;
     if (this._motion !== null) {

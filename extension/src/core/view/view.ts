@@ -90,6 +90,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
         this.toggle(item.key);
       },
       moved: () => {
+        this.stage.keepInView();
         this.stage.redraw();
         this._tooltip.hide();
       },
@@ -209,7 +210,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
     this._selection.edge = null;
     this._selection.hoverEdge = null;
     this._tooltip.hide();
-    const picture = makePicture(this.model, scene, this.timing, this._measure);
+    const picture = makePicture(this.model, scene, this.timing);
     this.stage.setPicture(picture, anchor ?? this._middleKey());
     this.tree.setScene(scene, this.tree.active?.key ?? this._selection.keys[0] ?? null);
     if (this._needsFit) {
