@@ -23,10 +23,16 @@ function visibleIn(model: GraphModel, box: IBox): number {
   return nodes + box.children.length;
 }
 
+/** Whether `box` is a run of equal boxes, or has one somewhere inside. */
+function holdsRun(box: IBox): boolean {
+  return box.kind === 'run' || box.children.some(holdsRun);
+}
+
 /**
  * Keys of the boxes to unfold at first, outermost first: everything in a small graph, otherwise the
- * boxes that hold boxes, as many levels as stay readable. Members of a run stay folded: they are alike,
- * and one press away.
+ * boxes that hold boxes, as many levels as stay readable. In a model with a run of equal boxes (layers)
+ * only the way to the run is opened, which shows the model's plan at a glance. Members of a run stay
+ * folded: they are alike, and one press away.
  */
 export function initialFold(model: GraphModel): Set<string> {
   const expanded = new Set<string>();
@@ -34,13 +40,14 @@ export function initialFold(model: GraphModel): Set<string> {
   const ops = model.nodes.filter(node => !node.isChip).length;
   const isSmall = ops <= SMALL;
   const budget = isSmall ? MAX_VISIBLE : COMFORTABLE;
+  const isLayered = !isSmall && model.root.children.some(holdsRun);
   const queue = [...model.root.children];
   for (let box = queue.shift(); box !== undefined; box = queue.shift()) {
     if (box.kind === 'run' && box.children.length > MAX_OPEN_RUN) {
       continue;
     }
     const holdsMore = box.children.some(child => child.total >= MIN_OPEN);
-    if (box.total < MIN_OPEN || (!isSmall && !holdsMore)) {
+    if (box.total < MIN_OPEN || (!isSmall && !holdsMore) || (isLayered && !holdsRun(box))) {
       continue;
     }
     const grown = visible - 1 + visibleIn(model, box);
