@@ -1,24 +1,21 @@
-"""Ops that give the same elements another shape, order or name, and ops that join and cut
-tensors."""
+"""Ops that give the same elements another shape, order or name, or repeat them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from maxlab.dtype import check_scalar
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tensor
+from maxlab.graph.build import as_int, staged, tensor
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
-from maxlab.opset import lookup
 from maxlab.opset.rules import axis_of
 
 if TYPE_CHECKING:
     from maxlab.graph.value import TensorValue, TensorValueLike
 
 
-def _dims(what: str, shape: Any) -> Shape:
+def dims_of(what: str, shape: Any) -> Shape:
     """``shape`` as a list of dims.
 
     Raises:
@@ -34,7 +31,7 @@ def _dims(what: str, shape: Any) -> Shape:
     return Shape(shape)
 
 
-def _text(shape: Sequence[Dim]) -> str:
+def text_of(shape: Sequence[Dim]) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
@@ -61,7 +58,7 @@ def reshape(x: TensorValueLike, shape: Iterable[DimLike]) -> TensorValue:
         [Dim('a'), Dim('b') * Dim(4)]
     """
     value = tensor(x, "reshape: the operand")
-    wanted = _dims("reshape", shape)
+    wanted = dims_of("reshape", shape)
     return add_op("reshape", [value], shape=_solve(value.shape, wanted))
 
 
@@ -77,7 +74,7 @@ def _solve(old: Shape, new: Shape) -> Shape:
         return new
     if len(unknown) > 1:
         raise ShapeError(
-            "ML213", f"reshape: {_text(new)} has more than one -1", fix="give all sizes but one"
+            "ML213", f"reshape: {text_of(new)} has more than one -1", fix="give all sizes but one"
         )
     total = old.num_elements.poly
     rest = Shape(dim for dim in new if dim != -1).num_elements.poly
@@ -90,7 +87,7 @@ def _solve(old: Shape, new: Shape) -> Shape:
         )
         raise ShapeError(
             "ML213",
-            f"reshape: the -1 of {_text(new)} is not determined by {_text(old)}: {why}",
+            f"reshape: the -1 of {text_of(new)} is not determined by {text_of(old)}: {why}",
             fix="write the size, or rebind the operand so that the division is exact",
         )
     return Shape(from_poly(quotient) if i == unknown[0] else dim for i, dim in enumerate(new))
@@ -212,7 +209,7 @@ def broadcast_to(
             fix="leave it out",
         )
     value = tensor(x, "broadcast_to: the operand")
-    return add_op("broadcast_to", [value], shape=_dims("broadcast_to", shape))
+    return add_op("broadcast_to", [value], shape=dims_of("broadcast_to", shape))
 
 
 @staged
@@ -249,7 +246,7 @@ def rebind(
     if layout is not None and not isinstance(layout, FilterLayout):
         raise ArgumentTypeError("ML338", f"rebind: {layout!r} is not a FilterLayout")
     return add_op(
-        "rebind", [value], shape=_dims("rebind", shape), message=str(message), layout=layout
+        "rebind", [value], shape=dims_of("rebind", shape), message=str(message), layout=layout
     )
 
 
@@ -266,7 +263,7 @@ def tile(x: TensorValueLike, repeats: Iterable[DimLike]) -> TensorValue:
         ArgumentError: ML308, another number of repeats, or one that is not positive.
     """
     value = tensor(x, "tile: the operand")
-    return add_op("tile", [value], repeats=tuple(_dims("tile", repeats)))
+    return add_op("tile", [value], repeats=tuple(dims_of("tile", repeats)))
 
 
 @staged
@@ -320,206 +317,3 @@ def repeat_interleave(
         return value
     named = Shape([*shape[:axis], Dim(out_dim), *shape[axis + 1 :]])
     return add_op("rebind", [value], shape=named, message="repeat_interleave: out_dim", layout=None)
-
-
-# ---------------------------------------------------------------- join
-def _tensors(what: str, values: Iterable[TensorValueLike]) -> list[TensorValue]:
-    """``values`` as tensors; arrays and numbers take the dtype of the first tensor."""
-    if hasattr(values, "_ir") or not isinstance(values, Iterable):
-        raise ArgumentTypeError(
-            "ML340", f"{what}: expected a list of tensors, got {type(values).__name__}"
-        )
-    found = list(values)
-    if not found:
-        raise ArgumentError(
-            "ML311", f"{what}: there is nothing to join", fix="give one or more tensors"
-        )
-    strong = [
-        None if is_weak(v) else tensor(v, f"{what}: operand {i}") for i, v in enumerate(found)
-    ]
-    first = next((v for v in strong if v is not None), None)
-    if first is None:
-        raise ArgumentTypeError(
-            "ML318",
-            f"{what}: no operand is a tensor of the graph",
-            fix="make one with ops.constant, or compute it with NumPy",
-        )
-    return [
-        literal(weak, first.dtype, first.device) if value is None else value
-        for weak, value in zip(found, strong, strict=True)
-    ]
-
-
-@staged
-def concat(original_vals: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
-    """The tensors side by side along ``axis``, whose dims are added.
-
-    Args:
-        original_vals: One or more tensors of one dtype and rank, with equal dims but for ``axis``.
-        axis: The dim to join along; negative from the end.
-
-    Raises:
-        ArgumentError: ML311, there is no tensor.
-        DTypeError: ML110, the dtypes differ.
-        ShapeError: ML210, the ranks or the other dims differ.
-        AxisError: ML303, ``axis`` is out of range.
-
-    Example:
-        >>> from maxlab.dtype import DType
-        >>> from maxlab.graph import Graph, TensorType, ops
-        >>> with Graph("g", input_types=[TensorType(DType.float32, ["n", 3])]) as graph:
-        ...     x = graph.inputs[0]
-        ...     ops.concat([x, x]).shape
-        [Dim('n') * Dim(2), Dim(3)]
-    """
-    return add_op("concat", _tensors("concat", original_vals), axis=axis)
-
-
-@staged
-def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
-    """The tensors side by side along a new dim at ``axis``, as long as there are tensors.
-
-    Args:
-        values: One or more tensors of one dtype and shape.
-        axis: Where the new dim stands in the result; -1 is the end.
-
-    Raises:
-        ArgumentError: ML311, there is no tensor.
-        DTypeError: ML110, the dtypes differ.
-        ShapeError: ML210, the shapes differ.
-        AxisError: ML303, ``axis`` is out of range.
-    """
-    parts = _tensors("stack", values)
-    axis = axis_of(axis, parts[0].rank, "stack", extra=1)
-    for number, part in enumerate(parts):
-        if part.rank != parts[0].rank:
-            raise ShapeError(
-                "ML210",
-                f"stack: operand {number} has rank {part.rank}, operand 0 has rank {parts[0].rank}",
-            )
-    return add_op("concat", [add_op("unsqueeze", [p], axis=axis) for p in parts], axis=axis)
-
-
-# ---------------------------------------------------------------- cut
-def cut(x: TensorValue, axis: int, start: Dim, size: Dim) -> TensorValue:
-    """The elements ``start`` to ``start + size`` of one dim."""
-    shape = Shape(size if i == axis else d for i, d in enumerate(x.shape))
-    starts = tuple(start if i == axis else Dim(0) for i in range(x.rank))
-    return add_op("slice", [x], starts=starts, steps=(1,) * x.rank, shape=shape)
-
-
-@staged
-def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> list[TensorValue]:
-    """Consecutive pieces of ``x`` along ``axis``, one for each size.
-
-    Args:
-        x: A tensor of rank 1 or more.
-        split_sizes: Sizes that provably add up to the dim ``axis``.
-        axis: The dim to split; negative from the end.
-
-    Raises:
-        ArgumentError: ML341, the sizes do not add up, or one is negative.
-        AxisError: ML303, ``axis`` is out of range.
-    """
-    value = tensor(x, "split: the operand")
-    axis = axis_of(axis, value.rank, "split")
-    sizes = _dims("split", split_sizes)
-    for size in sizes:
-        if isinstance(size, StaticDim) and size.dim < 0:
-            raise ArgumentError("ML341", f"split: the size {size} is negative")
-    total = from_poly(sum((size.poly for size in sizes), Poly.constant(0)))
-    if total != value.shape[axis]:
-        raise ArgumentError(
-            "ML341",
-            f"split: the sizes {_text(sizes)} add up to {total}, axis {axis} has the size "
-            f"{value.shape[axis]}",
-            fix="give sizes whose sum is the size of the axis",
-        )
-    pieces: list[TensorValue] = []
-    start = Dim(0)
-    for size in sizes:
-        pieces.append(cut(value, axis, start, size))
-        start = start + size
-    return pieces
-
-
-@staged
-def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
-    """``chunks`` consecutive pieces of ``x`` of equal size along ``axis``.
-
-    Args:
-        x: A tensor of rank 1 or more.
-        chunks: A number that divides the dim ``axis``, which must be static.
-        axis: The dim to split; negative from the end.
-
-    Raises:
-        ArgumentError: ML342, ``chunks`` is not positive or does not divide the dim.
-        AxisError: ML303, ``axis`` is out of range.
-    """
-    value = tensor(x, "chunk: the operand")
-    count = as_int("chunk", chunks, "chunks")
-    axis = axis_of(axis, value.rank, "chunk")
-    size = value.shape[axis]
-    if count <= 0 or not isinstance(size, StaticDim) or size.dim % count:
-        raise ArgumentError(
-            "ML342",
-            f"chunk: axis {axis} of size {size} cannot be cut into {count} equal chunks",
-            fix="use ops.split for pieces of different sizes",
-        )
-    part = size.dim // count
-    return [cut(value, axis, Dim(i * part), Dim(part)) for i in range(count)]
-
-
-@staged
-def pad(
-    input: TensorValueLike,
-    paddings: Iterable[int | Dim],
-    mode: str = "constant",
-    value: TensorValueLike = 0,
-) -> TensorValue:
-    """``input`` surrounded by ``value``.
-
-    Args:
-        input: A tensor of any rank.
-        paddings: How many elements stand before and after each dim: ``[before 0, after 0, before 1,
-            …]``, none negative.
-        mode: ``"constant"``; there is no other.
-        value: A number that the dtype of ``input`` can hold, or a rank-0 tensor of that dtype.
-
-    Raises:
-        ArgumentError: ML312, another number of paddings, or a negative one; ML343, another mode.
-        DTypeError: ML102, the dtype cannot hold ``value``; ML110, a tensor of another dtype.
-        ShapeError: ML214, ``value`` is a tensor of another rank.
-    """
-    x = tensor(input, "pad: the input")
-    if mode != "constant":
-        raise ArgumentError(
-            "ML343",
-            f"pad: the mode must be 'constant', got {mode!r}",
-            fix="build it with ops.concat",
-        )
-    amounts = tuple(
-        p if isinstance(p, Dim) else Dim(as_int("pad", p, "a padding")) for p in paddings
-    )
-    if is_number(value):
-        scalar = check_scalar(value, x.dtype)
-        plain = tuple(a.dim if isinstance(a, StaticDim) else a for a in amounts)
-        return add_op("pad", [x], paddings=plain, value=scalar)
-    filler = (
-        literal(value, x.dtype, x.device) if is_weak(value) else tensor(value, "pad: the value")
-    )
-    if filler.rank:
-        raise ShapeError("ML214", f"pad: the value must have rank 0, got rank {filler.rank}")
-    lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
-    return _pad_with(x, amounts, filler)
-
-
-def _pad_with(x: TensorValue, amounts: Sequence[Dim], filler: TensorValue) -> TensorValue:
-    """``x`` between copies of a tensor of rank 0, one dim after the other."""
-    for axis in range(x.rank):
-        parts: list[TensorValue] = []
-        for size in amounts[2 * axis : 2 * axis + 2]:
-            shape = Shape(size if i == axis else d for i, d in enumerate(x.shape))
-            parts.append(add_op("broadcast_to", [filler], shape=shape))
-        x = add_op("concat", [parts[0], x, parts[1]], axis=axis)
-    return x
