@@ -193,7 +193,7 @@ class InferenceSession:
             compiled = compile_function(function)
             library = runtime()
             registry = weights_registry if weights_registry is not None else {}
-            prepared = prepare(compiled, registry, library)
+            prepared = prepare(compiled, registry, library, self.num_threads)
             return Model(compiled, prepared, self.num_threads, library, graph)
 
 

@@ -4,9 +4,10 @@ share them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
 from maxlab.driver import Tensor
 from maxlab.engine.binding import allocate
-from maxlab.errors import Location, MissingWeightError, WeightError
+from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.ir import TensorType
 from maxlab.toolchain import Runtime
 
@@ -45,7 +46,13 @@ class PackedWeight:
         self.nbytes = nbytes
 
 
-_packed: weakref.WeakValueDictionary[Any, PackedWeight] = weakref.WeakValueDictionary()
+PANEL = 32
+"""Columns that are packed together (``MX_NR`` of mx_abi.h)."""
+PACKED_AT_ONCE = 1 << 15
+"""Numbers below which packing is not worth handing to another thread."""
+
+_Key = tuple[int, ...]  # address, k, n, row stride, column stride, offset
+_packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
 
@@ -84,7 +91,9 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
     return tensor
 
 
-def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -> Prepared:
+def prepare(
+    compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime, threads: int
+) -> Prepared:
     """The data of ``compiled``, with every weight it needs taken from ``registry``.
 
     Raises:
@@ -140,45 +149,82 @@ def prepare(compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime) -
             tensor = Tensor.from_numpy(slot.data)
             prepared.addresses[slot.number] = tensor._ptr
             prepared.keep.append((tensor, slot.data))
+    wanted = []
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
             owner = tensors[source.name] if source.kind == "weight" else source.data
-            packed = _pack(slot, prepared.addresses[source.number], owner, runtime)
-            prepared.addresses[slot.number] = packed.address
-            prepared.keep.append(packed)
-            prepared.packed_nbytes += packed.nbytes
+            wanted.append((slot, prepared.addresses[source.number], owner))
+    for (slot, _, _), packed in zip(wanted, _pack(wanted, runtime, threads), strict=True):
+        prepared.addresses[slot.number] = packed.address
+        prepared.keep.append(packed)
+        prepared.packed_nbytes += packed.nbytes
     return prepared
 
 
-def _pack(slot: Slot, address: int, owner: Any, runtime: Runtime) -> PackedWeight:
-    packing = slot.packing
-    assert packing is not None
-    k, n, row, column, offset = (
-        p.evaluate({}) for p in (packing.k, packing.n, packing.row, packing.column, packing.offset)
-    )
-    key = (address, k, n, row, column, offset)
+def _pack(
+    wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int
+) -> list[PackedWeight]:
+    """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners.
+
+    Those that no model has packed before share one block of memory, which is large enough for
+    huge pages, and are packed by all threads together.
+    """
+    found: dict[_Key, PackedWeight] = {}
+    new: dict[_Key, Any] = {}
+    keys: list[_Key] = []
     with _lock:
-        found = _packed.get(key)
-        if found is not None:
-            return found
-        floats = runtime.products.mx_pack_b_size(k, n)
-        ffi = runtime.ffi
-        memory = allocate(runtime, floats * 4)
-        with trace.span("pack", slot.name or slot.value, nbytes=floats * 4):
-            runtime.products.mx_pack_b_f32(
-                ffi.cast("float *", memory),
-                ffi.cast("float *", address + 4 * offset),
-                k,
-                n,
-                row,
-                column,
-                0,
-                -(-n // 32),
-            )
-        made = PackedWeight(memory, int(ffi.cast("uintptr_t", memory)), floats * 4, owner)
-        _packed[key] = made
-        return made
+        for slot, address, owner in wanted:
+            packing = slot.packing
+            assert packing is not None
+            of = (packing.k, packing.n, packing.row, packing.column, packing.offset)
+            key = (address, *(p.evaluate({}) for p in of))
+            keys.append(key)
+            known = _packed.get(key)
+            if known is None:
+                new[key] = owner
+            else:
+                found[key] = known
+        if new:
+            for key, made in _pack_new(new, runtime, threads).items():
+                found[key] = _packed[key] = made
+    return [found[key] for key in keys]
+
+
+def _pack_new(
+    owners: Mapping[_Key, Any], runtime: Runtime, threads: int
+) -> dict[_Key, PackedWeight]:
+    ffi = runtime.ffi
+    kernel = ffi.cast("mx_fn", runtime.address("mx_k_pack_b_f32"))
+    sizes = [runtime.products.mx_pack_b_size(k, n) * 4 for _, k, n, *_ in owners]
+    places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
+    memory = allocate(runtime, places[-1])
+    base = int(ffi.cast("uintptr_t", memory))
+    steps: list[tuple[Any, int, int, int, int, int]] = []
+    dims: list[int] = []
+    pointers: list[int] = []
+    for place, (address, k, n, row, column, offset) in zip(places, owners, strict=False):
+        panels = -(-n // PANEL)
+        grain = -(-PACKED_AT_ONCE // max(PANEL * k, 1))
+        steps.append((kernel, len(pointers), len(dims), panels, grain, 0))
+        pointers += [base + place, address + 4 * offset]
+        dims += [k, n, row, column]
+    table = ffi.new("uintptr_t[]", pointers)
+    with trace.span("pack", f"{len(steps)} weights", nbytes=places[-1]):
+        code = runtime.lib.mx_execute(
+            runtime.team(threads), ffi.new("mx_step[]", steps), len(steps),
+            ffi.cast("void **", table), ffi.new("i64[]", dims), ffi.NULL, 0, ffi.NULL, 64,
+            ffi.NULL, ffi.new("i64[6]"),
+        )  # fmt: skip
+    if code:
+        raise ExecutionError(
+            "ML651", f"the weights could not be packed: the executor's code is {code}",
+            fix="free some memory and try again",
+        )  # fmt: skip
+    return {
+        key: PackedWeight(memory, base + place, size, owner)
+        for (key, owner), place, size in zip(owners.items(), places, sizes, strict=False)
+    }
 
 
 def _close(name: str, registry: Mapping[str, Any]) -> str | None:
