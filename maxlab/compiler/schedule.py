@@ -434,16 +434,15 @@ class Schedule:
         group.main = parts.product
         self.attentions[group.number] = parts
         result = parts.product.result
+        rank = len(shape_of(result))
         for user in result.uses:
+            order = list(range(rank))
             if user.name == "mo.permute":
-                rank = len(shape_of(result))
-                self.layouts[result] = tuple(d % rank for d in user.attrs["dims"])
-                break
-            if user.name == "mo.transpose":
-                rank = len(shape_of(result))
-                order = list(range(rank))
+                order = [d % rank for d in user.attrs["dims"]]
+            elif user.name == "mo.transpose":
                 a, b = user.attrs["axis_1"] % rank, user.attrs["axis_2"] % rank
                 order[a], order[b] = order[b], order[a]
+            if order[-1] == rank - 1 and order != sorted(order):  # a head stays in one piece
                 self.layouts[result] = tuple(order)
                 break
 

@@ -309,6 +309,15 @@ def test_heads_are_split_and_joined_without_copies() -> None:
     check(build, [normal(2, 6, 16, seed=n) for n in range(3)], kernels=2)
 
 
+@pytest.mark.parametrize("axes", [(3, 1), (3, 2), (1, 2), (0, 1)])
+def test_results_of_attention_turned_any_way(axes: tuple[int, int]) -> None:
+    def build(b: Builder) -> Function:
+        o = attention(b, *heads(b, 4, "q", "k"))
+        return b.output(b.op("transpose", o, axis_1=axes[0], axis_2=axes[1]), b.op("relu", o))
+
+    check(build, head_arrays(4, 5, 7))
+
+
 def test_heads_out_of_one_projection() -> None:
     def build(b: Builder) -> Function:
         x = b.input(F32, "b", "s", 48)
