@@ -83,6 +83,18 @@ function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): n
   return width;
 }
 
+/** `text`, or its beginning and an ellipsis, in at most `room` pixels at `MIN_TEXT`; empty below 3 letters. */
+function fitted(ctx: CanvasRenderingContext2D, font: string, text: string, room: number): string {
+  if (nameWidth(ctx, font, text) <= room) {
+    return text;
+  }
+  let length = Math.floor((text.length * room) / nameWidth(ctx, font, text));
+  while (length > 2 && nameWidth(ctx, font, `${text.slice(0, length)}…`) > room) {
+    length--;
+  }
+  return length > 2 ? `${text.slice(0, length)}…` : '';
+}
+
 /** Names (and times, in heat) in a size that stays readable from afar, wherever there is room. */
 export function paintFarTitles(
   frame: IFrame,
@@ -97,9 +109,13 @@ export function paintFarTitles(
   const batch = new TextBatch();
   for (const item of leaves) {
     const r = screenRect(frame, item);
-    const text = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
     const isMinor = item.box === null && camera.k < 0.28;
-    if (isMinor || r.h < px + 1 || r.w < (px / MIN_TEXT) * nameWidth(ctx, small, text) + 3) {
+    if (isMinor || r.h < px + 1) {
+      continue;
+    }
+    const whole = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+    const text = fitted(ctx, small, whole, ((r.w - 3) * MIN_TEXT) / px);
+    if (text === '') {
       continue;
     }
     const ink = inkOf(frame, picture, item);
