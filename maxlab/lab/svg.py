@@ -64,7 +64,8 @@ def _times(document: protocol.GraphDocument, picture: Picture) -> dict[str, str]
         ns = exact.get(box.key, 0.0)
         if ns:
             # At least this much: kernels that it shares with other boxes come on top.
-            found[box.key] = ("≥ " if box.key in shared else "") + _share(ns / total)
+            share = _share(ns / total)
+            found[box.key] = f"≥ {share}" if box.key in shared and share[0] != ">" else share
         elif box.key in shared:
             found[box.key] = "shared"
     return found
