@@ -15,6 +15,7 @@ from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Slot
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
+from maxlab.ir.poly import Poly
 from maxlab.opset import Check, checks_of
 
 ALIGNMENT = 64
@@ -74,8 +75,7 @@ class SizeRules:
     """How the sizes of the inputs give the sizes of all symbols, and what must hold of them.
 
     Symbols come from input dims that are plain names, then from rebinds, which name what was an
-    expression. All other
-    input dims and all checks of ops are conditions.
+    expression. All other input dims and all checks of ops are conditions.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -100,9 +100,14 @@ class SizeRules:
                 self.definitions.append((symbol, check.left))
             else:
                 self.checks.append((op, check))
+        self.differences: dict[Poly, Op] = {}  # dims that could come out negative
         for op in function.ops:
             for result in op.results:
                 self._known(result, known, op)
+                if isinstance(result.type, TensorType):
+                    for poly in result.type.sizes:
+                        if any(scale < 0 for _, scale in poly.terms):
+                            self.differences.setdefault(poly, op)
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
 
@@ -146,6 +151,16 @@ class SizeRules:
                 )
         for name, poly in self.definitions:
             env[name] = poly.evaluate(env)
+        for poly, op in self.differences.items():
+            size = poly.evaluate(env)
+            if size < 0:
+                raise InputError(
+                    "ML623",
+                    f"{op.name.removeprefix('mo.')} would make a dim of the negative size {size}: "
+                    f"{poly} ({_sizes(env)})",
+                    at=op.loc,
+                    fix="pass larger inputs",
+                )
         for op, check in self.checks:
             try:
                 good = check.holds(env)
@@ -153,7 +168,7 @@ class SizeRules:
                 good = False
             if not good:
                 left, right = check.left.evaluate(env), check.right.evaluate(env)
-                sizes = ", ".join(f"{k} = {v}" for k, v in env.items())
+                sizes = _sizes(env)
                 raise InputError(
                     "ML603",
                     f"{check.message}: {left} {check.relation} {right} does not hold"
@@ -161,6 +176,10 @@ class SizeRules:
                     at=op.loc,
                 )
         return env
+
+
+def _sizes(env: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in env.items())
 
 
 def _plain_symbol(check: Check) -> str | None:
