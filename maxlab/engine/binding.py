@@ -91,22 +91,34 @@ class SizeRules:
                     self.names.append((dim.name, number, axis))
                 else:
                     self.input_checks.append((number, axis, dim))
-        self.definitions: list[tuple[str, Any]] = []
+        self.definitions: list[tuple[str, Poly, Op]] = []
         self.checks: list[tuple[Op, Check]] = []
         for op, check in checks_of(function):
             symbol = _plain_symbol(check)
             if op.name == "mo.rebind" and symbol is not None and symbol not in known:
                 known[symbol] = None
-                self.definitions.append((symbol, check.left))
+                self.definitions.append((symbol, check.left, op))
             else:
                 self.checks.append((op, check))
-        self.differences: dict[Poly, Op] = {}  # dims that could come out negative
+        for _, _, dim in self.input_checks:
+            for parameter in dim.parameters:
+                if parameter.name not in known:
+                    raise InputError(
+                        "ML601",
+                        f"the dim {parameter.name!r} of the input dim {dim} has no size: no input "
+                        "has it alone",
+                        fix="name the dim in an input type, or name the whole expression",
+                    )
+        self.differences: dict[Poly, Op] = {}  # dims that could come out negative or undefined
         for op in function.ops:
             for result in op.results:
                 self._known(result, known, op)
                 if isinstance(result.type, TensorType):
                     for poly in result.type.sizes:
-                        if any(scale < 0 for _, scale in poly.terms):
+                        if any(
+                            scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
+                            for monomial, scale in poly.terms
+                        ):
                             self.differences.setdefault(poly, op)
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
@@ -135,7 +147,7 @@ class SizeRules:
         for name, number, axis in self.names:
             env[name] = shapes[number][axis]
         for number, axis, dim in self.input_checks:
-            expected = dim.evaluate(env)
+            expected = self._evaluate(dim.poly, env, None)
             found = shapes[number][axis]
             if expected != found:
                 static = isinstance(dim, SymbolicDim)
@@ -149,10 +161,10 @@ class SizeRules:
                     f"{list(shapes[number])}",
                     fix="a named dim has one size in a call; sizes are never broadcast at run time",
                 )
-        for name, poly in self.definitions:
-            env[name] = poly.evaluate(env)
+        for name, poly, op in self.definitions:
+            env[name] = self._evaluate(poly, env, op)
         for poly, op in self.differences.items():
-            size = poly.evaluate(env)
+            size = self._evaluate(poly, env, op)
             if size < 0:
                 raise InputError(
                     "ML623",
@@ -162,12 +174,8 @@ class SizeRules:
                     fix="pass larger inputs",
                 )
         for op, check in self.checks:
-            try:
-                good = check.holds(env)
-            except ZeroDivisionError:
-                good = False
-            if not good:
-                left, right = check.left.evaluate(env), check.right.evaluate(env)
+            left, right = (self._evaluate(poly, env, op) for poly in (check.left, check.right))
+            if not check.compare(left, right):
                 sizes = _sizes(env)
                 raise InputError(
                     "ML603",
@@ -176,6 +184,19 @@ class SizeRules:
                     at=op.loc,
                 )
         return env
+
+
+    @staticmethod
+    def _evaluate(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
+        try:
+            return poly.evaluate(env)
+        except ZeroDivisionError:
+            raise InputError(
+                "ML624",
+                f"the size {poly} is a division by zero ({_sizes(env)})",
+                at=op.loc if op is not None else None,
+                fix="pass larger inputs",
+            ) from None
 
 
 def _sizes(env: Mapping[str, int]) -> str:

@@ -84,7 +84,10 @@ class Check:
 
     def holds(self, env: Mapping[str, int]) -> bool:
         """Whether the condition is true of the sizes in ``env``."""
-        left, right = self.left.evaluate(env), self.right.evaluate(env)
+        return self.compare(self.left.evaluate(env), self.right.evaluate(env))
+
+    def compare(self, left: int, right: int) -> bool:
+        """Whether the relation is true of two sizes."""
         if self.relation == "==":
             return left == right
         return left <= right if self.relation == "<=" else left < right
