@@ -22,6 +22,7 @@ def read(name: str) -> bytes:
     except OSError as error:
         raise DocumentError(
             "ML810",
-            f"the front end is not there: {path} cannot be read ({error.strerror})",
+            f"the front end was not built: {path.parent.name}/{name} cannot be read "
+            f"({error.strerror})",
             fix="install maxlab from a wheel, or build it: cd extension && jlpm && jlpm build",
         ) from error

@@ -57,7 +57,7 @@ def inputs_for(model: Model) -> list[Any]:
     raise InputError(
         "ML804",
         f"{model.name}: no sizes are known that the graph allows",
-        fix=f"profile it once with inputs of your own: {model.name}.profile(...)",
+        fix="profile it once with inputs of your own: model.profile(...)",
     )
 
 
