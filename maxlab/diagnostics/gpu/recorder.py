@@ -139,15 +139,17 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
                 fix="use it as `with BackgroundRecorder() as recorder:`",
             )
         self._running = None
-        if process.owner != os.getpid():
-            return  # a fork of the program leaves the block; the recorder belongs to the program
         if self._finalizer is not None:
             self._finalizer.detach()
+        if process.owner != os.getpid():
+            # A fork of the program leaves the block; the recorder belongs to the program.
+            process.close()
+            return
         try:
             process.stop()
         finally:  # also when Ctrl-C comes while it waits
-            self._raw = process.samples()
-        error = process.failure(self._raw, self._period_ns)
+            self._raw = process.raw
+        error = process.failure(self._period_ns)
         if error is None:
             return
         if exc is None:
@@ -202,11 +204,18 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
 
 
 class _Process:
-    """A running recorder process, as the program sees it."""
+    """A running recorder process, as the program sees it.
+
+    Attributes:
+        owner: the process that started it, which alone may stop it.
+        raw: all that it wrote, once it is stopped.
+    """
 
     def __init__(self, period_ns: int) -> None:
         self.owner = os.getpid()
-        self.stuck = False
+        self.raw = b""
+        self._last_words: list[str] = []
+        self._stuck = False
         self._samples = _anonymous_file()
         self._errors = _anonymous_file()
         setup = {
@@ -229,11 +238,14 @@ class _Process:
                 start_new_session=True,
             )
         except OSError as error:
+            self._samples.close()
+            self._errors.close()
             raise _not_started(f"{command[0]} cannot be run: {error}") from error
         try:
             self._await_first_sample(json.dumps(setup).encode() + b"\n")
         except BaseException:
             self._kill()
+            self.close()
             raise
 
     def _await_first_sample(self, setup: bytes) -> None:
@@ -253,24 +265,37 @@ class _Process:
             )
         if from_child.read(len(READY)) != READY:
             self.stop()
-            raise _not_started(f"it {_how_it_ended(self._child.returncode)}", *self._last_words())
+            raise _not_started(f"it {_how_it_ended(self._child.returncode)}", *self._last_words)
 
     def stop(self) -> None:
         """End the process, reap it, and return within about a second. Safe to call twice."""
-        if os.getpid() != self.owner:
+        if os.getpid() != self.owner or self._samples.closed:
             return
-        if self._child.stdin is not None and not self._child.stdin.closed:
-            try:
-                # Closing it would not do: a fork of the program may hold the other copy.
-                self._child.stdin.write(b"s")
-            except OSError:
-                pass  # it is gone already
         try:
+            self._tell_to_stop()
             self._child.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self.stuck = True
+            self._stuck = True
             self._kill()
-        self._close_pipes()
+        finally:
+            self.raw = _content(self._samples)
+            said = _content(self._errors).decode(errors="replace").strip().splitlines()
+            self._last_words = [f"it said: {line.strip()}" for line in said[-1:]]
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the process without a word to it."""
+        for file in (self._child.stdin, self._child.stdout, self._samples, self._errors):
+            if file is not None:
+                file.close()
+
+    def _tell_to_stop(self) -> None:
+        assert self._child.stdin is not None, "it is a pipe"
+        try:
+            # Closing it would not do: a fork of the program may hold the other copy.
+            self._child.stdin.write(b"s")
+        except OSError:
+            pass  # it is gone already
 
     def _kill(self) -> None:
         self._child.kill()
@@ -278,25 +303,15 @@ class _Process:
             self._child.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             pass  # inside the driver, where no signal arrives; it ends when the driver lets go
-        self._close_pipes()
 
-    def _close_pipes(self) -> None:
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                pipe.close()
-
-    def samples(self) -> bytes:
-        """All that the process wrote."""
-        return _content(self._samples)
-
-    def failure(self, raw: bytes, period_ns: int) -> DeviceError | None:
+    def failure(self, period_ns: int) -> DeviceError | None:
         """What to tell the user about how the process ended; None when all is well."""
-        if _wire.is_complete(raw):
+        if _wire.is_complete(self.raw):
             return None
-        count, last_ns = _wire.summary(raw)
+        count, last_ns = _wire.summary(self.raw)
         age_s = (time.monotonic_ns() - last_ns) / 1e9 if last_ns is not None else math.inf
         kept = f"the {count} samples until then are kept in stats"
-        if self.stuck or self._child.returncode == EXIT_STUCK:
+        if self._stuck or self._child.returncode == EXIT_STUCK:
             if age_s < period_ns / 1e9 + 2 * STOP_TIMEOUT_S:
                 # The last reading alone was slow; no sample that was due is missing.
                 trace.emit("warning", "gpu", message="the GPU recorder was slow to stop")
@@ -311,13 +326,9 @@ class _Process:
             "ML432",
             f"the GPU recorder's process {_how_it_ended(self._child.returncode)} before the end "
             "of the block",
-            why=[kept, *self._last_words()],
+            why=[kept, *self._last_words],
             fix="find what ended it; signal 9 often is the system, out of memory (see `dmesg`)",
         )
-
-    def _last_words(self) -> list[str]:
-        lines = _content(self._errors).decode(errors="replace").strip().splitlines()
-        return [f"it said: {lines[-1].strip()}"] if lines else []
 
 
 def _python() -> str:
