@@ -1,5 +1,5 @@
-"""maxlab: build tensor graphs, see them, compile them to C, and read on the graph what each operation
-cost.
+"""maxlab: build tensor graphs, see them, compile them to C, and read on the graph what each
+operation cost.
 
 ``import maxlab`` does no work: it compiles nothing, starts no process and touches no device.
 """

@@ -35,14 +35,14 @@ LineSpan = tuple[int, int, str]
 
 
 class Source(TypedDict):
-    """Where in the user's code an operation was written. Lines count from 1, columns from 0; `end` is
-    the column behind the expression, if it ends on the same line."""
+    """Where in the user's code an operation was written. Lines count from 1, columns from 0."""
 
     file: str
     line: int
     col: int
     text: str
     end: NotRequired[int]
+    """The column behind the expression, when it ends on the same line."""
     function: NotRequired[str | None]
 
 

@@ -21,15 +21,13 @@ export type ValueKind = 'tensor' | 'input' | 'weight' | 'constant';
 /** First line, last line (1-based, inclusive) of the generated text, and the node they compute. */
 export type LineSpan = [number, number, string];
 
-/**
- * Where in the user's code an operation was written. Lines count from 1, columns from 0; `end` is
- * the column behind the expression, if it ends on the same line.
- */
+/** Where in the user's code an operation was written. Lines count from 1, columns from 0. */
 export interface ISource {
   file: string;
   line: number;
   col: number;
   text: string;
+  /** The column behind the expression, when it ends on the same line. */
   end?: number;
   function?: string | null;
 }
