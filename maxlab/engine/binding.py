@@ -182,6 +182,7 @@ class SizeRules:
                     f"{check.message}: {left} {check.relation} {right} does not hold"
                     + (f" ({sizes})" if sizes else ""),
                     at=op.loc,
+                    fix="pass inputs of sizes for which it holds",
                 )
         return env
 
@@ -215,12 +216,12 @@ def allocate(runtime: Any, nbytes: int) -> Any:
     """Memory for ``nbytes`` that is given back when nobody holds it; big blocks are on huge pages.
 
     Raises:
-        ExecutionError: ML653, there is not enough memory.
+        ExecutionError: ML654, there is not enough memory.
     """
     made = runtime.lib.mx_alloc(max(nbytes, 1))
     if made == runtime.ffi.NULL:
         raise ExecutionError(
-            "ML653",
+            "ML654",
             f"there is no memory for {nbytes / 2**20:.1f} MiB of intermediate values",
             fix="use smaller batches, or free some memory",
         )

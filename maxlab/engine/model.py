@@ -146,7 +146,12 @@ class Model:
         names = [v.name for v in self.compiled.source.inputs]
         bound = dict(zip(names, args, strict=False))
         if len(args) > len(names):
-            raise InputTypeError("ML604", f"{self.name} takes {len(names)} inputs, got {len(args)}")
+            raise InputTypeError(
+                "ML604",
+                f"{self.name} takes {len(names)} inputs, got {len(args)} by position and more by "
+                "name",
+                fix=f"its inputs are {', '.join(names)}",
+            )
         for name, value in kwargs.items():
             if name not in names:
                 raise InputTypeError(
@@ -155,7 +160,11 @@ class Model:
                     fix=f"its inputs are {', '.join(names)}",
                 )
             if name in bound:
-                raise InputTypeError("ML604", f"the input {name!r} is given twice")
+                raise InputTypeError(
+                    "ML604",
+                    f"the input {name!r} of {self.name} is given twice",
+                    fix="give it by position or by name",
+                )
             bound[name] = value
         missing = [n for n in names if n not in bound]
         if missing:
@@ -168,7 +177,12 @@ class Model:
 
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
         if len(args) != self._count:
-            raise InputError("ML605", f"{self.name} takes {self._count} inputs, got {len(args)}")
+            names = ", ".join(v.name for v in self.compiled.source.inputs)
+            raise InputError(
+                "ML605",
+                f"{self.name} takes {self._count} inputs, got {len(args)}",
+                fix=f"its inputs are {names}" if names else "it has no inputs",
+            )
         tensors = []
         shapes = []
         for position, given in enumerate(args):
@@ -253,8 +267,9 @@ class Model:
         if isinstance(x, (bool, int, float, np.generic)):
             if rank:
                 raise InputError(
-                    "ML605",
+                    "ML610",
                     f"input {position} ({name}) is a number, expected {self._type(position)}",
+                    fix="pass an array of that rank",
                 )
             return Tensor.from_numpy(np.asarray(check_scalar(x, dtype), dtype.ml_numpy))
         if isinstance(x, Tensor):
@@ -298,6 +313,7 @@ class Model:
                 "ML610",
                 f"{what} has rank {len(x._shape)} (shape {list(x._shape)}), "
                 f"expected {self._type(position)}",
+                fix=f"reshape it, or declare an input of rank {len(x._shape)}",
             )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
@@ -313,9 +329,9 @@ class Model:
             )
         step = self.compiled.plan.steps[step_number]
         at = None
-        for op in self.compiled.source.ops:
-            if op.id in step.nodes and op.name == "mo.gather":
-                at = op.loc
+        if step.printed is not None and info[4] < len(step.printed.checked):
+            op = self.compiled.function.find(step.printed.checked[info[4]])
+            at = op.loc if op is not None else None
         if kernel_code == 1:
             raise ExecutionError(
                 "ML652",
@@ -324,7 +340,10 @@ class Model:
                 fix=f"indices go from {-limit} to {limit - 1}",
             )
         raise ExecutionError(
-            "ML651", f"the kernel {step.id} ({step.name}) failed with code {kernel_code}", at=at
+            "ML651",
+            f"the kernel {step.id} ({step.name}) failed with code {kernel_code}",
+            at=at,
+            fix="please report it with this message",
         )
 
     # ------------------------------------------------------------ looking

@@ -65,9 +65,17 @@ class InferenceSession:
                     "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
                 )
             if not device.is_host:
-                raise DeviceError("ML617", f"graphs cannot run on {device} in this version")
+                raise DeviceError(
+                    "ML617",
+                    f"graphs cannot run on {device} in this version",
+                    fix="leave devices out, or pass [driver.CPU()]",
+                )
         if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
-            raise ArgumentError("ML616", f"num_threads must be 1 or more, got {num_threads!r}")
+            raise ArgumentError(
+                "ML616",
+                f"num_threads must be an int of 1 or more, got {num_threads!r}",
+                fix="leave it out for all usable cores",
+            )
         self.num_threads = num_threads or config().num_threads
 
     @property
@@ -128,7 +136,9 @@ class InferenceSession:
             UnsupportedError: ML901, any other string: there is no top-k kernel yet.
         """
         if not isinstance(mode, str):
-            raise ArgumentTypeError("ML622", f"the mode must be a string, got {mode!r}")
+            raise ArgumentTypeError(
+                "ML622", f"the mode must be a string, got {mode!r}", fix="write 'false'"
+            )
         if mode.lower() not in ("false", "off", "no", "0"):
             raise _unsupported("the old top-k kernel", mode)
 
@@ -148,9 +158,9 @@ class InferenceSession:
             custom_extensions: Kernel libraries; none can be loaded yet.
             custom_ops_path: As ``custom_extensions``.
             weights_registry: The data of the graph's weights by name, used in place and kept alive.
-                Names the graph
-                does not use are ignored. Anything array-like: ``driver.Tensor``, NumPy array,
-                DLPack object.
+                Names the graph does not use are ignored. Anything array-like: ``driver.Tensor``,
+                NumPy array, DLPack object. The right operands of products are packed now: a later
+                change of such an array is seen by the next ``load``, not by this model.
 
         Raises:
             RuntimeError: The path has no graph.
@@ -168,7 +178,9 @@ class InferenceSession:
                 raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
-                "ML619", f"load takes a Graph or a path, got {type(model).__name__}"
+                "ML619",
+                f"load takes a Graph or a path, got {type(model).__name__}",
+                fix="pass the graph, or the path of a file that graph.save wrote",
             )
         function = graph._function
         for op in function.ops:
@@ -254,7 +266,11 @@ def _member(kind: Any, given: Any, what: str) -> Any:
             if given.lower() in (member.name.lower(), str(member.value).lower()):
                 return member
     names = ", ".join(str(m.value) for m in kind)
-    raise ArgumentTypeError("ML622", f"{what} must be one of {names}, got {given!r}")
+    raise ArgumentTypeError(
+        "ML622",
+        f"{what} must be one of {names}, got {given!r}",
+        fix=f"pass a member of {kind.__name__}, or its name",
+    )
 
 
 def _unsupported(what: str, setting: Any) -> UnsupportedError:
@@ -268,4 +284,8 @@ def _unsupported(what: str, setting: Any) -> UnsupportedError:
 
 def _no_extensions(given: Any) -> None:
     if given is not None and given != [] and given != ():
-        raise ArgumentError("ML620", "custom kernel libraries cannot be loaded in this version")
+        raise ArgumentError(
+            "ML620",
+            "custom kernel libraries cannot be loaded in this version",
+            fix="write the operation with those of maxlab.graph.ops",
+        )

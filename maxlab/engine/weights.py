@@ -81,7 +81,10 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
         data = getattr(value, "data", None)
         if data is None or data is value or isinstance(data, memoryview):
             raise WeightError(
-                "ML612", f"the weight {name!r} is {type(value).__name__}, not an array", at=at
+                "ML612",
+                f"the weight {name!r} is {type(value).__name__}, expected an array",
+                at=at,
+                fix="pass a NumPy array, a driver.Tensor, or anything with __dlpack__",
             )
         return as_tensor(name, data, at)
     if not tensor.is_contiguous:
@@ -136,6 +139,7 @@ def prepare(
                 f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "
                 f"[{', '.join(map(str, expected))}]",
                 at=op.loc,
+                fix="transpose or reshape the array, or declare the weight with its own shape",
             )
         tensors[name] = tensor
     slots = compiled.plan.slots
@@ -167,8 +171,9 @@ def _pack(
 ) -> list[PackedWeight]:
     """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners.
 
-    Those that no model has packed before share one block of memory, which is large enough for
-    huge pages, and are packed by all threads together.
+    They share one block of memory, which is large enough for huge pages, and are packed by all
+    threads together. What another model has packed from the same memory is used instead when it is
+    still equal: the array may have been changed since then.
     """
     found: dict[_Key, PackedWeight] = {}
     new: dict[_Key, Any] = {}
@@ -181,14 +186,26 @@ def _pack(
             key = (address, *(p.evaluate({}) for p in of))
             keys.append(key)
             known = _packed.get(key)
-            if known is None:
-                new[key] = owner
+            if known is not None and isinstance(owner, np.ndarray):
+                found[key] = known  # constants never change
             else:
-                found[key] = known
+                new[key] = owner
         if new:
             for key, made in _pack_new(new, runtime, threads).items():
-                found[key] = _packed[key] = made
+                known = _packed.get(key)
+                if known is not None and _equal(known, made, runtime):
+                    found[key] = known
+                else:
+                    found[key] = _packed[key] = made
     return [found[key] for key in keys]
+
+
+def _equal(one: PackedWeight, other: PackedWeight, runtime: Runtime) -> bool:
+    views = (
+        np.frombuffer(runtime.ffi.buffer(runtime.ffi.cast("char *", p.address), p.nbytes), np.uint8)
+        for p in (one, other)
+    )
+    return bool(np.array_equal(*views))
 
 
 def _pack_new(

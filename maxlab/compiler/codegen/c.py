@@ -44,12 +44,15 @@ class Printed:
         text: The C function.
         symbols: The names whose sizes ``d[0] …`` hold, in order.
         lines: (first line, last line, op id) of the lines that an op became; lines count from 1.
+        checked: The ids of the ops whose indices are checked, by the number that ``ctx->err[2]``
+            has when one is out of range.
     """
 
     symbol: str
     text: str
     symbols: list[str]
     lines: list[tuple[int, int, str]]
+    checked: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -131,6 +134,7 @@ class Printer:
         self.names: dict[int, str] = {}
         self.kernel: Kernel | None = None
         self.tile = "tile"
+        self.checked: list[str] = []
 
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
@@ -231,10 +235,14 @@ class Printer:
         """An index counted from the end when negative, and refused when it is out of range."""
         extent = self.poly(node.data)
         name = f"w{node.number}"
+        if node.node not in self.checked:
+            self.checked.append(node.node)
         self.write(f"const i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
         self.write(
             f"if ((u64){name} >= (u64){extent}) "
-            f"{{ ctx->err[0] = {at}; ctx->err[1] = {extent}; return 1; }}",
+            f"{{ ctx->err[0] = {at}; ctx->err[1] = {extent}; "
+            f"ctx->err[2] = {self.checked.index(node.node)}; "
+            "return 1; }",
             node.node,
         )
         return name
@@ -342,7 +350,8 @@ def finish(printer: Printer, head: str, extra: Sequence[str] = ()) -> Printed:
     symbol = "k_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
     shift = len(prologue)
     lines = [(a + shift, b + shift, node) for a, b, node in printer.write.lines()]
-    return Printed(symbol, body.replace(NAME, symbol) + "\n", printer.symbols, lines)
+    text = body.replace(NAME, symbol) + "\n"
+    return Printed(symbol, text, printer.symbols, lines, printer.checked)
 
 
 def scratch_rows(kernel: Kernel, kept: int) -> list[str]:
