@@ -2,14 +2,14 @@
 FILE]``.
 
 Each peer runs in a process of its own and waits while another is timed. A table row has the median
-of each peer, its
-quartiles, and the ratio ``peer / maxlab``, which is above 1 where maxlab is faster. Ratios of one
-run can be compared;
-milliseconds of different runs on a shared machine cannot.
+of each peer, its quartiles, and the ratio ``peer / maxlab``, which is above 1 where maxlab is
+faster. Ratios of one run can be compared; milliseconds of different runs on a shared machine
+cannot. The CPU time is that of all threads, waiting in a loop included: with ``--threads 1`` it is
+the fair measure on a machine that others use too.
 
 Interpreters of the peers: ``MAXLAB_TORCH_PYTHON`` (torch, transformers, onnxruntime, onnx),
-``MAXLAB_JAX_PYTHON`` (jax)
-and ``MAXLAB_PEER_PYTHON`` (max). A peer without one is left out, and the table says so.
+``MAXLAB_JAX_PYTHON`` (jax) and ``MAXLAB_PEER_PYTHON`` (max). A peer without one is left out, and
+the table says so.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def interpreter(peer: str) -> str | None:
     found = os.environ.get(f"MAXLAB_{variable}_PYTHON")
     if found is None and peer != "max":
         module = {"torch": "torch", "onnxruntime": "onnxruntime", "jax": "jax"}[peer]
-        probe = subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False)
+        probe = subprocess.run(
+            [sys.executable, "-c", f"import {module}"], capture_output=True, check=False
+        )
         return sys.executable if probe.returncode == 0 else None
     return found
 
@@ -66,6 +68,7 @@ class Worker:
             text=True,
         )
         self.times: list[int] = []
+        self.cpu: list[int] = []
 
     def answer(self) -> Any:
         """The next line that the worker prints."""
@@ -83,7 +86,9 @@ class Worker:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
-        self.times.extend(self.answer())
+        answer = self.answer()
+        self.times.extend(answer["wall_ns"])
+        self.cpu.append(answer["cpu_ns"])
 
     def close(self) -> None:
         """End the process."""
@@ -110,6 +115,7 @@ def measure(case: str, rounds: int, threads: int) -> dict[str, Any]:
     for worker in workers:
         worker.turn(count)
         worker.times.clear()
+        worker.cpu.clear()
     for turn in range(rounds):
         for worker in workers if turn % 2 == 0 else reversed(workers):
             worker.turn(count)
@@ -120,29 +126,40 @@ def measure(case: str, rounds: int, threads: int) -> dict[str, Any]:
         rows[worker.peer] = {
             "median_us": middle / 1e3, "q1_us": low / 1e3, "q3_us": high / 1e3,
             "min_us": min(worker.times) / 1e3, "runs": len(worker.times),
+            "cpu_us": statistics.median(worker.cpu) / 1e3,
         }  # fmt: skip
-    own = rows["maxlab"]["median_us"] if "maxlab" in rows else None
+    own = rows.get("maxlab")
     for row in rows.values():
-        row["ratio"] = row["median_us"] / own if own else None
+        row["ratio"] = row["median_us"] / own["median_us"] if own else None
+        row["cpu_ratio"] = row["cpu_us"] / own["cpu_us"] if own else None
     return {"case": case, "peers": rows, "missing": missing}
+
+
+def number(ratio: float | None) -> str:
+    """``ratio`` with two decimals; nothing when maxlab itself was not measured."""
+    return "" if ratio is None else f"{ratio:.2f}"
 
 
 def table(results: list[dict[str, Any]]) -> str:
     """The results as Markdown."""
     lines = [
-        "| case | peer | median | quartiles | min | peer / maxlab |",
-        "|---|---|---:|---:|---:|---:|",
+        "| case | peer | median | quartiles | min | CPU | peer / maxlab | of CPU |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for result in results:
         for peer, row in result["peers"].items():
             unit, scale = ("ms", 1e3) if row["median_us"] > 1000 else ("µs", 1.0)
+            median, low, high, least, cpu = (
+                f"{row[name] / scale:.2f}"
+                for name in ("median_us", "q1_us", "q3_us", "min_us", "cpu_us")
+            )
+            ratios = f"{number(row['ratio'])} | {number(row['cpu_ratio'])}"
             lines.append(
-                f"| {result['case']} | {peer} | {row['median_us'] / scale:.2f} {unit} "
-                f"| {row['q1_us'] / scale:.2f}–{row['q3_us'] / scale:.2f} | {row['min_us'] / scale:.2f} "
-                f"| {row['ratio']:.2f} |"
+                f"| {result['case']} | {peer} | {median} {unit} | {low}–{high} | {least} | {cpu} "
+                f"| {ratios} |"
             )
         lines += [
-            f"| {result['case']} | {peer} | {why} | | | |"
+            f"| {result['case']} | {peer} | {why} | | | | | |"
             for peer, why in result["missing"].items()
         ]
     return "\n".join(lines)
@@ -158,14 +175,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    before = os.getloadavg()[0]
     results = [measure(case, options.rounds, options.threads) for case in options.cases or CASES]
+    load = [before, os.getloadavg()[0]]
     print(table(results))
+    print(f"\n{options.threads} threads; load before and after: {load[0]:.1f}, {load[1]:.1f}")
     if options.json:
         record = {
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
             "cpu": platform.processor() or platform.machine(),
             "threads": options.threads,
-            "load": os.getloadavg()[0],
+            "load": load,
             "results": results,
         }
         options.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""Times what a person waits for: ``python -m benchmarks.latency [CASE …] [--repeats N] [--json FILE]``.
+"""Times what a person waits for: ``python -m benchmarks.latency [CASE …] [--json FILE]``.
 
 Every run of a case is a process of its own; the cold ones begin with an empty kernel cache, so that
 the run-time library is compiled too. A row has the median and the extremes of the wall time, and
@@ -248,7 +248,8 @@ def main() -> None:
     rows = [row for name in options.cases or CASES for row in measure(name, options.repeats)]
     print(table(rows))
     load = (before, os.getloadavg()[0])
-    print(f"\nload before and after: {load[0]:.1f}, {load[1]:.1f}; {len(os.sched_getaffinity(0))} cores")
+    cores = len(os.sched_getaffinity(0))
+    print(f"\nload before and after: {load[0]:.1f}, {load[1]:.1f}; {cores} cores")
     if options.json:
         date = dt.datetime.now(dt.UTC).date().isoformat()
         record = {"date": date, "load": load, "python": sys.version.split()[0], "rows": rows}

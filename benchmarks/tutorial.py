@@ -1,5 +1,4 @@
-"""The MiniLM model of the tutorial, so that what is measured and tested is what the notebook shows.
-"""
+"""The MiniLM model of the tutorial: what is measured and tested is what the notebook shows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One peer running one case in a process of its own: ``worker.py PEER CASE THREADS``.
 
 It says ``ready`` when the first run is done, then answers each number read from standard input with
-the nanoseconds of
-that many runs, as JSON. Between the answers it waits, so that peers can be timed in turns.
+the nanoseconds of that many runs and the CPU time of one, as JSON. Between the answers it waits, so
+that peers can be timed in turns.
 """
 
 from __future__ import annotations
@@ -139,19 +139,16 @@ def onnxruntime() -> Callable[[], Any]:
     import onnxruntime as ort
     import torch
 
-    class Pooled(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = torch_minilm()
+    def forward(self: Any, ids: Any, mask: Any) -> Any:
+        return pooled(self.model, ids, mask)
 
-        def forward(self, ids: Any, mask: Any) -> Any:
-            return pooled(self.model, ids, mask)
-
+    wrapper = type("Pooled", (torch.nn.Module,), {"forward": forward})()
+    wrapper.model = torch_minilm()
     a, b = tokens(*MINILM[CASE])
     path = os.path.join(tempfile.mkdtemp(), "model.onnx")
     axes = {"ids": {0: "batch", 1: "seq"}, "mask": {0: "batch", 1: "seq"}}
     torch.onnx.export(
-        Pooled(), (torch.from_numpy(a), torch.from_numpy(b)), path, input_names=["ids", "mask"],
+        wrapper, (torch.from_numpy(a), torch.from_numpy(b)), path, input_names=["ids", "mask"],
         output_names=["out"], dynamic_axes=axes, dynamo=False,
     )  # fmt: skip
     options = ort.SessionOptions()
@@ -205,19 +202,25 @@ def max_engine() -> Callable[[], Any]:
 def main() -> None:
     """Set the case up, then answer."""
     makers = {
-        "maxlab": maxlab, "torch": torch_eager, "onnxruntime": onnxruntime, "jax": jax, "max": max_engine,
-    }  # fmt: skip
+        "maxlab": maxlab,
+        "torch": torch_eager,
+        "onnxruntime": onnxruntime,
+        "jax": jax,
+        "max": max_engine,
+    }
     start = time.perf_counter()
     run = makers[PEER]()
     run()
     print(json.dumps({"ready": time.perf_counter() - start}), flush=True)
     for line in sys.stdin:
         times = []
+        cpu = time.process_time_ns()
         for _ in range(int(line)):
             begin = time.perf_counter_ns()
             run()
             times.append(time.perf_counter_ns() - begin)
-        print(json.dumps(times), flush=True)
+        cpu = time.process_time_ns() - cpu
+        print(json.dumps({"wall_ns": times, "cpu_ns": cpu // len(times)}), flush=True)
 
 
 if __name__ == "__main__":
