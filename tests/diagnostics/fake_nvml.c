@@ -22,11 +22,12 @@ enum {
   INVALID_ARGUMENT = 2,
   NOT_SUPPORTED = 3,
   NOT_FOUND = 6,
+  GPU_IS_LOST = 15,
   ARGUMENT_VERSION_MISMATCH = 25,
   UNKNOWN = 999,
 };
 
-typedef struct nvmlDevice_st { char name[16]; u64 reads; } *nvmlDevice_t;
+typedef struct nvmlDevice_st { char name[16]; u64 reads; int stale; } *nvmlDevice_t;
 typedef struct { u64 total, free, used; } nvmlMemory_t;
 typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
 typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
@@ -40,14 +41,16 @@ static int field(nvmlDevice_t device, const char *name, int missing, u64 *value)
   return fake_field(device->name, name, missing, UNKNOWN, device->reads, value);
 }
 
-// Whether a call on this device can be made at all: it is still there, and it answers after its time.
+// Whether a call on this device can be made at all: it is still there, and it answers after its time. The handle of a GPU
+// that was lost stays lost when the GPU is back.
 static int reach(nvmlDevice_t device) {
   u64 value = 0;
   if (users == 0) return UNINITIALIZED;
   if (!device) return INVALID_ARGUMENT;
   if (field(device, "delay_ms", NOT_FOUND, &value) == SUCCESS) usleep((useconds_t)(value * 1000));
   int code = field(device, "handle", SUCCESS, &value);
-  return code;
+  if (code) device->stale = 1;
+  return device->stale ? (code ? code : GPU_IS_LOST) : SUCCESS;
 }
 
 static int device_named(const char *name, nvmlDevice_t *device) {
@@ -55,6 +58,7 @@ static int device_named(const char *name, nvmlDevice_t *device) {
     if (!devices[i].name[0]) snprintf(devices[i].name, sizeof devices[i].name, "%s", name);
     if (strcmp(devices[i].name, name)) continue;
     *device = &devices[i];
+    devices[i].stale = 0;
     return reach(*device);
   }
   return UNKNOWN;

@@ -306,8 +306,9 @@ def test_ctrl_c_stops_the_program_and_the_recorder_in_order() -> None:
             time.sleep(0.2)
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         work()
+    assert not hasattr(caught.value, "__notes__"), "the recorder itself was interrupted"
     assert recorder.stats
     assert recorders() == []
 
@@ -334,6 +335,26 @@ def test_the_recorder_goes_when_its_program_goes(how: str, machine: Machine) -> 
             program.kill()
     if recorder is not None:
         wait_for_end(recorder)
+
+
+def test_the_recorder_goes_though_its_driver_hangs(machine: Machine) -> None:
+    machine.gpus(f"gpu 0 {GPU} used=1 log=1")
+    program = machine.start(
+        f"""
+        import psutil
+        recorder = BackgroundRecorder(period_s=0.01)
+        recorder.__enter__()
+        gpus("gpu 0 {GPU} used=1 delay_ms=600000")
+        time.sleep(0.5)
+        tell([child.pid for child in psutil.Process().children()])
+        os._exit(0)
+        """
+    )
+    assert program.stdout is not None
+    with program, program.stdout:
+        (pid,) = json.loads(program.stdout.readline())
+    if psutil.pid_exists(pid):
+        wait_for_end(psutil.Process(pid))
 
 
 def test_the_recorder_goes_though_a_fork_outlives_its_program(machine: Machine) -> None:
@@ -369,11 +390,16 @@ def test_a_fork_that_leaves_the_block_stops_nothing(machine: Machine) -> None:
     used = machine.run(
         """
         with BackgroundRecorder(period_s=0.02) as recorder:
-            if (worker := os.fork()) == 0:
-                sys.exit()  # leaves the block, then runs what is due at exit
-            os.waitpid(worker, 0)
-            time.sleep(0.2)
-        tell([s["nv0"].memory.used_bytes for s in recorder.stats])
+            if (leaving := os.fork()) > 0:
+                assert os.waitpid(leaving, 0)[1] == 0
+                if (ending := os.fork()) == 0:
+                    import atexit
+                    atexit._run_exitfuncs()  # as at the end of a fork that never leaves the block
+                    os._exit(0)
+                assert os.waitpid(ending, 0)[1] == 0
+                time.sleep(0.2)
+        if leaving > 0:
+            tell([s["nv0"].memory.used_bytes for s in recorder.stats])
         """
     )
     assert used == list(range(1, len(used) + 1))
