@@ -204,7 +204,7 @@ install_editable() {
 need_maxlab() {
   local want
   want=$(digest pyproject.toml)
-  if ! is_stamped editable "$want" || [ ! -L "$VENV/share/jupyter/labextensions/maxlab-extension" ] || ! "$PY" -c 'import maxlab' >/dev/null 2>&1; then
+  if ! is_stamped editable "$want" || [ ! -L "$VENV/share/jupyter/labextensions/maxlab-extension" ] || ! "$PY" -I -c 'import maxlab' >/dev/null 2>&1; then
     step "maxlab, editable" install_editable
     stamp editable "$want"
   fi

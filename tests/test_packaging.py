@@ -58,7 +58,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A prefix with nothing but the wheel in it."""
     prefix = tmp_path_factory.mktemp("prefix")
-    command = ("-m", "pip", "install", "--no-deps", "--no-compile", "-q", "--prefix")
+    # Without --ignore-installed pip would uninstall the checkout that the tests run from.
+    options = ("--no-deps", "--ignore-installed", "--no-compile", "-q")
+    command = ("-m", "pip", "install", *options, "--prefix")
     run(sys.executable, *command, str(prefix), str(wheel), cwd=prefix)
     return prefix
 
