@@ -227,7 +227,7 @@ class DeviceStream:
         if error is not None:
             raise DeviceError(
                 "ML405",
-                f"an operation on {self} failed: {error}",
+                f"an operation on a stream of {self._device} failed: {error}",
                 fix="see the error that this one was raised from",
             ) from error
 

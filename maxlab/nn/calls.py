@@ -178,6 +178,14 @@ def _hooks() -> list[Hook]:
     return [*_everywhere, *own] if own else list(_everywhere)
 
 
+def _not_callable(hook: object) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML701",
+        f"a hook must be callable, got {type(hook).__name__}",
+        fix="pass a function of (layer, args, kwargs, outputs)",
+    )
+
+
 def add_layer_hook(fn: Hook) -> None:
     """Let ``fn`` be called after each call of a layer, nested ones included.
 
@@ -199,7 +207,7 @@ def add_layer_hook(fn: Hook) -> None:
         >>> nn.clear_hooks()
     """
     if not callable(fn):
-        raise ArgumentTypeError("ML701", f"a hook must be callable, got {type(fn).__name__}")
+        raise _not_callable(fn)
     graph = current_graph()
     if graph is None:
         _everywhere.append(fn)
@@ -229,7 +237,7 @@ def layer_hooks(*hooks: Hook) -> Iterator[None]:
     before = list(_everywhere)
     for hook in hooks:
         if not callable(hook):
-            raise ArgumentTypeError("ML701", f"a hook must be callable, got {type(hook).__name__}")
+            raise _not_callable(hook)
     _everywhere.extend(hooks)
     try:
         yield

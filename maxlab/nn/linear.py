@@ -20,7 +20,11 @@ def check_size(what: str, name: str, value: int) -> int:
         ArgumentError: ML716, not a positive int.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise ArgumentError("ML716", f"{what}: {name} must be a positive int, got {value!r}")
+        raise ArgumentError(
+            "ML716",
+            f"{what}: {name} must be a positive int, got {value!r}",
+            fix="pass 1 or more; symbolic sizes belong to inputs, not to layers",
+        )
     return value
 
 
@@ -99,7 +103,9 @@ class Linear(Module):
         check_size("Linear", "out_dim", out_dim)
         if clip_weight is not None and not clip_weight >= 0:
             raise ArgumentError(
-                "ML718", f"Linear: clip_weight must be 0 or more, got {clip_weight}"
+                "ML718",
+                f"Linear: clip_weight must be 0 or more, got {clip_weight}",
+                fix="pass the largest absolute value that weights may have, or None",
             )
         self.device = DeviceRef.from_device(device)
         self.clip_weight = clip_weight

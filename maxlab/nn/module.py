@@ -280,7 +280,9 @@ class Module(Layer):
         """
         if not isinstance(weight, Weight):
             raise ArgumentTypeError(
-                "ML712", f"a shared weight is a Weight, got {type(weight).__name__}"
+                "ML712",
+                f"a shared weight is a Weight, got {type(weight).__name__}",
+                fix="pass the attribute of the layer that owns it, such as embedding.weight",
             )
         locals_ = self.__dict__.setdefault("_local_names", {})
         object.__setattr__(self, name, weight)
@@ -362,7 +364,9 @@ class Module(Layer):
             group = [entry] if isinstance(entry, Type) else entry
             if not isinstance(group, (list, tuple)) or not all(isinstance(t, Type) for t in group):
                 raise ArgumentTypeError(
-                    "ML714", f"input type {number} of {name!r} is {entry!r}, expected a type"
+                    "ML714",
+                    f"input type {number} of {name!r} is {entry!r}, expected a type",
+                    fix="write TensorType(dtype, shape), or a list of types",
                 )
             groups.append(None if isinstance(entry, Type) else len(group))
             flat.extend(group)

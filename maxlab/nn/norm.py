@@ -18,7 +18,11 @@ from maxlab.nn.module import Module
 
 def _positive(what: str, eps: float) -> float:
     if not eps > 0:
-        raise ArgumentError("ML722", f"{what}: eps must be positive, got {eps!r}")
+        raise ArgumentError(
+            "ML722",
+            f"{what}: eps must be positive, got {eps!r}",
+            fix="pass a small number, such as 1e-5",
+        )
     return float(eps)
 
 
@@ -144,6 +148,7 @@ class ConstantLayerNorm(Module):
                 "ML723",
                 f"ConstantLayerNorm: the input is [{', '.join(map(str, input.shape))}], expected "
                 f"the last dims {list(sizes)}",
+                fix="pass dims that are the last dims of the input, or transpose the input",
             )
         x = ops.cast(input, self.dtype)
         if len(sizes) > 1:
@@ -249,6 +254,7 @@ def _same_last(what: str, x: TensorValue, weight: TensorValue) -> None:
             "ML723",
             f"{what}: the input is [{', '.join(map(str, x.shape))}], expected the last dim "
             f"{weight.shape[-1]}",
+            fix=f"make the {what} of the size of the input's last dim, or transpose the input",
         )
 
 
@@ -286,6 +292,7 @@ class GroupNorm(Module):
             raise ArgumentError(
                 "ML724",
                 f"GroupNorm: {num_groups} groups do not divide {num_channels} channels",
+                fix="choose a number of groups that divides the number of channels",
             )
         self.num_groups = num_groups
         self.num_channels = num_channels
@@ -306,6 +313,7 @@ class GroupNorm(Module):
                 "ML723",
                 f"GroupNorm: the input is [{', '.join(map(str, x.shape))}], expected "
                 f"[batch, {self.num_channels}, ...]",
+                fix="channels are axis 1: transpose the input, or change num_channels",
             )
         wide = DType.float64 if x.dtype is DType.float64 else DType.float32
         size = x.shape[1] // self.num_groups

@@ -277,11 +277,18 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
+def _temporary() -> str:
+    try:
+        return f"the temporary directory {tempfile.gettempdir()} cannot be used"
+    except OSError:  # it tries several, and none can be written
+        return "there is no temporary directory that can be used"
+
+
 def _cannot_write(root: Path, error: OSError) -> CacheError:
     return CacheError(
         "ML510",
         f"compiled kernels cannot be kept: {root}: {_reason(error)}",
-        why=[f"the temporary directory {tempfile.gettempdir()} cannot be used either"],
+        why=[f"{_temporary()} either"],
         fix="free some space, or set MAXLAB_CACHE_DIR to a directory that can be written",
     )
 

@@ -94,10 +94,12 @@ def _find(wanted: str | None, path: str) -> Compiler:
                 f"the C compiler {wanted!r}, set by MAXLAB_CC, was not found",
                 fix="set MAXLAB_CC to an installed compiler, or unset it to let maxlab look",
             )
+        program = os.path.abspath(program)  # it is run in other directories
         return _identify((program, *command[1:]), program)
     for name in CANDIDATES:
         program = shutil.which(name, path=path)
         if program is not None:
+            program = os.path.abspath(program)
             return _identify((program,), program)
     raise ToolchainError(
         "ML501",
