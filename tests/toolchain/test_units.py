@@ -351,6 +351,18 @@ def test_nowhere_to_write_is_a_cache_error(monkeypatch: pytest.MonkeyPatch) -> N
     assert issubclass(CacheError, OSError)
 
 
+def test_a_machine_without_a_temporary_directory_is_a_cache_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    with pytest.raises(CacheError, match="there is no temporary directory that can be used"):
+        compile_units([kernel(15)])
+
+
 def refuse_writes_below(root: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail with ``code`` what would make a directory below ``root``."""
     make: Any = tempfile.mkdtemp
