@@ -1,0 +1,236 @@
+"""Every op that torch has too: the NumPy reference and the compiled op against torch on the CPU.
+
+Torch is another implementation by other people, so what both agree on is unlikely to be a shared
+mistake. Where the two differ by intention, `DIFFERENT` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maxlab.dtype import DType
+from maxlab.ir import Shape
+from maxlab.opset import OPSET
+from tests.compiler.interpret import Array, interpret, load, outputs_of, same
+from tests.compiler.test_matrix import CASES, Case, build
+
+pytestmark = pytest.mark.oracle
+
+Attrs = Mapping[str, Any]
+Torch = Callable[..., Any]  # (torch, attributes, *operands) -> result
+
+NO_TORCH = {
+    "mo.constant": "data",
+    "mo.constant.external": "data",
+    "mo.output": "ends a graph",
+    "mo.dim": "a size as a tensor: torch sizes are Python numbers",
+    "mo.rebind": "names sizes; computes nothing",
+    "mo.transfer": "copies between devices",
+}
+
+
+def plain(name: str) -> Torch:
+    """The function ``torch.<name>`` of the operands alone."""
+    return lambda t, attrs, *xs: getattr(t, name)(*xs)
+
+
+def along(name: str, **more: Any) -> Torch:
+    """The function ``torch.<name>`` along the attribute ``axis``."""
+    return lambda t, attrs, x: getattr(t, name)(x, dim=attrs["axis"], **more)
+
+
+def gelu(t: Any, attrs: Attrs, x: Any) -> Any:
+    kind = attrs["approximate"]
+    if kind == "quick":
+        return x * t.sigmoid(1.702 * x)
+    return t.nn.functional.gelu(x, approximate=kind)
+
+
+def total(t: Any, attrs: Attrs, x: Any) -> Any:
+    return t.sum(x, dim=attrs["axis"], keepdim=True, dtype=x.dtype)  # torch widens integers
+
+
+def take(t: Any, attrs: Attrs, x: Any, indices: Any) -> Any:
+    axis = attrs["axis"] % x.dim()
+    at = t.where(indices < 0, indices + x.shape[axis], indices).long()
+    picked = t.index_select(x, axis, at.reshape(-1))
+    return picked.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+def pad(t: Any, attrs: Attrs, x: Any) -> Any:
+    pairs = list(zip(attrs["paddings"][::2], attrs["paddings"][1::2], strict=True))
+    last_first = [int(n) for pair in reversed(pairs) for n in pair]
+    return t.nn.functional.pad(x, last_first, value=attrs["value"])
+
+
+def cut(t: Any, attrs: Attrs, x: Any) -> Any:
+    for axis, (start, step, size) in enumerate(
+        zip(attrs["starts"], attrs["steps"], attrs["shape"], strict=True)
+    ):
+        places = t.arange(int(size)) * step + int(start)
+        x = t.index_select(x, axis, places)
+    return x
+
+
+def norm(t: Any, attrs: Attrs, x: Any, gamma: Any, beta: Any) -> Any:
+    return t.nn.functional.layer_norm(x, gamma.shape, gamma, beta, attrs["epsilon"])
+
+
+def steps(t: Any, attrs: Attrs) -> Any:
+    start, step, size = (int(attrs[name]) for name in ("start", "step", "size"))
+    return t.arange(size).mul(step).add(start).to(kind_of(t, attrs["dtype"]))
+
+
+def kind_of(t: Any, dtype: DType) -> Any:
+    """The torch dtype."""
+    return getattr(t, dtype.name)
+
+
+TORCH: dict[str, Torch] = {
+    **{
+        f"mo.{ours}": plain(theirs)
+        for ours, theirs in {
+            "abs": "abs", "negate": "neg", "floor": "floor", "trunc": "trunc", "round": "round",
+            "relu": "relu", "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "log": "log",
+            "log1p": "log1p", "erf": "erf", "sin": "sin", "cos": "cos", "tanh": "tanh",
+            "atanh": "atanh", "acos": "acos", "sigmoid": "sigmoid", "recip": "reciprocal",
+            "is_nan": "isnan", "is_inf": "isinf", "logical_not": "logical_not",
+            "add": "add", "sub": "sub", "mul": "mul", "div": "div", "mod": "remainder",
+            "pow": "pow", "max": "maximum", "min": "minimum", "equal": "eq", "not_equal": "ne",
+            "greater": "gt", "greater_equal": "ge", "logical_and": "logical_and",
+            "logical_or": "logical_or", "logical_xor": "logical_xor", "where": "where",
+            "matmul": "matmul",
+        }.items()
+    },
+    "mo.silu": lambda t, attrs, x: t.nn.functional.silu(x),
+    "mo.gelu": gelu,
+    "mo.floordiv": lambda t, attrs, x, y: t.div(x, y, rounding_mode="floor"),
+    "mo.cast": lambda t, attrs, x: x.to(kind_of(t, attrs["dtype"])),
+    "mo.gather": take,
+    "mo.concat": lambda t, attrs, *xs: t.cat(xs, dim=attrs["axis"]),
+    "mo.pad": pad,
+    "mo.range": steps,
+    "mo.iota": steps,
+    "mo.reduce.sum": total,
+    "mo.reduce.max": along("amax", keepdim=True),
+    "mo.reduce.min": along("amin", keepdim=True),
+    "mo.mean": along("mean", keepdim=True),
+    "mo.argmax": along("argmax", keepdim=True),
+    "mo.argmin": along("argmin", keepdim=True),
+    "mo.softmax": along("softmax"),
+    "mo.logsoftmax": along("log_softmax"),
+    "mo.layer_norm": norm,
+    "mo.reshape": lambda t, attrs, x: t.reshape(x, [int(d) for d in attrs["shape"]]),
+    "mo.flatten": lambda t, attrs, x: t.flatten(x, attrs["start_dim"], attrs["end_dim"]),
+    "mo.squeeze": along("squeeze"),
+    "mo.unsqueeze": along("unsqueeze"),
+    "mo.permute": lambda t, attrs, x: t.permute(x, attrs["dims"]),
+    "mo.transpose": lambda t, attrs, x: t.transpose(x, attrs["axis_1"], attrs["axis_2"]),
+    "mo.broadcast_to": lambda t, attrs, x: t.broadcast_to(x, [int(d) for d in attrs["shape"]]),
+    "mo.tile": lambda t, attrs, x: t.tile(x, attrs["repeats"]),
+    "mo.slice": cut,
+}  # fmt: skip
+
+DIFFERENT = {
+    ("mo.acos", "special"): "ours takes what is outside of [-1, 1] as the nearest end, not as NaN",
+    ("mo.gelu", "none special"): "torch gives NaN for inf and inf for 3e38, which are themselves",
+    ("mo.mean", "i32"): "torch has no mean of integers; ours divides towards zero",
+    ("mo.mean", "u8"): "torch has no mean of integers; ours divides towards zero",
+}
+"""Op and sample label (or a part of it) to the reason why torch is not asked."""
+
+
+def sampled() -> list[Case]:
+    """The cases with plain sizes, of the ops that torch has."""
+    return [c for c in CASES if not c.symbolic and c.name in TORCH]
+
+
+def different(case: Case) -> str | None:
+    for (name, part), why in DIFFERENT.items():
+        if case.name == name and part in case.sample.label:
+            return why
+    return None
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    import torch as module
+
+    before = module.get_num_threads()
+    module.set_num_threads(1)
+    yield module
+    module.set_num_threads(before)
+
+
+def given(t: Any, array: Array) -> Any:
+    """``array`` as a tensor; torch does not know the bfloat16 of ml_dtypes."""
+    if array.dtype == DType.bfloat16.ml_numpy:
+        return t.from_numpy(array.view(np.uint16).copy()).view(t.bfloat16)
+    return t.from_numpy(array.copy())
+
+
+def taken(t: Any, tensor: Any) -> Array:
+    """``tensor`` as an array."""
+    if tensor.dtype is t.bfloat16:
+        raw = tensor.contiguous().view(t.uint16).numpy()
+        return np.asarray(raw.view(DType.bfloat16.ml_numpy))
+    return np.asarray(tensor.numpy())
+
+
+ROUGH = {"mo.softmax", "mo.logsoftmax", "mo.layer_norm", "mo.mean", "mo.reduce.sum", "mo.matmul"}
+"""Torch computes these in float32 and rounds halves once; we round after every step, or sum in
+another order."""
+
+
+def agree(name: str, got: Array, want: Array, arrays: list[Array]) -> None:
+    """Assert that ``got`` is what torch says, to some steps of its dtype."""
+    if want.dtype.kind in "biu":
+        same(got, want)
+        return
+    eps = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[want.dtype.itemsize]
+    if want.dtype == DType.bfloat16.ml_numpy:
+        eps = 2.0**-7
+    largest = max((float(np.nanmax(np.abs(finite(a)), initial=1.0)) for a in arrays), default=1.0)
+    depth = max((max(a.shape, default=1) for a in arrays), default=1)
+    factor = 4 * math.sqrt(depth) if name in ROUGH else 8
+    if want.dtype.itemsize == 2 and name not in ROUGH:
+        factor = 1
+    scale = largest**2 if name in ROUGH else 0.25
+    if name == "mo.gelu":
+        scale = largest / 4  # left of 0 torch cancels digits, which ours keeps
+    with np.errstate(invalid="ignore"):  # inf - inf, of elements that are equal
+        same(got, want, rtol=factor * eps, atol=factor * eps * scale)
+
+
+def finite(array: Array) -> Array:
+    """``array`` in float64, with 0 for what is not finite."""
+    wide = array.astype(np.float64)
+    return np.where(np.isfinite(wide), wide, 0)
+
+
+@pytest.mark.parametrize("case", sampled(), ids=lambda c: c.id)
+def test_torch_agrees(case: Case, torch: Any) -> None:
+    why = different(case)
+    if why is not None:
+        pytest.skip(why)
+    function, arrays = build(case)
+    (op,) = [op for op in function.ops if op.name == case.name]
+    attrs = dict(op.attrs)
+    if "shape" in attrs:
+        attrs["shape"] = [d.evaluate({}) for d in Shape(attrs["shape"])]
+    operands = [given(torch, a) for a in arrays[: len(op.operands)]]
+    want = taken(torch, TORCH[case.name](torch, attrs, *operands))
+    (reference,) = interpret(function, arrays)
+    (compiled,) = outputs_of(load(function), arrays)
+    agree(case.name, reference, want, arrays)
+    agree(case.name, compiled, want, arrays)
+
+
+def test_every_op_is_compared_or_has_a_reason() -> None:
+    assert set(TORCH) | set(NO_TORCH) == set(OPSET)
+    assert not set(TORCH) & set(NO_TORCH)
