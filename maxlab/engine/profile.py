@@ -216,6 +216,7 @@ def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
         raise ArgumentError(
             "ML653",
             f"profile: runs must be 1 or more and warmup 0 or more, got {runs} and {warmup}",
+            fix="leave them out for 20 runs after 3",
         )
     steps = model.compiled.plan.steps
     ffi = model._runtime.ffi

@@ -201,11 +201,11 @@ def _pack(
 
 
 def _equal(one: PackedWeight, other: PackedWeight, runtime: Runtime) -> bool:
-    views = (
+    first, second = (
         np.frombuffer(runtime.ffi.buffer(runtime.ffi.cast("char *", p.address), p.nbytes), np.uint8)
         for p in (one, other)
     )
-    return bool(np.array_equal(*views))
+    return bool(np.array_equal(first, second))
 
 
 def _pack_new(

@@ -302,7 +302,11 @@ def as_int(what: str, value: object, name: str) -> int:
     if isinstance(value, StaticDim):
         return value.dim
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise ArgumentTypeError("ML302", f"{what}: {name} must be an int, got {value!r}")
+        raise ArgumentTypeError(
+            "ML302",
+            f"{what}: {name} must be an int, got {value!r}",
+            fix="pass an int; int(x) makes one of a number that is whole",
+        )
     return int(value)
 
 

@@ -128,7 +128,11 @@ class Graph:
         **kwargs: Any,
     ) -> None:
         if list(custom_extensions) or kernel_library is not None:
-            raise GraphError("ML319", "custom kernel libraries cannot be loaded in this version")
+            raise GraphError(
+                "ML319",
+                "custom kernel libraries cannot be loaded in this version",
+                fix="write the operation with those of maxlab.graph.ops",
+            )
         if context is not None or module is not None:
             raise GraphError(
                 "ML319",
@@ -153,7 +157,9 @@ class Graph:
             for type in input_types:
                 if not isinstance(type, Type):
                     raise ArgumentTypeError(
-                        "ML320", f"an input type is {type!r}, expected a TensorType or BufferType"
+                        "ML320",
+                        f"an input type is {type!r}, expected a TensorType or BufferType",
+                        fix="write TensorType(dtype, shape)",
                     )
                 self._function.add_input(type)
         self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
@@ -504,7 +510,11 @@ class Graph:
             ArgumentError: ML323, the name is taken.
         """
         if name in self._subgraphs:
-            raise ArgumentError("ML323", f"the graph {self.name!r} already has a subgraph {name!r}")
+            raise ArgumentError(
+                "ML323",
+                f"the graph {self.name!r} already has a subgraph {name!r}",
+                fix="give the subgraph another name, or call the one that is there",
+            )
         for device in devices:
             DeviceRef.from_device(device)
         subgraph = Graph(name, None, input_types, path, custom_extensions=custom_extensions)

@@ -149,7 +149,10 @@ class Value:
         """
         if not isinstance(value, IrValue):
             raise ArgumentTypeError(
-                "ML324", f"{type(value).__name__} is not a value of the IR", at=user_location()
+                "ML324",
+                f"{type(value).__name__} is not a value of the IR",
+                at=user_location(),
+                fix="pass a value of a graph, such as graph.inputs[0]",
             )
         return _expect(wrap(value), cls, cls.__name__)
 

@@ -66,7 +66,11 @@ class Weight(TensorValue):
         _has_alias: bool = False,
     ) -> None:
         if not isinstance(name, str):
-            raise ArgumentTypeError("ML383", f"the name of a weight is a string, got {name!r}")
+            raise ArgumentTypeError(
+                "ML383",
+                f"the name of a weight is a string, got {name!r}",
+                fix="write Weight(name, dtype, shape)",
+            )
         if quantization_encoding is not None:
             raise GraphError(
                 "ML381",
@@ -76,7 +80,9 @@ class Weight(TensorValue):
             )
         if align is not None and (isinstance(align, bool) or align <= 0 or align & (align - 1)):
             raise ArgumentError(
-                "ML380", f"the alignment of {name!r} must be a power of two, got {align}"
+                "ML380",
+                f"the alignment of {name!r} must be a power of two, got {align}",
+                fix="pass 1, 2, 4, 8 and so on, in bytes",
             )
         self.name = name
         self.align = align

@@ -333,7 +333,9 @@ def _bad_dim(value: object) -> ArgumentTypeError:
 
 def _no_order(left: object, right: object) -> ArgumentTypeError:
     return ArgumentTypeError(
-        "ML395", f"the dims {left} and {right} have no order while the graph is built"
+        "ML395",
+        f"the dims {left} and {right} have no order while the graph is built",
+        fix="rebind the symbolic dim to a static size, or choose without comparing",
     )
 
 

@@ -92,7 +92,11 @@ def find(id: str) -> Graph | Model:
     for obj in _alive():
         if _ids.get(obj) == id:
             return obj
-    raise ArgumentError("ML807", f"no live graph or model has the id {id!r}")
+    raise ArgumentError(
+        "ML807",
+        f"no live graph or model has the id {id!r}",
+        fix="list what is live again; what was deleted is gone",
+    )
 
 
 def answer(namespace: Mapping[str, Any] | None = None) -> str:

@@ -110,12 +110,16 @@ def _place(picture: Picture, times: Mapping[str, str], limit_seconds: float) -> 
         )
     except subprocess.TimeoutExpired:
         raise PictureError(
-            "ML803", f"dot took longer than {limit_seconds:g} s to place {len(names)} boxes"
+            "ML803",
+            f"dot took longer than {limit_seconds:g} s to place {len(names)} boxes",
+            fix="the interactive view works without it",
         ) from None
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         raise PictureError(
-            "ML803", f"dot failed: {said.decode(errors='replace').strip()[:300]}"
+            "ML803",
+            f"dot failed: {said.decode(errors='replace').strip()[:300]}",
+            fix="see what `dot -V` says; the interactive view works without it",
         ) from error
     return json.loads(done.stdout)
 

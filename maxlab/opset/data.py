@@ -93,7 +93,11 @@ def _range_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         same_dtype("range", types)
         for type in types:
             if type.rank:
-                raise ShapeError("ML209", f"range: bounds are rank 0, got rank {type.rank}")
+                raise ShapeError(
+                    "ML209",
+                    f"range: bounds are rank 0, got rank {type.rank}",
+                    fix="pass a number, or a tensor of rank 0",
+                )
     return [TensorType(attrs["dtype"], [attrs["size"]], attrs["device"])]
 
 
@@ -199,7 +203,9 @@ define(
 # ---------------------------------------------------------------- concat
 def _concat_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     if not types:
-        raise ArgumentError("ML311", "concat: there is nothing to concatenate")
+        raise ArgumentError(
+            "ML311", "concat: there is nothing to concatenate", fix="pass one tensor or more"
+        )
     dtype = same_dtype("concat", types)
     same_device("concat", types)
     first = types[0]
@@ -210,6 +216,7 @@ def _concat_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
             raise ShapeError(
                 "ML210",
                 f"concat: operand {number} has rank {type.rank}, operand 0 has rank {first.rank}",
+                fix="give all operands one rank, with ops.unsqueeze for example",
             )
         for position, (a, b) in enumerate(zip(first.shape, type.shape, strict=True)):
             if position != axis and a != b:
@@ -259,7 +266,11 @@ def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     for p in pads:
         dim = Dim(p)
         if isinstance(dim, StaticDim) and dim.dim < 0:
-            raise ArgumentError("ML312", f"pad: a padding must not be negative, got {p}")
+            raise ArgumentError(
+                "ML312",
+                f"pad: a padding must not be negative, got {p}",
+                fix="slice the tensor to make it smaller",
+            )
     shape = [d + Dim(pads[2 * i]) + Dim(pads[2 * i + 1]) for i, d in enumerate(x.shape)]
     return [TensorType(x.dtype, shape, x.device)]
 
@@ -297,7 +308,9 @@ def _matmul_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         raise DTypeError("ML106", "matmul needs numbers, got bool", fix="cast it first")
     if x.rank < 2 or y.rank < 2:
         raise ShapeError(
-            "ML211", f"matmul: operands of rank {x.rank} and {y.rank}, expected 2 or more"
+            "ML211",
+            f"matmul: operands of rank {x.rank} and {y.rank}, expected 2 or more",
+            fix="give the operand a second dim, with ops.unsqueeze for example",
         )
     if x.shape[-1] != y.shape[-2]:
         turned = (

@@ -196,6 +196,7 @@ def _gelu_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         raise ArgumentError(
             "ML305",
             f"gelu: approximate must be 'none', 'tanh' or 'quick', got {attrs['approximate']!r}",
+            fix="name one of the three",
         )
     return [types[0]]
 

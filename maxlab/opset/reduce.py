@@ -30,7 +30,11 @@ def _infer(
                 "ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)"
             )
         if what in ("max", "min", "argmax", "argmin") and x.shape[axis] == StaticDim(0):
-            raise ShapeError("ML207", f"{what}: axis {axis} is empty, it has no {what}")
+            raise ShapeError(
+                "ML207",
+                f"{what}: axis {axis} is empty, it has no {what}",
+                fix="reduce an axis that has elements",
+            )
         return [TensorType(result or x.dtype, reduced(x, axis), x.device)]
 
     return infer
@@ -298,10 +302,13 @@ def _layer_norm_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
                 "ML208",
                 f"layer_norm: {name} has the shape [{', '.join(map(str, t.shape))}], expected "
                 f"[{x.shape[-1]}], the last dim of the input",
+                fix="pass one number for each element of the last dim",
             )
     if not attrs["epsilon"] > 0:
         raise ArgumentError(
-            "ML310", f"layer_norm: epsilon must be positive, got {attrs['epsilon']}"
+            "ML310",
+            f"layer_norm: epsilon must be positive, got {attrs['epsilon']}",
+            fix="pass a small number, such as 1e-5",
         )
     return [x]
 

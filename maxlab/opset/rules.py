@@ -19,7 +19,11 @@ def axis_of(axis: object, rank: int, what: str, *, extra: int = 0) -> int:
         AxisError: ML303, out of range, or the operand has rank 0.
     """
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise ArgumentTypeError("ML302", f"{what}: the axis must be an int, got {axis!r}")
+        raise ArgumentTypeError(
+            "ML302",
+            f"{what}: the axis must be an int, got {axis!r}",
+            fix="pass an int, such as -1 for the last axis",
+        )
     limit = rank + extra
     if limit == 0:
         raise AxisError(

@@ -147,7 +147,11 @@ def _flatten_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     first = axis_of(attrs["start_dim"], x.rank, "flatten")
     last = axis_of(attrs["end_dim"], x.rank, "flatten")
     if first > last:
-        raise ArgumentError("ML306", f"flatten: start_dim {first} comes after end_dim {last}")
+        raise ArgumentError(
+            "ML306",
+            f"flatten: start_dim {first} comes after end_dim {last}",
+            fix="swap them: the dims from start_dim to end_dim become one",
+        )
     merged = Shape(x.shape[first : last + 1]).num_elements
     return _retype(x, [*x.shape[:first], merged, *x.shape[last + 1 :]])
 
@@ -267,7 +271,11 @@ def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (x,) = types
     for axis in (attrs["axis_1"], attrs["axis_2"]):
         if not isinstance(axis, int) or not -x.rank <= axis < x.rank:
-            raise AxisError("ML303", f"transpose: axis {axis} is out of range for rank {x.rank}")
+            raise AxisError(
+                "ML303",
+                f"transpose: axis {axis} is out of range for rank {x.rank}",
+                fix=f"use an axis from {-x.rank} to {x.rank - 1}",
+            )
     return _retype(x, [x.shape[d] for d in _swap(attrs, x.rank)])
 
 
@@ -292,7 +300,9 @@ def _broadcast_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     shape = Shape(attrs["shape"])
     if shape.rank < x.rank:
         raise ShapeError(
-            "ML205", f"broadcast_to: rank {x.rank} does not fit into rank {shape.rank}"
+            "ML205",
+            f"broadcast_to: rank {x.rank} does not fit into rank {shape.rank}",
+            fix="give a shape of the same rank or more",
         )
     for dim, wanted in zip(x.shape, shape[shape.rank - x.rank :], strict=True):
         if dim != wanted and dim != ONE_DIM:
@@ -338,7 +348,11 @@ def _tile_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         )
     for repeat in repeats:
         if isinstance(repeat, StaticDim) and repeat.dim <= 0:
-            raise ArgumentError("ML308", f"tile: a repeat must be positive, got {repeat}")
+            raise ArgumentError(
+                "ML308",
+                f"tile: a repeat must be positive, got {repeat}",
+                fix="pass 1 for axes that are not repeated",
+            )
     return _retype(x, [d * r for d, r in zip(x.shape, repeats, strict=True)])
 
 
@@ -446,7 +460,11 @@ def _rebind_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         )
     for old, new in zip(x.shape, shape, strict=True):
         if isinstance(old, StaticDim) and isinstance(new, StaticDim) and old != new:
-            raise ShapeError("ML206", f"rebind: the size {old} is never {new}")
+            raise ShapeError(
+                "ML206",
+                f"rebind: the size {old} is never {new}",
+                fix="a rebind states what is so: give the size that the operand has, or reshape it",
+            )
     return [TensorType(x.dtype, shape, x.device, attrs.get("layout"))]
 
 
@@ -477,7 +495,11 @@ define(
 def _transfer_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (x,) = types
     if not isinstance(attrs["device"], type(x.device)):
-        raise ArgumentTypeError("ML309", f"transfer_to: {attrs['device']!r} is not a device")
+        raise ArgumentTypeError(
+            "ML309",
+            f"transfer_to: {attrs['device']!r} is not a device",
+            fix="pass a DeviceRef, such as DeviceRef.CPU()",
+        )
     return [TensorType(x.dtype, x.shape, attrs["device"])]
 
 

@@ -47,7 +47,11 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
 
     caller = require_graph("ops.call")
     if not isinstance(graph, Graph):
-        raise ArgumentTypeError("ML348", f"call: expected a Graph, got {type(graph).__name__}")
+        raise ArgumentTypeError(
+            "ML348",
+            f"call: expected a Graph, got {type(graph).__name__}",
+            fix="pass what graph.add_subgraph or module.build_subgraph returned",
+        )
     if not _is_subgraph(caller, graph):
         raise GraphError(
             "ML346",
@@ -86,6 +90,7 @@ def _match(graph: Graph, values: Sequence[IrValue]) -> None:
         raise ArgumentError(
             "ML347",
             f"call: {graph.name!r} takes {len(inputs)} arguments, got {len(values)}",
+            fix="pass one value for each input type of the subgraph",
         )
     for number, (value, wanted) in enumerate(zip(values, inputs, strict=True)):
         if value.type != wanted.type:

@@ -23,7 +23,9 @@ def _tensors(what: str, values: Iterable[TensorValueLike]) -> list[TensorValue]:
     """``values`` as tensors; arrays and numbers take the dtype of the first tensor."""
     if hasattr(values, "_ir") or not isinstance(values, Iterable):
         raise ArgumentTypeError(
-            "ML340", f"{what}: expected a list of tensors, got {type(values).__name__}"
+            "ML340",
+            f"{what}: expected a list of tensors, got {type(values).__name__}",
+            fix="pass [x, y]",
         )
     found = list(values)
     if not found:
@@ -92,6 +94,7 @@ def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
             raise ShapeError(
                 "ML210",
                 f"stack: operand {number} has rank {part.rank}, operand 0 has rank {parts[0].rank}",
+                fix="give all operands the same shape",
             )
     return add_op("concat", [add_op("unsqueeze", [p], axis=axis) for p in parts], axis=axis)
 
@@ -122,7 +125,11 @@ def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> 
     sizes = dims_of("split", split_sizes)
     for size in sizes:
         if isinstance(size, StaticDim) and size.dim < 0:
-            raise ArgumentError("ML341", f"split: the size {size} is negative")
+            raise ArgumentError(
+                "ML341",
+                f"split: the size {size} is negative",
+                fix="give sizes of 0 or more that add up to the axis",
+            )
     total = from_poly(sum((size.poly for size in sizes), Poly.constant(0)))
     if total != value.shape[axis]:
         raise ArgumentError(
@@ -205,7 +212,11 @@ def pad(
         literal(value, x.dtype, x.device) if is_weak(value) else tensor(value, "pad: the value")
     )
     if filler.rank:
-        raise ShapeError("ML214", f"pad: the value must have rank 0, got rank {filler.rank}")
+        raise ShapeError(
+            "ML214",
+            f"pad: the value must have rank 0, got rank {filler.rank}",
+            fix="pass a number, or a tensor of rank 0",
+        )
     lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
     return _pad_with(x, amounts, filler)
 

@@ -209,7 +209,11 @@ def layer_norm(
         ArgumentTypeError: ML302, ``epsilon`` is not a number.
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.number)):
-        raise ArgumentTypeError("ML302", f"layer_norm: epsilon must be a float, got {epsilon!r}")
+        raise ArgumentTypeError(
+            "ML302",
+            f"layer_norm: epsilon must be a float, got {epsilon!r}",
+            fix="pass a small number, such as 1e-5",
+        )
     x = tensor(input, "layer_norm: the input")
     scale, shift = (
         literal(v, x.dtype, x.device) if is_weak(v) else tensor(v, f"layer_norm: {name}")

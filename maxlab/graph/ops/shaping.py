@@ -244,7 +244,11 @@ def rebind(
     """
     value = tensor(x, "rebind: the operand")
     if layout is not None and not isinstance(layout, FilterLayout):
-        raise ArgumentTypeError("ML338", f"rebind: {layout!r} is not a FilterLayout")
+        raise ArgumentTypeError(
+            "ML338",
+            f"rebind: {layout!r} is not a FilterLayout",
+            fix="pass a member of FilterLayout",
+        )
     return add_op(
         "rebind", [value], shape=dims_of("rebind", shape), message=str(message), layout=layout
     )
@@ -302,7 +306,11 @@ def repeat_interleave(
         )
     count = as_int("repeat_interleave", repeats, "repeats")
     if count <= 0:
-        raise ArgumentError("ML339", f"repeat_interleave: repeats must be positive, got {count}")
+        raise ArgumentError(
+            "ML339",
+            f"repeat_interleave: repeats must be positive, got {count}",
+            fix="pass 1 or more",
+        )
     if axis is None:
         value = add_op("reshape", [value], shape=Shape([value.shape.num_elements]))
         axis = 0
