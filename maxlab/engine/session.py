@@ -22,7 +22,7 @@ from maxlab.errors import (
 )
 from maxlab.graph import Graph
 from maxlab.ir.types import _Typed
-from maxlab.toolchain import runtime
+from maxlab.toolchain import runtime, runtime_ahead
 
 
 class InvalidPathError(ParseError, RuntimeError):
@@ -77,6 +77,7 @@ class InferenceSession:
                 fix="leave it out for all usable cores",
             )
         self.num_threads = num_threads or config().num_threads
+        runtime_ahead()
 
     @property
     def devices(self) -> list[Device]:
@@ -202,6 +203,8 @@ class InferenceSession:
                     fix="build the graph with DeviceRef.CPU()",
                 )
         with trace.span("load", graph.name):
+            if any(op.name == "mo.matmul" for op in function.ops):
+                runtime_ahead(products=True)
             compiled = compile_function(function)
             library = runtime()
             registry = weights_registry if weights_registry is not None else {}

@@ -78,6 +78,11 @@ class Runtime:
         return found
 
     @property
+    def lacks_products(self) -> bool:
+        """Whether the products library is not loaded yet."""
+        return self._products is None
+
+    @property
     def products(self) -> Any:
         """The functions of the products library: ``mx_gemm_plan``, ``mx_pack_b_f32`` and so on.
 
@@ -140,19 +145,26 @@ def runtime() -> Runtime:
     return found
 
 
-def runtime_ahead() -> threading.Thread | None:
+def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
     """The thread that prepares the runtime library, or None if it is open already.
 
-    Building it from an empty cache takes longer than tracing a graph, so a session starts
-    it early and the two overlap. A failure is reported by the `runtime` call that needs it.
+    Building it from an empty cache takes longer than tracing a graph or compiling a small one, so
+    a session starts it early and they overlap. A failure is reported by the call that needs it.
+
+    Args:
+        products: Compile the products library instead, which only some graphs need.
     """
     settings = config()
-    if (settings.cache_dir, settings.cc) in _opened:
+    opened = _opened.get((settings.cache_dir, settings.cc))
+    if opened is not None and not (products and opened.lacks_products):
         return None
 
     def prepare() -> None:
         try:
-            runtime()
+            if products:
+                _find(PRODUCTS)
+            else:
+                runtime()
         except MaxlabError as error:
             trace.emit("warning", "runtime", message=error.what, fix=error.fix)
 
@@ -164,6 +176,8 @@ def runtime_ahead() -> threading.Thread | None:
 RUNTIME = "runtime"
 PRODUCTS = "products"
 _PRODUCT_FILES = ("attention.c", "gemm.c", "products.c")
+# Whoever comes while a library is being built waits, and finds it in the cache.
+_being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}
 
 
 def _open() -> Runtime:
@@ -172,6 +186,11 @@ def _open() -> Runtime:
 
 def _find(name: str) -> tuple[Path, bool, float]:
     """The library ``name``, whether it was in the cache, and the milliseconds it took."""
+    with _being_found[name]:
+        return _find_alone(name)
+
+
+def _find_alone(name: str) -> tuple[Path, bool, float]:
     start = time.perf_counter()
     folder = kernels_dir() / "c"
     wanted = name == PRODUCTS
