@@ -274,7 +274,9 @@ def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
             raise AxisError(
                 "ML303",
                 f"transpose: axis {axis} is out of range for rank {x.rank}",
-                fix=f"use an axis from {-x.rank} to {x.rank - 1}" if x.rank else "give it axes first",
+                fix=f"use an axis from {-x.rank} to {x.rank - 1}"
+                if x.rank
+                else "give it axes first",
             )
     return _retype(x, [x.shape[d] for d in _swap(attrs, x.rank)])
 
