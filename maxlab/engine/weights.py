@@ -87,6 +87,21 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
                 fix="pass a NumPy array, a driver.Tensor, or anything with __dlpack__",
             )
         return as_tensor(name, data, at)
+    if not tensor.is_host:
+        raise WeightError(
+            "ML608",
+            f"the weight {name!r} lives on {tensor.device}, the graph runs on the CPU",
+            at=at,
+            fix="pass weight.to(driver.CPU())",
+        )
+    if tensor._ptr % tensor._dtype.size_in_bytes:
+        raise WeightError(
+            "ML611",
+            f"the weight {name!r} is not aligned: its elements of {tensor._dtype.size_in_bytes} "
+            f"bytes begin at {tensor._ptr:#x}",
+            at=at,
+            fix="pass weight.copy()",
+        )
     if not tensor.is_contiguous:
         raise WeightError(
             "ML611", f"the weight {name!r} is not contiguous", at=at, fix="pass weight.contiguous()"
@@ -186,8 +201,8 @@ def _pack(
             key = (address, *(p.evaluate({}) for p in of))
             keys.append(key)
             known = _packed.get(key)
-            if known is not None and isinstance(owner, np.ndarray):
-                found[key] = known  # constants never change
+            if known is not None and _never_changes(owner):
+                found[key] = known
             else:
                 new[key] = owner
         if new:
@@ -198,6 +213,25 @@ def _pack(
                 else:
                     found[key] = _packed[key] = made
     return [found[key] for key in keys]
+
+
+def _never_changes(owner: Any) -> bool:
+    """Whether nobody can write to the memory of ``owner``: a constant of the graph, or a read-only
+    array of its own or of a mapped file, but not a read-only view of memory that can be written.
+    """
+    if not isinstance(owner, Tensor):
+        return True
+    base: Any = owner._owner
+    if not owner._read_only or not isinstance(base, np.ndarray):
+        return False
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    try:
+        return base is None or memoryview(base).readonly
+    except TypeError:  # it lends its memory in another way, and who knows whom else to
+        return False
 
 
 def _equal(one: PackedWeight, other: PackedWeight, runtime: Runtime) -> bool:

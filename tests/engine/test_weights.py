@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,9 @@ def test_one_name_for_two_weights() -> None:
 @pytest.mark.parametrize("wrap", [lambda a: a, Tensor.from_numpy], ids=["numpy", "driver"])
 def test_kinds_of_arrays(wrap: Any) -> None:
     weights = data()
-    model = InferenceSession().load(linear(), weights_registry={k: wrap(v) for k, v in weights.items()})
+    model = InferenceSession().load(
+        linear(), weights_registry={k: wrap(v) for k, v in weights.items()}
+    )
     np.testing.assert_allclose(model(X)[0].to_numpy(), expected(weights), rtol=1e-6)
 
 
@@ -145,6 +148,35 @@ def test_a_changed_weight_is_packed_anew_by_the_next_load() -> None:
     np.testing.assert_allclose(first(X)[0].to_numpy(), old, rtol=1e-6)
 
 
+def test_weights_that_cannot_change_are_packed_once(tmp_path: Path) -> None:
+    weights, graph, session = data(), linear(), InferenceSession()
+    np.save(tmp_path / "weight.npy", weights["layer.weight"])
+    mapped = np.load(tmp_path / "weight.npy", mmap_mode="r")
+    frozen = weights["layer.weight"].copy()
+    frozen.flags.writeable = False
+    for weight in (mapped, frozen):
+        kept = [session.load(graph, weights_registry=weights | {"layer.weight": weight})]
+        before = len(trace.recorder().events("pack"))
+        kept.append(session.load(graph, weights_registry=weights | {"layer.weight": weight}))
+        assert len(trace.recorder().events("pack")) == before
+        for model in kept:
+            np.testing.assert_allclose(model(X)[0].to_numpy(), expected(weights), rtol=1e-6)
+
+
+@pytest.mark.parametrize("lend", [np.ndarray.view, lambda a: np.frombuffer(a.data, a.dtype)])
+def test_a_read_only_view_may_change(lend: Any) -> None:
+    weights, graph, session = data(), linear(), InferenceSession()
+    owner = weights["layer.weight"]
+    view = lend(owner).reshape(owner.shape)
+    view.flags.writeable = False
+    given = weights | {"layer.weight": view}
+    first = session.load(graph, weights_registry=given)
+    owner += 1
+    second = session.load(graph, weights_registry=given)
+    np.testing.assert_allclose(second(X)[0].to_numpy(), expected(weights), rtol=1e-6)
+    assert first is not second
+
+
 def test_models_share_packed_weights() -> None:
     weights, session = data(), InferenceSession()
     first = session.load(linear(), weights_registry=weights)
@@ -179,8 +211,14 @@ def test_weights_of_other_dtypes(dtype: DType) -> None:
     given = {k: Tensor.from_numpy(v) for k, v in weights.items()}
     model = InferenceSession().load(linear(dtype), weights_registry=given)
     made = model(Tensor.from_numpy(X.astype(dtype.ml_numpy)))[0]
-    want = (X @ weights["layer.weight"].astype(np.float64)) + weights["layer.bias"].astype(np.float64)
-    raw = made.view(DType.uint16).to_numpy().view(dtype.ml_numpy) if dtype is DType.bfloat16 else made.to_numpy()
+    want = (X @ weights["layer.weight"].astype(np.float64)) + weights["layer.bias"].astype(
+        np.float64
+    )
+    raw = (
+        made.view(DType.uint16).to_numpy().view(dtype.ml_numpy)
+        if dtype is DType.bfloat16
+        else made.to_numpy()
+    )
     np.testing.assert_allclose(raw.astype(np.float64), want, rtol=1e-2)
 
 
