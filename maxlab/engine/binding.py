@@ -186,7 +186,6 @@ class SizeRules:
                 )
         return env
 
-
     @staticmethod
     def _evaluate(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
         try:

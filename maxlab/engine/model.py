@@ -22,6 +22,8 @@ from maxlab.ir import StaticDim
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
 
+_HOST = CPU().default_stream
+
 MAX_BINDINGS = 64
 """Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
 
@@ -99,6 +101,7 @@ class Model:
         self._inputs = [(v.tensor_type.dtype, v.tensor_type.rank) for v in compiled.source.inputs]
         self._fast_dtypes = tuple(d for d, _ in self._inputs)
         self._ranks = tuple(r for _, r in self._inputs)
+        self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
         self._count = len(self._inputs)
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
@@ -191,6 +194,8 @@ class Model:
                 x._dtype is not self._fast_dtypes[position]
                 or len(x._shape) != self._ranks[position]
                 or x._strides is not None
+                or x._stream is not _HOST
+                or x._ptr & self._unaligned[position]
             ):
                 self._refuse(position, x)
             tensors.append(x)
@@ -292,7 +297,7 @@ class Model:
         return str(self.compiled.source.inputs[position].type)
 
     def _refuse(self, position: int, x: Tensor) -> None:
-        """Say what is wrong with input ``position``."""
+        """Say what is wrong with input ``position``, or wait until it has been written."""
         dtype, rank = self._inputs[position]
         name = self.compiled.source.inputs[position].name
         what = f"input {position} ({name})"
@@ -317,6 +322,15 @@ class Model:
             )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
+        if x._ptr & self._unaligned[position]:
+            raise InputError(
+                "ML606",
+                f"{what} is not aligned: its elements of {dtype.size_in_bytes} bytes begin at "
+                f"{x._ptr:#x}",
+                fix="pass x.copy()",
+            )
+        if x._stream is not _HOST:
+            x._stream.synchronize()  # whatever still writes it comes first
 
     def _failed(self, code: int, info: Any) -> None:
         """Raise what a kernel found wrong."""

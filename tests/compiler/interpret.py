@@ -1,5 +1,6 @@
-"""The oracle of the compiler's tests: a function run op by op with the NumPy references, and how close two results of
-one op must be."""
+"""The oracle of the compiler's tests: a function run op by op with the NumPy references, and how
+close two results of one op must be.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ def steps_between(a: Array, b: Array) -> Array:
     low = -(1 << (8 * a.dtype.itemsize - 1))
     x = np.where(x < 0, low - x, x)
     y = np.where(y < 0, low - y, y)
-    return np.abs(x - y)
+    return np.asarray(np.abs(x - y))
 
 
 def same(got: Array, want: Array, *, ulps: int = 0, rtol: float = 0.0, atol: float = 0.0) -> None:

@@ -18,6 +18,10 @@ from tests.compiler.interpret import Array, Builder, interpret, load, outputs_of
 
 FLOATS = (DType.float32, DType.float32, DType.float32, DType.float64)
 INTS = (DType.int32, DType.int64, DType.uint8)
+VIEWS = (
+    "transpose", "permute", "reshape", "flatten", "slice", "slice", "unsqueeze", "squeeze",
+    "broadcast_to", "tile",
+)  # fmt: skip
 SMOOTH = ("tanh", "sigmoid", "silu", "gelu", "erf", "sin", "cos", "abs", "negate", "relu")
 NAMES = ("n", "m", "j", "k", "s0", "row", "d", "i0", "lo", "p0")
 """Names of dims; most are names that generated code uses for something else."""
@@ -39,7 +43,11 @@ class Generator:
         self.rng = random.Random(seed)
         self.arrays = np.random.default_rng(seed)
         self.b = Builder(f"random{seed}")
-        sizes = [0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33] if self.rng.random() < 0.15 else [1, 2, 3, 4, 5, 7, 8, 16, 17, 33]
+        sizes = (
+            [0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33]
+            if self.rng.random() < 0.15
+            else [1, 2, 3, 4, 5, 7, 8, 16, 17, 33]
+        )
         names = self.rng.sample(NAMES, 4)
         self.env = {name: self.rng.choice(sizes) for name in names}
         self.symbolic = self.rng.random() < 0.6
@@ -120,7 +128,15 @@ class Generator:
         if x is None:
             return None
         name = self.rng.choice(SMOOTH)
-        return self.b.op(name, x, **({"approximate": self.rng.choice(["none", "tanh", "quick"])} if name == "gelu" else {}))
+        return self.b.op(
+            name,
+            x,
+            **(
+                {"approximate": self.rng.choice(["none", "tanh", "quick"])}
+                if name == "gelu"
+                else {}
+            ),
+        )
 
     def binary(self) -> Value | None:
         x = self.pick(lambda v: v.tensor_type.dtype is not DType.bool)
@@ -134,7 +150,9 @@ class Generator:
         x = self.pick(lambda v: v.tensor_type.dtype.is_integral())
         if x is None:
             return None
-        return self.b.op(self.rng.choice(["equal", "greater", "greater_equal", "not_equal"]), x, self.partner(x))
+        return self.b.op(
+            self.rng.choice(["equal", "greater", "greater_equal", "not_equal"]), x, self.partner(x)
+        )
 
     def where(self) -> Value | None:
         x = self.floating()
@@ -192,7 +210,12 @@ class Generator:
 
         def fits(v: Value) -> bool:
             t = v.tensor_type
-            if t.rank < 2 or t.rank > 4 or t.dtype is not x.tensor_type.dtype or t.shape[-2] != inner:
+            if (
+                t.rank < 2
+                or t.rank > 4
+                or t.dtype is not x.tensor_type.dtype
+                or t.shape[-2] != inner
+            ):
                 return False
             pairs = zip(reversed(shape[:-2]), reversed(list(t.shape)[:-2]), strict=False)
             return all(broadcast_dims(a, b) is not None for a, b in pairs)
@@ -209,14 +232,19 @@ class Generator:
         return self.b.op("mul", z, self.b.scalar(0.25, z.tensor_type.dtype))
 
     def attention(self) -> Value | None:
-        q = self.pick(lambda v: v.tensor_type.rank in (3, 4) and v.tensor_type.dtype is DType.float32)
+        q = self.pick(
+            lambda v: v.tensor_type.rank in (3, 4) and v.tensor_type.dtype is DType.float32
+        )
         if q is None:
             return None
         *lead, _, size = q.tensor_type.shape
         keys = self.dim()
         if not keys.evaluate(self.env):
             return None
-        k, v = self.fresh(DType.float32, [*lead, keys, size]), self.fresh(DType.float32, [*lead, keys, self.dim()])
+        k, v = (
+            self.fresh(DType.float32, [*lead, keys, size]),
+            self.fresh(DType.float32, [*lead, keys, self.dim()]),
+        )
         s = self.b.op("matmul", q, self.b.op("transpose", k, axis_1=-1, axis_2=-2))
         s = self.b.op("mul", s, self.b.scalar(0.4))
         if self.rng.random() < 0.5:
@@ -229,10 +257,14 @@ class Generator:
         if x is None:
             return None
         shape, rank = list(x.tensor_type.shape), x.tensor_type.rank
-        kind = self.rng.choice(["transpose", "permute", "reshape", "flatten", "slice", "slice", "unsqueeze", "squeeze",
-                                "broadcast_to", "tile"])  # fmt: skip
+        kind = self.rng.choice(VIEWS)
         if kind == "transpose" and rank > 1:
-            return self.b.op("transpose", x, axis_1=self.rng.randrange(rank), axis_2=self.rng.randrange(-rank, rank))
+            return self.b.op(
+                "transpose",
+                x,
+                axis_1=self.rng.randrange(rank),
+                axis_2=self.rng.randrange(-rank, rank),
+            )
         if kind == "permute" and rank > 1:
             return self.b.op("permute", x, dims=tuple(self.rng.sample(range(rank), rank)))
         if kind == "flatten" and rank > 1:
@@ -286,7 +318,9 @@ class Generator:
 
     def slice(self, x: Value) -> Value | None:
         """A part of ``x``, perhaps backwards."""
-        starts, steps, lengths = [], [], []
+        starts: list[Dim] = []
+        steps: list[int] = []
+        lengths: list[Dim] = []
         for dim in x.tensor_type.shape:
             size = dim.evaluate(self.env)
             how = self.rng.random()
@@ -298,7 +332,10 @@ class Generator:
                 starts, steps, lengths = [*starts, Dim(1)], [*steps, 1], [*lengths, dim - 2]
             else:
                 step = self.rng.choice([1, 1, 2, -1, -2])
-                length = self.rng.randint(0 if self.rng.random() < 0.1 else min(size, 1), (size + abs(step) - 1) // abs(step))
+                length = self.rng.randint(
+                    0 if self.rng.random() < 0.1 else min(size, 1),
+                    (size + abs(step) - 1) // abs(step),
+                )
                 span = (length - 1) * abs(step) if length else 0
                 start = self.rng.randint(0, max(size - 1 - span, 0))
                 starts.append(Dim(start + span if step < 0 else start))
@@ -315,7 +352,9 @@ class Generator:
         def fits(v: Value) -> bool:
             a, c = list(v.tensor_type.shape), list(x.tensor_type.shape)
             same_rank = len(a) == len(c) and v.tensor_type.dtype is x.tensor_type.dtype
-            return same_rank and all(p == q for n, (p, q) in enumerate(zip(a, c, strict=True)) if n != axis)
+            return same_rank and all(
+                p == q for n, (p, q) in enumerate(zip(a, c, strict=True)) if n != axis
+            )
 
         parts = [x]
         for _ in range(self.rng.randint(0, 2)):
@@ -352,8 +391,8 @@ class Generator:
     def count(self) -> Value | None:
         size = self.dim()
         dtype = self.rng.choice([DType.float32, DType.int64, DType.int32])
-        made = self.b.op("range", start=Dim(self.rng.randint(-2, 2)), step=Dim(self.rng.choice([1, 2, -1])), size=size,
-                         dtype=dtype, device=None)  # fmt: skip
+        start, step = Dim(self.rng.randint(-2, 2)), Dim(self.rng.choice([1, 2, -1]))
+        made = self.b.op("range", start=start, step=step, size=size, dtype=dtype, device=None)
         made = self.known(made)
         if dtype is DType.float32:
             return self.b.op("mul", made, self.b.scalar(0.05))
@@ -368,9 +407,10 @@ class Generator:
     def make(self) -> Program:
         """The program."""
         kinds: list[tuple[Callable[[], Value | None], int]] = [
-            (self.unary, 6), (self.binary, 8), (self.compare, 1), (self.where, 2), (self.cast, 2), (self.reduce, 5),
-            (self.normalise, 3), (self.matmul, 4), (self.attention, 1), (self.view, 10), (self.concat, 2), (self.pad, 2),
-            (self.gather, 2), (self.count, 1), (self.scalar, 1),
+            (self.unary, 6), (self.binary, 8), (self.compare, 1), (self.where, 2), (self.cast, 2),
+            (self.reduce, 5), (self.normalise, 3), (self.matmul, 4), (self.attention, 1),
+            (self.view, 10), (self.concat, 2), (self.pad, 2), (self.gather, 2), (self.count, 1),
+            (self.scalar, 1),
         ]  # fmt: skip
         for _ in range(self.rng.randint(1, 3)):
             dtype = self.rng.choice([*FLOATS, *INTS])
@@ -378,7 +418,10 @@ class Generator:
         steps = [kind for kind, weight in kinds for _ in range(weight)]
         for _ in range(self.rng.randint(5, 40)):
             made = self.rng.choice(steps)()
-            if made is not None and 0 <= np.prod(self.sizes(Shape(made.tensor_type.shape))) <= 20_000:
+            if (
+                made is not None
+                and 0 <= np.prod(self.sizes(Shape(made.tensor_type.shape))) <= 20_000
+            ):
                 if made.tensor_type.rank <= 5:
                     self.pool.append(made)
         unread = [v for v in self.pool if not v.uses]
@@ -399,7 +442,11 @@ def run(seed: int, threads: int | None = None) -> int:
     model = load(program.function, program.weights, threads)
     got = outputs_of(model, program.inputs)
     for number, (g, w) in enumerate(zip(got, want, strict=True)):
-        scale = float(np.max(np.abs(w[np.isfinite(w)].astype(np.float64)), initial=1.0)) if w.dtype.kind == "f" else 1.0
+        scale = (
+            float(np.max(np.abs(w[np.isfinite(w)].astype(np.float64)), initial=1.0))
+            if w.dtype.kind == "f"
+            else 1.0
+        )
         try:
             same(g, w, rtol=1e-3, atol=1e-4 * max(scale, 1.0))
         except AssertionError as error:

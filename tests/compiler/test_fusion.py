@@ -59,7 +59,12 @@ def test_embeddings_and_layer_norm_are_one_kernel() -> None:
         return b.output(b.op("layer_norm", x, g, c, epsilon=1e-5))
 
     ids = np.random.default_rng(0).integers(-50, 50, (3, 7))
-    check(build, [ids, normal(24), normal(24, seed=1)], weights={"words": words, "places": places}, kernels=1)
+    check(
+        build,
+        [ids, normal(24), normal(24, seed=1)],
+        weights={"words": words, "places": places},
+        kernels=1,
+    )
 
 
 def test_mean_and_variance_in_one_kernel() -> None:
@@ -105,7 +110,9 @@ def test_a_product_used_raw_and_fused() -> None:
         x = b.input(F32, "n", 17)
         y = b.op("matmul", x, b.weight("w", w))
         z = b.op("relu", y)
-        return b.output(z, y, b.op("cast", z, dtype=DType.bfloat16), b.op("cast", y, dtype=DType.int32))
+        return b.output(
+            z, y, b.op("cast", z, dtype=DType.bfloat16), b.op("cast", y, dtype=DType.int32)
+        )
 
     check(build, [normal(30, 17) * 10], weights={"w": w}, rtol=1e-2)
 
@@ -170,7 +177,9 @@ def test_parts_of_a_weight_that_depend_on_the_input() -> None:
         x, v = b.input(F32, "m", "n"), b.weight("w", w)
         rows = b.op("slice", v, starts=(0, 0), steps=(1, 1), shape=("n", 9))
         end = b.op("slice", v, starts=(Dim(20) - Dim("n"), 0), steps=(1, 1), shape=("n", 9))
-        return b.output(b.op("matmul", x, rows), b.op("matmul", x, end), b.op("tanh", b.op("matmul", x, rows)))
+        return b.output(
+            b.op("matmul", x, rows), b.op("matmul", x, end), b.op("tanh", b.op("matmul", x, rows))
+        )
 
     check(build, [normal(3, 7)], weights={"w": w})
 
@@ -204,7 +213,9 @@ def test_operands_that_are_no_matrices() -> None:
         row = b.op("broadcast_to", b.input(F32, 1, 8), shape=(4, 8))
         flat = b.op("reshape", x, shape=(Dim("b") * Dim("s") * 2, 8))
         scalar = b.op("broadcast_to", b.scalar(0.5), shape=(8, 3))
-        return b.output(other, b.op("matmul", row, w), b.op("matmul", flat, w), b.op("matmul", flat, scalar))
+        return b.output(
+            other, b.op("matmul", row, w), b.op("matmul", flat, w), b.op("matmul", flat, scalar)
+        )
 
     check(build, [normal(3, 4, 2, 8), normal(8, 3), normal(1, 8)])
 
@@ -215,7 +226,9 @@ def test_one_weight_for_two_products() -> None:
     def build(b: Builder) -> Function:
         x, v = b.input(F32, "n", 8), b.weight("w", w)
         t = b.op("transpose", v, axis_1=0, axis_2=1)
-        return b.output(b.op("matmul", b.op("matmul", x, v), v), b.op("matmul", x, t), b.op("add", v, t))
+        return b.output(
+            b.op("matmul", b.op("matmul", x, v), v), b.op("matmul", x, t), b.op("add", v, t)
+        )
 
     check(build, [normal(3, 8)], weights={"w": w})
 
@@ -224,13 +237,17 @@ def test_vectors_and_single_elements() -> None:
     def build(b: Builder) -> Function:
         x, y = b.input(F32, 1, 1), b.input(F32, 1, 1)
         u, v = b.input(F32, "n", 1), b.input(F32, 1, "n")
-        return b.output(b.op("matmul", x, y), b.op("matmul", u, v), b.op("matmul", v, u), b.op("matmul", u, x))
+        return b.output(
+            b.op("matmul", x, y), b.op("matmul", u, v), b.op("matmul", v, u), b.op("matmul", u, x)
+        )
 
     check(build, [normal(1, 1), normal(1, 1, seed=1), normal(9, 1), normal(1, 9)])
 
 
 # ---------------------------------------------------------------- attention
-def attention(b: Builder, q: Value, k: Value, v: Value, change: Any = None, axis: int = -1) -> Value:
+def attention(
+    b: Builder, q: Value, k: Value, v: Value, change: Any = None, axis: int = -1
+) -> Value:
     """softmax(change(q @ k)) @ v."""
     s = b.op("matmul", q, k)
     s = change(s) if change is not None else s
@@ -240,14 +257,22 @@ def attention(b: Builder, q: Value, k: Value, v: Value, change: Any = None, axis
 def heads(b: Builder, rank: int, tq: Any, tk: Any, size: Any = 8) -> tuple[Value, Value, Value]:
     """Inputs q, k (already transposed) and v."""
     lead: tuple[Any, ...] = ("b", 2)[: rank - 2]
-    q, k, v = b.input(F32, *lead, tq, size), b.input(F32, *lead, tk, size), b.input(F32, *lead, tk, size)
+    q, k, v = (
+        b.input(F32, *lead, tq, size),
+        b.input(F32, *lead, tk, size),
+        b.input(F32, *lead, tk, size),
+    )
     return q, b.op("transpose", k, axis_1=-1, axis_2=-2), v
 
 
 def head_arrays(rank: int, tq: int, tk: int, size: int = 8) -> list[Array]:
     """Arrays for ``heads``."""
     lead = (3, 2)[: rank - 2]
-    return [normal(*lead, tq, size), normal(*lead, tk, size, seed=1), normal(*lead, tk, size, seed=2)]
+    return [
+        normal(*lead, tq, size),
+        normal(*lead, tk, size, seed=1),
+        normal(*lead, tk, size, seed=2),
+    ]
 
 
 @pytest.mark.parametrize("rank", [3, 4])
@@ -259,7 +284,9 @@ def test_attention_is_one_kernel(rank: int, scores: str, sizes: tuple[int, int])
     arrays = head_arrays(rank, tq, tk)
     extra: list[Array] = []
     if scores == "padding":
-        extra = [np.where(np.random.default_rng(4).random((3, *(1,) * (rank - 2), tk)) < 0.3, -1e9, 0)]
+        extra = [
+            np.where(np.random.default_rng(4).random((3, *(1,) * (rank - 2), tk)) < 0.3, -1e9, 0)
+        ]
     elif scores == "where":
         extra = [np.random.default_rng(4).random((*lead, tq, tk)) < 0.7]
         extra[0][..., 0] = True
@@ -275,15 +302,31 @@ def test_attention_is_one_kernel(rank: int, scores: str, sizes: tuple[int, int])
                 return s
             s = b.op("mul", s, b.scalar(8**-0.5))
             if scores == "padding":
-                s = b.op("add", s, b.input(F32, *(("b", 1, 1, "k") if rank == 4 else ("b", 1, "k"))))
+                s = b.op(
+                    "add", s, b.input(F32, *(("b", 1, 1, "k") if rank == 4 else ("b", 1, "k")))
+                )
             elif scores == "bias":
                 s = b.op("add", s, b.input(F32, "q", "k"))
             elif scores == "where":
                 mask = b.input(DType.bool, *("b", 2)[: rank - 2], "q", "k")
                 s = b.op("where", mask, s, b.scalar(-1e30))
             elif scores == "causal":
-                rows = b.op("range", start=Dim(0), step=Dim(1), size=Dim("q"), dtype=DType.int64, device=None)
-                columns = b.op("range", start=Dim(0), step=Dim(1), size=Dim("k"), dtype=DType.int64, device=None)
+                rows = b.op(
+                    "range",
+                    start=Dim(0),
+                    step=Dim(1),
+                    size=Dim("q"),
+                    dtype=DType.int64,
+                    device=None,
+                )
+                columns = b.op(
+                    "range",
+                    start=Dim(0),
+                    step=Dim(1),
+                    size=Dim("k"),
+                    dtype=DType.int64,
+                    device=None,
+                )
                 seen = b.op("greater_equal", b.op("unsqueeze", rows, axis=1), columns)
                 s = b.op("where", seen, s, b.scalar(float("-inf")))
             return s
@@ -323,7 +366,11 @@ def test_heads_out_of_one_projection() -> None:
         x = b.input(F32, "b", "s", 48)
         h = b.op("reshape", x, shape=("b", "s", 3, 2, 8))
         parts = [
-            b.op("squeeze", b.op("slice", h, starts=(0, 0, n, 0, 0), steps=(1,) * 5, shape=("b", "s", 1, 2, 8)), axis=2)
+            b.op(
+                "squeeze",
+                b.op("slice", h, starts=(0, 0, n, 0, 0), steps=(1,) * 5, shape=("b", "s", 1, 2, 8)),
+                axis=2,
+            )
             for n in range(3)
         ]
         q, v = (b.op("permute", parts[n], dims=(0, 2, 1, 3)) for n in (0, 2))
@@ -333,8 +380,8 @@ def test_heads_out_of_one_projection() -> None:
 
 
 @pytest.mark.parametrize(
-    "near", ["scores twice", "weights out", "other axis", "one query head", "size 1", "key input", "key computed",
-             "two scores", "f64", "sum of scores"],
+    "near", ["scores twice", "weights out", "other axis", "one query head", "size 1", "key input",
+             "key computed", "two scores", "f64", "sum of scores"],
 )  # fmt: skip
 def test_near_attention(near: str) -> None:
     """What only looks like attention takes the general path, or is laid out first."""
@@ -373,7 +420,11 @@ def test_attention_of_attention() -> None:
         q, k, v = heads(b, 3, "k", "k")
         s = attention(b, q, k, b.op("transpose", v, axis_1=0, axis_2=0))
         t = b.op("matmul", s, b.op("transpose", v, axis_1=-1, axis_2=-2))
-        p = b.op("softmax", b.op("matmul", b.op("softmax", t, axis=-1), b.input(F32, "b", "k", "k")), axis=-1)
+        p = b.op(
+            "softmax",
+            b.op("matmul", b.op("softmax", t, axis=-1), b.input(F32, "b", "k", "k")),
+            axis=-1,
+        )
         return b.output(b.op("matmul", p, v))
 
     check(build, [*head_arrays(3, 6, 6), normal(3, 6, 6, seed=9)], rtol=1e-3)
@@ -437,7 +488,9 @@ def test_tiles_and_repeats() -> None:
         x = b.input(F32, "n", 3)
         t = b.op("tile", x, repeats=(2, 3))
         s = b.op("slice", t, starts=(Dim("n") * 2 - 1, 7), steps=(-1, -2), shape=("n", 4))
-        return b.output(t, s, b.op("softmax", t, axis=-1), b.op("reshape", t, shape=(Dim("n") * 18,)))
+        return b.output(
+            t, s, b.op("softmax", t, axis=-1), b.op("reshape", t, shape=(Dim("n") * 18,))
+        )
 
     check(build, [normal(4, 3)])
 
@@ -451,7 +504,9 @@ def test_concat_split_and_stack() -> None:
             b.op("slice", c, starts=(start, 0), steps=(1, 1), shape=(size, 4))
             for start, size in ((Dim(0), n), (n, m), (n + m, n))
         ]
-        stacked = b.op("concat", *(b.op("unsqueeze", p, axis=1) for p in (parts[0], parts[2])), axis=1)
+        stacked = b.op(
+            "concat", *(b.op("unsqueeze", p, axis=1) for p in (parts[0], parts[2])), axis=1
+        )
         wide = b.op("concat", c, c, b.op("relu", c), axis=-1)
         return b.output(c, *parts, stacked, wide, b.op("reduce.sum", wide, axis=-1))
 
@@ -462,7 +517,9 @@ def test_pads_of_computed_values() -> None:
     def build(b: Builder) -> Function:
         x = b.input(F32, "n", 4)
         y = x
-        for _ in range(12):  # each step reads the last twice: written out as one expression this would explode
+        for _ in range(
+            12
+        ):  # each step reads the last twice: written out as one expression this would explode
             y = b.op("add", b.op("mul", y, y), b.op("mul", y, b.scalar(0.5)))
             y = b.op("tanh", y)
         p = b.op("pad", y, paddings=(1, 2, 3, 0), value=2.5)
@@ -478,7 +535,8 @@ def test_pads_of_gathers() -> None:
         g = b.op("gather", x, at, axis=0)
         h = b.op("gather", x, at, axis=1)
         return b.output(
-            b.op("pad", b.op("relu", g), paddings=(1, 1, 0, 2), value=9.0), b.op("pad", h, paddings=(0, 2, 2, 0), value=9.0)
+            b.op("pad", b.op("relu", g), paddings=(1, 1, 0, 2), value=9.0),
+            b.op("pad", h, paddings=(0, 2, 2, 0), value=9.0),
         )
 
     check(build, [normal(5, 4), np.array([3, 0, -1, -4], np.int32)])
@@ -492,7 +550,12 @@ def test_gathers_of_computed_and_viewed_tables() -> None:
         return b.output(
             b.op("gather", t, at, axis=0),
             b.op("gather", r, at, axis=0),
-            b.op("gather", b.op("reshape", x, shape=(4, 6)), b.op("gather", at, b.input(DType.uint8, 3), axis=1), axis=0),
+            b.op(
+                "gather",
+                b.op("reshape", x, shape=(4, 6)),
+                b.op("gather", at, b.input(DType.uint8, 3), axis=1),
+                axis=0,
+            ),
             b.op("reduce.sum", b.op("gather", t, at, axis=1), axis=0),
         )
 
@@ -502,7 +565,9 @@ def test_gathers_of_computed_and_viewed_tables() -> None:
 
 # ---------------------------------------------------------------- reductions
 @pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["reduce.sum", "reduce.max", "mean", "argmax", "softmax", "logsoftmax"])
+@pytest.mark.parametrize(
+    "kind", ["reduce.sum", "reduce.max", "mean", "argmax", "softmax", "logsoftmax"]
+)
 def test_reductions_between_maps(kind: str, axis: int) -> None:
     def build(b: Builder) -> Function:
         x, y = b.input(F32, "a", "b", "c"), b.input(F32, "c")
@@ -547,7 +612,9 @@ def test_reductions_of_views() -> None:
             b.op("reduce.sum", t, axis=0),
             b.op("reduce.max", r, axis=1),
             b.op("reduce.sum", wide, axis=1),
-            b.op("softmax", b.op("slice", x, starts=(0, 5), steps=(1, -2), shape=("n", 3)), axis=-1),
+            b.op(
+                "softmax", b.op("slice", x, starts=(0, 5), steps=(1, -2), shape=("n", 3)), axis=-1
+            ),
         )
 
     check(build, [normal(7, 6)])
@@ -610,7 +677,14 @@ def test_outputs_that_are_inputs_constants_and_weights() -> None:
         x, v, c = b.input(F32, "n", 4), b.weight("w", w), b.constant(normal(2, 2, seed=3))
         t = b.op("transpose", x, axis_1=0, axis_2=1)
         return b.output(
-            x, v, c, b.scalar(3.5), t, b.op("reshape", v, shape=(12,)), x, b.op("transpose", v, axis_1=0, axis_2=1)
+            x,
+            v,
+            c,
+            b.scalar(3.5),
+            t,
+            b.op("reshape", v, shape=(12,)),
+            x,
+            b.op("transpose", v, axis_1=0, axis_2=1),
         )
 
     check(build, [normal(5, 4)], weights={"w": w})
@@ -621,13 +695,15 @@ def test_one_value_output_often() -> None:
         x = b.input(F32, "n", 4)
         y = b.op("exp", x)
         flat = b.op("reshape", y, shape=(Dim("n") * 4,))
-        return b.output(y, y, flat, b.op("transpose", y, axis_1=0, axis_2=1), flat, b.op("negate", y), y)
+        return b.output(
+            y, y, flat, b.op("transpose", y, axis_1=0, axis_2=1), flat, b.op("negate", y), y
+        )
 
     check(build, [normal(5, 4)])
 
 
 def test_copies_come_out_in_the_right_order() -> None:
-    """The copy of an input depends on nothing and may run first; it must still be the second output."""
+    """The copy of an input depends on nothing and may run first; it is still the second output."""
 
     def build(b: Builder) -> Function:
         x, y = b.input(F32, 3, 3), b.input(F32, 3, 3)
@@ -644,7 +720,9 @@ def test_long_chains() -> None:
         for n in range(1500):
             y = b.op("add", b.op("mul", y, b.scalar(0.999)), b.scalar(n / 1e4))
             if n % 50 == 0:
-                z = b.op("slice", b.op("tanh", z), starts=(Dim("n") - 1,), steps=(-1,), shape=("n",))
+                z = b.op(
+                    "slice", b.op("tanh", z), starts=(Dim("n") - 1,), steps=(-1,), shape=("n",)
+                )
         return b.output(y, z)
 
     check(build, [normal(40)], rtol=1e-3)
@@ -682,7 +760,9 @@ def test_no_inputs_and_rank_0() -> None:
     def build(b: Builder) -> Function:
         s = b.input(F32)
         r = b.op("range", start=Dim(0), step=Dim(1), size=Dim(5), dtype=F32, device=None)
-        return b.output(b.op("mul", s, s), b.op("mul", r, s), r, b.op("reduce.sum", b.op("mul", r, r), axis=0))
+        return b.output(
+            b.op("mul", s, s), b.op("mul", r, s), r, b.op("reduce.sum", b.op("mul", r, r), axis=0)
+        )
 
     check(build, [np.array(1.5, np.float32)])
 

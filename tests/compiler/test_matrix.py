@@ -1,4 +1,4 @@
-"""Every op of the op table, compiled and run on every one of its samples, against its NumPy reference."""
+"""Every op of the table, compiled and run on each of its samples, against its NumPy reference."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from maxlab.compiler.planner import Planner
 from maxlab.compiler.schedule import Schedule
 from maxlab.dtype import DType
 from maxlab.errors import ToolchainError
-from maxlab.ir import DeviceRef, Dim, Function, Shape, TensorType
+from maxlab.ir import DeviceRef, Dim, Function, Shape
 from maxlab.opset import OPSET, Sample
 from maxlab.toolchain import KernelSource, compile_units
 from tests.compiler.interpret import Array, Builder, interpret, load, outputs_of, same
 
 ULPS = {
-    "exp": 2, "log": 2, "log1p": 3, "erf": 4, "sin": 2, "cos": 2, "tanh": 3, "atanh": 4, "acos": 4, "sigmoid": 3,
-    "silu": 3, "rsqrt": 2, "pow": 2, "gelu": 4,
+    "exp": 2, "log": 2, "log1p": 3, "erf": 4, "sin": 2, "cos": 2, "tanh": 3, "atanh": 4, "acos": 4,
+    "sigmoid": 3, "silu": 3, "rsqrt": 2, "pow": 2, "gelu": 4,
 }  # fmt: skip
-"""Steps from the correctly rounded result, in float32 and float64; every op that is not named is exact."""
+"""Steps from the correctly rounded result, in float32 and float64; all other ops are exact."""
 SUMS = ("reduce.sum", "mean", "matmul", "softmax", "logsoftmax", "layer_norm")
 
 
@@ -128,7 +128,9 @@ def compare(name: str, got: Array, want: Array, arrays: list[Array]) -> None:
     elif name == "gelu":
         size = np.where(np.isfinite(arrays[0]), np.abs(arrays[0]), 0).astype(np.float64)
         with np.errstate(invalid="ignore"):
-          close = np.abs(got.astype(np.float64) - want) <= np.finfo(want.dtype).eps * np.maximum(size, 1e-30)
+            close = np.abs(got.astype(np.float64) - want) <= np.finfo(want.dtype).eps * np.maximum(
+                size, 1e-30
+            )
         same(np.where(close, want, got), want, ulps=ULPS[name])
     else:
         same(got, want, ulps=ULPS.get(name, 0))
@@ -136,7 +138,14 @@ def compare(name: str, got: Array, want: Array, arrays: list[Array]) -> None:
 
 def test_every_op_has_samples() -> None:
     without = {n for n, row in OPSET.items() if row.samples is None}
-    data = {"mo.constant", "mo.constant.external", "mo.output", "mo.transfer", "mo.recip", "mo.iota"}
+    data = {
+        "mo.constant",
+        "mo.constant.external",
+        "mo.output",
+        "mo.transfer",
+        "mo.recip",
+        "mo.iota",
+    }
     assert without <= data, without - data
 
 
@@ -188,7 +197,9 @@ def test_gather_from_data(kind: str, number: int) -> None:
     same(got, want)
 
 
-@pytest.mark.parametrize("dtype", [DType.bool, DType.int64, DType.float16, DType.bfloat16, DType.float64])
+@pytest.mark.parametrize(
+    "dtype", [DType.bool, DType.int64, DType.float16, DType.bfloat16, DType.float64]
+)
 def test_views_and_copies_of_every_width(dtype: DType) -> None:
     x = np.arange(24).reshape(4, 6).astype(dtype.ml_numpy)
     b = Builder()
@@ -216,6 +227,3 @@ def test_iota_and_transfer() -> None:
     x0 = np.array([1.0, 2.0, 4.0], np.float32)
     for got, want in zip(outputs_of(load(function), [x0]), interpret(function, [x0]), strict=True):
         same(got, want)
-
-
-_ = TensorType

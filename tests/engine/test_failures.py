@@ -1,4 +1,4 @@
-"""What is found wrong while a model is compiled or runs: the place, the words, and that nothing breaks."""
+"""What is found wrong while a model is compiled or runs: the place, the words, nothing broken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,9 +35,13 @@ def test_indices_out_of_range(bad: int, axis: int) -> None:
     table = np.arange(25, dtype=np.float32).reshape(5, 5)
     for place in (0, 1, 2):
         at0 = np.array([0, 4, -5])
-        np.testing.assert_array_equal(model(table, at0)[0].to_numpy(), 2 * np.take(table, at0, axis))
+        np.testing.assert_array_equal(
+            model(table, at0)[0].to_numpy(), 2 * np.take(table, at0, axis)
+        )
         at0[place] = bad
-        with pytest.raises(ExecutionError, match=f"the index {bad} is out of range for a dim of size 5") as caught:
+        with pytest.raises(
+            ExecutionError, match=f"the index {bad} is out of range for a dim of size 5"
+        ) as caught:
             model(table, at0)
         assert caught.value.at is not None
         assert "ops.gather" in caught.value.at.text
@@ -67,7 +70,9 @@ def test_indices_out_of_range_inside_of_other_kernels() -> None:
     with Graph("g", input_types=[TensorType(F32, ["v", 4]), TensorType(I64, ["n"])]) as graph:
         x, at = (v.tensor for v in graph.inputs)
         g = ops.gather(x, at, 0)
-        graph.output(ops.pad(ops.relu(g), [1, 1, 0, 0]), ops.sum(ops.gather(x, at, 1), 0), ops.softmax(g))
+        graph.output(
+            ops.pad(ops.relu(g), [1, 1, 0, 0]), ops.sum(ops.gather(x, at, 1), 0), ops.softmax(g)
+        )
     model = InferenceSession().load(graph)
     table = np.ones((4, 4), np.float32)
     assert model(table, np.array([3, 0]))[0].shape == (4, 4)
@@ -104,7 +109,9 @@ def test_values_of_another_graph() -> None:
         with pytest.raises(GraphError, match="another graph"):
             two.output(two.inputs[0].tensor + x)
         two.output(two.inputs[0].tensor * 3)
-    np.testing.assert_array_equal(InferenceSession().load(two)(np.ones(2, np.float32))[0].to_numpy(), 3)
+    np.testing.assert_array_equal(
+        InferenceSession().load(two)(np.ones(2, np.float32))[0].to_numpy(), 3
+    )
 
 
 def test_graphs_for_the_gpu() -> None:
@@ -129,7 +136,9 @@ def test_dtypes_the_cpu_cannot_compute_with() -> None:
 
 
 def test_compiling_leaves_the_graph_as_it_was() -> None:
-    with Graph("g", input_types=[TensorType(F32, [3, "n", 8]), TensorType(F32, [3, 8, "n"])]) as graph:
+    with Graph(
+        "g", input_types=[TensorType(F32, [3, "n", 8]), TensorType(F32, [3, 8, "n"])]
+    ) as graph:
         x, y = (v.tensor for v in graph.inputs)
         graph.output(ops.softmax(x @ y) @ x, ops.mean(x + 0))
     text = str(graph)
@@ -172,12 +181,17 @@ def test_no_compiler(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "apt install gcc" in str(caught.value)
     assert str(graph) == text
     monkeypatch.undo()
-    assert InferenceSession().load(graph)(np.ones(2, np.float32))[0].to_numpy()[0] == np.float32(1.2345)
+    assert InferenceSession().load(graph)(np.ones(2, np.float32))[0].to_numpy()[0] == np.float32(
+        1.2345
+    )
 
 
 def test_a_compiler_that_fails(fresh: None, tmp_path: Path) -> None:
     fake = tmp_path / "cc"
-    fake.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 1.0"; exit 0; }\necho "unit.c:1:1: error: no" >&2\nexit 1\n')
+    fake.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo "gcc 1.0"; exit 0; }\n'
+        'echo "unit.c:1:1: error: no" >&2\nexit 1\n'
+    )
     fake.chmod(0o755)
     set_config(dataclasses.replace(config(), cache_dir=tmp_path / "cache", cc=str(fake)))
     with pytest.raises(ToolchainError):
@@ -227,8 +241,7 @@ model = engine.InferenceSession(num_threads=3).load(g)
 kept = model(np.ones((300, 64), np.float32))
 print(kept[0].shape)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "(300, 300)", "")
-
-
-_: Any = None

@@ -187,7 +187,7 @@ class Printer:
             self.names[node.number] = name
 
     def _guard(self, node: Expr) -> None:
-        """Print a value that exists only where conditions hold; nothing of it is computed elsewhere."""
+        """Print a value that exists only where conditions hold, and is computed only there."""
         inside, outside = node.args
         name = f"v{node.number}"
         tests = " & ".join(
@@ -204,7 +204,7 @@ class Printer:
         self.names[node.number] = name
 
     def leaves(self, roots: Sequence[Expr]) -> bool:
-        """Whether what is still to be printed below ``roots`` may leave the kernel with an error."""
+        """Whether what is yet to be printed below ``roots`` may leave the kernel with an error."""
         return any(n.kind == "wrap" and n.number not in self.names for n in walk(list(roots)))
 
     def text(self, node: Expr) -> str:
