@@ -146,7 +146,7 @@ def runtime() -> Runtime:
 
 
 def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
-    """The thread that prepares the runtime library, or None if it is open already.
+    """The thread that compiles the runtime library, or None if that is done already.
 
     Building it from an empty cache takes longer than tracing a graph or compiling a small one, so
     a session starts it early and they overlap. A failure is reported by the call that needs it.
@@ -158,16 +158,22 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
     opened = _opened.get((settings.cache_dir, settings.cc))
     if opened is not None and not (products and opened.lacks_products):
         return None
+    name = PRODUCTS if products else RUNTIME
 
     def prepare() -> None:
         try:
             if products:
-                _find(PRODUCTS)
+                _find(name)
             else:
                 runtime()
         except MaxlabError as error:
-            trace.emit("warning", "runtime", message=error.what, fix=error.fix)
+            trace.emit("warning", name, message=error.what, fix=error.fix)
 
+    try:
+        if cache().find(_sources_and_key(name)[1])[0] is not None:
+            return None  # a thread would only get in the way of its user
+    except MaxlabError:
+        return None  # the call that needs the library says what is wrong
     thread = threading.Thread(target=prepare, name="maxlab-runtime", daemon=True)
     thread.start()
     return thread
@@ -190,8 +196,8 @@ def _find(name: str) -> tuple[Path, bool, float]:
         return _find_alone(name)
 
 
-def _find_alone(name: str) -> tuple[Path, bool, float]:
-    start = time.perf_counter()
+def _sources_and_key(name: str) -> tuple[list[Path], Key]:
+    """The C files of the library ``name``, and the name of its artefact."""
     folder = kernels_dir() / "c"
     wanted = name == PRODUCTS
     sources = [s for s in sorted(folder.glob("*.c")) if (s.name in _PRODUCT_FILES) is wanted]
@@ -201,19 +207,20 @@ def _find_alone(name: str) -> tuple[Path, bool, float]:
     digest = hashlib.blake2b(digest_size=16)
     for file in [*sources, *sorted(folder.glob("*.h"))]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    key = Key(
-        digest.hexdigest(),
-        prelude().digest,
-        FLAGS.digest(compiler),
-        compiler.digest,
-        compiler.cpu,
-    )
+    flags = FLAGS.digest(compiler)
+    key = Key(digest.hexdigest(), prelude().digest, flags, compiler.digest, compiler.cpu)
+    return sources, key
+
+
+def _find_alone(name: str) -> tuple[Path, bool, float]:
+    start = time.perf_counter()
+    sources, key = _sources_and_key(name)
     store = cache()
     path, why = store.find(key)
     hit = path is not None
     if path is None:
         with trace.span("compile", name, kernels=[s.stem for s in sources], why=why) as event:
-            path = _build(store, compiler, key, sources, name)
+            path = _build(store, find_compiler(), key, sources, name)
             event["ms"] = (time.perf_counter() - start) * 1e3
     ms = (time.perf_counter() - start) * 1e3
     trace.emit("cache", name, hit=hit, why=why, ms=ms)

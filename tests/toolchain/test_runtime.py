@@ -85,12 +85,27 @@ def test_the_library_is_prepared_ahead(tmp_path: Path) -> None:
         assert runtime() is made
         assert runtime_ahead() is None
         set_config(Config(tmp_path / "other", "no-such-cc", *rest[1:]))
-        broken = runtime_ahead()
-        assert broken is not None
-        broken.join(60)
-        assert "no-such-cc" in trace.recorder().events("warning")[-1].data["message"]
+        assert runtime_ahead() is None, "the call that needs it says what is wrong"
         with pytest.raises(ToolchainError, match="ML501"):
             runtime()
+    finally:
+        set_config(old)
+
+
+def test_the_products_are_compiled_ahead_once(tmp_path: Path) -> None:
+    now = config()
+    old = set_config(Config(tmp_path, None, now.num_threads, now.trace_events, now.keep_source))
+    try:
+        before = len(trace.recorder().events("compile"))
+        thread = runtime_ahead(products=True)
+        assert thread is not None
+        library = runtime()
+        assert library.lacks_products
+        assert library.products.mx_pack_b_size(3, 33) == 2 * 32 * 3
+        thread.join(60)
+        names = [e.name for e in trace.recorder().events("compile")[before:]]
+        assert sorted(names) == ["products", "runtime"]
+        assert runtime_ahead(products=True) is None
     finally:
         set_config(old)
 
