@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import os
 import re
 import shutil
 import threading
@@ -200,12 +201,15 @@ def _sources_and_key(name: str) -> tuple[list[Path], Key]:
     """The C files of the library ``name``, and the name of its artefact."""
     folder = kernels_dir() / "c"
     wanted = name == PRODUCTS
-    sources = [s for s in sorted(folder.glob("*.c")) if (s.name in _PRODUCT_FILES) is wanted]
+    names = sorted(os.listdir(folder))
+    sources = [
+        folder / name for name in names if name[-2:] == ".c" and (name in _PRODUCT_FILES) is wanted
+    ]
     if not sources:
         raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
     compiler = find_compiler()
     digest = hashlib.blake2b(digest_size=16)
-    for file in [*sources, *sorted(folder.glob("*.h"))]:
+    for file in [*sources, *(folder / name for name in names if name[-2:] == ".h")]:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     flags = FLAGS.digest(compiler)
     key = Key(digest.hexdigest(), prelude().digest, flags, compiler.digest, compiler.cpu)

@@ -60,18 +60,26 @@ class Section:
 
 
 class Prelude:
-    """The sections of a prelude file, in file order."""
+    """The sections of a prelude file, in file order; found when one is first asked for, which is
+    when something is compiled."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-        self.sections: dict[str, Section] = {}
-        self._owner: dict[str, str] = {}
-        for match in _SECTION.finditer(text):
+
+    @functools.cached_property
+    def sections(self) -> dict[str, Section]:
+        """The sections by name.
+
+        Raises:
+            ToolchainError: ML504, a section needs one that does not stand before it.
+        """
+        found: dict[str, Section] = {}
+        for match in _SECTION.finditer(self.text):
             body = match["text"]
             names = {name for pattern in _NAMES for name in pattern.findall(body)}
             needs = tuple((match["needs"] or "").replace(",", " ").split())
-            unknown = [need for need in needs if need not in self.sections]
+            unknown = [need for need in needs if need not in found]
             if unknown:
                 raise ToolchainError(
                     "ML504",
@@ -80,8 +88,13 @@ class Prelude:
                     fix="reinstall maxlab, or put the sections of prelude.h in order",
                 )
             section = Section(match["name"], body, needs, frozenset(names))
-            self.sections[section.name] = section
-            self._owner.update(dict.fromkeys(names, section.name))
+            found[section.name] = section
+        return found
+
+    @functools.cached_property
+    def _owner(self) -> dict[str, str]:
+        """The section that defines each name."""
+        return {name: s.name for s in self.sections.values() for name in s.defines}
 
     def sections_for(self, texts: Iterable[str]) -> list[Section]:
         """The base section and those that define a name used in ``texts``, in file order."""

@@ -53,7 +53,7 @@ def test_names_of_a_section() -> None:
 
 def test_sections_out_of_order_are_refused() -> None:
     with pytest.raises(ToolchainError, match=r"exp needs bits.*ML504"):
-        Prelude("// @section exp needs bits\n// @end\n// @section bits\n// @end\n")
+        _ = Prelude("// @section exp needs bits\n// @end\n// @section bits\n// @end\n").sections
 
 
 def test_the_shipped_prelude_is_sound() -> None:
