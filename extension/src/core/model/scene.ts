@@ -424,7 +424,9 @@ function chipText(model: GraphModel, value: IGraphValue): string {
   const producer = model.nodes[value.producer]?.node;
   const literal = producer?.attrs.value;
   if (literal !== undefined && value.value.shape.length === 0) {
-    return clip(`${value.value.name ?? ''} ${literal}`.trim(), 30);
+    // a constant without a name of its own is named by its value
+    const named = value.value.name ?? '';
+    return clip(named === String(literal) ? named : `${named} ${literal}`.trim(), 30);
   }
   const name = value.value.name ?? producer?.name ?? '';
   const short = name.slice(name.lastIndexOf('.') + 1);

@@ -27,8 +27,8 @@ export const STYLES = `
 
 .jp-MaxLab-bar { display: flex; align-items: center; gap: 8px; padding: 6px 8px 6px 14px; flex: none;
   border-bottom: 1px solid var(--mx-line); background: var(--mx-surface); min-height: 42px; }
-.jp-MaxLab-titles { display: flex; align-items: baseline; gap: 8px; min-width: 0; margin-right: auto; }
-.jp-MaxLab-title { font-weight: 650; font-size: 14px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.jp-MaxLab-titles { display: flex; align-items: baseline; gap: 8px; min-width: 72px; margin-right: auto; overflow: hidden; flex: 0 1 auto; }
+.jp-MaxLab-title { font-weight: 650; font-size: 14px; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; min-width: 60px; }
 .jp-MaxLab-subtitle { color: var(--mx-muted); font-size: 12px; white-space: nowrap; }
 .jp-MaxLab-group { display: flex; gap: 2px; padding-left: 6px; border-left: 1px solid var(--mx-line); }
 .jp-MaxLab-view .jp-MaxLab-iconButton { display: inline-flex; align-items: center; justify-content: center; min-width: 28px;
@@ -48,7 +48,7 @@ export const STYLES = `
 .jp-MaxLab-search .jp-MaxLab-icon { position: absolute; left: 8px; color: var(--mx-muted); width: 13px; height: 13px; }
 .jp-MaxLab-view .jp-MaxLab-searchInput { width: 100%; height: 28px; padding: 0 54px 0 27px; border: 1px solid var(--mx-line); border-radius: 6px;
   background: var(--mx-bg); color: var(--mx-text); font: 12.5px var(--mx-font-ui); appearance: none; }
-.jp-MaxLab-searchInput::placeholder { color: var(--mx-muted); opacity: 0.85; }
+.jp-MaxLab-view .jp-MaxLab-searchInput::placeholder { color: var(--mx-muted) !important; opacity: 0.85; }
 .jp-MaxLab-searchInput::-webkit-search-cancel-button { display: none; }
 .jp-MaxLab-searchCount { position: absolute; right: 8px; color: var(--mx-muted); font-size: 11px; font-variant-numeric: tabular-nums; pointer-events: none; }
 
@@ -100,9 +100,9 @@ export const STYLES = `
 .jp-MaxLab-section { margin-top: 16px; }
 .jp-MaxLab-section h3 { margin-bottom: 5px; font-size: 11px; font-weight: 650; letter-spacing: 0.03em; color: var(--mx-muted); overflow-wrap: anywhere; }
 .jp-MaxLab-sub, .jp-MaxLab-note { color: var(--mx-muted); font-size: 12px; overflow-wrap: anywhere; }
-.jp-MaxLab-facts { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; font-size: 12.5px; }
-.jp-MaxLab-facts dt { color: var(--mx-muted); font-weight: 400; }
-.jp-MaxLab-facts dd { margin: 0; min-width: 0; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-view .jp-MaxLab-facts { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; font-size: 12.5px; }
+.jp-MaxLab-view .jp-MaxLab-facts dt { width: auto; float: none; color: var(--mx-muted); font-weight: 400; }
+.jp-MaxLab-view .jp-MaxLab-facts dd { margin: 0; width: auto; float: none; min-width: 0; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .jp-MaxLab-view code, .jp-MaxLab-source { font-family: var(--mx-font-mono); font-size: 12px; background: none; color: inherit; padding: 0; }
 .jp-MaxLab-view .jp-MaxLab-link { padding: 0; border: 0; background: none; color: var(--mx-accent); text-align: left; font-size: inherit; }
 .jp-MaxLab-view .jp-MaxLab-link:hover { text-decoration: underline; }
