@@ -89,6 +89,7 @@ class Schedule:
         self.addressed: set[Value] = (
             set()
         )  # read at an index that is data, so they must be in memory
+        self._alignments: dict[tuple[Op, Value], tuple[Value, bool]] = {}
         self._copies: dict[tuple[Value, int], Value] = {}
         self._inline = _inline_values(function)
         self._parts = find_attention(function)
@@ -99,10 +100,9 @@ class Schedule:
         """The value behind the views of ``value``, and the index in it that ``index`` of ``value``
         reads.
         """
-        while value not in self.laid_out:
+        while self._is_view(value):
             op = value.op
-            if op is None or OPSET[op.name].kind != "view":
-                break
+            assert op is not None
             row = OPSET[op.name]
             assert row.view is not None
             source = op.operands[0]
@@ -219,10 +219,22 @@ class Schedule:
         """The value behind ``operand``, and whether ``op`` reads it at the index at which it is
         computed.
         """
-        shape = shape_of(op.result)
-        index = broadcast_index(own_index(shape), shape_of(operand))
-        base, at = self.resolve(operand, index, extents_of(shape))
-        return base, at == own_index(shape_of(base))
+        found = self._alignments.get((op, operand))
+        if found is None:
+            shape, inner = shape_of(op.result), shape_of(operand)
+            if shape == inner and not self._is_view(operand):
+                found = operand, True
+            else:
+                index = broadcast_index(own_index(shape), inner)
+                base, at = self.resolve(operand, index, extents_of(shape))
+                found = base, at == own_index(shape_of(base))
+            self._alignments[op, operand] = found
+        return found
+
+    def _is_view(self, value: Value) -> bool:
+        """Whether ``value`` is read through another value."""
+        op = value.op
+        return op is not None and OPSET[op.name].kind == "view" and value not in self.laid_out
 
     def _accepts(self, group: Group, op: Op, base: Value) -> bool:
         """Whether ``op``, which reads ``base`` of ``group`` at its own index, has a shape that the

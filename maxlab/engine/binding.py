@@ -126,11 +126,11 @@ class SizeRules:
     def _known(self, value: Value, known: Mapping[str, None], op: Op) -> None:
         if not isinstance(value.type, TensorType):
             return
-        for dim in value.type.shape.parameters:
-            if dim.name not in known:
+        for name in (name for size in value.type.sizes for name in size.symbols()):
+            if name not in known:
                 raise InputError(
                     "ML601",
-                    f"the dim {dim.name!r} of {op.name.removeprefix('mo.')} has no size: "
+                    f"the dim {name!r} of {op.name.removeprefix('mo.')} has no size: "
                     "no input has it",
                     at=op.loc,
                     fix="name the dim in an input type, or bind it with rebind",

@@ -331,7 +331,10 @@ class Poly:
 
     # ------------------------------------------------------------ identity
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Poly) and self.terms == other.terms)
+        if self is other:
+            return True
+        # The hashes of unequal polynomials nearly always differ, and to compare them is cheap.
+        return other.__class__ is Poly and self._hash == other._hash and self.terms == other.terms
 
     def __hash__(self) -> int:
         return self._hash

@@ -23,8 +23,9 @@ def _key(op: Op) -> Hashable:
     row = OPSET.get(op.name)
     if row is not None and row.commutative:
         operands.sort()
-    attrs = tuple((name, _freeze(value)) for name, value in sorted(op.attrs.items()))
-    return (op.name, tuple(operands), attrs, tuple(r.type for r in op.results))
+    # Operands and attributes decide the types of the results.
+    attrs = tuple((name, _freeze(op.attrs[name])) for name in sorted(op.attrs))
+    return (op.name, tuple(operands), attrs)
 
 
 def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite]) -> None:
