@@ -1,4 +1,4 @@
-"""The tour of the docs says what happens: its blocks run in order and print what stands below them."""
+"""The tour of the docs says what happens: its blocks run in order and print what they promise."""
 
 from __future__ import annotations
 

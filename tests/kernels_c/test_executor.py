@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels_c.conftest import SOURCES, Lab, prelude
+from tests.kernels_c.conftest import SOURCES, Lab, prelude
 
 KERNELS = (
     prelude("abi")

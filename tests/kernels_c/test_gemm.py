@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels_c.conftest import Lab, prelude
+from tests.kernels_c.conftest import Lab, prelude
 
 KERNELS = (
     prelude("abi")

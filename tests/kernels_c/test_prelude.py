@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernels_c.conftest import FLAGS, SOURCES, Lab, prelude, sections
+from tests.kernels_c.conftest import FLAGS, SOURCES, Lab, prelude, sections
 
 # float32 NaNs of every kind, overflow and division by zero are the subject here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
