@@ -1,0 +1,178 @@
+/* prelude.cuh - what generated CUDA kernels call: the names of kernels/c/prelude.h, spelt for a GPU.
+ *
+ * Put between mx_device.cuh (or cudasim.h) and a generated kernel. Math functions are CUDA's own, whose errors are 1 to 2
+ * ulp in float; halves are converted by bits, so that no header of CUDA is needed.
+ */
+#pragma once
+
+#define RS __restrict__
+
+/* ---- bits and halves ---------------------------------------------------------------------------------------------- */
+MX_INLINE u32 mx_bits_f32(f32 x) { return __float_as_uint(x); }
+MX_INLINE f32 mx_f32_bits(u32 u) { return __uint_as_float(u); }
+MX_INLINE f32 mx_bf16_to_f32(u16 h) { return mx_f32_bits((u32)h << 16); }
+MX_INLINE u16 mx_f32_to_bf16(f32 x) {
+  const u32 u = mx_bits_f32(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (u16)((u >> 16) | 0x40u); /* NaN stays NaN */
+  return (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+MX_INLINE f32 mx_f16_to_f32(u16 h) {
+  const u32 sign = (u32)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+  if (rest >= 0x7c00u) return mx_f32_bits(sign | 0x7f800000u | ((rest & 0x3ffu) << 13));
+  const f32 scaled = mx_f32_bits(rest << 13) * 0x1p112f; /* exact, subnormals too */
+  return mx_f32_bits(sign | mx_bits_f32(scaled));
+}
+MX_INLINE u16 mx_f32_to_f16(f32 x) {
+  const u32 u = mx_bits_f32(x), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return (u16)(sign | 0x7e00u);
+  if (a >= 0x477ff000u) return (u16)(sign | 0x7c00u); /* rounds to infinity */
+  if (a < 0x38800000u) {                              /* subnormal: add what aligns the last bit, then take it away */
+    const f32 shifted = mx_f32_bits(a) + 0.5f;
+    return (u16)(sign | (mx_bits_f32(shifted) - 0x3f000000u));
+  }
+  return (u16)(sign | ((a - 0x38000000u + 0xfffu + ((a >> 13) & 1u)) >> 13));
+}
+/* float64 rounds to odd first, so that two roundings give what one would */
+MX_INLINE f32 mx_odd_f32(f64 x) {
+  f32 y = (f32)x;
+  if (isnan(x) || isinf(y) || (f64)y == x) return y;
+  u32 u = mx_bits_f32(y);
+  if (fabs((f64)y) > fabs(x)) u -= 1;
+  return mx_f32_bits(u | 1u);
+}
+MX_INLINE u16 mx_f64_to_bf16(f64 x) { return mx_f32_to_bf16(isinf((f32)x) ? (f32)x : mx_odd_f32(x)); }
+MX_INLINE u16 mx_f64_to_f16(f64 x) { return mx_f32_to_f16(isinf((f32)x) ? (f32)x : mx_odd_f32(x)); }
+
+/* ---- floats ------------------------------------------------------------------------------------------------------- */
+#define MX_FLOAT(T, S)                                                                                                 \
+  MX_INLINE T mx_sqrt_##T(T x) { return sqrt##S(x); }                                                                  \
+  MX_INLINE T mx_rsqrt_##T(T x) { return (T)1 / sqrt##S(x); }                                                          \
+  MX_INLINE T mx_floor_##T(T x) { return floor##S(x); }                                                                \
+  MX_INLINE T mx_trunc_##T(T x) { return trunc##S(x); }                                                                \
+  MX_INLINE T mx_rint_##T(T x) { return rint##S(x); }                                                                  \
+  MX_INLINE T mx_abs_##T(T x) { return fabs##S(x); }                                                                   \
+  MX_INLINE T mx_max_##T(T a, T b) { const T m = a > b ? a : b; return a != a ? a : m; }                               \
+  MX_INLINE T mx_min_##T(T a, T b) { const T m = a < b ? a : b; return a != a ? a : m; }                               \
+  MX_INLINE T mx_exp_##T(T x) { return exp##S(x); }                                                                    \
+  MX_INLINE T mx_log_##T(T x) { return log##S(x); }                                                                    \
+  MX_INLINE T mx_log1p_##T(T x) { return log1p##S(x); }                                                                \
+  MX_INLINE T mx_erf_##T(T x) { return erf##S(x); }                                                                    \
+  MX_INLINE T mx_sin_##T(T x) { return sin##S(x); }                                                                    \
+  MX_INLINE T mx_cos_##T(T x) { return cos##S(x); }                                                                    \
+  MX_INLINE T mx_tanh_##T(T x) { return tanh##S(x); }                                                                  \
+  MX_INLINE T mx_atanh_##T(T x) { return atanh##S(x); }                                                                \
+  MX_INLINE T mx_acos_##T(T x) { return acos##S(x); }                                                                  \
+  MX_INLINE T mx_pow_##T(T x, T y) { return pow##S(x, y); }                                                            \
+  MX_INLINE T mx_sigmoid_##T(T x) {                                                                                    \
+    const T t = exp##S(-fabs##S(x));                                                                                   \
+    return (x < 0 ? t : (T)1) / ((T)1 + t);                                                                            \
+  }                                                                                                                    \
+  MX_INLINE T mx_silu_##T(T x) { return x * mx_sigmoid_##T(x); }                                                       \
+  MX_INLINE T mx_gelu_##T(T x) { return ((T)0.5 * x) * ((T)1 + erf##S(x * (T)0.70710678118654752)); }                  \
+  MX_INLINE T mx_gelu_tanh_##T(T x) {                                                                                  \
+    return (T)0.5 * x * ((T)1 + tanh##S((T)0.79788456080286536 * (x + (T)0.044715 * x * x * x)));                      \
+  }                                                                                                                    \
+  MX_INLINE T mx_gelu_quick_##T(T x) { return x * mx_sigmoid_##T((T)1.702 * x); }                                      \
+  MX_INLINE T mx_mod_##T(T a, T b) {                                                                                   \
+    const T r = fmod##S(a, b);                                                                                         \
+    return r != 0 ? ((r < 0) != (b < 0) ? r + b : r) : copysign##S(r, b);                                              \
+  }
+MX_FLOAT(f32, f)
+MX_FLOAT(f64, )
+MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */
+  const f64 r = fmod(a, b), q = (a - r) / b;
+  const f64 n = floor((r != 0.0 && (r < 0.0) != (b < 0.0) ? q - 1.0 : q) + 0.5);
+  return b == 0.0 ? a / b : n == 0.0 ? copysign(0.0, a / b) : n;
+}
+MX_INLINE f32 mx_floordiv_f32(f32 a, f32 b) { return (f32)mx_floordiv_f64((f64)a, (f64)b); }
+
+/* ---- integers: they wrap and never trap --------------------------------------------------------------------------- */
+#define MX_SIGNED(T, U)                                                                                                \
+  MX_INLINE T mx_floordiv_##T(T a, T b) {                                                                              \
+    if (b == 0) return 0;                                                                                              \
+    if (b == (T)-1) return (T)((U)0 - (U)a);                                                                           \
+    const T q = (T)(a / b);                                                                                            \
+    return (T)(q - (T)((a % b != 0) & ((a < 0) != (b < 0))));                                                          \
+  }                                                                                                                    \
+  MX_INLINE T mx_mod_##T(T a, T b) {                                                                                   \
+    if (b == 0 || b == (T)-1) return 0;                                                                                \
+    const T r = (T)(a % b);                                                                                            \
+    return (T)(r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0));                                                         \
+  }                                                                                                                    \
+  MX_INLINE T mx_pow_##T(T a, T n) {                                                                                   \
+    u64 r = 1, x = (u64)(i64)a;                                                                                        \
+    if (n < 0) return 0;                                                                                               \
+    for (U k = (U)n; k; k = (U)(k >> 1), x *= x) r *= (k & 1) ? x : 1;                                                 \
+    return (T)r;                                                                                                       \
+  }                                                                                                                    \
+  MX_INLINE T mx_abs_##T(T a) { return (T)(a < 0 ? (U)0 - (U)a : (U)a); }
+#define MX_UNSIGNED(T)                                                                                                 \
+  MX_INLINE T mx_floordiv_##T(T a, T b) { return b == 0 ? (T)0 : (T)(a / b); }                                         \
+  MX_INLINE T mx_mod_##T(T a, T b) { return b == 0 ? (T)0 : (T)(a % b); }                                              \
+  MX_INLINE T mx_pow_##T(T a, T n) {                                                                                   \
+    u64 r = 1, x = a;                                                                                                  \
+    for (T k = n; k; k = (T)(k >> 1), x *= x) r *= (k & 1) ? x : 1;                                                    \
+    return (T)r;                                                                                                       \
+  }                                                                                                                    \
+  MX_INLINE T mx_abs_##T(T a) { return a; }
+MX_SIGNED(i8, u8)
+MX_SIGNED(i16, u16)
+MX_SIGNED(i32, u32)
+MX_SIGNED(i64, u64)
+MX_UNSIGNED(u8)
+MX_UNSIGNED(u16)
+MX_UNSIGNED(u32)
+MX_UNSIGNED(u64)
+
+/* ---- casts: the rule of kernels/c/prelude.h, section cast ----------------------------------------------------------- */
+MX_INLINE i32 mx_f64_to_i32(f64 x) { return x > -2147483649.0 && x < 0x1p31 ? (i32)x : (i32)0x80000000u; }
+MX_INLINE i64 mx_f64_to_i64(f64 x) { return x >= -0x1p63 && x < 0x1p63 ? (i64)x : (i64)0x8000000000000000ull; }
+MX_INLINE u64 mx_f64_to_u64(f64 x) {
+  return x >= 0x1p63 && x < 0x1p64 ? (u64)mx_f64_to_i64(x - 0x1p63) + 0x8000000000000000ull : (u64)mx_f64_to_i64(x);
+}
+MX_INLINE u32 mx_f64_to_u32(f64 x) { return (u32)mx_f64_to_i64(x); }
+MX_INLINE i8 mx_f64_to_i8(f64 x) { return (i8)mx_f64_to_i32(x); }
+MX_INLINE u8 mx_f64_to_u8(f64 x) { return (u8)mx_f64_to_i32(x); }
+MX_INLINE i16 mx_f64_to_i16(f64 x) { return (i16)mx_f64_to_i32(x); }
+MX_INLINE u16 mx_f64_to_u16(f64 x) { return (u16)mx_f64_to_i32(x); }
+#define MX_CAST(T)                                                                                                     \
+  MX_INLINE T mx_f32_to_##T(f32 x) { return mx_f64_to_##T((f64)x); }
+MX_CAST(i8)
+MX_CAST(u8)
+MX_CAST(i16)
+MX_CAST(u16)
+MX_CAST(i32)
+MX_CAST(u32)
+MX_CAST(i64)
+MX_CAST(u64)
+
+/* ---- a block folds one value of each thread; every thread gets the result ------------------------------------------ */
+struct mx_add {
+  template <class T> MX_INLINE T of(T a, T b) { return a + b; }
+};
+struct mx_larger {
+  template <class T> MX_INLINE T of(T a, T b) { return a != a || a > b ? a : b; } /* NaN is handed on */
+};
+struct mx_smaller {
+  template <class T> MX_INLINE T of(T a, T b) { return a != a || a < b ? a : b; }
+};
+template <class OP, class T> MX_INLINE T mx_block_fold(T x) {
+  __shared__ T part[32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
+#pragma unroll
+  for (int step = 16; step; step >>= 1) x = OP::of(x, __shfl_xor_sync(MX_FULL_WARP, x, step));
+  __syncthreads(); /* the last fold's results have been read */
+  if (lane == 0) part[warp] = x;
+  __syncthreads();
+  x = part[0];
+  for (int n = 1; n < warps; n++) x = OP::of(x, part[n]);
+  return x;
+}
+template <class T> MX_INLINE T mx_block_sum(T x) { return mx_block_fold<mx_add, T>(x); }
+template <class T> MX_INLINE T mx_block_max(T x) { return mx_block_fold<mx_larger, T>(x); }
+template <class T> MX_INLINE T mx_block_min(T x) { return mx_block_fold<mx_smaller, T>(x); }
+
+/* ---- an index out of range: the first one is kept --------------------------------------------------------------------- */
+MX_INLINE void mx_fault(i64 *fault, i64 check, i64 at, i64 size) {
+  if (atomicCAS((unsigned long long *)fault, 0ull, 1ull) == 0ull) fault[1] = check, fault[2] = at, fault[3] = size;
+}

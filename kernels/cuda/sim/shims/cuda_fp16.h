@@ -1,0 +1,2 @@
+/* cuda_fp16.h - cudasim.h has declared what simulated kernels use of it. */
+#pragma once

@@ -1,0 +1,2 @@
+/* math.h - cudasim.h has declared what simulated kernels use of it. */
+#pragma once

@@ -1,0 +1,331 @@
+"""CUDA text compiled for this machine: g++, `kernels/cuda/cudasim.h`, and the same cache as C.
+
+A simulated module is a shared library of its own; the scheduler and the checker it needs are a
+second one, compiled from ``kernels/cuda/sim`` on first need and shared by all modules. A module
+names that library as a dependency, so it is opened first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maxlab import trace
+from maxlab.config import config
+from maxlab.errors import ToolchainError
+from maxlab.toolchain import loader
+from maxlab.toolchain.artefacts import Key, cache, seal
+from maxlab.toolchain.compiler import TIMEOUT_S, Compiler, Finished, _identify, find_compiler, run
+from maxlab.toolchain.prelude import kernels_dir
+from maxlab.toolchain.units import check as check_run
+
+_INSTALL = (
+    "install g++ (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++; "
+    "conda: conda install -c conda-forge gxx)"
+)
+# Wrapping integers and loads through any pointer type are what a device does. Products and sums
+# are fused only where the text says fmaf, so that results do not depend on the optimiser.
+_COMMON = (
+    "-std=c++17", "-g1", "-fPIC", "-pipe", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti",
+)  # fmt: skip
+_MODULE = (
+    "-fvisibility=hidden", "-fno-threadsafe-statics", "-fwrapv", "-ffp-contract=off",
+    "-fno-math-errno", "-fno-trapping-math",
+)  # fmt: skip
+_FAST = ("-O2",)
+# -O1 keeps the order and the number of accesses close to the text's.
+_CHECKED = (
+    "-O1", "-fsanitize=thread", "-fsanitize=bounds,alignment",
+    "--param", "tsan-instrument-func-entry-exit=0",
+)  # fmt: skip
+_RUNTIME = ("-O2", "-pthread")
+# Without the compiler's own choice of libraries, which would add libtsan.
+_ERROR = re.compile(
+    r"^(?P<file>[^:\n]+):\d+:(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE
+)
+_LINK = ("-shared", "-nostartfiles", "-nodefaultlibs")
+
+
+class SimRuntime(NamedTuple):
+    """The opened library of the simulator: where it is, and its handle for `loader`."""
+
+    path: Path
+    handle: Any
+
+
+class SimUnit(NamedTuple):
+    """A compiled module.
+
+    Attributes:
+        path: its shared library, which has line tables for `source_lines`.
+        handle: the opened library.
+        runtime: the library that runs its kernels.
+        hit: True if nothing was compiled for it.
+        why_miss: None for a hit, else what was new; see `maxlab.toolchain.LoadedKernel`.
+        ms: milliseconds of compiling or of loading.
+    """
+
+    path: Path
+    handle: Any
+    runtime: SimRuntime
+    hit: bool
+    why_miss: str | None
+    ms: float
+
+
+class Symbol(NamedTuple):
+    """A variable in thread-local memory: its name as g++ mangles it, place and size in bytes."""
+
+    name: str
+    offset: int
+    nbytes: int
+
+
+_runtimes: dict[Path, SimRuntime] = {}
+_lock = threading.Lock()
+
+
+def compile_sim(text: str, *, name: str, kernels: Sequence[str], check: bool = False) -> SimUnit:
+    """The opened module of a CUDA text.
+
+    Args:
+        text: what nvcc would get, without headers that only nvcc has.
+        name: what the text is called in messages and line tables, such as ``"kernel.cu"``.
+        kernels: the names of its ``__global__`` functions; each gets an entry ``cs_run_<name>``.
+        check: see every access to memory, at a tenth of the speed or less.
+
+    Raises:
+        ToolchainError: ML501 no g++; ML502 it refused the text, with the line; ML503 the result
+            cannot be loaded; ML505 it was killed or hung.
+        CacheError: ML510, there is nowhere to write.
+    """
+    start = time.perf_counter()
+    compiler = find_cxx()
+    runtime = sim_runtime()
+    arguments = [*_COMMON, *_MODULE, *(_CHECKED if check else _FAST), *compiler.machine_arguments]
+    entries = "\n".join(f"CS_KERNEL({kernel})" for kernel in kernels)
+    key = _key(compiler, arguments, f"{name}\0{text}\0{entries}", _sources_digest())
+
+    def build(folder: Path) -> Path:
+        # The file has the text's name, because the compiler's line tables mix up files that
+        # only a #line directive names.
+        whole = f'{text}\n#line 1 "entry points"\n{entries}\nCS_MODULE\n'
+        (folder / name).write_text(whole, encoding="utf-8")
+        header = str(kernels_dir() / "cuda" / "cudasim.h")
+        shims = str(kernels_dir() / "cuda" / "sim" / "shims")
+        command = [*compiler.command, *arguments, f"-I{shims}", "-include", header]
+        command += ["-x", "c++", name, "-x", "none", *_LINK, str(runtime.path)]
+        done = run([*command, "-lm", "-lc", "-lgcc", "-o", "module.so"], cwd=folder)
+        check_run(Finished(done.code, _at_the_text(done.output, name)), {name: text})
+        return folder / "module.so"
+
+    path, why = _cached(name, key, build, kernels)
+    handle = loader.open_library(path)
+    ms = (time.perf_counter() - start) * 1e3
+    return SimUnit(path, handle, runtime, why is None, why, ms)
+
+
+def sim_runtime() -> SimRuntime:
+    """The simulator's own library, compiled on first need (2 s) and opened.
+
+    Raises:
+        ToolchainError: as `compile_sim`; ML504, its sources are missing.
+    """
+    root = config().cache_dir
+    found = _runtimes.get(root)
+    if found is None:
+        with _lock:
+            found = _runtimes.get(root)
+            if found is None:
+                path = _runtime_path()
+                found = _runtimes[root] = SimRuntime(path, loader.open_library(path))
+    return found
+
+
+def _runtime_path() -> Path:
+    compiler = find_cxx()
+    arguments = [*_COMMON, *_RUNTIME, *compiler.machine_arguments]
+    folder = kernels_dir() / "cuda" / "sim"
+    digest = _sources_digest()
+    key = _key(compiler, arguments, "runtime", digest)
+
+    def build(into: Path) -> Path:
+        def one(source: Path) -> str:
+            command = [*compiler.command, *arguments, "-c", str(source), "-o", f"{source.stem}.o"]
+            check_run(run(command, cwd=into), {str(source): source.read_text(encoding="utf-8")})
+            return f"{source.stem}.o"
+
+        with ThreadPoolExecutor(config().num_threads) as pool:
+            objects = list(pool.map(one, sorted(folder.glob("*.cpp"))))
+        # Modules depend on it by this name, wherever the cache is.
+        soname = f"-Wl,-soname,maxlab-cudasim-{digest}{key.flags}.so"
+        link = [*compiler.command, "-shared", "-pthread", soname, *objects, "-ldl"]
+        check_run(run([*link, "-o", "cudasim.so"], cwd=into), {"cudasim": ""})
+        return into / "cudasim.so"
+
+    return _cached("cudasim", key, build, [])[0]
+
+
+def find_cxx() -> Compiler:
+    """The C++ compiler: the g++ that belongs to the C compiler in use, or g++ on the PATH.
+
+    Raises:
+        ToolchainError: ML501, there is none.
+    """
+    return _find_cxx(config().cc, os.environ.get("PATH", ""))
+
+
+def _find_cxx(wanted: str | None, path: str) -> Compiler:
+    found = _compilers.get((wanted, path))
+    if found is None:
+        names = ["g++", "c++"]
+        if wanted is not None:  # MAXLAB_CC=gcc-13 means g++-13
+            program = Path(find_compiler().path)
+            if "gcc" in program.name:
+                names.insert(0, str(program.with_name(program.name.replace("gcc", "g++"))))
+        for name in names:
+            program_path = shutil.which(name, path=path)
+            if program_path is None:
+                continue
+            found = _identify((program_path,), program_path)
+            if found.family == "gcc":
+                return _compilers.setdefault((wanted, path), found)
+        raise ToolchainError(
+            "ML501",
+            f"no g++ was found, which simulated CUDA needs: looked for {', '.join(names)}",
+            why=[f"PATH is {path!r}"],
+            fix=_INSTALL,
+        )
+    return found
+
+
+_compilers: dict[tuple[str | None, str], Compiler] = {}
+
+
+def source_lines(path: Path, addresses: Sequence[int], name: str) -> list[int | None]:
+    """The lines of the text ``name`` that the code at ``addresses`` of the module comes from.
+
+    None where no line is known; a function that was inlined counts where it was called from the
+    text. An address is one after a call, as the simulator reports it.
+    """
+    program = shutil.which("addr2line")
+    if program is None or not addresses:
+        return [None] * len(addresses)
+    command = [program, "-e", str(path), "-i", "-a", *(hex(a - 1) for a in addresses)]
+    output = _output_of(command)
+    # Under each address stand the places it was inlined from, innermost first.
+    lines: list[int | None] = []
+    for line in output.splitlines():
+        if line.startswith("0x") and ":" not in line:
+            lines.append(None)
+            continue
+        place, _, number = line.split(" (", 1)[0].rpartition(":")
+        if lines and lines[-1] is None and os.path.basename(place) == name and number.isdigit():
+            lines[-1] = int(number)
+    return lines if len(lines) == len(addresses) else [None] * len(addresses)
+
+
+def thread_local_symbols(path: Path) -> list[Symbol]:
+    """The thread-local variables of a module, which its ``__shared__`` arrays are."""
+    program = shutil.which("readelf")
+    if program is None:
+        raise ToolchainError("ML501", "readelf was not found beside the compiler", fix=_INSTALL)
+    rows = (line.split() for line in _output_of([program, "-sW", str(path)]).splitlines())
+    found = {
+        # Num: Value Size Type Bind Vis Ndx Name
+        Symbol(row[7], int(row[1], 16), int(row[2], 0))
+        for row in rows
+        if len(row) >= 8 and row[3] == "TLS" and row[6] != "UND"
+    }
+    return sorted(found, key=lambda symbol: symbol.offset)
+
+
+def _at_the_text(output: str, name: str) -> str:
+    """``output`` with the line of the text first, if g++ found the error in what it calls."""
+    error = _ERROR.search(output)
+    if error is None or error["file"] == name:
+        return output
+    used = re.search(rf"^{re.escape(name)}:(\d+):(\d+):", output, re.MULTILINE)
+    return f"{used[0]} error: {error['text']}\n{output}" if used else output
+
+
+def _output_of(command: list[str]) -> str:
+    done = subprocess.run(
+        command,
+        env={**os.environ, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _key(compiler: Compiler, arguments: Sequence[str], text: str, sources: str) -> Key:
+    return Key(
+        _digest(text, 16), sources, _digest("\0".join(arguments), 4), compiler.digest, compiler.cpu
+    )
+
+
+def _digest(text: str, size: int) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+
+
+def _sources_digest() -> str:
+    """8 hex digits for the headers and the runtime, whose layouts modules are compiled with."""
+    folder = kernels_dir() / "cuda"
+    files = [folder / "cudasim.h", folder / "mx_device.cuh", *sorted((folder / "sim").rglob("*.*"))]
+    digest = hashlib.blake2b(digest_size=4)
+    for file in files:
+        if not file.is_file():
+            raise ToolchainError(
+                "ML504",
+                f"a source of the simulator is missing: {file}",
+                fix="reinstall maxlab: pip install --force-reinstall maxlab",
+            )
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _cached(
+    name: str, key: Key, build: Callable[[Path], Path], kernels: Sequence[str]
+) -> tuple[Path, str | None]:
+    """The path of the artefact and None, or why it had to be built."""
+    start = time.perf_counter()
+    store = cache()
+    path, why = store.find(key)
+    if path is None:
+        why = why or "new text"
+        with trace.span("compile", name, kernels=list(kernels), why=why) as event:
+            path = _build(key, build)
+            event.update(ms=(time.perf_counter() - start) * 1e3, bytes=path.stat().st_size)
+    ms = (time.perf_counter() - start) * 1e3
+    trace.emit("cache", name, hit=why is None, why=why, ms=ms)
+    return path, why
+
+
+def _build(key: Key, build: Callable[[Path], Path]) -> Path:
+    store = cache()
+    folder = store.build_dir()
+    try:
+        try:
+            built = build(folder)
+            seal(built)
+        except OSError as error:
+            if store.spare is not None and folder.is_relative_to(store.spare):
+                raise
+            store.use_spare(error)
+            return _build(key, build)
+        return store.publish(built, [key])[0]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
