@@ -1,4 +1,5 @@
-"""The intermediate representation: dims, types, values and ops, with printer, parser and verifier."""
+"""The intermediate representation: dims, types, values and ops, with printer, parser and
+verifier."""
 
 from __future__ import annotations
 
