@@ -127,7 +127,10 @@ class Program:
         threads = cuda.THREADS if printed.flat else 64
         given: list[Any] = [*arrays, *sizes, items]
         # a kernel takes a null pointer where its rows fit into shared memory
-        module.launch(printed.symbol, min(grid, 64), threads, [*given, None, fault], shared)
+        reports = module.launch(
+            printed.symbol, min(grid, 64), threads, [*given, None, fault], shared
+        )
+        assert not reports, "\n".join(map(str, reports))
         if fault[0]:
             raise IndexError(f"check {fault[1]}: index {fault[2]} of {fault[3]}")
 

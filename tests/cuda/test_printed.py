@@ -71,3 +71,20 @@ def test_all_kernels_compile_for_a_device(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr, done.stderr[:2000]
     assert len(texts) > 400
+
+
+CHECKED = ("reduce.max-nan", "softmax-last", "layer_norm-f32", "gather-rows", "pad-0", "concat-0")
+
+
+def test_generated_kernels_have_no_races_and_stay_in_bounds() -> None:
+    """The checking simulator sees every access of fused row kernels, folds and copies."""
+    cases = [case for case in CASES if case.id in CHECKED]
+    assert len(cases) == len(CHECKED)
+    programs = [Program(build(case)[0]) for case in cases]
+    module = module_of(programs, check=True)
+    for case, program in zip(cases, programs, strict=True):
+        function, arrays = build(case)
+        inputs = [np.require(a, requirements="C") for a in arrays]
+        (got,) = program.run(module, inputs, sizes_of(function, inputs))  # asserts no report
+        (want,) = interpret(function, arrays)
+        compare(case.name.removeprefix("mo."), got, want, arrays)
