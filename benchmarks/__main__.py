@@ -22,6 +22,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "matmul_1024": ("torch", "max"),
     "matmul_512x4096x4096": ("torch", "max"),
 }
-RUNS = {"dispatch": 2000, "softmax_gelu_64x2048": 50, "minilm_8x64": 3, "minilm_1x16": 20}
+RUNS = {"dispatch": 5000, "softmax_gelu_64x2048": 300, "minilm_8x64": 3, "minilm_1x16": 20}
+PAUSE_S = 0.25
+"""Between two turns: until the threads of the peer before have stopped waiting in a loop, which
+keeps a core from the next one."""
 
 
 def interpreter(peer: str) -> str | None:
@@ -84,6 +88,7 @@ class Worker:
     def turn(self, count: int) -> None:
         """Time ``count`` runs."""
         assert self.process.stdin is not None
+        time.sleep(PAUSE_S)
         self.process.stdin.write(f"{count}\n")
         self.process.stdin.flush()
         answer = self.answer()
