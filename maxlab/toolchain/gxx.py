@@ -94,7 +94,14 @@ _runtimes: dict[Path, SimRuntime] = {}
 _lock = threading.Lock()
 
 
-def compile_sim(text: str, *, name: str, kernels: Sequence[str], check: bool = False) -> SimUnit:
+def compile_sim(
+    text: str,
+    *,
+    name: str,
+    kernels: Sequence[str],
+    check: bool = False,
+    headers: Sequence[Path] = (),
+) -> SimUnit:
     """The opened module of a CUDA text.
 
     Args:
@@ -102,6 +109,7 @@ def compile_sim(text: str, *, name: str, kernels: Sequence[str], check: bool = F
         name: what the text is called in messages and line tables, such as ``"kernel.cu"``.
         kernels: the names of its ``__global__`` functions; each gets an entry ``cs_run_<name>``.
         check: see every access to memory, at a tenth of the speed or less.
+        headers: files to read before the text, in order; lines are counted without them.
 
     Raises:
         ToolchainError: ML501 no g++; ML502 it refused the text, with the line; ML503 the result
@@ -113,7 +121,8 @@ def compile_sim(text: str, *, name: str, kernels: Sequence[str], check: bool = F
     runtime = sim_runtime()
     arguments = [*_COMMON, *_MODULE, *(_CHECKED if check else _FAST), *compiler.machine_arguments]
     entries = "\n".join(f"CS_KERNEL({kernel})" for kernel in kernels)
-    key = _key(compiler, arguments, f"{name}\0{text}\0{entries}", _sources_digest())
+    before = [header.read_text(encoding="utf-8") for header in headers]
+    key = _key(compiler, arguments, "\0".join((name, text, entries, *before)), _sources_digest())
 
     def build(folder: Path) -> Path:
         # The file has the text's name, because the compiler's line tables mix up files that
@@ -122,7 +131,9 @@ def compile_sim(text: str, *, name: str, kernels: Sequence[str], check: bool = F
         (folder / name).write_text(whole, encoding="utf-8")
         header = str(kernels_dir() / "cuda" / "cudasim.h")
         shims = str(kernels_dir() / "cuda" / "sim" / "shims")
-        command = [*compiler.command, *arguments, f"-I{shims}", "-include", header]
+        command = [*compiler.command, *arguments, f"-I{shims}"]
+        for included in (header, *headers):
+            command += ["-include", str(included)]
         command += ["-x", "c++", name, "-x", "none", *_LINK, str(runtime.path)]
         done = run([*command, "-lm", "-lc", "-lgcc", "-o", "module.so"], cwd=folder)
         check_run(Finished(done.code, _at_the_text(done.output, name)), {name: text})

@@ -181,6 +181,39 @@ def test_arguments_that_share_memory_do_so_when_checked(module: Modules) -> None
     np.testing.assert_array_equal(x[32:], np.arange(32) * 6)
 
 
+def test_integers_stand_for_what_they_store() -> None:
+    text = """
+extern "C" __global__ void first(u16 *bits, const u8 *flags, const __half *h, float *out) {
+  out[0] = flags[0] ? __half2float(h[0]) : 0.0f;
+  bits[0] = 0x3f80;
+}
+"""
+    bits, flags = Tensor.zeros([1], DType.bfloat16), np.array([True])
+    out = np.zeros(1, np.float32)
+    m = SimModule(text)
+    m.launch("first", 1, 1, [bits, flags, np.array([0x3C00], np.uint16), out])
+    assert (bits[0].item(), out[0]) == (1.0, 1.0)
+    wrong = np.zeros(1, np.int16), Tensor.zeros([1], DType.bfloat16)
+    for h in wrong:
+        with pytest.raises(ArgumentTypeError, match="takes an array of float16"):
+            m.launch("first", 1, 1, [bits, flags, h, out])
+
+
+def test_headers_are_read_before_the_text(tmp_path: Path) -> None:
+    header = tmp_path / "twice.cuh"
+    header.write_text(
+        "#pragma once\ntemplate <class T> MX_INLINE T twice(T x) {\n  __shared__ T s[32];\n"
+        "  s[threadIdx.x] = x + x;\n  return s[threadIdx.x ^ 1];\n}\n"
+    )
+    text = 'extern "C" __global__ void k(float *x) {\n  x[threadIdx.x] = twice(x[threadIdx.x]);\n}'
+    for check in (False, True):
+        module = SimModule(text, headers=[header], check=check)
+        x = np.arange(32, dtype=np.float32)
+        reports = module.launch("k", 1, 32, [x])
+        assert (len(reports) > 0) is check
+        assert {(r.line, r.buffer) for r in reports} <= {(2, "s")}  # where the text calls it
+
+
 def test_error_of_the_compiler_names_the_line() -> None:
     text = "\n__global__ void broken(float *y) {\n  y[0] = nowhere(y[1]);\n}\n"
     with pytest.raises(ToolchainError, match=r"kernel broken\.cu, line 3: .*nowhere") as caught:

@@ -50,20 +50,19 @@ static void work(Pool *p) {
   sigaltstack(&own, nullptr);
   std::unique_lock<std::mutex> hold(p->lock);
   p->workers.push_back(worker);
+  p->idle++;
   for (;;) {
-    p->idle++;
     p->changed.wait(hold, [&] { return !p->tickets.empty(); });
-    p->idle--;
     Job *job = p->tickets.front();
     p->tickets.pop_front();
+    p->idle--;
     hold.unlock();
     worker->run(*job);
-    {
-      std::lock_guard<std::mutex> mine(job->lock);
-      job->tickets--;
-      job->changed.notify_all(); /* under the lock: the job may be freed right after */
-    }
     hold.lock();
+    p->idle++; /* before the launch ends, so that the next one finds this thread */
+    std::lock_guard<std::mutex> mine(job->lock);
+    job->tickets--;
+    job->changed.notify_all(); /* under the lock: the job may be freed right after */
   }
 }
 

@@ -203,15 +203,18 @@ def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, i
 
 
 def _fits(dtype: DType, parameter: Parameter) -> bool:
-    if parameter.dtype is None or dtype is parameter.dtype:
+    """Whether an array of ``dtype`` is what the pointer points at.
+
+    Unsigned integers also stand for what is stored in them: bool, and floats of 16 and 8 bits.
+    """
+    wanted = parameter.dtype
+    if wanted is None or dtype is wanted:
         return True  # void * takes all
-    size = parameter.dtype.size_in_bytes
-    bits = {1: DType.uint8, 2: DType.uint16}
-    # NumPy alone has no narrow floats: their bits will do.
-    narrow = parameter.dtype.is_float() or parameter.c_type == "__nv_fp8_storage_t"
-    if narrow and dtype.size_in_bytes == size:
-        return dtype is bits.get(size) or (dtype.is_float8() and not parameter.dtype.is_float())
-    return False
+    storage = {1: DType.uint8, 2: DType.uint16}.get(dtype.size_in_bytes)
+    other = dtype if wanted is storage else wanted if dtype is storage else None
+    if other is None or other.size_in_bytes != dtype.size_in_bytes:
+        return False
+    return other.is_float() or other is DType.bool
 
 
 def _scalar(kernel: Kernel, parameter: Parameter, value: Any) -> bytes:

@@ -68,6 +68,8 @@ class SimModule:
         check: see every access to memory and report what is wrong, one block after another and
             much slower; see `launch`.
         name: what the text is called in messages.
+        headers: files that are read before the text, as with nvcc's ``-include``; what they
+            declare is not a kernel of the module, and lines are counted without them.
 
     Attributes:
         kernels: `Kernel` by name.
@@ -95,14 +97,25 @@ class SimModule:
     kernels: Mapping[str, Kernel]
     watched: list[Watch]
 
-    def __init__(self, source: str, *, check: bool = False, name: str = "kernel.cu") -> None:
+    def __init__(
+        self,
+        source: str,
+        *,
+        check: bool = False,
+        name: str = "kernel.cu",
+        headers: Sequence[Path] = (),
+    ) -> None:
         self._source = source
         self._name = re.sub(r"[^\w.+-]", "_", name) or "kernel.cu"
         self._check = check
         self.kernels = MappingProxyType(find_kernels(source))
         self.watched = []
         self._unit = gxx.compile_sim(
-            portable(source), name=self._name, kernels=list(self.kernels), check=check
+            portable(source),
+            name=self._name,
+            kernels=list(self.kernels),
+            check=check,
+            headers=headers,
         )
         self._shared: list[gxx.Symbol] | None = None
         self._api = _api(self._unit.runtime)
