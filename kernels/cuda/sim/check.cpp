@@ -1,8 +1,8 @@
 /* check.cpp - sees every load and store of a kernel, and says which of them are wrong.
  *
  * A checked kernel is compiled with `-fsanitize=thread`, which puts a call in front of every access to memory; the
- * functions called are the ones below, not libtsan's. Behind every granule of a buffer stands a cell with the last write
- * and two reads of different threads. Two accesses to a granule, one of them a write, are a race unless
+ * functions called are the ones below, not libtsan's. Behind every granule of a buffer stands a cell with the last
+ * write and two reads of different threads. Two accesses to a granule, one of them a write, are a race unless
  *
  *   - the same thread made both, or both are atomic
  *   - a barrier of the block lies between them: `epoch` counts the barriers
@@ -49,7 +49,7 @@ struct Clocks {
   u32 clock[WARP][WARP];
 };
 
-/* A release that some thread of this block has seen: what its thread did up to `clock`, and its block before `epoch`. */
+/* A release that a thread of this block has seen: what its thread did up to `clock`, and its block before `epoch`. */
 struct Known {
   u32 stamp, epoch, clock, thread;
   u32 by, at; /* the thread that saw it, in which epoch */
@@ -96,7 +96,8 @@ Checker::Checker(Worker &w) : worker(w) {
   char *anchor = job.anchor();
   for (const Region &r : job.statics) add(r, anchor + (intptr_t)r.begin);
   if (job.dynamic_bytes) {
-    Region r = {nullptr, (char *)job.dynamic_bytes, job.dynamic_granule, true, (i64)(job.globals.size() + job.statics.size())};
+    const i64 id = (i64)(job.globals.size() + job.statics.size());
+    Region r = {nullptr, (char *)job.dynamic_bytes, job.dynamic_granule, true, id};
     add(r, w.here.dynamic);
   }
   std::sort(shadows.begin(), shadows.end(),
@@ -174,7 +175,8 @@ bool Checker::ordered(const Access &before, u32 thread) {
   return false;
 }
 
-void Checker::race(const Shadow &s, const char *p, size_t size, const Access &now, const Access &before, const void *pc) {
+void Checker::race(const Shadow &s, const char *p, size_t size, const Access &now, const Access &before,
+                   const void *pc) {
   Report more = Report();
   more.other_pc = before.pc;
   more.other_block = before.stamp - 1;

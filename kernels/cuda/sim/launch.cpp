@@ -1,8 +1,8 @@
 /* launch.cpp - from a call in Python to blocks on OS threads, and back.
  *
  * OS threads are kept: each of them has its own copy of every module's __shared__ variables, which the C library makes
- * anew for a new thread. A launch hands out one ticket to each of them that shall take part. The caller waits in slices,
- * so that Python can notice Ctrl-C; `cs_job_cancel` then stops kernels that never end by a signal.
+ * anew for a new thread. A launch hands out one ticket to each of them that shall take part. The caller waits in
+ * slices, so that Python can notice Ctrl-C; `cs_job_cancel` then stops kernels that never end by a signal.
  */
 #include "runtime.h"
 

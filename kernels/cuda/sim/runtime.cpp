@@ -74,7 +74,8 @@ constexpr size_t PAGE = 4096, STACK = 192 << 10;
 size_t Worker::stacks_bytes() { return STACK * MAX_THREADS; }
 
 Worker::Worker() {
-  void *memory = mmap(nullptr, stacks_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const int lazily = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void *memory = mmap(nullptr, stacks_bytes(), PROT_READ | PROT_WRITE, lazily, -1, 0);
   if (memory == MAP_FAILED) {
     perror("cudasim: stacks");
     abort();
@@ -298,7 +299,12 @@ void Worker::prepare_dynamic(size_t bytes) {
   const size_t pages = (bytes + PAGE - 1) / PAGE + 1;
   if (pages > dynamic_pages) {
     if (dynamic) munmap(dynamic, dynamic_pages * PAGE);
-    dynamic = static_cast<char *>(mmap(nullptr, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void *memory = mmap(nullptr, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      perror("cudasim: shared memory");
+      abort();
+    }
+    dynamic = static_cast<char *>(memory);
     dynamic_pages = pages;
     mprotect(dynamic + (pages - 1) * PAGE, PAGE, PROT_NONE);
   }

@@ -260,7 +260,8 @@ void cs_copy_async(void *shared, const void *global, int bytes, int valid) {
     check_access(*w.check, shared, (size_t)bytes, ASYNC, HERE);
   }
   w.current->copying = true;
-  w.copies[w.current->index].push_back({(char *)shared, (const char *)global, bytes, valid, w.current->committed, HERE});
+  const Copy copy = {(char *)shared, (const char *)global, bytes, valid, w.current->committed, HERE};
+  w.copies[w.current->index].push_back(copy);
 }
 
 void cs_copy_commit() { self().current->committed++; }
