@@ -13,6 +13,7 @@ Both code generators print this and nothing else.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -228,8 +229,16 @@ def simplify_bounds(poly: Poly, extents: dict[str, Poly]) -> Poly:
     ``p // c`` is ``n`` when ``n * c ≤ p < (n + 1) * c`` for all axes within their extents, which is
     decided by polynomial identity; ``n`` is 0, or -1 when something is read backwards.
     """
-    if not any(not isinstance(a, str) for m, _ in poly.terms for a, _ in m):
-        return poly
+    for monomial, _ in poly.terms:
+        for atom, _power in monomial:
+            if not isinstance(atom, str):
+                return _simplified(poly, tuple(extents.items()))
+    return poly
+
+
+@functools.lru_cache(maxsize=1 << 14)  # identical layers ask the same again
+def _simplified(poly: Poly, ranges: tuple[tuple[str, Poly], ...]) -> Poly:
+    extents = dict(ranges)
     total = ZERO
     for monomial, scale in poly.terms:
         product = Poly.constant(scale)
