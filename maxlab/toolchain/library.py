@@ -7,6 +7,7 @@ cache beside the kernels and opened once a process.
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import os
 import re
@@ -200,20 +201,32 @@ def _find(name: str) -> tuple[Path, bool, float]:
 def _sources_and_key(name: str) -> tuple[list[Path], Key]:
     """The C files of the library ``name``, and the name of its artefact."""
     folder = kernels_dir() / "c"
+    with os.scandir(folder) as entries:
+        files = sorted(
+            (entry.name, entry.stat().st_mtime_ns, entry.stat().st_size)
+            for entry in entries
+            if entry.name[-2:] in (".c", ".h")
+        )
+    sources, key = _key_of(name, folder, tuple(files), find_compiler())
+    return list(sources), key
+
+
+@functools.lru_cache(maxsize=8)  # asked several times while a session starts
+def _key_of(
+    name: str, folder: Path, files: tuple[tuple[str, int, int], ...], compiler: Compiler
+) -> tuple[tuple[Path, ...], Key]:
     wanted = name == PRODUCTS
-    names = sorted(os.listdir(folder))
-    sources = [
-        folder / name for name in names if name[-2:] == ".c" and (name in _PRODUCT_FILES) is wanted
-    ]
+    names = [file for file, _, _ in files]
+    sources = tuple(
+        folder / file for file in names if file[-2:] == ".c" and (file in _PRODUCT_FILES) is wanted
+    )
     if not sources:
         raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
-    compiler = find_compiler()
     digest = hashlib.blake2b(digest_size=16)
-    for file in [*sources, *(folder / name for name in names if name[-2:] == ".h")]:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for path in [*sources, *(folder / file for file in names if file[-2:] == ".h")]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     flags = FLAGS.digest(compiler)
-    key = Key(digest.hexdigest(), prelude().digest, flags, compiler.digest, compiler.cpu)
-    return sources, key
+    return sources, Key(digest.hexdigest(), prelude().digest, flags, compiler.digest, compiler.cpu)
 
 
 def _find_alone(name: str) -> tuple[Path, bool, float]:
