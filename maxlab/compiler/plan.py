@@ -80,10 +80,10 @@ class Step:
     Attributes:
         kind: The kind of group it came from; ``pack`` and ``concat`` besides.
         pointers: Slot numbers, in the order of the kernel's pointer arguments.
-        offsets: Elements to add to each pointer (only packing needs any).
         nodes: Ids of the user's ops that it computes.
-        flops, nbytes: Polynomials of the dims.
+        parallel: The extent of the parallel axis.
         launch: From sizes and threads to a ``Launch``.
+        cost: Makes the polynomials ``flops`` and ``nbytes``, which only a view or a profile reads.
     """
 
     number: int
@@ -93,10 +93,9 @@ class Step:
     pointers: list[int]
     sizes: list[Poly]
     nodes: tuple[str, ...]
-    flops: Poly
-    nbytes: Poly
-    parallel: str
+    parallel: Poly
     launch: Callable[[Env, int, Any], Launch]
+    cost: Callable[[], tuple[Poly, Poly]]
     builtin: str = ""
     ops: tuple[str, ...] = ()
 
@@ -104,6 +103,16 @@ class Step:
     def id(self) -> str:
         """The kernel's id."""
         return f"k{self.number}"
+
+    @property
+    def flops(self) -> Poly:
+        """The arithmetic of the user's ops that it computes."""
+        return self.cost()[0]
+
+    @property
+    def nbytes(self) -> Poly:
+        """The bytes of every buffer that it reads or writes, each once."""
+        return self.cost()[1]
 
 
 @dataclass(slots=True)

@@ -119,18 +119,19 @@ class Planner:
         *,
         sizes: Sequence[Poly] | None = None,
         builtin: str = "",
-        flops: Poly | None = None,
-        written: Sequence[int] = (),
         rows: dict[int, Poly] | None = None,
     ) -> Step:
         nodes, names = _origins(self.schedule, group)
-        if flops is None:
-            flops = ZERO
-            for op in group.ops:
+        slots = [self.plan.slots[n] for n in dict.fromkeys(pointers)]
+
+        def cost() -> tuple[Poly, Poly]:
+            flops = moved = ZERO
+            for op in () if kind == "pack" else group.ops:
                 flops = flops + flops_of(op)
-        moved = ZERO
-        for n in dict.fromkeys(pointers):
-            moved = moved + (rows or {}).get(n, self.plan.slots[n].nbytes)
+            for slot in slots:
+                moved = moved + (rows or {}).get(slot.number, slot.nbytes)
+            return flops, moved
+
         step = Step(
             len(self.plan.steps),
             _label(names, kind),
@@ -141,10 +142,9 @@ class Planner:
             if sizes is not None
             else [Poly.symbol(s) for s in (printed.symbols if printed else [])],
             nodes,
-            flops,
-            moved,
-            str(parallel),
+            parallel,
             launch,
+            cost,
             builtin,
             names,
         )
@@ -369,7 +369,6 @@ class Planner:
             panels,
             sizes=[k, n, right.row, right.column] if whole else None,
             builtin="mx_k_pack_b_f32" if whole else "",
-            flops=ZERO,
         )
         return slot.number
 

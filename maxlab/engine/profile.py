@@ -308,7 +308,7 @@ class KernelView:
         self.nodes = step.nodes
         self.flops = step.flops
         self.nbytes = step.nbytes
-        self.parallel = step.parallel
+        self.parallel = str(step.parallel)
 
     @property
     def symbol(self) -> str:

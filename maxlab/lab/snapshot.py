@@ -289,7 +289,7 @@ def _model_document(
                 "lines": user_lines(step, origins) if sources else [],
                 "flops": words.quantity(step.flops),
                 "bytes": words.quantity(step.nbytes),
-                "parallel": int(step.parallel) if step.parallel.isdigit() else step.parallel,
+                "parallel": words.quantity(step.parallel),
             }
         )
     document["passes"] = [
