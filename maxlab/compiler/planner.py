@@ -102,11 +102,6 @@ class Planner:
         self.plan.slots.append(slot)
         return slot.number
 
-    def _temporary(self, dtype: DType, nbytes: Poly, shape: Index) -> int:
-        slot = Slot(len(self.plan.slots), "arena", dtype, nbytes, shape)
-        self.plan.slots.append(slot)
-        return slot.number
-
     # ------------------------------------------------------------ steps
     def _add(
         self,

@@ -115,17 +115,6 @@ class Tensor(TensorBase):
         return _wrap(block.address, dtype, shape, None, block, _HOST, False)
 
     @StaticFunction
-    def _from_memory(
-        address: int,  # noqa: N805
-        dtype: DType,
-        shape: tuple[int, ...],
-        owner: object,
-        read_only: bool = False,
-    ) -> Tensor:
-        """A contiguous host tensor over memory that ``owner`` keeps alive."""
-        return _wrap(address, dtype, shape, None, owner, _HOST, read_only)
-
-    @StaticFunction
     def zeros(
         shape: Sequence[int],  # noqa: N805
         dtype: DType,

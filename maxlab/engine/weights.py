@@ -29,7 +29,6 @@ class Prepared:
 
     addresses: dict[int, int] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)
-    packed_nbytes: int = 0
 
 
 class PackedWeight:
@@ -177,7 +176,6 @@ def prepare(
     for (slot, _, _), packed in zip(wanted, _pack(wanted, runtime, threads), strict=True):
         prepared.addresses[slot.number] = packed.address
         prepared.keep.append(packed)
-        prepared.packed_nbytes += packed.nbytes
     return prepared
 
 

@@ -270,7 +270,7 @@ class Printer:
                 self.write(f"const i64 {name} = {rest} % {extent}, q{name} = {rest} / {extent};")
                 rest = f"q{name}"
 
-    def loop(self, kernel: Kernel, low: str, high: str, current: Pass, scan: bool = True) -> None:
+    def loop(self, low: str, high: str, current: Pass) -> None:
         """One pass over the inner axis."""
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         roots += [s.value for s in current.stores]
@@ -385,12 +385,12 @@ def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
             write(line)
     if flat:
         for current in kernel.passes:
-            printer.loop(kernel, "lo", "hi", current)
+            printer.loop("lo", "hi", current)
         return finish(printer, f"int {NAME}{SIGNATURE} {{")
     with write.block("for (i64 row = lo; row < hi; row++)"):
         printer.rows_header(kernel, "row")
         for current in kernel.passes:
-            printer.loop(kernel, "0", inner, current)
+            printer.loop("0", inner, current)
             for store in current.after:
                 printer.emit([store.value], False)
                 printer.store(store)

@@ -68,7 +68,7 @@ def _epilogue(
     with write.block("for (i64 row = r0; row < r1; row++)"):
         printer.rows_header(kernel, "row")
         for current in kernel.passes:
-            printer.loop(kernel, "c0", "c1", current)
+            printer.loop("c0", "c1", current)
     return "finish", printer
 
 
