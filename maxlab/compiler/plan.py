@@ -19,6 +19,8 @@ from maxlab.ir.poly import Poly
 if TYPE_CHECKING:
     import numpy as np
 
+    from maxlab.compiler.lower import Lowered
+
 SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
 
@@ -83,6 +85,7 @@ class Step:
         nodes: Ids of the user's ops that it computes.
         parallel: The extent of the parallel axis.
         launch: From sizes and threads to a ``Launch``.
+        loops: The loop IR, of kernels that are printed from it; products are calls of a library.
         cost: Makes the polynomials ``flops`` and ``nbytes``, which only a view or a profile reads.
     """
 
@@ -98,6 +101,7 @@ class Step:
     cost: Callable[[], tuple[Poly, Poly]]
     builtin: str = ""
     ops: tuple[str, ...] = ()
+    loops: Lowered | None = None
 
     @property
     def id(self) -> str:

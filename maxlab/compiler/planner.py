@@ -115,6 +115,7 @@ class Planner:
         sizes: Sequence[Poly] | None = None,
         builtin: str = "",
         rows: dict[int, Poly] | None = None,
+        loops: Lowered | None = None,
     ) -> Step:
         nodes, names = _origins(self.schedule, group)
         slots = [self.plan.slots[n] for n in dict.fromkeys(pointers)]
@@ -142,6 +143,7 @@ class Planner:
             cost,
             builtin,
             names,
+            loops,
         )
         self.plan.steps.append(step)
         return step
@@ -166,7 +168,14 @@ class Planner:
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
         self._add(
-            group, kind, printed, pointers, launch, extent, rows=self._gathered(kernel, pointers)
+            group,
+            kind,
+            printed,
+            pointers,
+            launch,
+            extent,
+            rows=self._gathered(kernel, pointers),
+            loops=lowered,
         )
 
     def _gathered(self, kernel: Kernel, pointers: Sequence[int]) -> dict[int, Poly]:
@@ -205,6 +214,7 @@ class Planner:
             pointers,
             launch,
             rows * inner,
+            loops=lowered,
         )
 
     def _output_copy(self, group: Group) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxlab import trace
-from maxlab.errors import ArgumentError, Location
+from maxlab.errors import ArgumentError, Location, UnsupportedError
 
 if TYPE_CHECKING:
     from maxlab.compiler.plan import Step
@@ -320,6 +320,28 @@ class KernelView:
     def source(self) -> str:
         """The generated C. Equal kernels of different layers have equal text."""
         return source_of(self._step)
+
+    @property
+    def cuda(self) -> str:
+        """The same loops as CUDA, for comparison. In this version only the simulator of
+        `maxlab.driver.sim` runs it.
+
+        Raises:
+            UnsupportedError: ML902, a product or attention, which is a call of a library on the CPU
+                and has no CUDA kernel in this version.
+        """
+        from maxlab.compiler.codegen import cuda
+
+        loops = self._step.loops
+        if loops is None:
+            raise UnsupportedError(
+                "ML902",
+                f"the kernel {self.id} ({self.kind}) has no CUDA text in this version",
+                fix="look at .source, its C",
+            )
+        if loops.kernel.kind == "col":
+            return cuda.print_columns(loops.kernel).text
+        return cuda.print_rows(loops.kernel, loops.kept).text
 
     @property
     def lines(self) -> list[tuple[int, int, str]]:
