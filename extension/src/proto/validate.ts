@@ -118,6 +118,7 @@ function readSource(r: Reader, value: unknown, where: string): ISource | null {
     file: r.text(o.file, `${where}.file`, ''),
     line: r.number(o.line, `${where}.line`, 0),
     col: r.number(o.col, `${where}.col`, 0),
+    ...(o.end === undefined ? {} : { end: r.number(o.end, `${where}.end`, 0) }),
     text: r.text(o.text, `${where}.text`, ''),
     function: r.maybeText(o.function, `${where}.function`)
   };

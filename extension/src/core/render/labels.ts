@@ -63,8 +63,11 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
   return { title: theme.text, detail: theme.muted, time: theme.text };
 }
 
-/** Smallest text that is drawn; below it names keep this size where they fit, or are left out. */
+/** Names seen from afar keep this size where they fit. */
 const MIN_TEXT = 10;
+
+/** Names that do not fit shrink to this size before they are shortened. */
+const LEAST_TEXT = 8;
 
 const nameWidths = new Map<string, number>();
 
@@ -114,7 +117,9 @@ export function paintFarTitles(
       continue;
     }
     const whole = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    const text = fitted(ctx, small, whole, ((r.w - 3) * MIN_TEXT) / px);
+    const room = ((r.w - 3) * MIN_TEXT) / px;
+    const shrink = Math.max(Math.min(1, room / nameWidth(ctx, small, whole)), LEAST_TEXT / px);
+    const text = fitted(ctx, small, whole, room / shrink);
     if (text === '') {
       continue;
     }
@@ -125,7 +130,9 @@ export function paintFarTitles(
     const x = r.x + r.w / 2;
     const y = r.y + r.h / 2;
     const isView = item.node?.family === 'view';
-    batch.add(isView ? plain : strong, ink.title, text, x, both ? y - px * 0.55 : y);
+    const size = Math.floor(px * shrink * 2) / 2;
+    const font = size >= px ? (isView ? plain : strong) : uiFont(theme, size, isView ? 500 : 600);
+    batch.add(font, ink.title, text, x, both ? y - px * 0.55 : y);
     if (both) {
       batch.add(small, ink.time, heat.text, x, y + px * 0.6);
     }
@@ -254,6 +261,21 @@ function paintChevron(frame: IFrame, x: number, y: number, isOpen: boolean, colo
 }
 
 /** Title, kind and time of an unfolded box; from far away in a size that can still be read. */
+/** The title of an unfolded box that is too small for a header, to the left of it. */
+function paintTitleBeside(frame: IFrame, box: IItem, r: { x: number; y: number; h: number }): void {
+  const { ctx, theme } = frame;
+  if (r.h < 50 || box.depth > 3) {
+    return;
+  }
+  const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
+  ctx.font = uiFont(theme, MIN_TEXT, 650);
+  ctx.textAlign = 'right';
+  ctx.textBaseline = 'middle';
+  ctx.fillStyle = theme.muted;
+  // nested frames begin a few pixels apart; their titles stand a line apart
+  ctx.fillText(title, r.x - 6 - 5 * (3 - Math.min(box.depth, 3)), r.y + 6 + 12 * Math.max(box.depth - 1, 0));
+}
+
 export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): void {
   const { ctx, theme, camera, detail } = frame;
   const r = screenRect(frame, box);
@@ -264,6 +286,7 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   // From far away headers of nested boxes would lie on each other and on what is inside.
   const tooSmall = r.w < 80 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1);
   if (camera.k < k && tooSmall) {
+    paintTitleBeside(frame, box, r);
     return;
   }
   ctx.save();
