@@ -16,6 +16,7 @@ says so. `CacheError` is raised only when that fails too.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import hashlib
 import os
@@ -232,9 +233,12 @@ class Cache:
         tmp = self.root / "tmp"
         if not tmp.is_dir():
             tmp.mkdir(mode=0o700, exist_ok=True)
-        for left in os.scandir(tmp):  # of processes that were killed
-            if time.time() - left.stat().st_mtime > _STALE_S:
-                shutil.rmtree(left.path, ignore_errors=True)
+        with os.scandir(tmp) as entries:
+            for left in entries:  # of processes that were killed
+                # another thread or process may be removing its own just now
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - left.stat().st_mtime > _STALE_S:
+                        shutil.rmtree(left.path, ignore_errors=True)
 
     def _place(self, built: Path, path: Path) -> Path:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,8 +261,9 @@ class Cache:
         found: dict[tuple[int, int], int] = {}
         for root in self._readable():
             for file in (root / "kernels").glob("*/*.so"):
-                info = file.stat()
-                found[info.st_dev, info.st_ino] = info.st_size
+                with contextlib.suppress(FileNotFoundError):  # removed by another process
+                    info = file.stat()
+                    found[info.st_dev, info.st_ino] = info.st_size
         return [(inode, size) for (_, inode), size in found.items()]
 
 
