@@ -23,7 +23,7 @@ from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.ir import Dim, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, scalar_weight
 from maxlab.opset.view import broadcast_index, linear
 
 INNER = "%j"
@@ -333,10 +333,7 @@ class Lowering:
         def weight(node: Expr) -> int:
             known = weights.get(node.number)
             if known is None:
-                own = 0
-                if node.kind == "op":
-                    row = OPSET.get(f"mo.{node.data}") or OPSET.get("mo.gelu")
-                    own = row.weight if row is not None else 1
+                own = scalar_weight(node.data) if node.kind == "op" else 0
                 known = weights[node.number] = own + sum(map(weight, node.args))
             return known
 

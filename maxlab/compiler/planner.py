@@ -25,7 +25,7 @@ from maxlab.compiler.schedule import Group, Schedule, flat_index
 from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import OPSET, flops_of
+from maxlab.opset import flops_of, scalar_weight
 from maxlab.opset.view import broadcast_index
 
 GRAIN_COST = 16_384
@@ -474,8 +474,7 @@ def _weight(kernel: Kernel) -> int:
     total = 1
     for node in walk(list(kernel.expressions())):
         if node.varies:
-            row = OPSET.get(f"mo.{node.data}") if node.kind == "op" else None
-            total += row.weight if row is not None else 1
+            total += scalar_weight(node.data) if node.kind == "op" else 1
     return total
 
 

@@ -578,9 +578,7 @@ class Schedule:
         """
         while value is not base:
             op = value.op
-            if op is None or op.name not in (
-                "mo.reshape", "mo.flatten", "mo.squeeze", "mo.unsqueeze", "mo.rebind",
-            ):  # fmt: skip
+            if op is None or not OPSET[op.name].same_order:
                 return False
             value = op.operands[0]
         return True

@@ -22,6 +22,7 @@ from maxlab.errors import (
 )
 from maxlab.graph import Graph
 from maxlab.ir.types import _Typed
+from maxlab.opset import lookup
 from maxlab.toolchain import runtime, runtime_ahead
 
 
@@ -203,7 +204,7 @@ class InferenceSession:
                     fix="build the graph with DeviceRef.CPU()",
                 )
         with trace.span("load", graph.name):
-            if any(op.name == "mo.matmul" for op in function.ops):
+            if any(lookup(op.name).kind == "contract" for op in function.ops):
                 runtime_ahead(products=True)
             compiled = compile_function(function)
             library = runtime()

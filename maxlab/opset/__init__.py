@@ -15,6 +15,7 @@ from maxlab.opset.core import (
     evaluate,
     flops_of,
     lookup,
+    scalar_weight,
 )
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "flops_of",
     "lookup",
     "reduce",
+    "scalar_weight",
     "view",
 ]

@@ -147,7 +147,9 @@ class OpDef:
     summary: str
     infer: Infer
     reference: Reference
-    scalar: str | Callable[[Attrs], str] | None = None
+    scalar: Callable[[Attrs], str] | None = None
+    """the scalar operator, where the attributes choose among ``scalars``"""
+    scalars: tuple[str, ...] = ()
     view: ViewIndex | None = None
     reduce: str | None = None
     decompose: Decompose | None = None
@@ -157,15 +159,16 @@ class OpDef:
     weight: int = 1
     """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
     commutative: bool = False
+    same_order: bool = False
+    """whether this view has the elements of its operand in the same order"""
 
     def scalar_name(self, attrs: Attrs) -> str:
         """The scalar operator of a map or gather op with these attributes."""
-        if callable(self.scalar):
-            return self.scalar(attrs)
-        return self.scalar or self.name.removeprefix("mo.")
+        return self.scalar(attrs) if self.scalar is not None else self.name.removeprefix("mo.")
 
 
 OPSET: dict[str, OpDef] = {}
+_SCALARS: dict[str, OpDef] = {}
 
 
 def define(name: str, kind: Kind, family: str, summary: str, **facts: Any) -> OpDef:
@@ -178,7 +181,18 @@ def define(name: str, kind: Kind, family: str, summary: str, **facts: Any) -> Op
     if full in OPSET:
         raise ValueError(f"{full} is declared twice")
     OPSET[full] = row = OpDef(full, kind, family, summary, **facts)
+    for scalar in row.scalars or (name,):
+        _SCALARS[scalar] = row
     return row
+
+
+def scalar_weight(name: str) -> int:
+    """The flops of one evaluation of the scalar operator ``name``, as its row declares them.
+
+    Raises:
+        KeyError: No row has this scalar operator.
+    """
+    return _SCALARS[name].weight
 
 
 def lookup(name: str) -> OpDef:

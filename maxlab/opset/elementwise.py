@@ -219,6 +219,7 @@ define(
     infer=_gelu_infer,
     reference=lambda call, x: _precise(_GELU[call.attrs.get("approximate", "none")])(_wide(x)),
     scalar=lambda attrs: _GELU_SCALAR[attrs.get("approximate", "none")],
+    scalars=tuple(_GELU_SCALAR.values()),
     samples=_gelu_samples,
     weight=12,
 )

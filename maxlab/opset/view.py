@@ -138,6 +138,7 @@ define(
     infer=_reshape_infer,
     reference=_reshape_reference,
     view=_reshape_view,
+    same_order=True,
     samples=_reshape_samples,
 )
 
@@ -164,6 +165,7 @@ define(
     infer=_flatten_infer,
     reference=_reshape_reference,
     view=_reshape_view,
+    same_order=True,
     samples=lambda: [
         Sample((_x(2, 3, 4),), {"start_dim": 0, "end_dim": 1}, (("a", "b", 4),)),
         Sample((_x(2, 3, 4),), {"start_dim": -2, "end_dim": -1}),
@@ -191,6 +193,7 @@ define(
     infer=_squeeze_infer,
     reference=_reshape_reference,
     view=_reshape_view,
+    same_order=True,
     samples=lambda: [
         Sample((_x(3, 1, 2),), {"axis": 1}, (("a", 1, "b"),)),
         Sample((_x(1),), {"axis": -1}),
@@ -212,6 +215,7 @@ define(
     infer=_unsqueeze_infer,
     reference=_reshape_reference,
     view=_reshape_view,
+    same_order=True,
     samples=lambda: [
         Sample((_x(3, 2),), {"axis": -1}, (("a", "b"),)),
         Sample((_x(3),), {"axis": 0}),
@@ -490,6 +494,7 @@ define(
     reference=lambda call, x: x,
     view=lambda call, index: index,
     checks=_rebind_checks,
+    same_order=True,
     samples=lambda: [Sample((_x(3, 2),), {"shape": ("m", 2), "message": "rows"}, (("n", 2),))],
 )
 

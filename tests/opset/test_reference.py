@@ -12,7 +12,7 @@ from maxlab import opset
 from maxlab.dtype import DType
 from maxlab.errors import GraphError
 from maxlab.ir import Dim, Function, Op, Poly, SymbolicDim, TensorType, Value
-from maxlab.opset import OPSET, OpDef, Sample
+from maxlab.opset import OPSET, Call, OpDef, Sample, scalar_weight
 from maxlab.opset.core import ViewCall, concrete
 from maxlab.opset.view import broadcast_index
 
@@ -215,3 +215,31 @@ def test_broadcast_index_reads_the_only_element_of_a_dim_of_size_one() -> None:
     n, one = SymbolicDim("n").poly, Poly.constant(1)
     assert broadcast_index((i, j), (n, one)) == (i, Poly.constant(0))
     assert broadcast_index((i, j), (n,)) == (j,)
+
+
+@pytest.mark.parametrize(
+    ("row", "sample"),
+    [
+        pytest.param(row, sample, id=f"{name}-{number}")
+        for name, row in OPSET.items()
+        if row.same_order and row.samples is not None
+        for number, sample in enumerate(row.samples())
+        if not needs_names(sample)
+    ],
+)
+def test_a_view_declared_same_order_keeps_the_order(row: OpDef, sample: Sample) -> None:
+    types, env = typed(sample, False)
+    results = tuple(row.infer(types, attrs_of(row, sample, env)))
+    assert isinstance(results[0], TensorType)
+    call = Call(dict(sample.attrs), (concrete(results[0].shape, env),), (results[0].dtype,), env)
+    made = np.asarray(row.reference(call, sample.arrays[0]))
+    np.testing.assert_array_equal(made.ravel(), sample.arrays[0].ravel())
+
+
+def test_every_scalar_operator_has_the_weight_of_its_row() -> None:
+    for approximate in ("none", "tanh", "quick"):
+        row = OPSET["mo.gelu"]
+        assert scalar_weight(row.scalar_name({"approximate": approximate})) == row.weight
+    for name, row in OPSET.items():
+        if row.kind == "map" and not row.scalars:
+            assert scalar_weight(name.removeprefix("mo.")) == row.weight
