@@ -1,14 +1,18 @@
 """Settings, read once from ``MAXLAB_*`` environment variables.
 
-==========================  ==========================================  ======================
-variable                    meaning                                     default
-==========================  ==========================================  ======================
-``MAXLAB_CACHE_DIR``        where compiled kernels are kept             ``~/.cache/maxlab``
-``MAXLAB_CC``               the C compiler                              gcc, cc or clang
-``MAXLAB_NUM_THREADS``      threads of a session                        number of usable cores
-``MAXLAB_TRACE_EVENTS``     events the ring buffer keeps                16384
-``MAXLAB_KEEP_SOURCE``      1 keeps the generated C beside each ``.so`` 0
-==========================  ==========================================  ======================
+===========================  ==========================================  ======================
+variable                     meaning                                     default
+===========================  ==========================================  ======================
+``MAXLAB_CACHE_DIR``         where compiled kernels are kept             ``~/.cache/maxlab``
+``MAXLAB_CC``                the C compiler                              gcc, cc or clang
+``MAXLAB_NUM_THREADS``       threads of a session                        number of usable cores
+``MAXLAB_TRACE_EVENTS``      events the ring buffer keeps                16384
+``MAXLAB_KEEP_SOURCE``       1 keeps the generated C beside each ``.so`` 0
+``MAXLAB_ENABLE_PROFILING``  1 records the spans of `maxlab.profiler`    0
+``MAXLAB_SIMULATOR``         how many simulated GPUs stand in for real    0
+                             ones; see `maxlab.driver.use_simulator`
+``MAXLAB_SIMULATOR_CHECK``   1 checks every access of simulated kernels  0
+===========================  ==========================================  ======================
 """
 
 from __future__ import annotations
@@ -30,21 +34,24 @@ class Config:
     num_threads: int
     trace_events: int
     keep_source: bool
+    profiling: bool = False
+    simulator: int = 0
+    simulator_check: bool = False
 
 
-def _integer(env: Mapping[str, str], name: str, default: int) -> int:
+def _integer(env: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
     text = env.get(name, "")
     if not text:
         return default
     try:
         number = int(text)
     except ValueError:
-        number = 0
-    if number < 1:
+        number = least - 1
+    if number < least:
         raise ArgumentError(
             "ML390",
-            f"{name} must be a positive integer, got {text!r}",
-            fix=f"unset {name}, or set it to 1 or more",
+            f"{name} must be an integer of {least} or more, got {text!r}",
+            fix=f"unset {name}, or set it to {least} or more",
         )
     return number
 
@@ -75,6 +82,9 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         num_threads=_integer(env, "MAXLAB_NUM_THREADS", _usable_cores()),
         trace_events=_integer(env, "MAXLAB_TRACE_EVENTS", 16384),
         keep_source=env.get("MAXLAB_KEEP_SOURCE", "0") not in ("", "0"),
+        profiling=env.get("MAXLAB_ENABLE_PROFILING", "0") not in ("", "0"),
+        simulator=_integer(env, "MAXLAB_SIMULATOR", 0, least=0),
+        simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
     )
 
 

@@ -25,8 +25,9 @@
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
-    └── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
+    ├── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
+    └── NotebookError   ML82x   (ValueError)              a cell that a magic cannot use
 
 Each message has up to four parts: *what* (expected ≠ got), *where* (the user's file or cell and
 line), *why*
@@ -198,3 +199,11 @@ class UnsupportedError(MaxlabError, NotImplementedError):
 
 class DocumentError(MaxlabError, ValueError):
     """A saved document or a message that is not what it claims to be."""
+
+
+class SpanError(MaxlabError, AssertionError):
+    """A span that is closed or marked while none is open."""
+
+
+class NotebookError(MaxlabError, ValueError):
+    """What a cell says to a magic, such as ``%%cuda_sim``, that it cannot use."""

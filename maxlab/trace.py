@@ -104,6 +104,22 @@ def span(kind: str, name: str, **data: Any) -> Iterator[dict[str, Any]]:
         recorder().add(Event(kind, name, start, now - start, data, threading.get_ident()))
 
 
+# ---------------------------------------------------------------- runs of models
+
+RunWatcher = Callable[[str, int, int], None]
+run_watcher: RunWatcher | None = None
+"""Called after each run with the name of the model, and when the run began and ended, in ns. A run
+may take less time than recording an event, so runs are events only for whoever asks for them here.
+"""
+
+
+RunRecorder = Callable[[Any, Any], Any]
+run_recorder: RunRecorder | None = None
+"""Runs a model in place of itself: called with the model and its inputs, returns its outputs. Whoever
+times the runs of somebody else's code is here, and at most one at a time.
+"""
+
+
 # ---------------------------------------------------------------- display hook
 
 DisplayHook = Callable[[Any, Any, Any], dict[str, Any] | None]
@@ -146,3 +162,26 @@ def export_html(obj: Any, path: Any = None) -> Any:
     if _export_hook is None:
         raise RuntimeError("nothing can export objects; import maxlab first")
     return _export_hook()(obj, path)
+
+
+# ---------------------------------------------------------------- readings
+
+_readings: dict[str, Callable[[], Callable[..., Any]]] = {}
+
+
+def set_reading(name: str, loader: Callable[[], Callable[..., Any]]) -> None:
+    """Let ``reading(name)`` be what ``loader()`` returns, so that models and profiles can offer
+    what packages above them make of them."""
+    _readings[name] = loader
+
+
+def reading(name: str) -> Callable[..., Any]:
+    """The function that was set as the reading ``name``.
+
+    Raises:
+        RuntimeError: Nothing was set, because ``maxlab`` itself was not imported.
+    """
+    loader = _readings.get(name)
+    if loader is None:
+        raise RuntimeError(f"nothing can read {name!r} of it; import maxlab first")
+    return loader()

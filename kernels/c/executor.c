@@ -27,8 +27,16 @@
  * If no step has more than one chunk (a small model), or the team is one thread, the table is simply walked by the
  * caller: one uncontended lock, no wake-ups.
  *
+ * A step of the kind MX_ON_CALLER has one chunk that only thread 0 runs: a call of Python, whose lock it may hold.
+ *
  * Errors: the first chunk that returns nonzero records itself, takes all unclaimed chunks of its step away, and the
  * walk ends after that step.
+ *
+ * Times, for who asks: every thread stamps where its first chunk of a step begins and its last one ends.  Between them it
+ * only claims, so that is when it was busy; what is missing to the end of the step is waiting.  Each thread writes rows of
+ * its own, while it holds a claim: mx_execute has not returned.  A step ends with its last chunk, whoever ran that, and
+ * the next one begins there: thread 0 may be put aside while workers are steps ahead, so its own clock would be wrong.
+ * The clock is read once or twice per chunk, and never when nobody asks.
  */
 #include "mx_abi.h"
 
@@ -83,6 +91,7 @@ struct mx_team {
   const mx_step *steps;
   void **argp;
   const i64 *dims;
+  i64 *rows;              /* mx_times.threads, or NULL */
   i64 error[6];
   worker w[];
 };
@@ -185,18 +194,34 @@ static void record_error(mx_team *t, i64 step, int code, const mx_ctx *ctx) {
   memcpy(t->error + 2, ctx->err, sizeof ctx->err);
 }
 
+/* Where `me` writes down when it was busy with a step: {begin, end, chunks}. */
+static i64 *row_of(mx_team *t, const worker *me, i64 *rows, i64 nsteps, i64 step) {
+  return rows + ((me - t->w) * nsteps + step) * MX_ROW;
+}
+
 /* Works on one step until it is complete.  A thread of an ended generation claims nothing and falls through. */
-static void share_step(mx_team *t, state_block *block, i64 index, u32 generation, mx_ctx *ctx) {
+static void share_step(mx_team *t, state_block *block, i64 index, u32 generation, worker *me) {
   step_state *s = &block->st[index];
+  mx_ctx *ctx = &me->ctx;
+  i64 *row = NULL;
   i64 unclaimed;
   while ((unclaimed = claim(s, generation)) != 0) {
     /* the claim keeps mx_execute from returning: its tables may be read from here to finish_chunks */
     const mx_step *step = &LOAD_RELAXED(t->steps)[index];
     i64 grain = effective_grain(step), lo = (chunk_count(step) - unclaimed) * grain;
     i64 hi = step->extent - lo < grain ? step->extent : lo + grain;
+    i64 *rows = LOAD_RELAXED(t->rows);
+    if (rows && !row) {
+      row = row_of(t, me, rows, LOAD_RELAXED(t->nsteps), index);
+      row[0] = mx_now_ns();
+    }
     int code = 0;
     if (!LOAD_RELAXED(t->failed))
       code = step->fn((void *const *)LOAD_RELAXED(t->argp) + step->b0, LOAD_RELAXED(t->dims) + step->d0, lo, hi, ctx);
+    if (row) {
+      row[1] = mx_now_ns();
+      row[2]++;
+    }
     u32 count = 1;
     if (code) {
       record_error(t, index, code, ctx);
@@ -206,6 +231,23 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
     finish_chunks(s, count);
   }
   if ((u32)(LOAD(s->ticket) >> 32) == generation) wait_for_zero(s);
+}
+
+/* Runs the only chunk of a step that belongs to the caller.  It has no ticket: workers find nothing to claim, and wait for
+ * it as for any other chunk.  So none of them is ahead, and no other step can fail meanwhile. */
+static void run_on_caller(mx_team *t, i64 index) {
+  worker *me = &t->w[0];
+  const mx_step *step = &t->steps[index];
+  if (step->extent < 1) return;
+  i64 *row = t->rows ? row_of(t, me, t->rows, t->nsteps, index) : NULL;
+  if (row) row[0] = mx_now_ns();
+  int code = step->fn((void *const *)t->argp + step->b0, t->dims + step->d0, 0, step->extent, &me->ctx);
+  if (row) {
+    row[1] = mx_now_ns();
+    row[2] = 1;
+  }
+  if (code) record_error(t, index, code, &me->ctx);
+  finish_chunks(&t->block->st[index], 1);
 }
 
 /* ---- workers ------------------------------------------------------------------------------------------------------ */
@@ -231,7 +273,7 @@ static void *worker_main(void *arg) {
     state_block *block = LOAD(t->block);
     i64 n = LOAD(t->nsteps), s = LOAD(t->current);
     if (n > block->capacity) n = block->capacity;
-    for (; s < n && LOAD(t->generation) == g && !LOAD(t->failed); s++) share_step(t, block, s, g, &me->ctx);
+    for (; s < n && LOAD(t->generation) == g && !LOAD(t->failed); s++) share_step(t, block, s, g, me);
   }
 }
 
@@ -335,15 +377,36 @@ static int grow_states(mx_team *t, i64 nsteps) {
   return MX_OK;
 }
 
-static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, i64 *times) {
+/* Writes the times of a complete step: it lasts from `*now`, the end of the one before, to the end of its last chunk. */
+static void stamp(mx_team *t, const mx_times *times, i64 nsteps, i64 step, i64 *now) {
+  i64 end = *now;
+  if (times->threads) {
+    for (i64 i = 0; i < t->size; i++) {
+      i64 last = row_of(t, &t->w[i], times->threads, nsteps, step)[1];
+      if (last > end) end = last;
+    }
+  } else {
+    end = mx_now_ns();
+  }
+  times->steps[2 * step] = *now;
+  times->steps[2 * step + 1] = *now = end;
+}
+
+static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+                     const mx_times *times) {
   mx_ctx *ctx = &t->w[0].ctx;
   i64 now = times ? mx_now_ns() : 0;
   for (i64 s = 0; s < nsteps; s++) {
     const mx_step *p = &steps[s];
     int code = p->extent > 0 ? p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx) : 0;
     if (times) {
-      times[2 * s] = now;
-      times[2 * s + 1] = now = mx_now_ns();
+      if (times->threads && p->extent > 0) {
+        i64 *row = row_of(t, &t->w[0], times->threads, nsteps, s);
+        row[0] = now;
+        row[1] = mx_now_ns();
+        row[2] = 1;
+      }
+      stamp(t, times, nsteps, s, &now);
     }
     if (code) {
       record_error(t, s, code, ctx);
@@ -353,34 +416,37 @@ static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, 
   return MX_OK;
 }
 
-static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, i64 *times) {
+static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+                        const mx_times *times) {
   if (t->started < t->size - 1) start_workers(t);
   if (grow_states(t, nsteps)) return MX_ERR_MEMORY;
   u32 g = t->generation + 1;
   if (g == 0) g = 1;
   for (i64 s = 0; s < nsteps; s++) {
-    u32 chunks = (u32)chunk_count(&steps[s]);
+    int mine = steps[s].kind == MX_ON_CALLER;
+    u32 chunks = mine ? steps[s].extent > 0 : (u32)chunk_count(&steps[s]);
     STORE_RELAXED(t->block->st[s].left, chunks);
-    STORE(t->block->st[s].ticket, (u64)g << 32 | chunks);
+    STORE(t->block->st[s].ticket, (u64)g << 32 | (mine ? 0 : chunks));
   }
   STORE_RELAXED(t->steps, steps);
   STORE_RELAXED(t->argp, argp);
   STORE_RELAXED(t->dims, dims);
+  STORE_RELAXED(t->rows, times ? times->threads : NULL);
   STORE_RELAXED(t->current, 0);
   STORE(t->nsteps, nsteps);
+  i64 now = times ? mx_now_ns() : 0; /* before any worker can begin */
   __atomic_store_n(&t->generation, g, __ATOMIC_SEQ_CST);
   wake_sleepers(&t->generation, &t->sleepers);
 
-  i64 now = times ? mx_now_ns() : 0;
   /* Thread 0 completes every step it enters, and ends after the step that failed, not before it: a worker may already be
    * ahead and fail there while others still run chunks. */
   for (i64 s = 0; s < nsteps && (s == 0 || LOAD(t->failed) != (u32)s); s++) {
     STORE_RELAXED(t->current, s);
-    share_step(t, t->block, s, g, &t->w[0].ctx);
-    if (times) {
-      times[2 * s] = now;
-      times[2 * s + 1] = now = mx_now_ns();
-    }
+    if (steps[s].kind == MX_ON_CALLER)
+      run_on_caller(t, s);
+    else
+      share_step(t, t->block, s, g, &t->w[0]);
+    if (times) stamp(t, times, nsteps, s, &now);
   }
   if (!LOAD(t->failed)) return MX_OK;
   /* Void the steps that did not run: a worker that is late in noticing `failed` must find nothing to claim. */
@@ -392,17 +458,17 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
 }
 
 int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, const mx_patch *patches,
-               i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo) {
+               i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times, i64 *errinfo) {
   check_process(t);
   pthread_mutex_lock(&t->lock);
   int together = 0, result = MX_OK;
   for (i64 s = 0; s < nsteps; s++) {
-    if (steps[s].kind != 0) {
+    if (steps[s].kind != MX_KERNEL && steps[s].kind != MX_ON_CALLER) {
       t->error[0] = s;
       result = MX_ERR_KIND;
       break;
     }
-    together |= steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
+    together |= steps[s].kind == MX_KERNEL && steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
   }
   together &= t->size > 1;
   const mx_lib *lib = LOAD(library);
@@ -412,6 +478,7 @@ int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const 
   if (!result) {
     for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
     STORE_RELAXED(t->failed, 0);
+    if (times && times->threads) memset(times->threads, 0, (size_t)(t->size * nsteps * MX_ROW) * sizeof(i64));
     result = (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times);
   }
   if (result && errinfo) memcpy(errinfo, t->error, sizeof t->error);

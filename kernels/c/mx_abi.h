@@ -18,14 +18,24 @@ typedef struct mx_step { /* one kernel launch */
   i64 d0;                /* its sizes start at dims[d0] */
   i64 extent;            /* items of the parallel axis */
   i64 grain;             /* items per chunk; grain >= extent: one thread runs it in one call */
-  i64 kind;              /* 0 = kernel; anything else is refused */
+  i64 kind;              /* MX_KERNEL or MX_ON_CALLER; anything else is refused */
 } mx_step;
 
 typedef struct mx_patch { /* argp[dst] = io[src] before the first step */
   i64 dst, src;
 } mx_patch;
 
+#define MX_ROW 3
+typedef struct mx_times { /* where an execute writes its times, in ns of mx_now_ns */
+  i64 *steps;             /* [nsteps][2]: begin, end of each step that ran; it begins where the one before it ends */
+  i64 *threads;           /* NULL, or [team size][nsteps][MX_ROW]: begin and end of the work of each thread, its chunks;
+                             all zero where it had none */
+} mx_times;
+
 typedef struct mx_team mx_team;
+
+#define MX_KERNEL 0
+#define MX_ON_CALLER 1  /* one chunk, run by the thread that called mx_execute: it may need the lock of an interpreter */
 
 #define MX_OK 0
 #define MX_ERR_STEP 1   /* a kernel returned nonzero: errinfo = {step, code, err[0..3]} */
@@ -36,10 +46,11 @@ MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers
 MX_API void mx_team_free(mx_team *team);
 MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
-                      const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, i64 *times, i64 *errinfo);
+                      const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
+                      const mx_times *times, i64 *errinfo);
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
 MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
-MX_API i64 mx_now_ns(void); /* the clock of `times` */
+MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,12 @@
 #pragma once
 
 #define RS __restrict__
+#if defined(__CUDACC_RTC__) /* NVRTC has not the builtins in which constants that are no numbers are written */
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
+#endif
 
 /* ---- bits and halves ---------------------------------------------------------------------------------------------- */
 MX_INLINE u32 mx_bits_f32(f32 x) { return __float_as_uint(x); }
@@ -146,7 +152,12 @@ MX_CAST(u32)
 MX_CAST(i64)
 MX_CAST(u64)
 
-/* ---- a block folds one value of each thread; every thread gets the result ------------------------------------------ */
+/* ---- elements that are read or written at once ------------------------------------------------------------------------ */
+template <class T, int N> struct __align__(sizeof(T) * N) mx_pack {
+  T v[N];
+};
+
+/* ---- a warp or a block folds one value of each thread; every thread gets the result ---------------------------------- */
 struct mx_add {
   template <class T> MX_INLINE T of(T a, T b) { return a + b; }
 };
@@ -156,11 +167,15 @@ struct mx_larger {
 struct mx_smaller {
   template <class T> MX_INLINE T of(T a, T b) { return a != a || a < b ? a : b; }
 };
+template <class OP, class T> MX_INLINE T mx_warp_fold(T x) {
+#pragma unroll
+  for (int step = 16; step; step >>= 1) x = OP::of(x, __shfl_xor_sync(MX_FULL_WARP, x, step));
+  return x;
+}
 template <class OP, class T> MX_INLINE T mx_block_fold(T x) {
   __shared__ T part[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
-#pragma unroll
-  for (int step = 16; step; step >>= 1) x = OP::of(x, __shfl_xor_sync(MX_FULL_WARP, x, step));
+  x = mx_warp_fold<OP>(x);
   __syncthreads(); /* the last fold's results have been read */
   if (lane == 0) part[warp] = x;
   __syncthreads();
@@ -168,6 +183,9 @@ template <class OP, class T> MX_INLINE T mx_block_fold(T x) {
   for (int n = 1; n < warps; n++) x = OP::of(x, part[n]);
   return x;
 }
+template <class T> MX_INLINE T mx_warp_sum(T x) { return mx_warp_fold<mx_add, T>(x); }
+template <class T> MX_INLINE T mx_warp_max(T x) { return mx_warp_fold<mx_larger, T>(x); }
+template <class T> MX_INLINE T mx_warp_min(T x) { return mx_warp_fold<mx_smaller, T>(x); }
 template <class T> MX_INLINE T mx_block_sum(T x) { return mx_block_fold<mx_add, T>(x); }
 template <class T> MX_INLINE T mx_block_max(T x) { return mx_block_fold<mx_larger, T>(x); }
 template <class T> MX_INLINE T mx_block_min(T x) { return mx_block_fold<mx_smaller, T>(x); }

@@ -6,13 +6,16 @@ import time
 from dataclasses import dataclass, field
 
 from maxlab import trace
+from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.passes import PIPELINE, PassRecord, run
-from maxlab.compiler.plan import Plan, Step
+from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
+from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
 from maxlab.errors import GraphError
-from maxlab.ir import Function
+from maxlab.ir import Function, Value
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
+from maxlab.toolchain.flags import Flags
 
 
 @dataclass(slots=True)
@@ -24,7 +27,12 @@ class Compiled:
         plan: Slots and steps.
         passes: What each pass did.
         kernels: The loaded machine code of each step, by step number; built-in kernels have none.
-        timings_ns: Nanoseconds of the phases ``passes``, ``schedule``, ``plan`` and ``kernels``.
+        timings_ns: Nanoseconds of the phases ``passes``, ``schedule``, ``plan`` and ``kernels``, to
+            which the engine adds ``weights`` and the newest ``bind``.
+        options: What was asked for.
+        kept: By the ids of ``options.keep``, the value of ``function`` that each became; of an op,
+            also by the ids of its results.
+        slots: The number of the slot that holds a value of ``function``, for those in memory.
     """
 
     source: Function
@@ -34,6 +42,20 @@ class Compiled:
     passes: list[PassRecord]
     kernels: dict[int, LoadedKernel] = field(default_factory=dict)
     timings_ns: dict[str, int] = field(default_factory=dict)
+    options: Options = DEFAULT
+    kept: dict[str, Value] = field(default_factory=dict)
+    slots: dict[Value, int] = field(default_factory=dict)
+
+    def slot_of(self, value: Value) -> Slot | None:
+        """The slot that holds ``value`` of ``function``, or, of a view, what it looks at; None when
+        it is in no memory.
+        """
+        base = value
+        while base not in self.slots and self.schedule.is_view(base):
+            assert base.op is not None
+            base = base.op.operands[0]
+        number = self.slots.get(base)
+        return None if number is None else self.plan.slots[number]
 
     def step(self, id: str) -> Step:
         """The step ``k<number>``.
@@ -47,11 +69,13 @@ class Compiled:
         raise KeyError(id)
 
 
-def compile_function(function: Function) -> Compiled:
+def compile_function(function: Function, options: Options = DEFAULT) -> Compiled:
     """The compiled ``function``, its kernels loaded; ``function`` itself is not changed.
 
     Raises:
         GraphError: ML322, it has no output.
+        ArgumentError: ML626, ``options`` name what the function does not have; ML627, they replace
+            a kernel that it does not become.
         DTypeError: ML107, a dtype the CPU cannot compute with.
         ToolchainError: No compiler, or one that failed.
     """
@@ -59,29 +83,38 @@ def compile_function(function: Function) -> Compiled:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
         )
+    check_ids(function, options)
     marks = [time.perf_counter_ns()]
 
     def lap() -> None:
         marks.append(time.perf_counter_ns())
 
     work = function.clone()
+    marker = Marker(work, options.keep)
     passes = run(work, PIPELINE)
+    kept = marker.taken_out()
     lap()
-    schedule = Schedule(work)
+    schedule = Schedule(work, options, kept.values())
     lap()
-    plan = Planner(schedule).build()
+    planner = Planner(schedule)
+    plan = planner.build()
+    replace_texts(plan, options.replaced)
     lap()
     units = {
-        s.number: KernelSource(s.printed.symbol, s.printed.text) for s in plan.steps if s.printed
+        s.number: KernelSource(s.printed.symbol, s.printed.text)
+        for s in plan.steps
+        if s.printed and s.gpu is None
     }
-    loaded = compile_units(list(units.values()))
+    loaded = compile_units(list(units.values()), flags=Flags(fast_math=options.fast_math))
     kernels = dict(zip(units, loaded, strict=True))
     lap()
     names = ("passes", "schedule", "plan", "kernels")
     timings = {n: b - a for n, a, b in zip(names, marks, marks[1:], strict=False)}
     misses = sum(not k.hit for k in kernels.values())
     trace.emit("compile", function.name, steps=len(plan.steps), misses=misses, **timings)
-    return Compiled(function, work, plan, schedule, passes, kernels, timings)
+    return Compiled(
+        function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots
+    )
 
 
-__all__ = ["Compiled", "compile_function"]
+__all__ = ["Compiled", "Options", "compile_function"]

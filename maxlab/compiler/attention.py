@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maxlab.compiler.axes import MAX_OPS, shape_of
+from maxlab.compiler.gpu_templates import ELEMENTS, MAX_HEAD
 from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
 from maxlab.opset import OPSET
@@ -34,13 +35,32 @@ def find_attention(function: Function) -> dict[Op, Attention]:
     return found
 
 
+def has_kernel(parts: Attention) -> bool:
+    """Whether the device has a kernel of attention for these heads: a GPU's are made for a size."""
+    result = parts.product.result.tensor_type
+    if not result.device.is_gpu():
+        return result.dtype is DType.float32
+    if result.dtype not in ELEMENTS:
+        return False
+    heads = shape_of(parts.scores.operands[0])[-1], shape_of(parts.product.result)[-1]
+    return all(size.is_constant and 0 < size.evaluate({}) <= MAX_HEAD for size in heads)
+
+
 def _only(value: Value, *users: Op) -> bool:
     return set(value.uses) == set(users)
 
 
 def _match_attention(product: Op) -> Attention | None:
     weights = product.operands[0].op
-    if weights is None or weights.name != "mo.mul" or not _only(weights.result, product):
+    casts: list[Op] = []
+    if weights is not None and weights.name == "mo.cast" and _only(weights.result, product):
+        # The softmax of halves is made in float32; a kernel of a GPU takes halves and stays there.
+        casts.append(weights)
+        weights = weights.operands[0].op
+        if not product.result.tensor_type.device.is_gpu():
+            return None
+    reader = casts[0] if casts else product
+    if weights is None or weights.name != "mo.mul" or not _only(weights.result, reader):
         return None
     if weights.result.tensor_type.dtype is not DType.float32:
         return None
@@ -77,7 +97,10 @@ def _match_attention(product: Op) -> Attention | None:
         return None
     maps: list[Op] = []
     scores = _find_scores(logits, maps)
-    if scores is None or scores.operands[0].tensor_type.dtype is not DType.float32:
+    dtypes = {
+        v.tensor_type.dtype for v in (*product.operands, *(scores.operands if scores else ()))
+    }
+    if scores is None or len(dtypes) != 1:
         return None
     if any(len(shape_of(v)) != last + 1 for v in (*scores.operands, product.operands[1])):
         return None
@@ -85,7 +108,8 @@ def _match_attention(product: Op) -> Attention | None:
     if any(shape_of(v)[:-2] != batch for v in (*scores.operands, product.operands[1])):
         return None  # broadcast batches take the general path
     maps.reverse()
-    return Attention(scores, maps, [largest, shifted, e, total, inverse, weights], logits, product)
+    softmax = [largest, shifted, e, total, inverse, weights, *casts]
+    return Attention(scores, maps, softmax, logits, product)
 
 
 def _find_scores(value: Value, maps: list[Op]) -> Op | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
 from maxlab.compiler.collapse import collapse
+from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import (
     Axis,
     Buffer,
@@ -18,7 +19,8 @@ from maxlab.compiler.loops import (
     Pass,
     Store,
 )
-from maxlab.compiler.schedule import Group, Schedule, flat_index
+from maxlab.compiler.schedule import Schedule
+from maxlab.compiler.views import flat_index
 from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.ir import Dim, Op, Value
@@ -48,8 +50,9 @@ class Lowered:
 class Lowering:
     """Lowers one group."""
 
-    def __init__(self, schedule: Schedule, group: Group) -> None:
+    def __init__(self, schedule: Schedule, group: Group, *, keep_loads: bool = False) -> None:
         self.schedule = schedule
+        self.keep_loads = keep_loads
         self.group = group
         self.exprs = Exprs(INNER)
         self.buffers: list[Buffer] = []
@@ -101,7 +104,9 @@ class Lowering:
     def _read_base(self, value: Value, index: Index) -> Expr:
         dtype = value.tensor_type.dtype
         if value is self.tile:
-            return self.exprs.make("tile", dtype, None)
+            wide = DType.float32 if dtype in _HALVES else dtype
+            node = self.exprs.make("tile", wide, None)
+            return node if wide is dtype else self.exprs.make("cast", dtype, wide, (node,))
         accumulator = self.accumulators.get(value)
         if accumulator is not None:
             number, wide = accumulator
@@ -160,11 +165,23 @@ class Lowering:
                     if args[0].dtype is dtype
                     else self.exprs.make("cast", dtype, args[0].dtype, args)
                 )
+            elif op.name == "mo.div" and self._by_reciprocal(dtype, args):
+                one = self.exprs.make("op", dtype, "recip", args[1:])
+                node = self.exprs.make("op", dtype, "mul", (args[0], one))
             else:
                 node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
         if not node.node:
             node.node = op.id
         return node
+
+    def _by_reciprocal(self, dtype: DType, args: tuple[Expr, ...]) -> bool:
+        """Whether a division is a product with what is divided by once for a whole row."""
+        return (
+            self.schedule.options.fast_math
+            and dtype in (DType.float32, DType.float64)
+            and args[0].varies
+            and not args[1].varies
+        )
 
     def _tensor_range(self, op: Op, index: Index) -> Expr:
         dtype = op.result.tensor_type.dtype
@@ -322,7 +339,11 @@ class Lowering:
         return level
 
     def _keep_shared(self, kernel: Kernel) -> int:
-        """Keep in scratch what is expensive and several passes need; the number of kept rows."""
+        """Keep in scratch what is expensive and several passes need; the number of kept rows.
+
+        With ``keep_loads``, what is read from memory counts as expensive too. On a GPU many rows
+        are on their way at once, and the caches do not hold them all until the next pass.
+        """
         passes = kernel.passes
         if len(passes) < 2:
             return 0
@@ -339,6 +360,13 @@ class Lowering:
 
         done: dict[tuple[int, int], Expr] = {}
 
+        rows = {axis.name for axis in kernel.rows}
+
+        def expensive(node: Expr) -> bool:
+            if node.kind == "load":
+                return self.keep_loads and bool(rows.intersection(node.data[1].symbols()))
+            return node.kind in ("op", "guard") and weight(node) >= KEEP_WEIGHT
+
         def visit(node: Expr, level: int) -> Expr:
             known = done.get((node.number, level))
             if known is None:
@@ -349,13 +377,7 @@ class Lowering:
             if node.number in kept:
                 return kept[node.number] if computed[node.number] < level else node
             first = computed.get(node.number)
-            if (
-                first is not None
-                and first < level
-                and node.varies
-                and node.kind in ("op", "guard")
-                and weight(node) >= KEEP_WEIGHT
-            ):
+            if first is not None and first < level and node.varies and expensive(node):
                 number = len(kept)
                 made = self.exprs.make("kept", node.dtype, number)
                 kept[node.number] = made
@@ -471,11 +493,15 @@ class Lowering:
         return Lowered(kernel, self.values)
 
     # ------------------------------------------------------------ epilogues
-    def epilogue(self, product: Value, columns: Poly, batched: bool) -> Lowered:
+    def epilogue(
+        self, product: Value, columns: Poly, batched: bool, store: bool = False
+    ) -> Lowered:
         """The kernel that finishes a tile of ``product``: rows × ``columns``, with ``product`` read
         as the tile.
 
-        The rows are all leading dims taken together, unless the product is ``batched``.
+        The rows are all leading dims taken together, unless the product is ``batched``. With
+        ``store``, the product itself is stored where somebody else reads it; otherwise it is where
+        the tile is.
         """
         shape = shape_of(product)
         self.tile = product
@@ -490,9 +516,9 @@ class Lowering:
             if op.result is not product:
                 self._stored_value(op.result, at)
         for target in self._targets():
-            if target is product:
+            if target is product and not store:
                 continue
-            value = self._stored_value(target, at)
+            value = self.read(product, at) if target is product else self._stored_value(target, at)
             finish.stores.append(
                 Store(self.buffer(target, True), flat_index(self.schedule, target, at), value)
             )

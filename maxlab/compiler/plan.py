@@ -7,19 +7,22 @@ and hands it to the C executor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.dtype import DType
+from maxlab.ir import DeviceRef, HostCall
 from maxlab.ir.poly import Poly
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from maxlab.compiler.codegen.cuda import CudaPrinted
     from maxlab.compiler.lower import Lowered
+    from maxlab.driver.backend import Product, Properties
 
 SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
@@ -43,7 +46,8 @@ class Slot:
 
     ``index`` is the number of the input or output; ``name`` that of the weight; ``data`` the array
     of a constant.
-    ``nbytes`` is a polynomial of the dims.
+    ``nbytes`` is a polynomial of the dims. ``order`` has the dims of ``shape`` as they lie in
+    memory, outermost first; it is empty where that is their own order.
     """
 
     number: int
@@ -56,6 +60,8 @@ class Slot:
     name: str = ""
     data: np.ndarray[Any, Any] | None = None
     packing: Packing | None = None
+    device: DeviceRef = field(default_factory=DeviceRef.CPU)
+    order: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -75,18 +81,98 @@ class Launch:
     scratch: int
 
 
+@dataclass(frozen=True, slots=True)
+class GpuLaunch:
+    """How a step is launched on a GPU for given sizes.
+
+    Attributes:
+        variant: which of the step's kernels.
+        grid: blocks along each axis; a 0 among them launches nothing.
+        block: threads along each axis.
+        shared: bytes of dynamic shared memory.
+        spill: bytes of device memory for rows that do not fit into shared memory, 0 if they do.
+        items: the extent of the parallel axis.
+        own: bytes of device memory that nobody else uses, all zero before the first launch; they
+            take the place of ``spill``.
+    """
+
+    variant: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    spill: int
+    items: int
+    own: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A plain product that the vendor's library can make.
+
+    Attributes:
+        product: What it is.
+        pointers: Which of the step's pointers are C, A and B.
+        offsets: Where they begin in these, in bytes.
+    """
+
+    product: Product
+    pointers: tuple[int, int, int]
+    offsets: tuple[int, int, int]
+
+
+class GpuKernels:
+    """The kernels among which a step chooses when sizes are known, each printed when it is asked
+    for, the first the usual one.
+
+    ``library`` gives, for sizes, the call of the vendor's library that does the same, or None where
+    the step does more than a plain product or the product is small.
+    """
+
+    def __init__(
+        self,
+        makers: Sequence[Callable[[], CudaPrinted]],
+        launch: Callable[[Env, Properties], GpuLaunch],
+        library: Callable[[Env], LibraryCall | None] | None = None,
+    ) -> None:
+        self._makers = makers
+        self.library = library
+        self._made: dict[int, CudaPrinted] = {}
+        self.launch = launch
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def replace(self, variant: int, printed: CudaPrinted) -> None:
+        """Let ``printed`` be one of the kernels, which no library takes the place of."""
+        self._made[variant] = printed
+        self.library = None
+
+    def printed(self, variant: int = 0) -> CudaPrinted:
+        """The text of one of the kernels."""
+        found = self._made.get(variant)
+        if found is None:
+            found = self._made[variant] = self._makers[variant]()
+        return found
+
+
 @dataclass(slots=True)
 class Step:
     """One kernel of the plan, ``k4`` in listings.
 
     Attributes:
         kind: The kind of group it came from; ``pack`` and ``concat`` besides.
+        device: Where it runs; a ``transfer`` runs where it goes to.
+        gpu: Its kernels, when it runs on a GPU; ``printed`` is the first of them.
         pointers: Slot numbers, in the order of the kernel's pointer arguments.
         nodes: Ids of the user's ops that it computes.
         parallel: The extent of the parallel axis.
         launch: From sizes and threads to a ``Launch``.
         loops: The loop IR, of kernels that are printed from it; products are calls of a library.
+        call: The function of Python that it calls, on the thread that runs the plan;
+            ``ranks`` are those of what it gets, whose dims are ``sizes``.
         cost: Makes the polynomials ``flops`` and ``nbytes``, which only a view or a profile reads.
+        traffic: Makes the bytes read and written of each slot; ``nbytes`` is their sum.
+        group: The number of the group of the schedule that it computes, or a part of.
     """
 
     number: int
@@ -99,14 +185,25 @@ class Step:
     parallel: Poly
     launch: Callable[[Env, int, Any], Launch]
     cost: Callable[[], tuple[Poly, Poly]]
+    traffic: Callable[[], dict[int, tuple[Poly, Poly]]]
     builtin: str = ""
     ops: tuple[str, ...] = ()
     loops: Lowered | None = None
+    device: DeviceRef = field(default_factory=DeviceRef.CPU)
+    gpu: GpuKernels | None = None
+    call: HostCall | None = None
+    ranks: tuple[int, ...] = ()
+    group: int = -1
 
     @property
     def id(self) -> str:
         """The kernel's id."""
         return f"k{self.number}"
+
+    @property
+    def callee(self) -> str:
+        """The name of what it calls that is not generated; empty when it is generated."""
+        return self.call.name if self.call is not None else self.builtin
 
     @property
     def flops(self) -> Poly:
@@ -115,7 +212,7 @@ class Step:
 
     @property
     def nbytes(self) -> Poly:
-        """The bytes of every buffer that it reads or writes, each once."""
+        """The bytes that it reads and writes, each element once."""
         return self.cost()[1]
 
 

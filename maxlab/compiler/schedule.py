@@ -13,112 +13,74 @@ group reads never exists in memory. The rules, applied greedily from the inputs 
 4. A reduction of another axis is a *column* group; maps of its result join.
 5. A product of matrices is a *contract* group; maps of its result join as its epilogue.
 6. ``softmax(f(q @ k)) @ v`` is an *attention* group, with ``f`` as its score function.
-7. A map group that one other group reads once is inlined there, also through views.
+7. A transfer to another device is a group of its own; weights and constants are transferred when
+   a model is loaded, which is no group. So is a call of a function of Python.
+8. A map group that one other group reads once is inlined there, also through views.
 
 No group may come to depend on itself through another group; each group knows its ancestors.
+
+``Options`` can forbid all or some of it: with ``fuse`` off, only the pieces that one op of the
+graph was written out in meet in a group; an op of ``apart`` is in no group with what it reads; a
+value of ``keep`` is in memory, whoever reads it.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
-from maxlab.compiler.attention import Attention, find_attention
-from maxlab.compiler.axes import AXES, MAX_OPS, Index, extents_of, own_index, shape_of
-from maxlab.compiler.loops import simplify_bounds
+from maxlab.compiler.attention import Attention, find_attention, has_kernel
+from maxlab.compiler.axes import MAX_OPS, Index, extents_of, own_index, shape_of
+from maxlab.compiler.groups import Group, GroupKind
+from maxlab.compiler.inlining import Inliner
+from maxlab.compiler.limits import Limits
+from maxlab.compiler.operands import has_unit_stride, is_matrix, is_strided
+from maxlab.compiler.options import DEFAULT, Options
+from maxlab.compiler.reasons import Reason
+from maxlab.compiler.views import Views
 from maxlab.ir import Function, Op, Value
-from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.ir.poly import ONE
 from maxlab.opset import OPSET
-from maxlab.opset.core import ViewCall
 from maxlab.opset.view import broadcast_index
 
-GroupKind = Literal["map", "row", "col", "contract", "attention", "concat", "copy"]
-_AXES = frozenset(AXES)
 _POINTWISE = {"map", "gather", "pad"}
-MAX_INLINE_DEPTH = 8
-"""Steps of scalar arithmetic on dims that each reader computes anew; more are a kernel."""
+_JOINED = {"map": "own index", "row": "row map", "col": "column", "contract": "epilogue"}
+"""By the kind of a group, the rule by which a map joins it."""
 
 
-@dataclass(eq=False, slots=True)
-class Group:
-    """Ops that become one kernel."""
-
-    number: int
-    kind: GroupKind
-    domain: Index
-    ops: list[Op] = field(default_factory=list)
-    ancestors: int = 0
-    main: Op | None = None
-    source: Value | None = None  # what a copy group lays out
-    output: int = -1  # the output that a copy group writes
-    why: list[str] = field(default_factory=list)
-
-    @property
-    def bit(self) -> int:
-        """This group in a set of groups."""
-        return 1 << self.number
-
-    @property
-    def row_shape(self) -> Index:
-        """The shape of a value that has one element a row."""
-        return (*self.domain[:-1], ONE)
-
-
-class Schedule:
+class Schedule(Views):
     """The groups of a function and which values live in memory.
 
     Attributes:
         groups: In an order in which each group comes after those it reads.
         stored: The values that some group writes for another group or as an output.
-        aliases: Outputs that share the memory of a stored value because they are reshapes of it.
-        layouts: Values stored with their dims in another order, outermost first.
+        addressed: Values that are read at an index that is data, so they must be in memory.
+        reasons: By an op and a value that it reads through views, the rule of ``reasons`` by which
+            it joined, or did not join, the group of that value.
     """
 
-    def __init__(self, function: Function) -> None:
-        self.function = function
+    def __init__(
+        self, function: Function, options: Options = DEFAULT, kept: Iterable[Value] = ()
+    ) -> None:
+        self.options = options
+        self.limits = Limits(options, kept)
+        super().__init__(function, self.limits.is_kernel)
         self.groups: list[Group] = []
         self.group_of: dict[Value, Group] = {}
         self.stored: set[Value] = set()
-        self.laid_out: set[Value] = set()
-        self.layouts: dict[Value, tuple[int, ...]] = {}
         self.attentions: dict[int, Attention] = {}
         self.inlined: set[int] = set()
-        self._inlined_into: dict[Group, Group] = {}
-        self.addressed: set[Value] = (
-            set()
-        )  # read at an index that is data, so they must be in memory
+        self.addressed: set[Value] = set()
+        self.reasons: dict[tuple[Op, Value], Reason] = {}
+        self.inliner = Inliner(self)
         self._alignments: dict[tuple[Op, Value], tuple[Value, bool]] = {}
         self._copies: dict[tuple[Value, int], Value] = {}
-        self._inline = _inline_values(function)
-        self._parts = find_attention(function)
+        self._parts = {
+            op: parts
+            for op, parts in find_attention(function).items()
+            if has_kernel(parts) and self.limits.may_attend(parts)
+        }
         self._build()
-
-    # ------------------------------------------------------------ views
-    def resolve(self, value: Value, index: Index, extents: dict[str, Poly]) -> tuple[Value, Index]:
-        """The value behind the views of ``value``, and the index in it that ``index`` of ``value``
-        reads.
-        """
-        while self._is_view(value):
-            op = value.op
-            assert op is not None
-            row = OPSET[op.name]
-            assert row.view is not None
-            source = op.operands[0]
-            call = ViewCall(op.attrs, shape_of(source), shape_of(value))
-            made = row.view(call, index)
-            shape = call.source
-            index = tuple(
-                ZERO if size == ONE else simplify_bounds(p, extents)
-                for p, size in zip(made, shape, strict=True)
-            )
-            value = source
-        return value, index
-
-    def inline_value(self, value: Value) -> bool:
-        """Whether ``value`` is computed wherever it is read: a range, a dim, a scalar constant."""
-        return value in self._inline
 
     # ------------------------------------------------------------ grouping
     def _build(self) -> None:
@@ -145,15 +107,21 @@ class Schedule:
                     self._place_attention(parts)
                 else:
                     self._place_contract(op)
+            elif kind == "transfer":
+                self._place_transfer(op)
+            elif kind == "host":
+                self._place_host(op)
             elif kind == "concat":
                 group = self._new("concat", shape_of(op.result), op)
                 for operand in op.operands:
                     self._depend(group, operand)
+                    self._note(op, operand, "begins")
             else:
                 raise AssertionError(f"{op.name} has no lowering")
-        self._find_stored()
-        self._inline_groups()
-        self._find_stored()
+        self.stored = self.inliner.stored()
+        self.inliner.inline(self.stored)
+        self.inlined = {group.number for group in self.inliner.into}
+        self.stored = self.inliner.stored()
         self._place_outputs()
         self.groups = self._sorted()
 
@@ -165,12 +133,14 @@ class Schedule:
             group.main = op
         return group
 
-    def _join(self, group: Group, op: Op) -> None:
+    def _join(self, group: Group, op: Op, rule: str = "") -> None:
+        if rule:
+            group.why.append((op, rule))
         group.ops.append(op)
         for result in op.results:
             self.group_of[result] = group
 
-    def _bases(self, value: Value) -> Iterator[Value]:
+    def bases(self, value: Value) -> Iterator[Value]:
         """The values behind ``value`` that are in a group."""
         while value.op is not None and value not in self.group_of:
             if OPSET[value.op.name].kind != "view":
@@ -179,10 +149,15 @@ class Schedule:
         if value in self.group_of:
             yield value
 
+    def _note(self, op: Op, operand: Value, rule: str, **facts: Any) -> None:
+        """Remember the rule by which ``op`` joined, or did not join, the group of ``operand``."""
+        for base in self.bases(operand):
+            self.reasons[op, base] = Reason(rule, facts)
+
     def _depend(self, group: Group, value: Value) -> None:
         """Note that ``group`` reads ``value``."""
         added = 0
-        for base in self._bases(value):
+        for base in self.bases(value):
             other = self.group_of[base]
             if other is not group:
                 added |= other.ancestors | other.bit
@@ -192,21 +167,21 @@ class Schedule:
                 if later.ancestors & group.bit:
                     later.ancestors |= group.ancestors
 
-    def _allowed(self, group: Group, op: Op) -> bool:
-        """Whether ``op`` can join ``group``: no cycle, and it reads the group's values at its own
-        index only.
+    def _hindrance(self, group: Group, op: Op) -> str:
+        """The rule by which ``op`` cannot join ``group``: a cycle, or it reads values of the group
+        at another index than its own; empty if it can.
         """
         for operand in op.operands:
-            for base in self._bases(operand):
+            for base in self.bases(operand):
                 other = self.group_of[base]
                 if other is not group:
                     if other.ancestors & group.bit:
-                        return False
+                        return "cycle"
                 elif OPSET[op.name].kind not in ("map", "reduce") or not self._reads_own(
                     op, operand
                 ):
-                    return False
-        return True
+                    return "mixed"
+        return ""
 
     def _reads_own(self, op: Op, operand: Value) -> bool:
         if OPSET[op.name].kind == "reduce":
@@ -222,7 +197,7 @@ class Schedule:
         found = self._alignments.get((op, operand))
         if found is None:
             shape, inner = shape_of(op.result), shape_of(operand)
-            if shape == inner and not self._is_view(operand):
+            if shape == inner and not self.is_view(operand):
                 found = operand, True
             else:
                 index = broadcast_index(own_index(shape), inner)
@@ -231,30 +206,22 @@ class Schedule:
             self._alignments[op, operand] = found
         return found
 
-    def _is_view(self, value: Value) -> bool:
-        """Whether ``value`` is read through another value."""
-        op = value.op
-        return op is not None and OPSET[op.name].kind == "view" and value not in self.laid_out
-
-    def _accepts(self, group: Group, op: Op, base: Value) -> bool:
-        """Whether ``op``, which reads ``base`` of ``group`` at its own index, has a shape that the
-        group computes.
+    def _refusal(self, group: Group, op: Op, base: Value) -> str:
+        """The rule by which ``op``, which reads ``base`` of ``group`` at its own index, has no
+        shape that the group computes; empty if it has.
         """
         shape = shape_of(op.result)
-        inner = shape_of(base)
         if len(group.ops) >= MAX_OPS:
-            return False
+            return "size"
         if group.kind == "map":
-            return shape == group.domain
+            return "" if shape == group.domain else "shape"
         if group.kind == "row":
             fits = (group.domain, group.row_shape)
-            return shape in fits and inner in fits
-        if group.kind == "col":
+            return "" if shape in fits and shape_of(base) in fits else "row shape"
+        if group.kind in ("col", "contract"):
             assert group.main is not None
-            return shape == shape_of(group.main.result)
-        if group.kind == "contract":
-            return shape == group.domain
-        return False
+            return "" if shape == shape_of(group.main.result) else "result only"
+        return "kind"
 
     def _place_map(self, op: Op) -> None:
         found: list[Group] = []
@@ -276,34 +243,64 @@ class Schedule:
                 continue
             base, aligned = self._aligned(op, operand)
             group = self.group_of.get(base)
-            if group is None or not aligned or group in found:
+            if group is None or group in found:
                 continue
-            if self._accepts(group, op, base) and self._allowed(group, op):
+            rule = "another index" if not aligned else self.limits.parted(op, base.op)
+            rule = rule or self._refusal(group, op, base) or self._hindrance(group, op)
+            if rule:
+                self._refused(op, operand, group, rule)
+            else:
                 found.append(group)
-        found.sort(key=lambda g: ("contract", "col", "row", "map").index(g.kind))
+        # Of two of a kind the later one: the other can run, and let go of what it reads, before it.
+        kinds = ("contract", "col", "row", "map")
+        found.sort(key=lambda g: (kinds.index(g.kind), -g.ancestors.bit_count()))
+        homes = [(v, self.group_of[base]) for v in op.operands for base in self.bases(v)]
+        merges: dict[Group, str] = {}
         if found:
             group = found[0]
             for other in found[1:]:
-                if (
-                    other.kind == "map"
-                    and group.kind in ("map", "row")
-                    and other.domain == group.domain
-                ):
-                    self._merge(group, other)
+                merges[other] = self._merge(group, other)
         else:
             group = self._new("map", shape_of(op.result), None)
-        self._join(group, op)
+        for operand, home in homes:
+            if found and home is group:
+                self._note(op, operand, _JOINED[group.kind])
+            elif home in merges and not merges[home]:
+                self._note(op, operand, "merged")
+            elif home in merges:
+                self._note(op, operand, "other kernel", merge=merges[home])
+            elif not pointwise:
+                self._note(op, operand, "begins")
+        self._join(group, op, _JOINED[group.kind] if found else "")
         for operand in op.operands:
             self._depend(group, operand)
 
-    def _merge(self, group: Group, other: Group) -> None:
-        """Put the ops of ``other`` into ``group`` when neither depends on the other."""
-        if group is other or not other.ops or len(group.ops) + len(other.ops) > MAX_OPS:
-            return
+    def _refused(self, op: Op, operand: Value, group: Group, rule: str) -> None:
+        """Note why ``op`` does not join ``group``, which computes ``operand``."""
+        facts: dict[str, Any] = {"kind": group.kind}
+        if rule in ("shape", "row shape", "result only"):
+            main = group.main.result if group.main is not None else None
+            of_result = rule == "result only" and main is not None
+            facts["shape"] = shape_of(op.result)
+            facts["domain"] = shape_of(main) if of_result and main is not None else group.domain
+        self._note(op, operand, rule, **facts)
+
+    def _merge(self, group: Group, other: Group) -> str:
+        """Put the ops of ``other`` into ``group`` when neither depends on the other; the rule by
+        which they stay two.
+        """
+        if other.kind != "map" or group.kind not in ("map", "row"):
+            return "kinds"
+        if other.domain != group.domain:
+            return "domain"
+        if len(group.ops) + len(other.ops) > MAX_OPS:
+            return "size"
         if group.ancestors & other.bit or other.ancestors & group.bit:
-            return  # one reads the other, at another index or through a third
+            return "cycle"  # one reads the other, at another index or through a third
+        if any(map(self.limits.begins, (*group.ops, *other.ops))):
+            return "apart"
         for op in other.ops:
-            self._join(group, op)
+            self._join(group, op, "merged")
         group.ops.sort(key=self._position)
         other.ops = []
         gained = (other.ancestors | group.ancestors) & ~group.bit & ~other.bit
@@ -313,6 +310,7 @@ class Schedule:
                 later.ancestors = (later.ancestors & ~other.bit) | group.bit | gained
             elif later.ancestors & group.bit:
                 later.ancestors |= gained
+        return ""
 
     def _position(self, op: Op) -> int:
         if not hasattr(self, "_order"):
@@ -324,24 +322,21 @@ class Schedule:
         domain = shape_of(operand)
         axis = op.attrs["axis"] % len(domain)
         if axis != len(domain) - 1:
+            self._note(op, operand, "columns begin")
             group = self._new("col", domain, op)
             self._depend(group, operand)
             return
         base, at = self.resolve(operand, own_index(domain), extents_of(domain))
         group_found = self.group_of.get(base)
-        if (
-            group_found is not None
-            and at == own_index(shape_of(base))
-            and group_found.kind in ("map", "row")
-            and group_found.domain == domain
-            and shape_of(base) == domain
-            and len(group_found.ops) < MAX_OPS
-            and self._allowed(group_found, op)
-        ):
-            group_found.kind = "row"
-            self._join(group_found, op)
-            self._depend(group_found, operand)
-            return
+        if group_found is not None:
+            rule = self._reduce_refusal(group_found, op, base, at)
+            if not rule:
+                group_found.kind = "row"
+                self._note(op, operand, "row")
+                self._join(group_found, op, "row")
+                self._depend(group_found, operand)
+                return
+            self._refused(op, operand, group_found, rule)
         # A sibling that reduces the same rows of the same value: one pass serves both.
         for user in base.uses:
             sibling = self.group_of.get(user.results[0]) if user.results else None
@@ -350,61 +345,55 @@ class Schedule:
                 and sibling.kind == "row"
                 and sibling.domain == domain
                 and len(sibling.ops) < MAX_OPS
-                and self._allowed(sibling, op)
+                and not any(self.limits.parted(op, other) for other in sibling.ops)
+                and not self._hindrance(sibling, op)
             ):
-                self._join(sibling, op)
+                self._join(sibling, op, "same rows")
                 self._depend(sibling, operand)
                 return
         group = self._new("row", domain, op)
         self._depend(group, operand)
 
+    def _reduce_refusal(self, group: Group, op: Op, base: Value, at: Index) -> str:
+        """The rule by which the reduction ``op`` of the last axis, which reads ``base`` of
+        ``group`` at the index ``at``, cannot join the group; empty if it can.
+        """
+        domain = shape_of(op.operands[0])
+        if at != own_index(shape_of(base)) or shape_of(base) != domain:
+            return "another index"
+        if group.kind not in ("map", "row"):
+            return "kind" if group.kind not in ("contract", "col") else "rows begin"
+        if group.domain != domain:
+            return "row shape"
+        if len(group.ops) >= MAX_OPS:
+            return "size"
+        return self.limits.parted(op, base.op) or self._hindrance(group, op)
+
     def _place_contract(self, op: Op) -> None:
         x, y = op.operands
         self._require_strided(op, 1)
         if all(size == ONE for size in shape_of(y)[:-2]):
-            if not self._is_matrix(x):
+            if not is_matrix(self, x):
                 self._copy(op, 0)
         else:
             self._require_strided(op, 0)
         group = self._new("contract", shape_of(op.result), op)
         for operand in op.operands:
             self._depend(group, operand)
-
-    def _is_matrix(self, value: Value) -> bool:
-        """Whether the rows of ``value``, all leading dims taken together, have one stride, and
-        columns the stride 1.
-        """
-        shape = shape_of(value)
-        base, index = self.resolve(value, own_index(shape), extents_of(shape))
-        if self.inline_value(base):
-            return False
-        found = strides_of(self, base, index, len(shape))
-        if found is None:
-            return False
-        strides, _ = found
-        if shape[-1] != ONE and strides[-1] != ONE:
-            return False
-        rows = [n for n in range(len(shape) - 1) if shape[n] != ONE]
-        return all(strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(rows))
+            self._note(op, operand, "product reads memory")
 
     def _require_unit(self, op: Op, position: int, axis: int) -> None:
         """Lay the operand out in memory unless it has fixed strides and the stride 1 along
         ``axis``.
         """
         value = op.operands[position]
-        shape = shape_of(value)
-        axis %= len(shape)
-        base, index = self.resolve(value, own_index(shape), extents_of(shape))
-        found = None if self.inline_value(base) else strides_of(self, base, index, len(shape))
-        if found is None or (shape[axis] != ONE and found[0][axis] != ONE):
+        axis %= len(shape_of(value))
+        if not has_unit_stride(self, value, axis):
             self._copy(op, position, axis)
 
     def _require_strided(self, op: Op, position: int) -> None:
         """Lay the operand out in memory unless it is a view with a fixed stride for each axis."""
-        value = op.operands[position]
-        shape = shape_of(value)
-        base, index = self.resolve(value, own_index(shape), extents_of(shape))
-        if self.inline_value(base) or strides_of(self, base, index, len(shape)) is None:
+        if not is_strided(self, op.operands[position]):
             self._copy(op, position)
 
     def _copy(self, op: Op, position: int, innermost: int = -1) -> None:
@@ -434,15 +423,52 @@ class Schedule:
                 self.layouts[copy] = (*order, innermost)
         op.set_operand(position, copy)
 
+    def _place_transfer(self, op: Op) -> None:
+        """Copy whole buffers; what is no whole buffer is laid out before."""
+        value = op.operands[0]
+        base = self.data_of(value)
+        if base is not None:
+            return
+        shape = shape_of(value)
+        if not (value.tensor_type.device.is_gpu() or op.result.tensor_type.device.is_gpu()):
+            group = self._new("copy", shape, None)  # the host's memory is one
+            self._depend(group, value)
+            group.source = op.result
+            self.group_of[op.result] = group
+            self.laid_out.add(op.result)
+            return
+        base, _ = self.resolve(value, own_index(shape), extents_of(shape))
+        if self.inline_value(base) or not self.same_order(value, base) or base in self.layouts:
+            self._copy(op, 0)
+        group = self._new("transfer", shape, op)
+        self._depend(group, op.operands[0])
+        self._note(op, op.operands[0], "begins")
+
+    def _place_host(self, op: Op) -> None:
+        for position, value in enumerate(list(op.operands)):
+            if self.data_of(value) is not None and not self.inline_value(value):
+                continue
+            base, _ = self.resolve(value, own_index(shape_of(value)), extents_of(shape_of(value)))
+            if self.inline_value(base) or not self.same_order(value, base) or base in self.layouts:
+                self._copy(op, position)
+        group = self._new("host", shape_of(op.results[0]), op)
+        for operand in op.operands:
+            self._depend(group, operand)
+            self._note(op, operand, "begins")
+
     def _place_attention(self, parts: Attention) -> None:
         self._require_unit(parts.scores, 0, -1)
         self._require_unit(parts.scores, 1, -2)
         self._require_unit(parts.product, 1, -1)
         group = self._new("attention", shape_of(parts.product.result), None)
-        for op in (parts.scores, *parts.maps, *parts.softmax, parts.product):
-            self._join(group, op)
+        whole = (parts.scores, *parts.maps, *parts.softmax, parts.product)
+        for op in whole:
+            self._join(group, op, "attention")
+        for op in whole:
             for operand in op.operands:
                 self._depend(group, operand)
+                inside = all(self.group_of[base] is group for base in self.bases(operand))
+                self._note(op, operand, "attention" if inside else "product reads memory")
         group.main = parts.product
         self.attentions[group.number] = parts
         result = parts.product.result
@@ -458,90 +484,7 @@ class Schedule:
                 self.layouts[result] = tuple(order)
                 break
 
-    # ------------------------------------------------------------ what lives in memory
-    def _readers(self, group: Group) -> Iterator[tuple[Value, Group | None]]:
-        """Each value of ``group`` with every group that reads it, through views; None for an
-        output.
-        """
-        for op in group.ops:
-            for result in op.results:
-                yield from self._readers_of(result)
-
-    def _readers_of(self, value: Value) -> Iterator[tuple[Value, Group | None]]:
-        stack = [value]
-        while stack:
-            current = stack.pop()
-            for user in current.uses:
-                kind = OPSET[user.name].kind
-                if kind == "output":
-                    yield value, None
-                elif kind == "view":
-                    made = user.result
-                    if made in self.laid_out:
-                        yield value, self.group_of[made]
-                    else:
-                        stack.append(made)
-                else:
-                    yield value, self.group_of.get(user.results[0])
-
-    def _find_stored(self) -> None:
-        self.stored = set(self.laid_out)
-        for group in self.groups:
-            if group.number in self.inlined:
-                continue
-            for value, reader in self._readers(group):
-                if reader is None or (reader is not group):
-                    self.stored.add(value)
-        # An inlined group's own reads count for the group it went into.
-        for group in self.groups:
-            if group.number in self.inlined:
-                for op in group.ops:
-                    for operand in op.operands:
-                        for base in self._bases(operand):
-                            if self.group_of[base].number not in self.inlined:
-                                self.stored.add(base)
-
-    def _inline_groups(self) -> None:
-        sizes: dict[Group, int] = {}  # the ops that were inlined into a group
-        for group in self.groups:
-            if group.kind != "map" or not group.ops:
-                continue
-            kept = [v for op in group.ops for v in op.results if v in self.stored]
-            if len(kept) != 1 or kept[0] in self.addressed:
-                continue
-            readers = list(self._readers_of(kept[0]))
-            outside = [r for _, r in readers if r is not group]
-            if len(outside) != 1 or outside[0] is None:
-                continue
-            reader = outside[0]
-            if reader.kind not in ("map", "row", "col", "concat", "copy"):
-                continue
-            if self._expansion(group, kept[0], reader):
-                continue
-            size = sizes.get(group, 0) + len(group.ops)
-            if size + sizes.get(reader, 0) + len(reader.ops) > MAX_OPS:
-                continue
-            sizes[reader] = sizes.get(reader, 0) + size
-            self.inlined.add(group.number)
-            self._inlined_into[group] = reader
-
-    def _expansion(self, group: Group, value: Value, reader: Group) -> bool:
-        """Whether ``reader`` has more elements than ``value``, so that inlining would compute some
-        of them again.
-        """
-        size, domain = ONE, ONE
-        for p in group.domain:
-            size = size * p
-        for p in reader.domain:
-            domain = domain * p
-        if reader.kind == "concat" or all(OPSET[op.name].kind == "gather" for op in group.ops):
-            return False  # reading through an index costs no more than reading what was read so
-        if size == domain:
-            return False
-        # a slice reads fewer elements than there are: inlining computes less, not more
-        gap = size - domain
-        return not all(c >= 0 for _, c in gap.terms)
-
+    # ------------------------------------------------------------ outputs
     def _place_outputs(self) -> None:
         output = self.function.output
         if output is None:
@@ -557,7 +500,7 @@ class Schedule:
                 and group.number not in self.inlined
                 and base not in taken
                 and base not in self.layouts
-                and self._same_order(operand, base)
+                and self.same_order(operand, base)
             )
             if same:
                 taken.add(base)
@@ -572,21 +515,6 @@ class Schedule:
             self.groups.append(copy)
             self.outputs.append((operand, False))
 
-    def _same_order(self, value: Value, base: Value) -> bool:
-        """Whether ``value`` is ``base`` or a chain of reshapes of it, with all elements in the same
-        order.
-        """
-        while value is not base:
-            op = value.op
-            if op is None or not OPSET[op.name].same_order:
-                return False
-            value = op.operands[0]
-        return True
-
-    def groups_inlined_into(self, group: Group) -> list[Group]:
-        """The inlined groups whose values ``group`` computes for itself."""
-        return [g for g, into in self._inlined_into.items() if into is group]
-
     def _sorted(self) -> list[Group]:
         alive = [
             g
@@ -594,53 +522,3 @@ class Schedule:
             if (g.ops or g.source is not None) and g.number not in self.inlined
         ]
         return sorted(alive, key=lambda g: (g.ancestors.bit_count(), g.number))
-
-
-def _inline_values(function: Function) -> set[Value]:
-    """The values that are computed wherever they are read: ranges, dims, scalar constants, and a
-    little arithmetic on these.
-    """
-    depth: dict[Value, int] = {}
-    for op in function.ops:
-        kind = OPSET[op.name].kind
-        if kind == "iota":
-            if not op.operands:
-                depth[op.result] = 0
-        elif kind == "constant":
-            if op.attrs["value"].array.size == 1:
-                depth[op.result] = 0
-        elif kind == "map" and all(p == ONE for p in shape_of(op.result)):
-            steps = [depth.get(v, MAX_INLINE_DEPTH) for v in op.operands]
-            if max(steps) < MAX_INLINE_DEPTH:
-                depth[op.result] = max(steps) + 1
-    return set(depth)
-
-
-def strides_of(
-    schedule: Schedule, base: Value, index: Index, rank: int
-) -> tuple[list[Poly], Poly] | None:
-    """The stride of each axis and the offset of a view of ``base``; None when it has no fixed
-    strides.
-    """
-    position = flat_index(schedule, base, index)
-    strides: list[Poly] = []
-    rest = position
-    for n in range(rank):
-        factor = position.coefficient(AXES[n])
-        if factor is None or factor.depends_on(_AXES):
-            return None
-        strides.append(factor)
-        rest = rest - factor * Poly.symbol(AXES[n])
-    if rest.depends_on(_AXES):
-        return None
-    return strides, rest
-
-
-def flat_index(schedule: Schedule, value: Value, index: Index) -> Poly:
-    """The element of ``value``'s memory at ``index``, counted from its start."""
-    shape = shape_of(value)
-    order: Iterable[int] = schedule.layouts.get(value, range(len(shape)))
-    position = ZERO
-    for n in order:
-        position = position * shape[n] + index[n]
-    return position

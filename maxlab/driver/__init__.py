@@ -15,6 +15,8 @@ from maxlab.driver.accelerator import (
     devices_exist,
     load_devices,
     scan_available_devices,
+    simulated,
+    use_simulator,
 )
 from maxlab.driver.device import CPU, Device, DeviceStream
 from maxlab.driver.dlpack import DLPackArray, ExportError
@@ -41,4 +43,6 @@ __all__ = [
     "memory_stats",
     "name_block",
     "scan_available_devices",
+    "simulated",
+    "use_simulator",
 ]

@@ -1,19 +1,29 @@
-"""Accelerators: how many there are, and why there are none.
+"""Accelerators: how many there are, why there are none, and the device object of each.
 
-This build has one backend, the CPU. What is asked of an accelerator fails here, at the
-first step, with what is missing; nothing falls back to the CPU behind the user's back.
+There are two kinds, NVIDIA's GPUs through ``driver.cuda`` and simulated ones. Simulated devices
+stand in for real ones only when `use_simulator` or ``MAXLAB_SIMULATOR`` asks for them; nothing
+falls back to them, or to the CPU, behind the user's back.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from maxlab.driver.device import CPU, Device
+from maxlab.config import config
+from maxlab.driver.backend import Backend, Context
+from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.gpu_memory import DevicePool
+from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
-from maxlab.errors import DeviceError
+from maxlab.errors import ArgumentError, DeviceError
+
+_backend: Backend | None = None
+_opened: dict[tuple[Backend, int], Accelerator] = {}
+_lock = threading.Lock()
 
 
 class Accelerator(Device):
@@ -27,47 +37,222 @@ class Accelerator(Device):
     Raises:
         DeviceError: ML410 (a RuntimeError and a ValueError), there is no such accelerator,
             or no backend for it; says what is missing.
+
+    Example:
+        >>> from maxlab.driver import Accelerator, simulated
+        >>> with simulated():
+        ...     gpu = Accelerator()
+        ...     gpu, gpu.api, gpu.label
+        (Device(type=gpu,id=0,simulated), 'cuda', 'gpu')
     """
 
-    __slots__ = ()
+    __slots__ = ("_backend", "_context", "_pool")
+
+    _backend: Backend
+    _context: Context
+    _pool: DevicePool
+    _stream: AcceleratorStream
 
     def __new__(cls, id: int = -1, device_memory_limit: int = -1) -> Accelerator:
-        if id < -1:
+        if not isinstance(id, int) or id < -1:
             raise DeviceError(
                 "ML410",
-                f"an accelerator's id is -1 or more, got {id}",
+                f"an accelerator's id is an int of -1 or more, got {id!r}",
                 fix="write Accelerator() for the first one",
             )
-        if device_memory_limit < -1 or device_memory_limit == 0:
+        limit = device_memory_limit
+        if not isinstance(limit, int) or limit < -1 or limit == 0:
             raise DeviceError(
                 "ML410",
-                f"device_memory_limit must be positive, or -1, got {device_memory_limit}",
+                f"device_memory_limit must be a positive int, or -1, got {limit!r}",
                 fix="give the limit in bytes",
             )
-        raise DeviceError(
-            "ML410",
-            f"accelerator {max(id, 0)} was asked for, and there are {accelerator_count()}",
-            why=missing_for_accelerators(),
-            fix="use driver.CPU(), or choose by driver.accelerator_count()",
+        number = max(id, 0)
+        backend = _current()
+        with _lock:
+            found = _opened.get((backend, number))
+            if found is None:
+                if number >= backend.count():
+                    raise DeviceError(
+                        "ML410",
+                        f"accelerator {number} was asked for, and there are {backend.count()}",
+                        why=missing_for_accelerators(),
+                        fix="use driver.CPU(), or driver.use_simulator() to run CUDA on the CPU",
+                    )
+                found = object.__new__(cls)
+                found._id = number
+                found._backend = backend
+                found._context = backend.open(number)
+                found._pool = DevicePool(found._context, limit)
+                found._stream = AcceleratorStream(found, found._context.default_queue)
+                _opened[backend, number] = found
+        return found
+
+    @property
+    def context(self) -> Context:
+        """The device as its backend opened it."""
+        return self._context
+
+    @property
+    def pool(self) -> DevicePool:
+        """Its memory."""
+        return self._pool
+
+    @property
+    def default_stream(self) -> AcceleratorStream:
+        """The stream that tensors use when none is given."""
+        return self._stream
+
+    @property
+    def api(self) -> str:
+        """``"cuda"``: how it is programmed, simulated or not."""
+        return "cuda"
+
+    @property
+    def label(self) -> str:
+        """``"gpu"``."""
+        return "gpu"
+
+    @property
+    def is_compatible(self) -> bool:
+        """True: what a backend opens can run graphs."""
+        return True
+
+    @property
+    def simulated(self) -> bool:
+        """True if its kernels run on the CPU."""
+        return self._context.properties.simulated
+
+    @property
+    def architecture_name(self) -> str:
+        """``"sm_90"`` and the like; a simulated device has the limits of the one it names."""
+        return self._context.properties.architecture
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Memory in bytes: ``total_memory`` and ``free_memory`` of the device; what tensors hold,
+        ``used_memory`` in ``allocations`` blocks and at most ``peak_memory`` so far;
+        ``pooled_memory`` for reuse; ``memory_limit``. And what the device was told to do:
+        ``launches``, ``uploads``, ``downloads`` and the other fields of `backend.Counters`.
+        """
+        held = self._pool.stats()
+        free, total = self._context.call(self._context.memory)
+        return {
+            "total_memory": total,
+            "free_memory": free,
+            "used_memory": held.live,
+            "allocations": held.blocks,
+            "pooled_memory": held.pooled,
+            "peak_memory": self._pool.peak,
+            "memory_limit": self._pool.limit,
+            **asdict(self._context.counters),
+        }
+
+    def can_access(self, other: Device) -> bool:
+        """True if this device can address the memory of ``other`` directly."""
+        if not isinstance(other, Accelerator):
+            return False
+        return other is self or (
+            other._backend is self._backend and self._context.can_access(other._context)
         )
+
+    def _stream_type(self) -> type[DeviceStream]:
+        return AcceleratorStream
+
+    def __repr__(self) -> str:
+        kind = ",simulated" if self.simulated else ""
+        return f"Device(type=gpu,id={self._id}{kind})"
+
+
+def _current() -> Backend:
+    """The backend that accelerators come from now."""
+    global _backend
+    if _backend is None:
+        if config().simulator:
+            from maxlab.driver.sim.device import SimBackend
+
+            _backend = SimBackend(config().simulator, check=config().simulator_check)
+        else:
+            from maxlab.driver.cuda import backend
+
+            _backend = backend
+    return _backend
+
+
+def use_simulator(count: int = 1, *, check: bool = False) -> None:
+    """Let accelerators be ``count`` simulated GPUs from now on; 0 gives the real ones back.
+
+    The same CUDA text that a GPU would run is compiled by g++ and runs on the CPU. Devices and
+    tensors that were made before go on working. ``MAXLAB_SIMULATOR=1`` in the environment does
+    this for a whole process.
+
+    Args:
+        count: how many devices there shall be.
+        check: see every access of every kernel, as compute-sanitizer does: races, strays and
+            barriers that not all threads reach raise with the line. Ten times slower or more.
+
+    Raises:
+        ArgumentError: ML447 (a ValueError), a negative count.
+
+    Example:
+        >>> from maxlab import driver
+        >>> driver.use_simulator()
+        >>> driver.Accelerator()
+        Device(type=gpu,id=0,simulated)
+        >>> driver.use_simulator(0)
+    """
+    global _backend
+    if not isinstance(count, int) or count < 0:
+        raise ArgumentError(
+            "ML447",
+            f"the number of simulated devices must be an int of 0 or more, got {count!r}",
+            fix="write use_simulator() for one",
+        )
+    if count:
+        from maxlab.driver.sim.device import SimBackend
+
+        _backend = SimBackend(count, check=check)
+    else:
+        from maxlab.driver.cuda import backend
+
+        _backend = backend
+
+
+@contextmanager
+def simulated(count: int = 1, *, check: bool = False) -> Iterator[None]:
+    """A block in which accelerators are simulated; see `use_simulator`.
+
+    Example:
+        >>> from maxlab import driver
+        >>> with driver.simulated(2):
+        ...     driver.accelerator_count()
+        2
+    """
+    global _backend
+    before = _backend
+    use_simulator(count, check=check)
+    try:
+        yield
+    finally:
+        made, _backend = _backend, before
+        with _lock:
+            for key in [k for k in _opened if k[0] is made]:
+                del _opened[key]
 
 
 def missing_for_accelerators() -> list[str]:
     """What stands between this process and an accelerator, a line each."""
-    reasons = ["this build of maxlab has no CUDA backend"]
-    if not os.path.exists("/dev/nvidiactl"):
-        reasons.append("this machine shows no NVIDIA GPU (/dev/nvidiactl is missing)")
-    return reasons
+    return _current().missing()
 
 
 def accelerator_count() -> int:
     """The number of accelerators that graphs can run on."""
-    return len(_accelerator_ids())
+    return _current().count()
 
 
 def _accelerator_ids() -> range:
-    """The ids of the accelerators that a backend of this build can open."""
-    return range(0)
+    """The ids of the accelerators that can be opened."""
+    return range(accelerator_count())
 
 
 def accelerator_api() -> str:

@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from maxlab.driver import dlpack
-from maxlab.driver.device import Device, DeviceStream
+from maxlab.driver import copying, dlpack
+from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
+from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import contiguous_strides
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.dtype import DType
@@ -22,6 +24,7 @@ from maxlab.toolchain._abi import ffi
 Array: TypeAlias = np.ndarray[Any, Any]
 
 _CHAR = ffi.typeof("char *")
+_LEGACY = 1  # the default stream, as the array API standard and CUDA number it
 BITS: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 
 
@@ -109,7 +112,7 @@ class TensorBase:
     @property
     def pinned(self) -> bool:
         """True if the memory's pages are locked."""
-        return isinstance(self._owner, PinnedBlock)
+        return isinstance(self._owner, (PinnedBlock, PinnedDeviceBlock))
 
     @property
     def read_only(self) -> bool:
@@ -119,7 +122,7 @@ class TensorBase:
     # -------------------------------------------------------- values on the host
 
     def item(self) -> Any:
-        """The element of a tensor of rank 0, as a bool, int or float.
+        """The element of a tensor of rank 0, as a bool, int or float; copied from a device.
 
         Raises:
             TensorError: ML422 (a ValueError), the tensor has axes.
@@ -130,20 +133,22 @@ class TensorBase:
                 f"item() needs a tensor of rank 0, got shape {self._shape}",
                 fix="choose an element first: tensor[0, 0].item()",
             )
-        value = self.to_ml_numpy()[()]
+        value = self._on_host().to_ml_numpy()[()]
         return float(value) if self._dtype.is_float() else value.item()
 
     def to_numpy(self) -> Array:
         """A NumPy array of the tensor's memory; 8-bit floats come as their ``uint8`` bits.
 
         Raises:
-            TensorError: ML428 (a ValueError), NumPy has no such dtype (`bfloat16`, 4-bit).
+            TensorError: ML428 (a ValueError), NumPy has no such dtype (`bfloat16`, 4-bit); ML446,
+                the tensor is on an accelerator.
 
         Example:
             >>> from maxlab.driver import Tensor
             >>> Tensor.scalar(1.5, DType.float32).to_numpy()
             array(1.5, dtype=float32)
         """
+        self._require_host()
         dtype = self._dtype
         if dtype is DType.bfloat16 or dtype is DType.float4_e2m1fn:
             bits = "uint16" if dtype is DType.bfloat16 else "uint8"
@@ -155,7 +160,12 @@ class TensorBase:
         return self._array(dtype.to_numpy())
 
     def to_ml_numpy(self) -> Array:
-        """A NumPy array of the tensor's memory for every dtype, those of `ml_dtypes` included."""
+        """A NumPy array of the tensor's memory for every dtype, those of `ml_dtypes` included.
+
+        Raises:
+            TensorError: ML446, the tensor is on an accelerator.
+        """
+        self._require_host()
         return self._array(self._dtype.ml_numpy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -182,20 +192,26 @@ class TensorBase:
         """A DLPack capsule of the tensor's memory.
 
         Args:
-            stream: must be None or -1, as the memory is on the host.
+            stream: the consumer's stream, as the array API standard numbers it, for memory on a
+                GPU: 1 the legacy default, 2 the per-thread default, -1 for no ordering, otherwise
+                a ``CUstream``. It is made to wait for this tensor's. None or -1 for host memory.
             max_version: the newest version the consumer reads; read-only tensors need 1.0.
-            dl_device: where the memory is wanted; only the host, ``(1, 0)``.
+            dl_device: where the memory is wanted; only where it is.
             copy: True for a capsule of a copy.
 
         Raises:
-            ExportError: ML424 (a BufferError), one of these cannot be had.
+            ExportError: ML424 (a BufferError), one of these cannot be had, or the tensor is on a
+                simulated device.
         """
-        if stream not in (None, -1) or (dl_device or dlpack.CPU_DEVICE) != dlpack.CPU_DEVICE:
+        here = self.__dlpack_device__()
+        if (dl_device or here) != here or (here == dlpack.CPU_DEVICE and stream not in (None, -1)):
             raise dlpack.ExportError(
                 "ML424",
-                f"host memory was asked for on stream {stream} and device {dl_device}",
+                f"memory of {self.device} was asked for on stream {stream} and device {dl_device}",
                 fix="leave stream and dl_device at None",
             )
+        if isinstance(self._stream, AcceleratorStream) and stream != -1:
+            self._stream.lead(_LEGACY if stream is None else stream)
         source = self._own_copy() if copy else self
         return dlpack.export(
             source._ptr,
@@ -206,11 +222,50 @@ class TensorBase:
             read_only=source._read_only,
             copied=bool(copy),
             max_version=max_version,
+            device=here,
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """(device type, device id) as numbered by DLPack: ``(1, 0)`` for the host."""
-        return dlpack.CPU_DEVICE if self.is_host else (2, self.device.id)
+        """(device type, device id) as numbered by DLPack: ``(1, 0)`` for the host, ``(2, id)`` for
+        an NVIDIA GPU.
+
+        Raises:
+            ExportError: ML424 (a BufferError), a simulated device, which no other library knows.
+        """
+        stream = self._stream
+        if not isinstance(stream, AcceleratorStream):
+            return dlpack.CPU_DEVICE
+        if stream.context.properties.simulated:
+            raise dlpack.ExportError(
+                "ML424",
+                f"the tensor is on {self.device}, whose memory other libraries cannot use",
+                fix="export tensor.to(driver.CPU())",
+            )
+        return dlpack.CUDA, stream.context.id
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The tensor as CuPy, Numba and PyTorch take it without a copy (version 3 of the CUDA Array
+        Interface).
+
+        Raises:
+            AttributeError: the tensor is not on an NVIDIA GPU, or its dtype has no NumPy name.
+        """
+        stream = self._stream
+        if not isinstance(stream, AcceleratorStream) or stream.context.properties.simulated:
+            raise AttributeError(f"a tensor on {self.device} has no __cuda_array_interface__")
+        if self._dtype in (DType.bfloat16, DType.float4_e2m1fn) or self._dtype.is_float8():
+            raise AttributeError(f"{self._dtype.name} has no type in __cuda_array_interface__")
+        size = self._dtype._nbytes
+        strides = None if self._strides is None else tuple(s * size for s in self._strides)
+        return {
+            "shape": self._shape,
+            "typestr": self._dtype.to_numpy().str,
+            "data": (self._ptr if self.num_elements else 0, self._read_only),
+            "strides": strides,
+            "version": 3,
+            "stream": stream.handle or 1,
+        }
 
     def __repr__(self) -> str:
         return f"Tensor(dtype={self._dtype!r}, shape={self._shape}, device={self.device})"
@@ -253,15 +308,56 @@ class TensorBase:
                 fix="write to tensor.copy()",
             )
 
-    def _own_copy(self) -> TensorBase:
-        """A contiguous tensor with the same elements and memory of its own."""
+    def _require_host(self) -> None:
+        """Return if the host can read the memory, when all work on it has ended.
+
+        Raises:
+            TensorError: ML446, it cannot.
+        """
+        stream = self._stream
+        if isinstance(stream, AcceleratorStream):
+            if not isinstance(self._owner, PinnedDeviceBlock):
+                raise TensorError(
+                    "ML446",
+                    f"the tensor is on {self.device}, and NumPy reads host memory only",
+                    fix="copy it first: tensor.to(driver.CPU()).to_numpy()",
+                )
+            stream.synchronize()
+
+    def _on_host(self) -> TensorBase:
+        """The tensor itself if it is on the host, else a copy there."""
+        if self.is_host:
+            return self
+        result = self._like(CPU().default_stream)
+        copying.fill(result, self)
+        return result
+
+    def _like(self, stream: DeviceStream) -> TensorBase:
+        """A contiguous tensor of this dtype and shape on ``stream``, its elements undefined."""
         result = object.__new__(type(self))
-        result._owner = block = Block(math.prod(self._shape) * self._dtype._nbytes)
+        nbytes = math.prod(self._shape) * self._dtype._nbytes
+        block: Block | DeviceBlock
+        if isinstance(stream, AcceleratorStream):
+            block = DeviceBlock(stream.pool, stream, nbytes)
+        else:
+            block = Block(nbytes)
+        result._owner = block
         result._ptr = block.address
         result._dtype = self._dtype
         result._shape = self._shape
         result._strides = None
-        result._stream = self._stream
+        result._stream = stream
         result._read_only = False
-        np.copyto(result._bits(), self._bits())
         return result
+
+    def _own_copy(self) -> TensorBase:
+        """A contiguous tensor with the same elements and memory of its own."""
+        result = self._like(self._stream)
+        copying.fill(result, self)
+        return result
+
+    def _scatter(self, block: Block) -> None:
+        """Set the elements, wherever they are, to those of ``block``, which are contiguous."""
+        bits = BITS[self._dtype._nbytes]
+        memory = ffi.buffer(ffi.cast(_CHAR, block.address), self.num_elements * bits.itemsize)
+        self._bits()[...] = np.frombuffer(memory, bits).reshape(self._shape)

@@ -68,6 +68,10 @@ class Device:
         """The stream that tensors use when none is given."""
         return self._stream
 
+    def _stream_type(self) -> type[DeviceStream]:
+        """The class of the device's streams."""
+        return DeviceStream
+
     @property
     def stats(self) -> dict[str, Any]:
         """Memory in bytes: ``total_memory`` and ``free_memory`` of the device, and what tensors
@@ -77,7 +81,7 @@ class Device:
 
         held = memory_stats()
         return {
-            **_system_memory(),
+            **system_memory(),
             "used_memory": held.live,
             "allocations": held.blocks,
             "pooled_memory": held.pooled,
@@ -166,6 +170,10 @@ class DeviceStream:
 
     __slots__ = ("__weakref__", "_changed", "_device", "_ended", "_error", "_started", "_waits")
 
+    def __new__(cls, device: Device, *_: object) -> DeviceStream:
+        kind = device._stream_type() if isinstance(device, Device) else cls
+        return object.__new__(kind if issubclass(kind, cls) else cls)
+
     def __init__(self, device: Device) -> None:
         if not isinstance(device, Device):
             raise ArgumentTypeError(
@@ -177,7 +185,7 @@ class DeviceStream:
         self._changed = threading.Condition()
         self._started = 0  # operations that were given a place in the order
         self._ended = 0
-        self._waits: list[tuple[DeviceStream, int]] = []
+        self._waits: list[tuple[DeviceStream, Any]] = []
         self._error: Exception | None = None
 
     @property
@@ -212,8 +220,12 @@ class DeviceStream:
                 fix="pass the stream whose work must come first",
             )
         if other is not self:  # a stream is in order with itself
-            with self._changed:
-                self._waits.append((other, other._started))
+            self.come_after(other)
+
+    def come_after(self, other: DeviceStream) -> None:
+        """Let what is given to this stream from now on wait for all that ``other`` was given."""
+        with self._changed:
+            self._waits.append((other, other.reached()))
 
     def synchronize(self) -> None:
         """Return when all operations given to this stream so far have ended.
@@ -221,7 +233,7 @@ class DeviceStream:
         Raises:
             DeviceError: ML405 (a ValueError), one of them failed since the last call.
         """
-        self._wait_until(self._started)
+        self.wait_until(self._started)
         with self._changed:
             error, self._error = self._error, None
         if error is not None:
@@ -242,8 +254,8 @@ class DeviceStream:
             self._started += 1
             waits, self._waits = self._waits, []
         for stream, count in waits:
-            stream._wait_until(count)
-        self._wait_until(turn)
+            stream.wait_until(count)
+        self.wait_until(turn)
         try:
             operation()
         except Exception as error:
@@ -255,9 +267,14 @@ class DeviceStream:
                 self._ended += 1
                 self._changed.notify_all()
 
-    def _wait_until(self, count: int) -> None:
+    def reached(self) -> Any:
+        """What `wait_until` takes to mean everything given to the stream so far."""
+        return self._started
+
+    def wait_until(self, reached: Any) -> None:
+        """Return when the stream has come to what `reached` gave."""
         with self._changed:
-            while self._ended < count:
+            while self._ended < reached:
                 self._changed.wait()
 
     def __repr__(self) -> str:
@@ -265,7 +282,7 @@ class DeviceStream:
         return f"DeviceStream({name} of {self._device})"
 
 
-def _system_memory() -> dict[str, int]:
+def system_memory() -> dict[str, int]:
     """The host's memory in bytes; what a container may use counts, where it is told."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = os.sysconf("SC_PHYS_PAGES") * page
@@ -279,3 +296,30 @@ def _system_memory() -> dict[str, int]:
     except OSError:
         pass
     return {"total_memory": total, "free_memory": free}
+
+
+def stream_of(target: object) -> DeviceStream:
+    """The stream that a stream, a device or nothing stands for."""
+    if target is None:
+        return CPU().default_stream
+    if isinstance(target, DeviceStream):
+        return target
+    if isinstance(target, Device):
+        return target.default_stream
+    raise ArgumentTypeError(
+        "ML421",
+        f"expected a Device or a DeviceStream, got {type(target).__name__}",
+        fix="write driver.CPU() or driver.Accelerator()",
+    )
+
+
+def one_stream(stream: object, device: object) -> DeviceStream:
+    """The stream meant by a stream, a device, or both if the stream is the device's."""
+    found = stream_of(device if stream is None else stream)
+    if stream is not None and device is not None and found._device is not device:
+        raise ArgumentTypeError(
+            "ML421",
+            f"the stream {stream} is not of the device {device}",
+            fix="give the stream alone; it knows its device",
+        )
+    return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from maxlab.dtype import DType
@@ -16,6 +17,7 @@ from maxlab.errors import DeviceError, DTypeError, TensorError
 from maxlab.toolchain._abi import ffi
 
 CPU_DEVICE = (1, 0)  # kDLCPU
+CUDA = 2  # kDLCUDA
 _HOST_TYPES = (1, 3)  # kDLCPU, kDLCUDAHost
 _READ_ONLY = 1
 _COPIED = 2
@@ -125,8 +127,9 @@ def export(
     read_only: bool,
     copied: bool,
     max_version: tuple[int, int] | None,
+    device: tuple[int, int] = CPU_DEVICE,
 ) -> Any:
-    """A capsule for host memory; ``strides`` count elements, ``owner`` keeps the memory.
+    """A capsule for memory; ``strides`` count elements, ``owner`` keeps the memory.
 
     Raises:
         ExportError: ML424 (a BufferError), read-only memory asked for by a consumer that
@@ -152,7 +155,7 @@ def export(
     sizes = ffi.new("int64_t[]", [*shape, *strides]) if rank else ffi.NULL
     tensor = managed.dl_tensor
     tensor.data = ffi.cast("void *", address)
-    tensor.device = {"device_type": CPU_DEVICE[0], "device_id": CPU_DEVICE[1]}
+    tensor.device = {"device_type": device[0], "device_id": device[1]}
     tensor.ndim = rank
     tensor.dtype = {"code": code[0], "bits": code[1], "lanes": 1}
     if rank:
@@ -173,7 +176,7 @@ def export(
 class Imported:
     """Memory that another library owns; gives it back when nothing refers to it any more."""
 
-    __slots__ = ("_managed", "address", "dtype", "read_only", "shape", "strides")
+    __slots__ = ("_managed", "address", "device", "dtype", "read_only", "shape", "strides")
 
     def __init__(self, capsule: Any) -> None:
         name = _capsule_name(capsule)
@@ -196,8 +199,9 @@ class Imported:
         tensor = managed.dl_tensor
         self.read_only = bool(versioned and managed.flags & _READ_ONLY)
         self.dtype = _dtype_of(tensor)
-        if tensor.device.device_type not in _HOST_TYPES:
-            raise not_on_host(tensor.device.device_type)
+        self.device = (int(tensor.device.device_type), int(tensor.device.device_id))
+        if self.device[0] not in (*_HOST_TYPES, CUDA):
+            raise not_reachable(self.device[0])
         rank = tensor.ndim
         self.shape = tuple(tensor.shape[i] for i in range(rank))
         self.strides = (
@@ -227,25 +231,32 @@ def _dtype_of(tensor: Any) -> DType:
     return found
 
 
-def not_on_host(device_type: int) -> DeviceError:
+def not_reachable(device_type: int) -> DeviceError:
     """The error for an array whose memory this build cannot reach."""
     return DeviceError(
         "ML410",
-        f"the array is on DLPack device type {device_type}, not on the host",
+        f"the array is on DLPack device type {device_type}, neither the host nor an NVIDIA GPU",
         fix="copy it to the host first, for example tensor.cpu()",
     )
 
 
-def request(array: Any) -> Any:
+def request(array: Any, stream_of: Callable[[int], int]) -> Any:
     """The capsule of ``array``, in the newest form that it speaks.
 
+    Args:
+        array: any object with DLPack's methods.
+        stream_of: from the id of a GPU to the ``CUstream`` that shall see the array finished.
+
     Raises:
-        DeviceError: ML410 (a ValueError), its memory is not on the host.
+        DeviceError: ML410 (a ValueError), its memory is neither on the host nor on a GPU.
     """
-    device_type = int(array.__dlpack_device__()[0])
-    if device_type not in _HOST_TYPES:
-        raise not_on_host(device_type)
+    device_type, device = (int(part) for part in array.__dlpack_device__())
+    if device_type not in (*_HOST_TYPES, CUDA):
+        raise not_reachable(device_type)
+    options: dict[str, Any] = {}
+    if device_type == CUDA:
+        options["stream"] = stream_of(device) or 1
     try:
-        return array.__dlpack__(max_version=_VERSION)
+        return array.__dlpack__(max_version=_VERSION, **options)
     except TypeError:  # a producer from before versions
-        return array.__dlpack__()
+        return array.__dlpack__(**options)

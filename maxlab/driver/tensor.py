@@ -14,21 +14,15 @@ from typing import Any, NoReturn, overload
 
 import numpy as np
 
-from maxlab import trace
-from maxlab.driver import dlpack
+from maxlab.driver import copying, foreign
 from maxlab.driver.base import BITS, Array, TensorBase
-from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.device import CPU, Device, DeviceStream, one_stream, stream_of
+from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
+from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.dtype import DType, StaticFunction, check_array, check_scalar
 from maxlab.errors import ArgumentTypeError, TensorError
-from maxlab.toolchain._abi import ffi
-
-_MAPPING_MODES = {
-    "r": "r", "readonly": "r", "c": "c", "copyonwrite": "c",
-    "r+": "r+", "readwrite": "r+", "w+": "w+", "write": "w+",
-}  # fmt: skip
-
 
 # Read on every allocation of a compiled model's outputs.
 _HOST = CPU().default_stream
@@ -41,7 +35,8 @@ class Tensor(TensorBase):
         dtype: the type of the elements.
         shape: sizes of the axes, each 0 or more; ``()`` for a scalar.
         device: where the memory is; the CPU by default.
-        pinned: lock the memory's pages, so that devices can read it directly.
+        pinned: lock the memory's pages, so that devices can read it directly. With an accelerator
+            it is host memory that both read and write, and copies of it need not be waited for.
         stream: the stream the tensor belongs to, instead of ``device``.
 
     A NumPy array and a device make a tensor with a copy of the array on that device.
@@ -83,7 +78,7 @@ class Tensor(TensorBase):
     ) -> None:
         if isinstance(dtype, np.ndarray):  # Tensor(array, device)
             dtype, shape, device = None, dtype, shape if device is None else device
-        where = _one_stream(stream, device)
+        where = one_stream(stream, device)
         array = shape if isinstance(shape, np.ndarray) and dtype is None else None
         if array is not None:
             dtype, shape = DType.from_numpy(array.dtype), array.shape
@@ -95,7 +90,7 @@ class Tensor(TensorBase):
             )
         sizes = check_shape(shape)
         nbytes = math.prod(sizes) * dtype._nbytes
-        self._owner = block = PinnedBlock(nbytes) if pinned else Block(nbytes)
+        self._owner = block = _memory(where, nbytes, pinned)
         self._ptr = block.address
         self._dtype = dtype
         self._shape = sizes
@@ -103,8 +98,7 @@ class Tensor(TensorBase):
         self._stream = where
         self._read_only = False
         if array is not None:
-            source = array.view(BITS[dtype._nbytes])
-            where.run(lambda: np.copyto(self._bits(), source))
+            self._fill_from(Tensor.from_numpy(array))
 
     # ------------------------------------------------------------ making tensors
 
@@ -113,6 +107,17 @@ class Tensor(TensorBase):
         """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
         block = Block(nbytes)
         return _wrap(block.address, dtype, shape, None, block, _HOST, False)
+
+    @StaticFunction
+    def _on(
+        stream: AcceleratorStream,  # noqa: N805
+        dtype: DType,
+        shape: tuple[int, ...],
+        nbytes: int,
+    ) -> Tensor:
+        """A new contiguous tensor on a device; the caller vouches for ``nbytes``."""
+        block = DeviceBlock(stream.pool, stream, nbytes)
+        return _wrap(block.address, dtype, shape, None, block, stream, False)
 
     @StaticFunction
     def zeros(
@@ -134,7 +139,13 @@ class Tensor(TensorBase):
         """
         check_scalar(0, dtype)  # one 8-bit float has no zero
         result = Tensor(dtype, shape, device, pinned)
-        result._bits().fill(0)
+        stream = result._stream
+        if isinstance(stream, AcceleratorStream):
+            context, start, nbytes = stream.context, result._ptr, result._nbytes()
+            if nbytes:
+                context.call(lambda: context.fill(stream.queue, start, 0, nbytes))
+        else:
+            result._bits().fill(0)
         return result
 
     @StaticFunction
@@ -148,9 +159,9 @@ class Tensor(TensorBase):
             >>> Tensor.scalar(7, DType.int64).item()
             7
         """
-        result = Tensor(dtype, (), device)
+        result = Tensor(dtype, ())
         result.to_ml_numpy()[...] = check_scalar(value, dtype)
-        return result
+        return result if device is None else result._move(device)
 
     @StaticFunction
     def from_numpy(arr: Array) -> Tensor:  # noqa: N805
@@ -177,14 +188,18 @@ class Tensor(TensorBase):
         flags = arr.flags
         if not (flags.c_contiguous and flags.aligned):
             arr = np.array(arr, order="C")
-        return _wrap(_address(arr), dtype, arr.shape, None, arr, _HOST, not flags.writeable)
+        return _wrap(
+            foreign.address_of(arr), dtype, arr.shape, None, arr, _HOST, not flags.writeable
+        )
 
     @StaticFunction
     def from_dlpack(array: Any, *, copy: bool | None = None) -> Tensor:  # noqa: N805
-        """A tensor of the memory of ``array``, which may come from any library with DLPack.
+        """A tensor of the memory of ``array``, which may come from any library with DLPack, or from
+        one with the CUDA Array Interface.
 
         Args:
-            array: a NumPy array, PyTorch tensor, JAX array, `Tensor`, or the like.
+            array: a NumPy or CuPy array, PyTorch tensor, JAX array, PyCUDA's GPUArray, `Tensor`,
+                or the like.
             copy: True for a tensor of its own memory, False to fail rather than copy,
                 None to copy only if nothing else works.
 
@@ -192,30 +207,13 @@ class Tensor(TensorBase):
             ArgumentTypeError: ML421 (a TypeError), the object does not speak DLPack.
             TensorError: ML422 (a ValueError), ``copy=False`` and a copy is needed.
             DTypeError: ML103 (a ValueError), a dtype that tensors do not have.
-            DeviceError: ML410 (a ValueError), memory that is not on the host.
+            DeviceError: ML410 (a ValueError), memory that is neither on the host nor on a GPU that
+                is there.
         """
         if isinstance(array, Tensor):
             found = array._alias(array._stream)
-        elif isinstance(array, np.ndarray):
-            found = _from_strided_array(array, copy)
-        elif isinstance(array, dlpack.DLPackArray):
-            memory = dlpack.Imported(dlpack.request(array))
-            strides = canonical_strides(memory.shape, memory.strides)
-            found = _wrap(
-                memory.address,
-                memory.dtype,
-                memory.shape,
-                strides,
-                memory,
-                _HOST,
-                memory.read_only,
-            )
         else:
-            raise ArgumentTypeError(
-                "ML421",
-                f"{type(array).__name__} has no __dlpack__ method",
-                fix="convert it to a NumPy array first",
-            )
+            found = _wrap(*foreign.window_of(array, copy))
         return found.copy() if copy else found
 
     @StaticFunction
@@ -241,28 +239,9 @@ class Tensor(TensorBase):
                 that is too short.
             OSError: the file cannot be opened.
         """
-        if mode not in _MAPPING_MODES or offset < 0:
-            raise TensorError(
-                "ML425",
-                f"mode {mode!r} and offset {offset} do not say how to map a file",
-                fix="modes are copyonwrite, readonly, readwrite and write; offsets start at 0",
-            )
         sizes = check_shape((shape,) if isinstance(shape, int) else shape)
-        nbytes = math.prod(sizes) * dtype._nbytes
-        if nbytes == 0:
-            with open(filename, "rb"):
-                return Tensor(dtype, sizes)
-        access: Any = _MAPPING_MODES[mode]
-        if access != "w+" and (there := os.path.getsize(filename)) < offset + nbytes:
-            raise TensorError(
-                "ML425",
-                f"{os.fspath(filename)} has {there} bytes, expected {offset + nbytes} for "
-                f"{dtype.name} of shape {sizes} at offset {offset}",
-                fix="check the shape, the dtype and the offset",
-            )
-        mapped = np.memmap(filename, np.uint8, access, offset, (nbytes,))
-        read_only = not mapped.flags.writeable
-        return _wrap(mapped.ctypes.data, dtype, sizes, None, mapped, _HOST, read_only)
+        mapped = foreign.mapped(filename, dtype, sizes, mode, offset)
+        return Tensor(dtype, sizes) if mapped is None else _wrap(*mapped)
 
     # ----------------------------------------------------------------- views
 
@@ -343,14 +322,16 @@ class Tensor(TensorBase):
         """
         self._require_writable()
         if isinstance(value, Tensor):
-            value = value.to_ml_numpy()
+            value = value._on_host().to_ml_numpy()
         if isinstance(value, np.ndarray) and value.ndim:
             value = check_array(value, self._dtype)
         elif isinstance(value, Sequence) and not isinstance(value, str):
             value = check_array(np.asarray(value), self._dtype)
         else:
             value = check_scalar(value, self._dtype)
-        place = self.to_ml_numpy()[check_index(index, self._shape)]
+        part = self[index]
+        on_device = isinstance(self._stream, AcceleratorStream)
+        place = np.empty(part._shape, self._dtype.ml_numpy) if on_device else part.to_ml_numpy()
         try:
             place[...] = value
         except ValueError as error:
@@ -359,6 +340,8 @@ class Tensor(TensorBase):
                 f"values of shape {np.shape(value)} do not fit into {place.shape}",
                 fix="give one number, or an array of that shape",
             ) from error
+        if on_device:
+            part._fill_from(Tensor.from_numpy(place))
 
     def __iter__(self) -> Iterator[Tensor]:
         """The parts along the first axis, each sharing the tensor's memory."""
@@ -388,7 +371,7 @@ class Tensor(TensorBase):
             device: the device of the copy; this tensor's own when nothing is given.
         """
         given = stream is not None or device is not None
-        return self._copy_to(_one_stream(stream, device) if given else self._stream)
+        return self._copy_to(one_stream(stream, device) if given else self._stream)
 
     @overload
     def to(self, device: Device) -> Tensor: ...
@@ -424,11 +407,11 @@ class Tensor(TensorBase):
             return self._move(target)
         if isinstance(target, Sequence):
             return [self._move(one) for one in target]
-        _stream_of(target)
-        raise AssertionError("_stream_of refuses what is neither a device nor a stream")
+        stream_of(target)
+        raise AssertionError("stream_of refuses what is neither a device nor a stream")
 
     def _move(self, target: Device | DeviceStream) -> Tensor:
-        stream = _stream_of(target)
+        stream = stream_of(target)
         if stream is self._stream or (
             isinstance(target, Device) and target is self._stream._device
         ):
@@ -436,6 +419,8 @@ class Tensor(TensorBase):
         if stream._device is not self._stream._device:
             return self._copy_to(stream)
         stream.wait_for(self._stream)
+        if isinstance(self._owner, DeviceBlock) and isinstance(stream, AcceleratorStream):
+            self._owner.used_by(stream)
         return self._alias(stream)
 
     def _copy_to(self, stream: DeviceStream) -> Tensor:
@@ -471,12 +456,10 @@ class Tensor(TensorBase):
         self._fill_from(src)
 
     def _fill_from(self, src: Tensor) -> None:
-        stream = self._stream
-        if src._stream is not stream:
-            stream.wait_for(src._stream)
-        target, source = self._bits(), src._bits()
-        with trace.span("transfer", "copy", nbytes=target.nbytes, dtype=self._dtype.name):
-            stream.run(lambda: np.copyto(target, source.reshape(target.shape)))
+        copying.fill(self, src)
+
+    def _nbytes(self) -> int:
+        return math.prod(self._shape) * self._dtype._nbytes
 
     def _alias(self, stream: DeviceStream) -> Tensor:
         return _wrap(
@@ -484,8 +467,9 @@ class Tensor(TensorBase):
         )
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-        data = self._bits().tobytes()
-        return _rebuild, (self._dtype, self._shape, data, self._read_only)
+        data = self._on_host()._bits().tobytes()
+        device = None if self.is_host else self.device
+        return _rebuild, (self._dtype, self._shape, data, self._read_only, device)
 
 
 _new = object.__new__
@@ -512,70 +496,30 @@ def _wrap(
     return tensor
 
 
-def _rebuild(dtype: DType, shape: tuple[int, ...], data: bytes, read_only: bool) -> Tensor:
+def _memory(
+    stream: DeviceStream, nbytes: int, pinned: bool
+) -> Block | PinnedBlock | DeviceBlock | PinnedDeviceBlock:
+    if isinstance(stream, AcceleratorStream):
+        if pinned:
+            return PinnedDeviceBlock(stream.context, nbytes)
+        return DeviceBlock(stream.pool, stream, nbytes)
+    return PinnedBlock(nbytes) if pinned else Block(nbytes)
+
+
+def _rebuild(
+    dtype: DType,
+    shape: tuple[int, ...],
+    data: bytes,
+    read_only: bool,
+    device: Device | None = None,
+) -> Tensor:
     tensor = Tensor(dtype, shape)
     if data:
         tensor._bits()[...] = np.frombuffer(data, BITS[dtype._nbytes]).reshape(shape)
+    if device is not None:
+        tensor = tensor._move(device)
     tensor._read_only = read_only
     return tensor
-
-
-def _from_strided_array(array: Array, copy: bool | None) -> Tensor:
-    """`from_dlpack` of a NumPy array: like `from_numpy`, but a strided array is not copied."""
-    size = array.dtype.itemsize
-    dtype = DType.from_numpy(array.dtype)
-    if not array.flags.aligned or any(step % size for step in array.strides):
-        if copy is False:
-            raise TensorError(
-                "ML422",
-                "the array's elements do not lie at whole steps, so it must be copied",
-                fix="drop copy=False",
-            )
-        array = np.array(array, order="C")
-    strides = canonical_strides(array.shape, tuple(step // size for step in array.strides))
-    return _wrap(
-        _address(array),
-        dtype,
-        array.shape,
-        strides,
-        array,
-        _HOST,
-        not array.flags.writeable,
-    )
-
-
-def _address(array: Array) -> int:
-    try:
-        return int(ffi.cast("uintptr_t", ffi.from_buffer(array)))
-    except (ValueError, TypeError, BufferError):  # strided, or a dtype of ml_dtypes
-        return array.ctypes.data
-
-
-def _stream_of(target: object) -> DeviceStream:
-    """The stream that a stream, a device or nothing stands for."""
-    if target is None:
-        return _HOST
-    if isinstance(target, DeviceStream):
-        return target
-    if isinstance(target, Device):
-        return target.default_stream
-    raise ArgumentTypeError(
-        "ML421",
-        f"expected a Device or a DeviceStream, got {type(target).__name__}",
-        fix="write driver.CPU() or driver.Accelerator()",
-    )
-
-
-def _one_stream(stream: object, device: object) -> DeviceStream:
-    """The stream meant by a stream, a device, or both if the stream is the device's."""
-    found = _stream_of(device if stream is None else stream)
-    if stream is not None and device is not None and found._device is not device:
-        raise ArgumentTypeError(
-            "ML421",
-            f"the stream {stream} is not of the device {device}",
-            fix="give the stream alone; it knows its device",
-        )
-    return found
 
 
 __all__ = ["Tensor", "TensorIndexError"]

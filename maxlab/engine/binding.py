@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Launch, Slot
+from maxlab.compiler.plan import Launch, Slot, Step
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
 from maxlab.ir.poly import Poly
 from maxlab.opset import Check, checks_of
 
 ALIGNMENT = 64
+ON_CALLER = 1
+"""The kind of a step that only the thread that calls the executor may run (mx_abi.h)."""
 
 
 def _aligned(nbytes: int) -> int:
@@ -242,6 +244,44 @@ class Frame:
         self.info = ffi.new("i64[6]")
 
 
+class HostSteps:
+    """Steps that the C executor walks."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        compiled: Compiled,
+        env: Mapping[str, int],
+        threads: int,
+        runtime: Any,
+        builtins: Mapping[str, int],
+    ) -> None:
+        ffi = runtime.ffi
+        rows: list[tuple[Any, int, int, int, int, int]] = []
+        dims: list[int] = []
+        self.pointers: list[int] = []
+        self.scratch = 64
+        self.launches: list[Launch] = []
+        for step in steps:
+            launch = step.launch(env, threads, runtime)
+            self.launches.append(launch)
+            address = (
+                builtins[step.builtin] if step.builtin else compiled.kernels[step.number].address
+            )
+            function = ffi.cast("mx_fn", address)
+            kind = ON_CALLER if step.call is not None else 0
+            rows.append(
+                (function, len(self.pointers), len(dims), launch.extent, launch.grain, kind)
+            )
+            dims.extend(size.evaluate(env) for size in step.sizes)
+            dims.extend(launch.extra)
+            self.pointers.extend(step.pointers)
+            self.scratch = max(self.scratch, launch.scratch)
+        self.walked = list(steps)
+        self.steps = ffi.new("mx_step[]", rows) if rows else ffi.NULL
+        self.dims = ffi.new("i64[]", dims or [0])
+
+
 class Binding:
     """A plan for one tuple of sizes."""
 
@@ -259,37 +299,13 @@ class Binding:
         self._runtime = runtime
         self.env = env
         self.threads = threads
-        steps: list[tuple[Any, int, int, int, int, int]] = []
-        dims: list[int] = []
-        pointers: list[int] = []
-        scratch = 64
-        launches: list[Launch] = []
-        for step in plan.steps:
-            launch = step.launch(env, threads, runtime)
-            launches.append(launch)
-            if step.builtin:
-                address = builtins[step.builtin]
-            else:
-                address = compiled.kernels[step.number].address
-            steps.append(
-                (
-                    ffi.cast("mx_fn", address),
-                    len(pointers),
-                    len(dims),
-                    launch.extent,
-                    launch.grain,
-                    0,
-                )
-            )
-            dims.extend(size.evaluate(env) for size in step.sizes)
-            dims.extend(launch.extra)
-            pointers.extend(step.pointers)
-            scratch = max(scratch, launch.scratch)
-        self.launches = launches
-        self.steps = ffi.new("mx_step[]", steps) if steps else ffi.NULL
-        self.nsteps = len(steps)
-        self.dims = ffi.new("i64[]", dims or [0])
-        self.scratch = scratch
+        host = HostSteps(plan.steps, compiled, env, threads, runtime, builtins)
+        self.launches = host.launches
+        self.steps = host.steps
+        self.nsteps = len(host.walked)
+        self.dims = host.dims
+        self.scratch = host.scratch
+        pointers = host.pointers
         self.arena, self.arena_nbytes = layout_arena(plan.slots, slot_uses(compiled), env)
         self._offsets = {entry.slot: entry.offset for entry in self.arena}
         self._pointers = pointers
@@ -316,6 +332,7 @@ class Binding:
                 total *= size
             self.outputs.append((typed.dtype, shape, total))
         self.free: list[Frame] = []
+        self.held: object = None  # data that only this binding needs any more
 
     def frame(self) -> Frame:
         """A frame that nobody uses."""
@@ -333,3 +350,14 @@ class Binding:
             offset = self._offsets.get(number)
             table.append(base + offset if offset is not None else self._addresses.get(number, 0))
         return Frame(ffi, arena, table, self.io_count)
+
+
+def out_of_range(compiled: Compiled, node: str, index: int, size: int) -> ExecutionError:
+    """The error for an index of the op ``node`` that a kernel refused."""
+    op = compiled.function.find(node)
+    return ExecutionError(
+        "ML652",
+        f"gather: the index {index} is out of range for a dim of size {size}",
+        at=op.loc if op is not None else None,
+        fix=f"indices go from {-size} to {size - 1}",
+    )

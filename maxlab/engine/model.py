@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from maxlab import trace
-from maxlab.compiler import Compiled
-from maxlab.driver import CPU, Tensor
-from maxlab.dtype import DType, check_scalar
-from maxlab.engine.binding import Binding, SizeRules
+from maxlab.compiler import Compiled, Options
+from maxlab.driver import CPU, Device, Tensor
+from maxlab.dtype import check_scalar
+from maxlab.engine.binding import Binding, SizeRules, out_of_range
+from maxlab.engine.host_calls import HostCalls
+from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
-from maxlab.errors import ExecutionError, InputError, InputTypeError, MaxlabError
-from maxlab.ir import StaticDim
+from maxlab.errors import ExecutionError, InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from maxlab.compiler.codegen.c import Printed
+    from maxlab.compiler.plan import Step
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
@@ -26,41 +32,6 @@ _HOST = CPU().default_stream
 
 MAX_BINDINGS = 64
 """Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
-
-
-class TensorSpec:
-    """The name, shape and dtype of an input or output of a model."""
-
-    __slots__ = ("_dtype", "_name", "_shape")
-
-    def __init__(self, name: str, shape: list[int | None], dtype: DType) -> None:
-        self._name = name
-        self._shape = shape
-        self._dtype = dtype
-
-    @property
-    def name(self) -> str:
-        """The name, such as ``input0``."""
-        return self._name
-
-    @property
-    def shape(self) -> list[int | None]:
-        """The sizes; None for a symbolic dim."""
-        return list(self._shape)
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        return self._dtype
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        return f"TensorSpec(name={self._name!r}, shape={self._shape}, dtype={self._dtype.name})"
 
 
 class Model:
@@ -78,6 +49,8 @@ class Model:
         array([2., 2., 2.], dtype=float32)
     """
 
+    _inputs_on_host: ClassVar[bool] = True
+
     def __init__(
         self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any
     ) -> None:
@@ -93,10 +66,11 @@ class Model:
         self._null = runtime.ffi.NULL
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
-        self._builtins = {
+        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi)
+        self._builtins = self._host_calls.addresses | {
             step.builtin: runtime.address(step.builtin)
             for step in compiled.plan.steps
-            if step.builtin
+            if step.builtin and step.call is None
         }
         self._inputs = [(v.tensor_type.dtype, v.tensor_type.rank) for v in compiled.source.inputs]
         self._fast_dtypes = tuple(d for d, _ in self._inputs)
@@ -111,14 +85,14 @@ class Model:
     @property
     def input_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the inputs."""
-        return [_spec(v.name, v.tensor_type) for v in self.compiled.source.inputs]
+        return [spec_of(v.name, v.tensor_type) for v in self.compiled.source.inputs]
 
     @property
     def output_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the outputs."""
         output = self.compiled.source.output
         assert output is not None
-        return [_spec(f"output{n}", v.tensor_type) for n, v in enumerate(output.operands)]
+        return [spec_of(f"output{n}", v.tensor_type) for n, v in enumerate(output.operands)]
 
     # ------------------------------------------------------------ running
     def execute(self, *args: Any) -> list[Tensor]:
@@ -135,6 +109,8 @@ class Model:
             InputTypeError: An input of a type that is no tensor.
             ExecutionError: Something was found wrong while it ran, such as an index out of range.
         """
+        if trace.run_watcher is not None or trace.run_recorder is not None:
+            return self._watched(args, trace.run_watcher, trace.run_recorder)
         return self._run(args, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
@@ -143,7 +119,26 @@ class Model:
         Raises:
             InputTypeError: ML604, a missing, unknown or doubled input.
         """
-        return self._run(self._bind_arguments(args, kwargs) if kwargs else args, None)
+        if kwargs:
+            args = tuple(self._bind_arguments(args, kwargs))
+        if trace.run_watcher is not None or trace.run_recorder is not None:
+            return self._watched(args, trace.run_watcher, trace.run_recorder)
+        return self._run(args, None)
+
+    def _watched(
+        self,
+        args: Sequence[Any],
+        tell: trace.RunWatcher | None,
+        record: trace.RunRecorder | None,
+    ) -> list[Tensor]:
+        """The outputs, as somebody watches or records the runs."""
+        start_ns = time.monotonic_ns()
+        try:
+            made: list[Tensor] = self._run(args, None) if record is None else record(self, args)
+            return made
+        finally:
+            if tell is not None:
+                tell(self.name, start_ns, time.monotonic_ns())
 
     def _bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         names = [v.name for v in self.compiled.source.inputs]
@@ -180,12 +175,7 @@ class Model:
 
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
         if len(args) != self._count:
-            names = ", ".join(v.name for v in self.compiled.source.inputs)
-            raise InputError(
-                "ML605",
-                f"{self.name} takes {self._count} inputs, got {len(args)}",
-                fix=f"its inputs are {names}" if names else "it has no inputs",
-            )
+            self._refuse_count(args)
         tensors = []
         shapes = []
         for position, given in enumerate(args):
@@ -235,6 +225,49 @@ class Model:
         binding.free.append(frame)
         return outputs
 
+    def printed(self, step: Step) -> Printed | None:
+        """The text of the kernel that ``step`` runs; None when it is no generated text."""
+        return step.printed
+
+    # ------------------------------------------------------------ timing
+    @property
+    def device_name(self) -> str:
+        """What it runs on: ``"cpu"``."""
+        return "cpu"
+
+    def _timer(self) -> Any:
+        """What runs the model and times its steps."""
+        from maxlab.engine.stamps import StepTimer
+
+        return StepTimer(self)
+
+    def run_to_the_end(self, *args: Any) -> None:
+        """Run the model on the inputs ``args``, and return when all of its work has ended.
+
+        Raises:
+            ExecutionError: Something was found wrong while it ran; on a GPU too.
+        """
+        self._run(args, None)
+
+    def placed(self, arrays: Sequence[Any]) -> list[Any]:
+        """The inputs ``arrays``, which are on the host, on the devices that the model takes them
+        on.
+        """
+        return list(arrays)
+
+    @property
+    def bound_shapes(self) -> list[tuple[tuple[int, ...], ...]]:
+        """The shapes of inputs that the model has run with and remembers, the newest last."""
+        return list(self._bindings)
+
+    def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
+        """The inputs as tensors; they are known to be right."""
+        return [self._convert(n, x) for n, x in enumerate(args)]
+
+    def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
+        """The size of every symbol for these inputs."""
+        return self._bind(tuple(x._shape for x in tensors)).env
+
     def _bind(self, key: tuple[tuple[int, ...], ...]) -> Binding:
         """The binding for inputs of the shapes ``key``."""
         with self._lock:
@@ -242,6 +275,7 @@ class Model:
             if found is not None:
                 return found
             env = self._rules.resolve(key)
+            start = time.perf_counter_ns()
             with trace.span("bind", self.name, dims=dict(env)):
                 made = Binding(
                     self.compiled,
@@ -251,6 +285,7 @@ class Model:
                     self._runtime,
                     self._builtins,
                 )
+            self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
             if len(self._bindings) >= MAX_BINDINGS:
                 del self._bindings[next(iter(self._bindings))]
             self._bindings[key] = made
@@ -287,6 +322,8 @@ class Model:
                     fix="pass x.contiguous()",
                 )
             return Tensor.from_dlpack(x)
+        if hasattr(x, "__cuda_array_interface__"):
+            return Tensor.from_dlpack(x)
         raise InputTypeError(
             "ML607",
             f"input {position} ({name}) is {type(x).__name__}, expected a tensor",
@@ -296,12 +333,20 @@ class Model:
     def _type(self, position: int) -> str:
         return str(self.compiled.source.inputs[position].type)
 
+    def _refuse_count(self, args: Sequence[Any]) -> NoReturn:
+        names = ", ".join(v.name for v in self.compiled.source.inputs)
+        raise InputError(
+            "ML605",
+            f"{self.name} takes {self._count} inputs, got {len(args)}",
+            fix=f"its inputs are {names}" if names else "it has no inputs",
+        )
+
     def _refuse(self, position: int, x: Tensor) -> None:
         """Say what is wrong with input ``position``, or wait until it has been written."""
         dtype, rank = self._inputs[position]
         name = self.compiled.source.inputs[position].name
         what = f"input {position} ({name})"
-        if not x.is_host:
+        if not x.is_host and self._inputs_on_host:
             raise InputError(
                 "ML608",
                 f"{what} lives on {x.device}, the graph runs on the CPU",
@@ -329,7 +374,7 @@ class Model:
                 f"{x._ptr:#x}",
                 fix="pass x.copy()",
             )
-        if x._stream is not _HOST:
+        if x._stream is not _HOST and self._inputs_on_host:
             x._stream.synchronize()  # whatever still writes it comes first
 
     def _failed(self, code: int, info: Any) -> None:
@@ -342,21 +387,15 @@ class Model:
                 fix="free some memory and try again",
             )
         step = self.compiled.plan.steps[step_number]
-        at = None
-        if step.printed is not None and info[4] < len(step.printed.checked):
-            op = self.compiled.function.find(step.printed.checked[info[4]])
-            at = op.loc if op is not None else None
+        if step.call is not None:
+            raise self._host_calls.failure(step, self.compiled.source)
+        checked = step.printed.checked if step.printed is not None else []
         if kernel_code == 1:
-            raise ExecutionError(
-                "ML652",
-                f"gather: the index {value} is out of range for a dim of size {limit}",
-                at=at,
-                fix=f"indices go from {-limit} to {limit - 1}",
-            )
+            node = checked[info[4]] if info[4] < len(checked) else ""
+            raise out_of_range(self.compiled, node, value, limit)
         raise ExecutionError(
             "ML651",
             f"the kernel {step.id} ({step.name}) failed with code {kernel_code}",
-            at=at,
             fix="please report it with this message",
         )
 
@@ -391,8 +430,75 @@ class Model:
         """The slots and steps."""
         return self.compiled.plan
 
+    @property
+    def options(self) -> Options:
+        """What it was compiled with."""
+        return self.compiled.options
+
+    def reload(self, *, options: Options | None = None, num_threads: int | None = None) -> Model:
+        """The same graph and weights as another model; this one stays as it is.
+
+        Weights are the same memory, and what was packed of them is shared.
+
+        Args:
+            options: What to compile it with; by default what this model was compiled with.
+            num_threads: Threads of the new model; by default as many as this one has.
+
+        Raises:
+            ArgumentError: ML616, fewer than one thread; ML626 or ML627, ``options`` name what the
+                graph does not have.
+            ToolchainError: No compiler was found, or it failed.
+
+        Example:
+            >>> from maxlab import engine
+            >>> from maxlab.compiler import Options
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType, ops
+            >>> with Graph("f", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+            ...     graph.output(ops.tanh(graph.inputs[0].tensor * 2))
+            >>> model = engine.InferenceSession().load(graph)
+            >>> len(model.kernels), len(model.reload(options=Options(fuse=False)).kernels)
+            (1, 2)
+        """
+        from maxlab.engine.session import InferenceSession
+
+        threads = self.num_threads if num_threads is None else num_threads
+        session = InferenceSession(self._session_devices(), threads)
+        return session.load(
+            self.graph,
+            weights_registry=self._prepared.tensors,
+            options=self.options if options is None else options,
+        )
+
+    def adopt(self, other: Model) -> None:
+        """Run from now on what ``other`` runs: the same graph, compiled otherwise.
+
+        Executions that are going on end as they began. The newest profile is forgotten, as it is of
+        other kernels.
+
+        Args:
+            other: A model that ``reload`` of this one made.
+        """
+        with self._lock:
+            self._take_over(other)
+        self.revision += 1
+
+    def _take_over(self, other: Model) -> None:
+        """Have what ``other`` has; the lock is held."""
+        for binding in self._bindings.values():
+            binding.held = self._prepared  # whoever runs one now reads its weights to the end
+        self._prepared = other._prepared
+        self._builtins = other._builtins
+        self.compiled = other.compiled
+        self._bindings = {}
+        self.last_profile = None
+
+    def _session_devices(self) -> list[Device]:
+        """The devices that a session needs for the graph."""
+        return [CPU()]
+
     def __repr__(self) -> str:
-        names = ", ".join(f"{s.name}: {s.dtype.name}{_dims(s)}" for s in self.input_metadata)
+        names = ", ".join(map(str, self.input_metadata))
         return f"Model({self.name!r}, [{names}], {len(self.compiled.plan.steps)} kernels)"
 
     def to_html(self, path: Path | str | None = None) -> Any:
@@ -406,16 +512,3 @@ class Model:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self, include, exclude)
-
-
-def _dims(spec: TensorSpec) -> str:
-    return "[" + ", ".join("?" if s is None else str(s) for s in spec.shape) + "]"
-
-
-def _spec(name: str, type: Any) -> TensorSpec:
-    return TensorSpec(
-        name, [d.dim if isinstance(d, StaticDim) else None for d in type.shape], type.dtype
-    )
-
-
-_ = (CPU, MaxlabError)

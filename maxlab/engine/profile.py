@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxlab import trace
+from maxlab.engine.stamps import Stamps, imbalance, stacked
+from maxlab.engine.times import Times, plural, time_text
 from maxlab.errors import ArgumentError, Location, UnsupportedError
 
 if TYPE_CHECKING:
@@ -42,6 +44,10 @@ class KernelTime:
         gflops: ``flops`` over ``ns``, in GFLOP/s.
         gbs: ``nbytes`` over ``ns``, in GB/s.
         share: ``ns`` as a fraction of the sum over all kernels.
+        busy_ns: Nanoseconds of one launch that each thread was busy, the medians over the runs; the
+            rest of ``ns`` it waited for the others. Empty on a GPU, and for what torch runs.
+        imbalance: How much shorter the launch could be if all threads had equal shares of it, as a
+            fraction of the busiest thread's time: 0.5 where one of two threads does it all.
     """
 
     id: str
@@ -56,21 +62,30 @@ class KernelTime:
     gflops: float
     gbs: float
     share: float
+    busy_ns: tuple[float, ...] = ()
+    imbalance: float = 0.0
 
 
-class Profile:
+class Profile(Times):
     """What a model cost on one set of inputs. ``Model.profile`` makes it.
 
     Attributes:
         model: The model.
         kernels: A ``KernelTime`` per kernel, in the order in which they run.
         dims: The size of every symbolic dim.
-        device: ``"cpu"``.
+        device: Where it ran: ``"cpu"``, a GPU by its name, or ``"simulated GPU"``, whose times are
+            those of the CPU that plays it.
         threads: Threads that the model may use.
         runs: Timed executions.
         wall_ns: Nanoseconds of one execution without timing, the median; what a caller waits for.
         wall_ns_min: Nanoseconds of the fastest execution without timing.
         timed_ns: Nanoseconds of one execution with every kernel timed, the median.
+        stamps: When each kernel of each timed run began and ended, and on which threads.
+        kernel_samples_ns: ``[runs, kernels]`` int64, nanoseconds of each kernel in each timed run.
+        timed_samples_ns: ``[runs]`` int64, nanoseconds of each timed run, of which ``timed_ns`` is
+            the median.
+        wall_samples_ns: ``[runs]`` int64, the same of the runs without timing between them; of
+            the timed ones where there are no others.
 
     Example:
         >>> import numpy as np
@@ -94,6 +109,7 @@ class Profile:
         *,
         dims: Mapping[str, int],
         threads: int,
+        stamps: Stamps,
         walls_ns: Array,
         timed_ns: Array,
         inputs: Sequence[Tensor],
@@ -102,82 +118,34 @@ class Profile:
         self.name = model.name
         self.kernels = list(kernels)
         self.dims = dict(dims)
-        self.device = "cpu"
+        self.device = model.device_name
         self.threads = threads
         self.runs = len(timed_ns)
         self.wall_ns = float(np.median(walls_ns))
         self.wall_ns_min = int(walls_ns.min())
         self.timed_ns = float(np.median(timed_ns))
+        self.stamps = stamps
+        self.kernel_samples_ns = stamps.spent
+        self.timed_samples_ns = timed_ns
+        self.wall_samples_ns = walls_ns
         self._inputs = tuple(inputs)
 
     @property
-    def kernel_ns(self) -> float:
-        """Nanoseconds of all kernels together; shares are fractions of it."""
-        return sum(k.ns for k in self.kernels)
+    def accounted(self) -> float:
+        """The part of a timed run in which its kernels ran, as a fraction, the median over the
+        runs; in the rest inputs are checked and outputs allocated.
+
+        ``kernel_ns / wall_ns`` says the same of a quiet machine only: on a busy one, the sum of
+        medians is less than the median of sums.
+        """
+        calls = self.stamps.calls[:, 1] - self.stamps.calls[:, 0]
+        return float(np.median(self.stamps.spent.sum(axis=1) / calls))
 
     @property
-    def overhead(self) -> float:
-        """How much longer an execution takes while its kernels are timed, as a fraction; noise can
-        make it negative."""
-        return self.timed_ns / self.wall_ns - 1 if self.wall_ns else 0.0
-
-    @property
-    def hottest(self) -> KernelTime | None:
-        """The kernel that costs most; None when the model has no kernels."""
-        return max(self.kernels, key=lambda k: k.ns, default=None)
-
-    def kernel(self, id: str) -> KernelTime:
-        """The times of the kernel ``id``, such as ``"k4"``.
-
-        Raises:
-            KeyError: There is no such kernel.
-        """
-        for kernel in self.kernels:
-            if kernel.id == id:
-                return kernel
-        raise KeyError(id)
-
-    def table(self, rows: int | None = 20) -> str:
-        """The kernels as text, the most expensive first, below a line about the whole run.
-
-        Args:
-            rows: How many kernels to list; None lists all.
-        """
-        sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
-        where = f"{self.name} on {self.device}, {_plural(self.threads, 'thread')}"
-        walls = (
-            f"one run {time_text(self.wall_ns)} (fastest {time_text(self.wall_ns_min)}), "
-            f"its kernels {time_text(self.kernel_ns)}; timing them adds {self.overhead:+.1%}"
-        )
-        ordered = sorted(self.kernels, key=lambda k: -k.ns)
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
-        cells = [("kernel", "name", "kind", "time", "± iqr", "share", "GFLOP/s", "GB/s")]
-        cells += [
-            (
-                k.id,
-                k.name if len(k.name) <= 40 else k.name[:39] + "…",
-                k.kind,
-                time_text(k.ns),
-                time_text(k.ns_iqr),
-                f"{k.share:.1%}",
-                f"{k.gflops:.1f}" if k.flops else "",
-                f"{k.gbs:.1f}" if k.nbytes else "",
-            )
-            for k in shown
-        ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines = [
-            "  ".join(
-                text.ljust(width) if n < 3 else text.rjust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
-        left = len(ordered) - len(shown)
-        if left:
-            rest = time_text(sum(k.ns for k in ordered[len(shown) :]))
-            lines.append(f"… {left} more, {rest} together")
-        return "\n".join([f"{where}, {sizes}" if sizes else where, walls, "", *lines])
+    def timeline(self) -> Any:
+        """The ``maxlab.analysis.timeline.Timeline`` of the timed runs: which kernel ran when, on
+        which thread or stream."""
+        return trace.reading("timeline")(self)
 
     def to_html(self, path: Any = None) -> Any:
         """The profile as one HTML page that needs no network: its text, or, when ``path`` is given,
@@ -188,9 +156,23 @@ class Profile:
         """
         return trace.export_html(self, path)
 
+    def save(self, path: Any, *, label: str = "") -> Any:
+        """The path of the file that the run was saved to, with its graph, its times of every run,
+        and the machine; ``maxlab.load_run`` reads it again, anywhere.
+
+        Args:
+            path: Where to write it, usually ``name.mlprof``. A file that is there is replaced when
+                the new one is complete.
+            label: What to call the run in comparisons; the name of the file by default.
+
+        Raises:
+            OSError: ``path`` cannot be written.
+        """
+        return trace.reading("save_run")(self, path, label=label)
+
     def __repr__(self) -> str:
-        kernels = _plural(len(self.kernels), "kernel")
-        return f"Profile({self.name!r}, {kernels}, {_plural(self.runs, 'run')})"
+        kernels = plural(len(self.kernels), "kernel")
+        return f"Profile({self.name!r}, {kernels}, {plural(self.runs, 'run')})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self, include, exclude)
@@ -198,6 +180,59 @@ class Profile:
 
 def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: int = 3) -> Profile:
     """The ``Profile`` of ``model`` on ``inputs``; it becomes the model's ``last_profile``.
+
+    Args:
+        model: The model.
+        inputs: As for ``Model.execute``.
+        runs: Timed executions; as many without timing come between them.
+        warmup: Executions before them that are not counted.
+
+    Raises:
+        ArgumentError: ML653, ``runs`` is less than 1 or ``warmup`` less than 0.
+        InputError: Inputs that the model does not take.
+    """
+    profile = measure_model(model, inputs, runs, warmup)
+    announce(profile)
+    return profile
+
+
+def announce(profile: Profile) -> None:
+    """Make ``profile`` the newest one of its model, and tell the views of it."""
+    model = profile.model
+    model.last_profile = profile
+    model.revision += 1
+    # The id, not the model: events are kept, and must keep no weights alive.
+    data = {"model": id(model), "runs": profile.runs, "wall_ns": profile.wall_ns}
+    trace.emit("profile", model.name, **data)
+
+
+def profile_of_calls(
+    model: Model, stamps: Stamps, env: Mapping[str, int], inputs: Sequence[Tensor]
+) -> Profile:
+    """The ``Profile`` of calls that somebody else made, all of which were timed: what timing costs
+    is not known of them.
+
+    Args:
+        model: The model.
+        stamps: Of calls with inputs of the same sizes.
+        env: The size of every symbolic dim in them.
+        inputs: The inputs of one of the calls, as tensors.
+    """
+    calls_ns = stamps.calls[:, 1] - stamps.calls[:, 0]
+    return Profile(
+        model,
+        _kernel_times(model.compiled.plan.steps, stamps, env),
+        dims=env,
+        threads=model.num_threads,
+        stamps=stamps,
+        walls_ns=calls_ns,
+        timed_ns=calls_ns,
+        inputs=inputs,
+    )
+
+
+def measure_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: int = 3) -> Profile:
+    """The ``Profile`` of ``model`` on ``inputs``, without telling the model or anybody else.
 
     Every timed execution is followed by one without timing, so that what timing costs is measured
     under the same conditions.
@@ -219,36 +254,31 @@ def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
             fix="leave them out for 20 runs after 3",
         )
     steps = model.compiled.plan.steps
-    ffi = model._runtime.ffi
-    buffer = ffi.new("i64[]", max(2 * len(steps), 1))
-    stamps = np.frombuffer(ffi.buffer(buffer), np.int64)[: 2 * len(steps)].reshape(-1, 2)
+    timer = model._timer()
     model._run(inputs, None)  # says what is wrong with the inputs before they are converted
-    tensors = [model._convert(n, x) for n, x in enumerate(inputs)]
+    tensors = model._inputs_of(inputs)
     for _ in range(warmup):
-        model._run(tensors, buffer)
-    spent = np.empty((runs, len(steps)), np.int64)
+        timer.run(tensors)
+    rows = []
     timed = np.empty(runs, np.int64)
     walls = np.empty(runs, np.int64)
     with trace.span("profile", f"{model.name} runs", runs=runs):
         for run in range(runs):
-            timed[run] = _wall(lambda: model._run(tensors, buffer))
-            np.subtract(stamps[:, 1], stamps[:, 0], out=spent[run])
-            walls[run] = _wall(lambda: model._run(tensors, None))
-    env = model._bind(tuple(x._shape for x in tensors)).env
-    profile = Profile(
+            timed[run] = _wall(lambda: timer.run(tensors))
+            rows.append(timer.taken())
+            walls[run] = _wall(lambda: model.run_to_the_end(*tensors))
+    env = model._sizes_of(tensors)
+    stamps = stacked(rows)
+    return Profile(
         model,
-        _kernel_times(steps, spent, env),
+        _kernel_times(steps, stamps, env),
         dims=env,
         threads=model.num_threads,
+        stamps=stamps,
         walls_ns=walls,
         timed_ns=timed,
         inputs=tensors,
     )
-    model.last_profile = profile
-    model.revision += 1
-    # The id, not the model: events are kept, and must keep no weights alive.
-    trace.emit("profile", model.name, model=id(model), runs=runs, wall_ns=profile.wall_ns)
-    return profile
 
 
 def _wall(call: Callable[[], object]) -> int:
@@ -257,15 +287,21 @@ def _wall(call: Callable[[], object]) -> int:
     return time.perf_counter_ns() - start
 
 
-def _kernel_times(steps: Sequence[Step], spent: Array, env: Mapping[str, int]) -> list[KernelTime]:
-    """A ``KernelTime`` for each step; ``spent`` holds nanoseconds as [runs, steps]."""
+def _kernel_times(
+    steps: Sequence[Step], stamps: Stamps, env: Mapping[str, int]
+) -> list[KernelTime]:
+    """A ``KernelTime`` for each step."""
     if not steps:
         return []
+    spent = stamps.spent
     first, middle, third = np.percentile(spent, [25, 50, 75], axis=0)
+    busy = np.median(stamps.busy, axis=0)
     total = float(middle.sum())
     found = []
     for n, step in enumerate(steps):
         ns = float(middle[n])
+        # Whoever is called from the plan has threads of its own, and nobody knows what they do.
+        known = busy[:, n].tolist() if step.call is None else []
         flops, nbytes = step.flops.evaluate(env), step.nbytes.evaluate(env)
         found.append(
             KernelTime(
@@ -281,6 +317,8 @@ def _kernel_times(steps: Sequence[Step], spent: Array, env: Mapping[str, int]) -
                 gflops=flops / ns if ns else 0.0,
                 gbs=nbytes / ns if ns else 0.0,
                 share=ns / total if total else 0.0,
+                busy_ns=tuple(known),
+                imbalance=imbalance(known),
             )
         )
     return found
@@ -313,41 +351,54 @@ class KernelView:
     @property
     def symbol(self) -> str:
         """The name of the C function."""
-        printed = self._step.printed
-        return printed.symbol if printed is not None else self._step.builtin
+        printed = self._model.printed(self._step)
+        return printed.symbol if printed is not None else self._step.callee
 
     @property
     def source(self) -> str:
         """The generated C. Equal kernels of different layers have equal text."""
-        return source_of(self._step)
+        return source_of(self._model, self._step)
 
     @property
     def cuda(self) -> str:
-        """The same loops as CUDA, for comparison. In this version only the simulator of
-        `maxlab.driver.sim` runs it.
+        """The same loops as CUDA: what a GPU would run.
 
         Raises:
-            UnsupportedError: ML902, a product or attention, which is a call of a library on the CPU
-                and has no CUDA kernel in this version.
+            UnsupportedError: ML902, a product or attention on the CPU, which is a call of a library
+                there; build the graph on a GPU to see its CUDA.
         """
-        from maxlab.compiler.codegen import cuda
+        from maxlab.compiler.steps_gpu import cuda_of
 
         loops = self._step.loops
         if loops is None:
             raise UnsupportedError(
                 "ML902",
-                f"the kernel {self.id} ({self.kind}) has no CUDA text in this version",
-                fix="look at .source, its C",
+                f"the kernel {self.id} ({self.kind}) is a call of a library on the CPU",
+                fix="look at .source, its C, or load the graph on a GPU: DeviceRef.GPU()",
             )
-        if loops.kernel.kind == "col":
-            return cuda.print_columns(loops.kernel).text
-        return cuda.print_rows(loops.kernel, loops.kept).text
+        return cuda_of(loops).text
 
     @property
     def lines(self) -> list[tuple[int, int, str]]:
         """(first line, last line, op id) for the lines of ``source`` that an op of the graph
         became; lines count from 1."""
-        return user_lines(self._step, origins_of(self._model))
+        return user_lines(self._model, self._step, origins_of(self._model))
+
+    def edit(self, source: str, *inputs: Any, runs: int = 20) -> Any:
+        """An ``Edit``: what becomes of the kernel with the text ``source``. It is compiled, tried
+        in a process of its own, checked against the references and timed beside this one; its
+        ``keep()`` lets the model run it, ``discard()`` forgets it.
+
+        Args:
+            source: The text: a function of the same name and arguments.
+            *inputs: As for ``Model.execute``; those of the newest profile when left out.
+            runs: Timed runs of each.
+
+        Raises:
+            ArgumentError: ML638, the kernel is no generated text.
+            InputError: ML662, no inputs are given and none are known.
+        """
+        return trace.reading("edit_kernel")(self._model, self.id, source, *inputs, runs=runs)
 
     def annotated(self) -> str:
         """The generated C with, behind the first line of each op, the op and where it was
@@ -368,7 +419,7 @@ class KernelView:
         )
 
     def __repr__(self) -> str:
-        return f"Kernel({self.id}, {self.name!r}, {self.kind}, {_plural(len(self.nodes), 'op')})"
+        return f"Kernel({self.id}, {self.name!r}, {self.kind}, {plural(len(self.nodes), 'op')})"
 
 
 def origins_of(model: Model) -> Mapping[str, tuple[str, ...]]:
@@ -376,47 +427,52 @@ def origins_of(model: Model) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({op.id: op.origins for op in model.compiled.function.ops})
 
 
-def source_of(step: Step) -> str:
-    """The C of ``step``; of a kernel that the runtime library brings, where to read it."""
-    if step.printed is not None:
-        return step.printed.text
+def source_of(model: Model, step: Step) -> str:
+    """The C or CUDA of ``step``; of a kernel that the runtime library brings, where to read it."""
+    printed = model.printed(step)
+    if printed is not None:
+        return printed.text
+    if step.call is not None:
+        return step.call.text
+    if step.kind == "transfer":
+        return f"/* a copy to {step.device}, by the device's driver */\n"
     return (
         f"/* {step.builtin} is not generated: it is part of the runtime library,\n"
         " * in the folder kernels/c of maxlab. */\n"
     )
 
 
-def user_lines(step: Step, origins: Mapping[str, tuple[str, ...]]) -> list[tuple[int, int, str]]:
+def user_lines(
+    model: Model, step: Step, origins: Mapping[str, tuple[str, ...]]
+) -> list[tuple[int, int, str]]:
     """The source map of ``step`` in terms of the graph's own ops.
 
     Only ops that the step is said to compute are named: a compiled op that stands for several of
     the user's is named by all of them.
     """
-    if step.printed is None:
+    printed = model.printed(step)
+    if printed is None:
         return []
-    known = set(step.nodes)
+    nodes = step.nodes
+    known = set(nodes)
     found: dict[tuple[int, int, str], None] = {}
-    for first, last, made in step.printed.lines:
+    for first, last, made in printed.lines:
         for node in origins.get(made, (made,)):
             if node in known:
                 found[first, last, node] = None
     return list(found)
 
 
-def time_text(ns: float) -> str:
-    """``ns`` nanoseconds with three digits and a unit.
-
-    Example:
-        >>> time_text(1234567)
-        '1.23 ms'
-    """
-    for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
-        value = ns / limit * 1e3
-        if value < 999.5:
-            digits = 0 if unit == "ns" or value >= 99.95 else 1 if value >= 9.995 else 2
-            return f"{value:.{digits}f} {unit}"
-    return f"{ns / 1e9:.2f} s"
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+__all__ = [
+    "KernelTime",
+    "KernelView",
+    "Profile",
+    "announce",
+    "measure_model",
+    "origins_of",
+    "profile_model",
+    "profile_of_calls",
+    "source_of",
+    "time_text",
+    "user_lines",
+]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from maxlab import trace
-from maxlab.compiler import compile_function
+from maxlab.compiler import Options, compile_function
 from maxlab.config import config
-from maxlab.driver import CPU, Device
+from maxlab.driver import CPU, Accelerator, Device
+from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.weights import prepare
 from maxlab.errors import (
@@ -21,6 +23,7 @@ from maxlab.errors import (
     UnsupportedError,
 )
 from maxlab.graph import Graph
+from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import _Typed
 from maxlab.opset import lookup
 from maxlab.toolchain import runtime, runtime_ahead
@@ -34,8 +37,8 @@ class InferenceSession:
     """Compiles graphs and holds what they share: devices, threads.
 
     Args:
-        devices: The devices that models may use; the CPU when left out. This version runs on the
-            CPU.
+        devices: The devices that models may use; the CPU, which is always among them, when left
+            out.
         num_threads: Threads of each model, the caller's included; by default
             ``MAXLAB_NUM_THREADS``, or all usable
             cores.
@@ -59,13 +62,17 @@ class InferenceSession:
         custom_extensions: Any = None,
     ) -> None:
         _no_extensions(custom_extensions)
+        if devices is not None and not isinstance(devices, Iterable):
+            raise ArgumentTypeError(
+                "ML618", f"devices takes a list, got {devices!r}", fix="write devices=[device]"
+            )
         self._devices = list(devices) if devices is not None else [CPU()]
         for device in self._devices:
             if not isinstance(device, Device):
                 raise ArgumentTypeError(
                     "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
                 )
-            if not device.is_host:
+            if not device.is_compatible:
                 raise DeviceError(
                     "ML617",
                     f"graphs cannot run on {device} in this version",
@@ -152,6 +159,7 @@ class InferenceSession:
         custom_extensions: Any = None,
         custom_ops_path: str | None = None,
         weights_registry: Mapping[str, Any] | None = None,
+        options: Options | None = None,
     ) -> Model:
         """The compiled ``model``, ready to execute.
 
@@ -163,15 +171,25 @@ class InferenceSession:
                 Names the graph does not use are ignored. Anything array-like: ``driver.Tensor``,
                 NumPy array, DLPack object. The right operands of products are packed now: a later
                 change of such an array is seen by the next ``load``, not by this model.
+            options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
 
         Raises:
             RuntimeError: The path has no graph.
             WeightError: A weight is missing, or has another shape or dtype than declared.
-            DeviceError: ML617, the graph uses a device that cannot run graphs.
-            ToolchainError: No C compiler was found, or it failed.
+            DeviceError: ML617, the graph uses a device that the session does not have.
+            ToolchainError: No C or CUDA compiler was found, or it failed.
+            ArgumentTypeError: ML625, ``options`` is no ``Options``.
+            ArgumentError: ML626 or ML627, ``options`` name what the graph does not have.
         """
         _no_extensions(custom_extensions)
         _no_extensions(custom_ops_path)
+        chosen = options if options is not None else Options()
+        if not isinstance(chosen, Options):
+            raise ArgumentTypeError(
+                "ML625",
+                f"options must be compiler.Options, got {options!r}",
+                fix="write options=compiler.Options(fuse=False)",
+            )
         graph = model
         if isinstance(model, (str, Path)):
             try:
@@ -185,32 +203,51 @@ class InferenceSession:
                 fix="pass the graph, or the path of a file that graph.save wrote",
             )
         function = graph._function
-        for op in function.ops:
-            for value in op.results:
-                if isinstance(value.type, _Typed) and value.type.device.is_gpu():
-                    raise DeviceError(
-                        "ML617",
-                        f"the graph {graph.name!r} puts {op.name.removeprefix('mo.')} on "
-                        f"{value.type.device}, and this version runs graphs on the CPU only",
-                        at=op.loc,
-                        fix="build the graph with DeviceRef.CPU()",
-                    )
-        for value in function.inputs:
-            if isinstance(value.type, _Typed) and value.type.device.is_gpu():
-                raise DeviceError(
-                    "ML617",
-                    f"the input {value.name} of {graph.name!r} is on {value.type.device}, and this "
-                    "version runs graphs on the CPU only",
-                    fix="build the graph with DeviceRef.CPU()",
-                )
+        devices = self._devices_of(function)
         with trace.span("load", graph.name):
-            if any(lookup(op.name).kind == "contract" for op in function.ops):
+            if any(
+                lookup(op.name).kind == "contract" and not op.result.tensor_type.device.is_gpu()
+                for op in function.ops
+            ):
                 runtime_ahead(products=True)
-            compiled = compile_function(function)
+            compiled = compile_function(function, chosen)
             library = runtime()
             registry = weights_registry if weights_registry is not None else {}
-            prepared = prepare(compiled, registry, library, self.num_threads)
-            return Model(compiled, prepared, self.num_threads, library, graph)
+            start = time.perf_counter_ns()
+            prepared = prepare(compiled, registry, library, self.num_threads, devices)
+            compiled.timings_ns["weights"] = time.perf_counter_ns() - start
+            if not devices:
+                return Model(compiled, prepared, self.num_threads, library, graph)
+            return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+
+    def _devices_of(self, function: Function) -> dict[DeviceRef, Accelerator]:
+        """The session's accelerators that ``function`` names, each by its name.
+
+        Raises:
+            DeviceError: ML617, one of them is not a device of the session.
+        """
+        known = {DeviceRef.GPU(d.id): d for d in self._devices if isinstance(d, Accelerator)}
+        found: dict[DeviceRef, Accelerator] = {}
+        values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
+        values += [(v, op) for op in function.ops for v in op.results]
+        for value, op in values:
+            if not isinstance(value.type, _Typed) or not value.type.device.is_gpu():
+                continue
+            place = value.type.device
+            if place in found:
+                continue
+            if place not in known:
+                what = f"the input {value.name}" if op is None else op.name.removeprefix("mo.")
+                raise DeviceError(
+                    "ML617",
+                    f"the graph {function.name!r} puts {what} on {place}, and the session has "
+                    f"{', '.join(map(str, self._devices)) or 'the CPU alone'}",
+                    at=op.loc if op is not None else None,
+                    fix=f"engine.InferenceSession(devices=[driver.Accelerator({place.id})]), or "
+                    "build the graph with DeviceRef.CPU()",
+                )
+            found[place] = known[place]
+        return found
 
 
 class GPUProfilingMode(enum.Enum):

@@ -16,19 +16,22 @@ import numpy as np
 from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
-from maxlab.driver import Tensor
+from maxlab.driver import Accelerator, Device, Tensor
 from maxlab.engine.binding import allocate
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.ir import TensorType
+from maxlab.ir import DeviceRef, TensorType
 from maxlab.toolchain import Runtime
 
 
 @dataclass(slots=True)
 class Prepared:
-    """Addresses of the slots that are data, and what keeps their memory alive."""
+    """Addresses of the slots that are data, what keeps their memory alive, and the weights that
+    the graph declares, by name.
+    """
 
     addresses: dict[int, int] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
 class PackedWeight:
@@ -55,8 +58,8 @@ _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDict
 _lock = threading.Lock()
 
 
-def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
-    """The weight ``value`` as a host tensor over its own memory.
+def as_tensor(name: str, value: Any, at: Location | None, device: Device | None = None) -> Tensor:
+    """The weight ``value`` as a tensor over its own memory, on the host or on ``device``.
 
     Raises:
         WeightError: ML611, not contiguous; ML612, not an array.
@@ -85,11 +88,12 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
                 at=at,
                 fix="pass a NumPy array, a driver.Tensor, or anything with __dlpack__",
             )
-        return as_tensor(name, data, at)
-    if not tensor.is_host:
+        return as_tensor(name, data, at, device)
+    if not tensor.is_host and tensor.device is not device:
         raise WeightError(
             "ML608",
-            f"the weight {name!r} lives on {tensor.device}, the graph runs on the CPU",
+            f"the weight {name!r} lives on {tensor.device}, the graph takes it from "
+            + ("the host" if device is None else f"the host or {device}"),
             at=at,
             fix="pass weight.to(driver.CPU())",
         )
@@ -109,7 +113,11 @@ def as_tensor(name: str, value: Any, at: Location | None) -> Tensor:
 
 
 def prepare(
-    compiled: Compiled, registry: Mapping[str, Any], runtime: Runtime, threads: int
+    compiled: Compiled,
+    registry: Mapping[str, Any],
+    runtime: Runtime,
+    threads: int,
+    devices: Mapping[DeviceRef, Accelerator] | None = None,
 ) -> Prepared:
     """The data of ``compiled``, with every weight it needs taken from ``registry``.
 
@@ -135,7 +143,8 @@ def prepare(
                 if close
                 else "pass it in weights_registry={name: array}",
             )
-        tensor = as_tensor(name, registry[name], op.loc)
+        place = (devices or {}).get(typed.device)
+        tensor = as_tensor(name, registry[name], op.loc, place)
         if tensor._dtype is not typed.dtype:
             raise WeightError(
                 "ML614",
@@ -156,17 +165,23 @@ def prepare(
                 fix="transpose or reshape the array, or declare the weight with its own shape",
             )
         tensors[name] = tensor
+    prepared.tensors = tensors
     slots = compiled.plan.slots
     for slot in slots:
         if slot.kind == "weight":
             tensor = tensors[slot.name]
-            prepared.addresses[slot.number] = tensor._ptr
-            prepared.keep.append(tensor)
         elif slot.kind == "constant":
             assert slot.data is not None
             tensor = Tensor.from_numpy(slot.data)
-            prepared.addresses[slot.number] = tensor._ptr
-            prepared.keep.append((tensor, slot.data))
+        else:
+            continue
+        if devices and slot.device.is_gpu():
+            weight = _uploaded(tensor, devices[slot.device])
+            prepared.addresses[slot.number] = weight.tensor._ptr
+            prepared.keep.append(weight)
+            continue
+        prepared.addresses[slot.number] = tensor._ptr
+        prepared.keep.append(tensor)
     wanted = []
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
@@ -177,6 +192,38 @@ def prepare(
         prepared.addresses[slot.number] = packed.address
         prepared.keep.append(packed)
     return prepared
+
+
+class UploadedWeight:
+    """A weight or constant on a device. It holds the host's memory too, so that no other array can
+    come to lie at the address it is known by.
+    """
+
+    __slots__ = ("__weakref__", "source", "tensor")
+
+    def __init__(self, source: Tensor, tensor: Tensor) -> None:
+        self.source = source
+        self.tensor = tensor
+
+
+_uploads: weakref.WeakValueDictionary[tuple[Accelerator, int, int], UploadedWeight] = (
+    weakref.WeakValueDictionary()
+)
+
+
+def _uploaded(tensor: Tensor, device: Accelerator) -> UploadedWeight:
+    """``tensor`` on ``device``; models share the copy of memory that nobody can write to."""
+    if tensor.device is device:  # the same memory; models wait for what still writes it
+        return UploadedWeight(tensor, tensor.to(device.default_stream))
+    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size)
+    shared = _never_changes(tensor)
+    with _lock:
+        found = _uploads.get(key) if shared else None
+        if found is None:
+            found = UploadedWeight(tensor, tensor.to(device))
+            if shared:
+                _uploads[key] = found
+    return found
 
 
 def _pack(

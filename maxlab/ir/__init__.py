@@ -3,7 +3,7 @@ verifier."""
 
 from __future__ import annotations
 
-from maxlab.ir.core import Block, Constant, Function, Op, Value, symbols_of
+from maxlab.ir.core import Block, Constant, Function, HostCall, Op, Value, symbols_of
 from maxlab.ir.dims import (
     POC,
     AlgebraicDim,
@@ -45,6 +45,7 @@ __all__ = [
     "DimLike",
     "FilterLayout",
     "Function",
+    "HostCall",
     "Op",
     "OpaqueType",
     "Poly",

@@ -8,7 +8,7 @@ stands for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from maxlab.ir.types import Type, _Typed
 
 Attr = Any
 """What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
-Constant, or a tuple of these."""
+Constant, HostCall, or a tuple of these."""
 
 
 class Constant:
@@ -58,6 +58,38 @@ class Constant:
 
     def __repr__(self) -> str:
         return f"Constant({self.array.dtype}{list(self.array.shape)})"
+
+
+class HostCall:
+    """A function that a compiled graph calls between its kernels, on the thread that runs it.
+
+    It is equal to itself only: two calls are never taken for one, so a function may draw random
+    numbers. It cannot be written to a file.
+
+    Attributes:
+        kind: Who does the work, ``"torch"``; the kind of the step.
+        name: What is done, ``"torch.convolution"``.
+        text: What to show where a kernel has its source.
+        run: Called with the addresses and with the shapes of the results, then of the operands,
+            all of them contiguous; fills the results. What it raises ends the run of the graph.
+    """
+
+    __slots__ = ("kind", "name", "run", "text")
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        text: str,
+        run: Callable[[Sequence[int], Sequence[tuple[int, ...]]], None],
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.text = text
+        self.run = run
+
+    def __repr__(self) -> str:
+        return f"HostCall({self.name!r})"
 
 
 class Value:

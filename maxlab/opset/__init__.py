@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.opset import data, elementwise, reduce, view
+from maxlab.opset import data, elementwise, host, reduce, view
 from maxlab.opset.core import (
     OPSET,
     Builder,
@@ -31,6 +31,7 @@ __all__ = [
     "elementwise",
     "evaluate",
     "flops_of",
+    "host",
     "lookup",
     "reduce",
     "scalar_weight",

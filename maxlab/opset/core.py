@@ -15,8 +15,10 @@ Lowering kinds:
 ``concat``     operands laid side by side along one axis
 ``pad``        an operand surrounded by a constant
 ``iota``       values computed from the index alone
+``transfer``   the operand's elements on another device
 ``constant``   data in the graph; ``external`` data comes from the weights registry
 ``composite``  written with other ops; the compiler expands it
+``host``       a function of Python, called between kernels
 ``output``     ends a graph
 """
 
@@ -44,9 +46,11 @@ Kind = Literal[
     "concat",
     "pad",
     "iota",
+    "transfer",
     "constant",
     "external",
     "composite",
+    "host",
     "output",
 ]
 
@@ -67,8 +71,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The arithmetic of one op: ``flops`` as a polynomial of the dims; transcendental functions
-    count as one."""
+    """The arithmetic of one op: ``flops`` as a polynomial of the dims. A function such as ``exp``
+    counts as the arithmetic that evaluates it, see ``OpDef.weight``."""
 
     flops: Poly
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
-from maxlab.ir import Constant, Dim, Poly, Shape, StaticDim, TensorType, Type
+from maxlab.ir import Constant, DeviceRef, Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ZERO
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
@@ -59,14 +59,14 @@ define(
 
 
 def _dim_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
-    return [TensorType(DType.int64, [])]
+    return [TensorType(DType.int64, [], attrs.get("device", DeviceRef.CPU()))]
 
 
 define(
     "dim",
     "iota",
     "data",
-    "The size of a dim, a rank-0 int64.",
+    "The size of a dim, a rank-0 int64; on the CPU unless a device is given.",
     infer=_dim_infer,
     reference=lambda call: np.asarray(call.size(call.attrs["dim"]), np.int64),
     samples=lambda: [Sample((), {"dim": 7})],

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
-from maxlab.ir import Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
+from maxlab.ir import DeviceRef, Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
 from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
 from maxlab.opset.rules import axis_of, require_float, same_dtype
@@ -17,6 +17,22 @@ from maxlab.opset.rules import axis_of, require_float, same_dtype
 def reduced(x: TensorType, axis: int) -> Shape:
     """The shape of ``x`` with ``axis`` of size 1."""
     return Shape([*x.shape[:axis], 1, *x.shape[axis + 1 :]])
+
+
+def _cost(
+    each: Callable[[DType], int], row: Callable[[DType], int]
+) -> Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost]:
+    """What a composite costs that does ``each`` operations for an element and ``row`` for a row: as
+    many as the ops that it is written out in, for the element type that it has."""
+
+    def cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
+        x = operands[0]
+        axis = axis_of(attrs.get("axis", -1), x.rank, "cost")
+        rows = elements(TensorType(x.dtype, reduced(x, axis), x.device))
+        many, few = Poly.constant(each(x.dtype)), Poly.constant(row(x.dtype))
+        return Cost(elements(x) * many + rows * few)
+
+    return cost
 
 
 def _infer(
@@ -136,21 +152,20 @@ def _mean_decompose(b: Builder, op: Op) -> Value:
     if not type.dtype.is_float():
         # sum wraps in the integer type, as the reference says; the quotient truncates
         total = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.float64)
-        quotient = b.op(
-            "mo.div", [total, b.op("mo.cast", [b.op("mo.dim", [], dim=size)], dtype=DType.float64)]
-        )
+        count = b.op("mo.dim", [], dim=size, device=type.device)
+        quotient = b.op("mo.div", [total, b.op("mo.cast", [count], dtype=DType.float64)])
         return b.op("mo.cast", [b.op("mo.trunc", [quotient])], dtype=type.dtype)
     narrow = type.dtype is not wide
     total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide) if narrow else x], axis=axis)
-    quotient = b.op("mo.div", [total, dim_value(b, size, wide)])
+    quotient = b.op("mo.div", [total, dim_value(b, size, wide, type.device)])
     return b.op("mo.cast", [quotient], dtype=type.dtype) if narrow else quotient
 
 
-def dim_value(b: Builder, dim: Dim, dtype: DType) -> Value:
-    """``dim`` as a rank-0 value of ``dtype``."""
+def dim_value(b: Builder, dim: Dim, dtype: DType, device: DeviceRef) -> Value:
+    """``dim`` as a rank-0 value of ``dtype`` on ``device``."""
     if isinstance(dim, StaticDim):
         return b.scalar(float(dim.dim), dtype)
-    return b.op("mo.cast", [b.op("mo.dim", [], dim=dim)], dtype=dtype)
+    return b.op("mo.cast", [b.op("mo.dim", [], dim=dim, device=device)], dtype=dtype)
 
 
 define(
@@ -161,7 +176,8 @@ define(
     infer=_infer("mean"),
     reference=_mean,
     decompose=_mean_decompose,
-    cost=lambda o, r, a: Cost(elements(o[0])),
+    # The sum; a quotient, which is truncated for integers.
+    cost=_cost(lambda dtype: 1, lambda dtype: 4 if dtype.is_float() else 5),
     samples=_samples(),
 )
 
@@ -197,7 +213,8 @@ define(
     infer=_infer("argmax", DType.int64),
     reference=_arg(np.argmax),
     decompose=_arg_decompose("max"),
-    cost=lambda o, r, a: Cost(elements(o[0])),
+    # The extreme, where it stands, the index there, the least of these; of floats, NaN too.
+    cost=_cost(lambda dtype: 6 if dtype.is_float() else 4, lambda dtype: 0),
     samples=_samples(ties=True),
 )
 define(
@@ -208,7 +225,8 @@ define(
     infer=_infer("argmin", DType.int64),
     reference=_arg(np.argmin),
     decompose=_arg_decompose("min"),
-    cost=lambda o, r, a: Cost(elements(o[0])),
+    # The extreme, where it stands, the index there, the least of these; of floats, NaN too.
+    cost=_cost(lambda dtype: 6 if dtype.is_float() else 4, lambda dtype: 0),
     samples=_samples(ties=True),
 )
 
@@ -274,7 +292,8 @@ define(
     infer=_soft_infer("softmax"),
     reference=_softmax,
     decompose=_softmax_decompose,
-    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)),
+    # Max, difference, exp (8), sum and product; a reciprocal (4) for each row.
+    cost=_cost(lambda dtype: 12, lambda dtype: 4),
     samples=_samples(ints=False),
 )
 define(
@@ -285,7 +304,8 @@ define(
     infer=_soft_infer("logsoftmax"),
     reference=_logsoftmax,
     decompose=_logsoftmax_decompose,
-    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(12)),
+    # Max, two differences, exp (8) and sum; a logarithm (8) for each row.
+    cost=_cost(lambda dtype: 12, lambda dtype: 8),
     samples=_samples(ints=False),
 )
 
@@ -324,7 +344,7 @@ def _layer_norm_decompose(b: Builder, op: Op) -> Value:
     x, back = _widen(b, op.operands[0])
     gamma, beta = (_widen(b, v)[0] for v in op.operands[1:])
     type = x.tensor_type
-    axis, size = type.rank - 1, dim_value(b, type.shape[-1], type.dtype)
+    axis, size = type.rank - 1, dim_value(b, type.shape[-1], type.dtype, type.device)
     mean = b.op("mo.div", [b.op("mo.reduce.sum", [x], axis=axis), size])
     centred = b.op("mo.sub", [x, mean])
     squares = b.op("mo.reduce.sum", [b.op("mo.mul", [centred, centred])], axis=axis)
@@ -358,6 +378,8 @@ define(
     infer=_layer_norm_infer,
     reference=_layer_norm,
     decompose=_layer_norm_decompose,
-    cost=lambda o, r, a: Cost(elements(o[0]) * Poly.constant(8)),
+    # Two sums, a difference, a square, two products and a sum; for each row two quotients (4 each),
+    # a sum and the root.
+    cost=_cost(lambda dtype: 7, lambda dtype: 10),
     samples=_layer_norm_samples,
 )

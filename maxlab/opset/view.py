@@ -512,10 +512,9 @@ def _transfer_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
 
 define(
     "transfer",
-    "view",
+    "transfer",
     "device",
     "The operand on another device.",
     infer=_transfer_infer,
     reference=lambda call, x: x,
-    view=lambda call, index: index,
 )

@@ -17,6 +17,7 @@ typedef long long i64;
 typedef int (*mx_fn)(void *const *b, const i64 *d, i64 lo, i64 hi, void *ctx);
 typedef struct mx_step { mx_fn fn; i64 b0; i64 d0; i64 extent; i64 grain; i64 kind; } mx_step;
 typedef struct mx_patch { i64 dst; i64 src; } mx_patch;
+typedef struct mx_times { i64 *steps; i64 *threads; } mx_times;
 typedef struct mx_team mx_team;
 typedef struct mx_lib mx_lib;
 
@@ -25,7 +26,7 @@ void mx_team_free(mx_team *team);
 i64 mx_team_size(mx_team *team);
 int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
-               i64 *times, i64 *errinfo);
+               const mx_times *times, i64 *errinfo);
 void mx_use_lib(const mx_lib *lib);
 const mx_lib *mx_get_lib(void);
 i64 mx_now_ns(void);

@@ -10,6 +10,7 @@ from maxlab.config import config
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
+from maxlab.toolchain.cuda_compiler import find_cuda_compiler
 from maxlab.toolchain.prelude import kernels_dir, prelude
 
 
@@ -30,11 +31,12 @@ class DoctorRow(NamedTuple):
 
 
 def doctor_rows() -> list[DoctorRow]:
-    """A row for the compiler, a trial compilation, the CPU, the kernel sources and the cache.
+    """A row for the compiler, a trial compilation, the CPU, the kernel sources, the cache and the
+    CUDA compiler, which is not missed where there is none.
 
     Never raises for something that is missing: the row says so.
     """
-    rows = [_compiler_row(), _cpu_row(), _sources_row(), _cache_row()]
+    rows = [_compiler_row(), _cpu_row(), _sources_row(), _cache_row(), _cuda_row()]
     if rows[0].found:
         rows.insert(1, _trial_row())
     return rows
@@ -70,6 +72,14 @@ def _cpu_row() -> DoctorRow:
     vectors = next((f for f in ("avx512f", "avx2", "asimd", "sse2") if f in features), "none known")
     model = lines.get("model name") or cpu_description().splitlines()[0]
     return DoctorRow("CPU", True, f"{model}, vectors: {vectors}", "")
+
+
+def _cuda_row() -> DoctorRow:
+    try:
+        detail = find_cuda_compiler().description.splitlines()[0]
+    except MaxlabError:
+        detail = "none; only GPUs need one"
+    return DoctorRow("CUDA compiler", True, detail, "")
 
 
 def _sources_row() -> DoctorRow:

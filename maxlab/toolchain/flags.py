@@ -19,7 +19,9 @@ _BASE = ("-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
 # A call to a function nobody declared is a mistake of the code generator. Without this it
 # would only be found when the library is opened.
 _ERRORS = ("-Werror=implicit-function-declaration", "-Werror=int-conversion")
-_FAST_MATH = ("-fno-signed-zeros", "-ffinite-math-only", "-fassociative-math", "-freciprocal-math")
+# Not -ffinite-math-only: masks are made of infinities. Not -fassociative-math: what a sum lost to
+# rounding, as log1p adds it again, would be lost for good, and sums of reductions are free already.
+_FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Flags:
 
     Attributes:
         optimize: 0 to 3, the compiler's -O level.
-        fast_math: allow results to differ from IEEE: no NaN, no infinities, any order.
+        fast_math: let divisions be products with reciprocals, and zeros have no sign. NaN and
+            infinities keep their meaning.
         debug: line tables for debuggers and profilers (-g).
         defines: macros, as ``(name, value)`` pairs.
         extra: further compiler arguments, in order.

@@ -42,11 +42,14 @@ _MODULE = (
     "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
 _FAST = ("-O2",)
+# What nvcc's --use_fast_math has that g++ has too; it reorders no sums, as nvcc does not.
+_FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
 # -O1 keeps the order and the number of accesses close to the text's.
 _CHECKED = (
     "-O1", "-fsanitize=thread", "-fsanitize=bounds,alignment",
     "--param", "tsan-instrument-func-entry-exit=0",
 )  # fmt: skip
+_RECORDED = (*_CHECKED, "-fsanitize-coverage=trace-pc")  # also says which way branches go
 _RUNTIME = ("-O2", "-pthread")
 # Without the compiler's own choice of libraries, which would add libtsan.
 _ERROR = re.compile(
@@ -100,6 +103,7 @@ def compile_sim(
     name: str,
     kernels: Sequence[str],
     check: bool = False,
+    record: bool = False,
     headers: Sequence[Path] = (),
 ) -> SimUnit:
     """The opened module of a CUDA text.
@@ -109,6 +113,7 @@ def compile_sim(
         name: what the text is called in messages and line tables, such as ``"kernel.cu"``.
         kernels: the names of its ``__global__`` functions; each gets an entry ``cs_run_<name>``.
         check: see every access to memory, at a tenth of the speed or less.
+        record: with ``check``, see every branch too.
         headers: files to read before the text, in order; lines are counted without them.
 
     Raises:
@@ -119,23 +124,19 @@ def compile_sim(
     start = time.perf_counter()
     compiler = find_cxx()
     runtime = sim_runtime()
-    arguments = [*_COMMON, *_MODULE, *(_CHECKED if check else _FAST), *compiler.machine_arguments]
+    arguments = module_arguments(compiler, check, record)
     entries = "\n".join(f"CS_KERNEL({kernel})" for kernel in kernels)
     before = [header.read_text(encoding="utf-8") for header in headers]
-    key = _key(compiler, arguments, "\0".join((name, text, entries, *before)), _sources_digest())
+    key = module_key(compiler, arguments, "\0".join((name, text, entries, *before)))
 
     def build(folder: Path) -> Path:
         # The file has the text's name, because the compiler's line tables mix up files that
         # only a #line directive names.
         whole = f'{text}\n#line 1 "entry points"\n{entries}\nCS_MODULE\n'
         (folder / name).write_text(whole, encoding="utf-8")
-        header = str(kernels_dir() / "cuda" / "cudasim.h")
-        shims = str(kernels_dir() / "cuda" / "sim" / "shims")
-        command = [*compiler.command, *arguments, f"-I{shims}"]
-        for included in (header, *headers):
-            command += ["-include", str(included)]
-        command += ["-x", "c++", name, "-x", "none", *_LINK, str(runtime.path)]
-        done = run([*command, "-lm", "-lc", "-lgcc", "-o", "module.so"], cwd=folder)
+        command = module_command(compiler, arguments, headers)
+        command += ["-x", "c++", name, "-x", "none", *link_arguments(runtime)]
+        done = run([*command, "-o", "module.so"], cwd=folder)
         check_run(Finished(done.code, _at_the_text(done.output, name)), {name: text})
         return folder / "module.so"
 
@@ -143,6 +144,39 @@ def compile_sim(
     handle = loader.open_library(path)
     ms = (time.perf_counter() - start) * 1e3
     return SimUnit(path, handle, runtime, why is None, why, ms)
+
+
+def module_arguments(
+    compiler: Compiler, check: bool, record: bool = False, *, fast_math: bool = False
+) -> list[str]:
+    """The options that modules are compiled with."""
+    how = _RECORDED if record else _CHECKED if check else _FAST
+    loose = _FAST_MATH if fast_math else ()
+    return [*_COMMON, *_MODULE, *how, *loose, *compiler.machine_arguments]
+
+
+def module_key(compiler: Compiler, arguments: Sequence[str], text: str) -> Key:
+    """The name in the cache of what ``text`` becomes with these options."""
+    return _key(compiler, arguments, text, _sources_digest())
+
+
+def module_command(
+    compiler: Compiler, arguments: Sequence[str], headers: Sequence[Path | str]
+) -> list[str]:
+    """The beginning of a compiler's command line: the language of CUDA, and ``headers``.
+
+    Headers are paths, or names in ``kernels/cuda``.
+    """
+    folder = kernels_dir() / "cuda"
+    command = [*compiler.command, *arguments, f"-I{folder / 'sim' / 'shims'}"]
+    for included in ("cudasim.h", *headers):
+        command += ["-include", str(folder / included)]
+    return command
+
+
+def link_arguments(runtime: SimRuntime) -> list[str]:
+    """The end of a command line that makes a module."""
+    return [*_LINK, str(runtime.path), "-lm", "-lc", "-lgcc"]
 
 
 def sim_runtime() -> SimRuntime:
@@ -243,6 +277,15 @@ def source_lines(path: Path, addresses: Sequence[int], name: str) -> list[int | 
         if lines and lines[-1] is None and os.path.basename(place) == name and number.isdigit():
             lines[-1] = int(number)
     return lines if len(lines) == len(addresses) else [None] * len(addresses)
+
+
+def line_starts(path: Path) -> frozenset[int]:
+    """The addresses where the module's line table names a line anew."""
+    program = shutil.which("readelf")
+    if program is None:
+        return frozenset()
+    table = _output_of([program, "--debug-dump=decodedline", str(path)])
+    return frozenset(int(m[1], 16) for m in re.finditer(r"\d\s+0x([0-9a-f]+)\b", table))
 
 
 def thread_local_symbols(path: Path) -> list[Symbol]:

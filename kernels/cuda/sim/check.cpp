@@ -196,6 +196,9 @@ void Checker::access(const char *p, size_t size, AccessKind kind, const void *pc
   if (!s || p + size > s->region.end) return stray(p, size, kind, pc);
   const u32 thread = worker.current->index, granule = s->region.granule;
   if (!granule) return;
+  if (worker.recording)
+    worker.note({thread, kind, (u32)((const char *)pc - worker.job->image), epoch, (u32)size, (i32)s->region.id,
+                 p - s->region.begin});
   const Clocks &c = clocks[thread / WARP];
   if (kind == ATOMIC) synchronise(p, thread);
 
@@ -327,6 +330,10 @@ void check_copied(Checker &c, const Copy &copy) {
   }
 }
 
+static void begins(Checker &c, const void *pc) {
+  c.worker.note({c.worker.current->index, BEGINS, (u32)((const char *)pc - c.worker.job->image), c.epoch, 0, -1, 0});
+}
+
 static void seen(const volatile void *p, size_t size, AccessKind kind, const void *pc) {
   if (!cs_now) return;
   Worker &w = self();
@@ -341,6 +348,11 @@ using namespace cs;
 #define HERE __builtin_return_address(0)
 
 extern "C" {
+/* -fsanitize-coverage=trace-pc, for recorded launches: at the beginning of every stretch of code without branches. */
+void __sanitizer_cov_trace_pc() {
+  if (cs_now && self().recording) begins(*self().check, HERE);
+}
+
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit() {}

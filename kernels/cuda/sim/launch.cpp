@@ -238,6 +238,22 @@ i64 cs_job_watched(void *handle, i64 index, i64 *fields, double *value) {
   return count;
 }
 
+/* Ask for the record of a block, or of Record::ANY, of at most so many events of each thread; before the start. */
+void cs_job_record(void *handle, i64 block, i64 most) {
+  Job &job = *static_cast<Job *>(handle);
+  job.record.block = block;
+  job.record.most = (u32)most;
+}
+
+/* info: the recorded block or -1, events, threads */
+const void *cs_job_events(void *handle, i64 *info) {
+  const Record &r = static_cast<Job *>(handle)->record;
+  info[0] = r.kept, info[1] = (i64)r.events.size(), info[2] = (i64)r.ends.size();
+  return r.events.data();
+}
+
+const void *cs_job_ends(void *handle) { return static_cast<Job *>(handle)->record.ends.data(); }
+
 void cs_job_free(void *handle) {
   remove_handlers();
   delete static_cast<Job *>(handle);

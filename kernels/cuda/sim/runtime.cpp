@@ -261,6 +261,7 @@ void Worker::report(Kind kind, const void *pc, Report more) {
   more.block = block_index;
   more.thread = more.thread ? more.thread - 1 : current->index;
   if (!more.other_pc) more.other_pc = -1;
+  reported = true;
   job->add(more);
 }
 
@@ -291,6 +292,31 @@ void Worker::stuck() {
     report(STUCK, p.pc, more);
   }
   abandon();
+}
+
+/* ------------------------------------------------------------- the record of a block */
+
+void Worker::note(Event event) {
+  if (noted[event.thread]++ < job->record.most) events.push_back(event);
+}
+
+void Worker::keep_record() {
+  Record &r = job->record;
+  if (r.kept >= 0 && (!reported || r.faulty)) return;
+  r.kept = block_index;
+  r.faulty = reported;
+  r.events.swap(events);
+  r.ends.clear();
+  for (u32 i = 0; i < job->threads; i++) {
+    const Thread &t = threads[i];
+    const i64 cut = noted[i] > r.most;
+    if (i >= started)
+      r.ends.push_back({-1, 0, 0, 0});
+    else if (t.state == ENDED || t.state == RUNNING)
+      r.ends.push_back({t.state, 0, 0, cut});
+    else
+      r.ends.push_back({t.state, (const char *)t.pc - job->image, t.state == IN_WARP ? t.mask : 0, cut});
+  }
 }
 
 /* ------------------------------------------------------------- blocks */
@@ -342,7 +368,10 @@ void Worker::run_block(i64 index) {
   alive = n;
   ready_count = 0;
   next_id = {0, 0, 0};
-  abandoned = false;
+  abandoned = reported = false;
+  recording = check && (job->record.block == index || job->record.block == Record::ANY);
+  events.clear();
+  memset(noted, 0, sizeof noted);
   if (check) check_block(*check);
   Thread &t = begin();
   start(t);
@@ -350,6 +379,7 @@ void Worker::run_block(i64 index) {
   cs_now = &here;
   switch_to(main, t.context);
   cs_now = nullptr;
+  if (recording) keep_record();
   if (abandoned) { /* fibers were left where they stood: take all stacks back */
     free_count = 0;
     for (u32 i = stacks_made; i--;) free_stacks[free_count++] = (u16)i;

@@ -30,6 +30,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+typedef int32_t i32;
 typedef long long i64;
 
 constexpr u32 MAX_THREADS = 1024, WARP = 32, FULL_WARP = ~0u;
@@ -93,6 +94,31 @@ struct Watched {
   double value;
 };
 
+/* What one thread of the recorded block did: an access to a buffer, or the beginning of a stretch of code without
+ * branches (size 0, region -1). Python reads the rows as they are: maxlab/driver/sim/record.py. */
+struct Event {
+  u32 thread, kind, pc, epoch; /* kind: an AccessKind, or BEGINS; epoch: barriers of the block before it */
+  u32 size;
+  i32 region;
+  i64 offset;
+};
+constexpr u32 BEGINS = 4;
+
+/* How a thread of the recorded block ended. state: a State, or -1 if it never began; cut: not all events were kept */
+struct End {
+  i64 state, pc, mask, cut;
+};
+
+/* `block`: the one to record; ANY: the first that something is reported of, else the first of all. */
+struct Record {
+  static constexpr i64 NONE = -2, ANY = -1;
+  i64 block = NONE, kept = -1; /* kept: the block that the events below are of */
+  bool faulty = false;
+  u32 most = 0; /* events of each thread: then all lanes of a warp are cut at the same place */
+  std::vector<Event> events;
+  std::vector<End> ends;
+};
+
 struct Job {
   void (*kernel)(void **);
   void **args;
@@ -115,6 +141,7 @@ struct Job {
   std::vector<Report> reports;
   std::string output;
   std::vector<Watched> watched;
+  Record record; /* only for checked launches, which have one worker */
 
   void add(Report report);
 };
@@ -171,6 +198,9 @@ struct Worker {
   std::unique_ptr<Checker, CheckerDeleter> check;
   i64 block_index = 0;
   bool abandoned = false;
+  bool recording = false, reported = false; /* the running block */
+  std::vector<Event> events;
+  u32 noted[MAX_THREADS]; /* events of each thread */
 
   u32 started = 0, alive = 0, arrived = 0;
   u32 predicates = 0;           /* of the barrier that fills */
@@ -202,6 +232,7 @@ struct Worker {
   void end_thread();
   [[noreturn]] void abandon(); /* the launch, from within a fiber */
   void report(Kind kind, const void *pc, Report more = Report());
+  void note(Event event);
 
   Warp &warp() { return warps[current->index / WARP]; }
   bool owns_stack(const void *p) const { return (size_t)((const char *)p - stacks) < stacks_bytes(); }
@@ -220,6 +251,7 @@ private:
   void combine(Warp &w, u32 members, u32 op);
   [[noreturn]] void stuck();
   u32 take_stack();
+  void keep_record();
   void prepare_dynamic(size_t bytes);
 };
 

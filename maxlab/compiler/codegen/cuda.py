@@ -2,11 +2,17 @@
 
 A kernel takes its pointers, then its dims, then ``items``, the extent of its parallel axis, and two
 pointers of the launcher: ``spill``, memory for rows that do not fit into shared memory (0 when they
-do), and ``fault``, where a kernel reports an index that is out of range.
+do), and ``fault``, where a kernel reports an index that is out of range. Every parameter is a
+64-bit word. Whatever the grid, every kernel walks over all of its items.
 
-``map``     one thread an element, or one block a row, in grid-stride loops
-``row``     one block a row; folds end with shuffles and one exchange through shared memory; kept
-            rows are in dynamic shared memory, each element read by the thread that wrote it
+``flat``    one thread an element, or a vector of them: loads and stores of 16 bytes where they are
+            side by side and the memory is aligned
+``map``     ``blockDim.y`` rows a block, ``gridDim.y`` blocks a row
+``row``     one block a row, or one warp a row; folds end with shuffles and, for a block, one
+            exchange through shared memory; kept rows are in dynamic shared memory, each element
+            read by the thread that wrote it
+``split``   several blocks a row, where rows are long and few: each leaves what it has folded in
+            memory, and the last one to come folds that
 ``col``     one thread a result; neighbouring threads read neighbouring columns
 
 Nothing of the text is inline assembly, so the simulator runs it as it is.
@@ -15,32 +21,87 @@ Nothing of the text is inline assembly, so the simulator runs it as it is.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.codegen.c import NAME, Printed, Printer, initial
-from maxlab.compiler.codegen.scalar import compute_type, is_float, stored_type
-from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, walk
+from maxlab.compiler.codegen.scalar import compute_type, is_float, loaded, stored, stored_type
+from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
+from maxlab.ir.poly import Poly
 
+_J = Poly.symbol(INNER)
 THREADS = 256
-"""Threads of a block."""
+"""Threads of a block, at most."""
+WARPS = THREADS // 32
+
+
+VECTOR_BYTES = 16
+"""The widest access of one thread."""
+MAX_VECTOR = 8
+HEADERS = ("prelude.cuh",)
+
+
+ROW_BLOCKS = 5
+"""Blocks of a row kernel that a multiprocessor should hold. Left to itself, ptxas aims for eight and
+spills a register for it on some architectures; these kernels wait for memory, not for threads."""
+
+
+def row_bytes(columns: int, size: int) -> int:
+    """The bytes of one kept row of elements of ``size`` bytes; `_ROW_BYTES` is the same in CUDA."""
+    return (columns * size + 127) // 128 * 128
+
+
+_ROW_BYTES = "({columns} * {size} + 127) / 128 * 128"
+
+
+def kept_size(kernel: Kernel) -> int:
+    """The bytes of an element of a kept row."""
+    kinds = {compute_type(k.value.dtype) for current in kernel.passes for k in current.keeps}
+    return 8 if kinds & {"f64", "i64", "u64"} else 4
 
 
 @dataclass(slots=True)
 class CudaPrinted(Printed):
-    """A kernel as CUDA text, and how it is launched.
+    """A kernel as CUDA text.
 
     Attributes:
-        flat: Whether ``items`` are elements, one for each thread; otherwise rows, one a block.
-        kept: How many rows of ``8 * columns`` bytes a block keeps.
+        headers: The files of ``kernels/cuda`` that it is read behind.
+        width: Elements that one thread takes at a time.
+        threads: The threads of a block, at most.
+        shared: Bytes of dynamic shared memory, where these do not depend on sizes.
+        written: For each pointer, whether the kernel writes to it.
     """
 
-    flat: bool = True
-    kept: int = 0
+    headers: tuple[str, ...] = HEADERS
+    width: int = 1
+    threads: int = THREADS
+    shared: int = 0
+    written: tuple[bool, ...] = ()
 
 
 class CudaPrinter(Printer):
-    """Prints loops over the threads of a block, or over a whole grid."""
+    """Prints loops over the threads of a warp or a block, or over a whole grid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folding = "block"
+        self.packed: dict[int, bool] = {}  # the buffers read or written as vectors -> written
+
+    def text(self, node: Expr) -> str:
+        """The right-hand side of ``node``."""
+        if self.packed and node.kind == "load" and node.data[1] == _J:
+            return loaded(f"l{node.data[0]}.v[e]", node.dtype)
+        return super().text(node)
+
+    def store(self, store: Store) -> None:
+        """Print ``store``, whose value has a name."""
+        if not self.packed:
+            super().store(store)
+            return
+        assert self.kernel is not None
+        value = stored(self.names[store.value.number], self.kernel.buffers[store.buffer].dtype)
+        self.write(f"o{store.buffer}.v[e] = {value};", store.value.node)
 
     def _wrapped(self, node: Expr, at: str) -> str:
         """An index counted from the end when negative; out of range it is reported, and 0."""
@@ -57,8 +118,8 @@ class CudaPrinter(Printer):
         )
         return name
 
-    def threads(self, kernel: Kernel, current: Pass, columns: str) -> None:
-        """One pass over a row, by all threads of the block."""
+    def threads(self, current: Pass, columns: str) -> None:
+        """One pass over a row, by all threads of the warp or block."""
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         roots += [s.value for s in current.stores]
         if not roots:
@@ -69,11 +130,15 @@ class CudaPrinter(Printer):
             self.write(f"{compute_type(fold.dtype)} a{fold.number} = {initial(fold)};", fold.node)
         with self.write.block(f"for (i64 j = threadIdx.x; j < {columns}; j += blockDim.x)"):
             self.element(current)
-        for fold in current.folds:
-            kind = compute_type(fold.dtype)
-            name = f"a{fold.number}"
-            self.write(f"{name} = mx_block_{fold.operator}<{kind}>({name});", fold.node)
+        self.fold_threads(current)
         self.names = outer
+
+    def fold_threads(self, current: Pass) -> None:
+        """Fold the accumulators of all threads into one value, which all of them get."""
+        for fold in current.folds:
+            name = f"a{fold.number}"
+            call = f"mx_{self.folding}_{fold.operator}<{compute_type(fold.dtype)}>"
+            self.write(f"{name} = {call}({name});", fold.node)
 
     def element(self, current: Pass) -> None:
         """What one thread does for the element ``j``."""
@@ -97,64 +162,268 @@ class CudaPrinter(Printer):
         super().fold(fold, value)
 
 
-def _finish(printer: CudaPrinter, kernel: Kernel, flat: bool, kept: int) -> CudaPrinted:
+def _finish(printer: CudaPrinter, kernel: Kernel, width: int = 1, bounds: str = "") -> CudaPrinted:
     """The whole kernel, named by the hash of its text."""
     parameters = []
     for number, buffer in enumerate(kernel.buffers):
         const = "" if buffer.written else "const "
         parameters.append(f"{const}{stored_type(buffer.dtype)} *__restrict__ p{number}")
-    parameters += [f"i64 s{n}" for n in range(len(printer.symbols))]
+    return finish_kernel(printer, parameters, THREADS, HEADERS, width, bounds=bounds)
+
+
+def finish_kernel(
+    printer: CudaPrinter,
+    pointers: Sequence[str],
+    threads: int,
+    headers: tuple[str, ...],
+    width: int = 1,
+    shared: int = 0,
+    bounds: str = "",
+) -> CudaPrinted:
+    """The kernel with the body that ``printer`` wrote, named by the hash of its text."""
+    parameters = [*pointers, *(f"i64 s{n}" for n in range(len(printer.symbols)))]
     parameters += ["i64 items", "unsigned char *spill", "i64 *fault"]
-    bounds = f"__launch_bounds__({THREADS})"
-    head = f'extern "C" __global__ void {bounds} {NAME}({", ".join(parameters)}) {{'
+    limit = f"__launch_bounds__({bounds or threads})"
+    head = f'extern "C" __global__ void {limit} {NAME}({", ".join(parameters)}) {{'
     body = "\n".join([head, *printer.write.out, "}"])
     symbol = "g_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
     lines = [(a + 1, b + 1, node) for a, b, node in printer.write.lines()]
     text = body.replace(NAME, symbol) + "\n"
-    return CudaPrinted(symbol, text, printer.symbols, lines, printer.checked, flat, kept)
+    return CudaPrinted(
+        symbol,
+        text,
+        printer.symbols,
+        lines,
+        printer.checked,
+        headers,
+        width,
+        threads,
+        shared,
+        tuple(not pointer.startswith("const ") for pointer in pointers),
+    )
 
 
-def print_rows(kernel: Kernel, kept: int = 0) -> CudaPrinted:
-    """The CUDA of a map or row kernel."""
+def _printer(kernel: Kernel) -> CudaPrinter:
     printer = CudaPrinter()
     printer.kernel = kernel
+    printer.write.depth = 1
+    return printer
+
+
+def vector_width(kernel: Kernel) -> int:
+    """Elements that one access can take: 1 unless all that varies is side by side."""
+    sizes = []
+    for node in walk(kernel.expressions()):
+        if node.kind == "guard":
+            return 1  # what is inside may not be read everywhere
+        if node.kind == "load" and node.varies:
+            if node.data[1] != _J:
+                return 1
+            sizes.append(kernel.buffers[node.data[0]].dtype.size_in_bytes)
+    for store in kernel.stores():
+        if store.index != _J:
+            return 1
+        sizes.append(kernel.buffers[store.buffer].dtype.size_in_bytes)
+    return min(VECTOR_BYTES // max(sizes), MAX_VECTOR) if sizes else 1
+
+
+def print_flat(kernel: Kernel) -> CudaPrinted:
+    """The CUDA of a map without rows: a thread takes a vector of elements at a time, and single
+    ones where memory is not aligned and at the end.
+    """
+    printer = _printer(kernel)
     write = printer.write
-    write.depth = 1
-    if kernel.kind == "map" and not kernel.rows:
-        step = "j += (i64)gridDim.x * blockDim.x"
-        start = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
-        for current in kernel.passes:
-            printer.emit([s.value for s in current.stores], False)
-            with write.block(f"for (i64 j = {start}; j < items; {step})"):
-                printer.element(current)
-        return _finish(printer, kernel, True, 0)
+    (current,) = kernel.passes
+    start = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
+    stride = "(i64)gridDim.x * blockDim.x"
+    printer.emit([s.value for s in current.stores], False)
+    width = vector_width(kernel)
+    if width > 1:
+        _vectors(printer, kernel, current, width)
+        start, bound = f"whole * {width} + {start}", "items"
+    else:
+        bound = "items"
+    outer = dict(printer.names)
+    with write.block(f"for (i64 j = {start}; j < {bound}; j += {stride})"):
+        printer.element(current)
+    printer.names = outer
+    return _finish(printer, kernel, width)
+
+
+def _vectors(printer: CudaPrinter, kernel: Kernel, current: Pass, width: int) -> None:
+    write = printer.write
+    reads = {n.data[0]: n for n in walk(kernel.expressions()) if n.kind == "load" and n.varies}
+    writes = {s.buffer: s for s in current.stores}
+    together = " | ".join(f"(u64)p{n}" for n in sorted({*reads, *writes}))
+    mask = VECTOR_BYTES - 1
+    write(f"const i64 whole = (({together}) & {mask}) == 0 ? items / {width} : 0;")
+    start = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
+
+    def kind(number: int) -> str:
+        return f"mx_pack<{stored_type(kernel.buffers[number].dtype)}, {width}>"
+
+    outer = dict(printer.names)
+    with write.block(f"for (i64 q = {start}; q < whole; q += (i64)gridDim.x * blockDim.x)"):
+        for number, node in sorted(reads.items()):
+            write(
+                f"const {kind(number)} l{number} = (({kind(number)} const *)p{number})[q];",
+                node.node,
+            )
+        for number in sorted(writes):
+            write(f"{kind(number)} o{number};")
+        write("#pragma unroll")
+        with write.block(f"for (int e = 0; e < {width}; e++)"):
+            if any(_needs_index(node) for node in walk(kernel.expressions())):
+                write(f"const i64 j = q * {width} + e;")
+            printer.packed = {**dict.fromkeys(reads, False), **dict.fromkeys(writes, True)}
+            printer.element(current)
+            printer.packed = {}
+        for number, store in sorted(writes.items()):
+            write(f"(({kind(number)} *)p{number})[q] = o{number};", store.value.node)
+    printer.names = outer
+
+
+def _needs_index(node: Expr) -> bool:
+    if node.kind == "index":
+        return INNER in node.data.symbols()
+    return node.kind == "gather" and INNER in node.data[1].symbols()
+
+
+def print_mapped_rows(kernel: Kernel) -> CudaPrinted:
+    """The CUDA of a map over rows."""
+    printer = _printer(kernel)
+    write = printer.write
+    (current,) = kernel.passes
+    columns = printer.poly(kernel.inner.extent)
+    first = "(i64)blockIdx.x * blockDim.y + threadIdx.y"
+    with write.block(f"for (i64 row = {first}; row < items; row += (i64)gridDim.x * blockDim.y)"):
+        printer.rows_header(kernel, "row")
+        printer.emit([s.value for s in current.stores], False)
+        first = "(i64)blockIdx.y * blockDim.x + threadIdx.x"
+        step = "(i64)gridDim.y * blockDim.x"
+        with write.block(f"for (i64 j = {first}; j < {columns}; j += {step})"):
+            printer.element(current)
+        printer.emit([s.value for s in current.after], False)
+        if current.after:
+            with write.block("if (threadIdx.x == 0 && blockIdx.y == 0)"):
+                for store in current.after:
+                    printer.store(store)
+    return _finish(printer, kernel)
+
+
+def print_folded_rows(kernel: Kernel, kept: int, warp: bool) -> CudaPrinted:
+    """The CUDA of a row kernel: a warp a row, ``blockDim.y`` of them a block, or a block a row."""
+    printer = _printer(kernel)
+    printer.folding = "warp" if warp else "block"
+    write = printer.write
     columns = printer.poly(kernel.inner.extent)
     if kept:
+        slot = "threadIdx.y" if warp else "0"
+        per_block = f"{WARPS} * {kept}" if warp else f"{kept}"
         write("MX_DYN_SHARED(unsigned char, shared);")
-        write(f"const i64 row_bytes = ({columns} * 8 + 127) / 128 * 128;")
-        write(f"unsigned char *rows = spill ? spill + blockIdx.x * {kept} * row_bytes : shared;")
+        write(
+            f"const i64 row_bytes = {_ROW_BYTES.format(columns=columns, size=kept_size(kernel))};"
+        )
+        write(
+            "unsigned char *const rows = (spill ? spill + blockIdx.x * "
+            f"{per_block} * row_bytes : shared) + {slot} * {kept} * row_bytes;"
+        )
         for keep in (k for current in kernel.passes for k in current.keeps):
             kind = compute_type(keep.value.dtype)
-            write(f"{kind} *t{keep.number} = ({kind} *)(rows + {keep.number} * row_bytes);")
-    with write.block("for (i64 row = blockIdx.x; row < items; row += gridDim.x)"):
+            write(f"{kind} *const t{keep.number} = ({kind} *)(rows + {keep.number} * row_bytes);")
+    first, step = "blockIdx.x", "gridDim.x"
+    if warp:
+        first, step = f"(i64){first} * blockDim.y + threadIdx.y", f"(i64){step} * blockDim.y"
+    with write.block(f"for (i64 row = {first}; row < items; row += {step})"):
         printer.rows_header(kernel, "row")
         for current in kernel.passes:
-            printer.threads(kernel, current, columns)
+            printer.threads(current, columns)
             printer.emit([s.value for s in current.after], False)
             if current.after:
                 with write.block("if (threadIdx.x == 0)"):
                     for store in current.after:
                         printer.store(store)
-    return _finish(printer, kernel, False, kept)
+    return _finish(printer, kernel, bounds=f"{THREADS}, {ROW_BLOCKS}")
+
+
+def can_split(kernel: Kernel) -> bool:
+    """Whether a row kernel goes over its rows once, and only to fold them."""
+    first, *later = kernel.passes
+    return bool(first.folds) and not (
+        first.keeps or first.stores or any(p.keeps or p.folds or p.stores for p in later)
+    )
+
+
+def split_bytes(rows: int, parts: int, folds: int) -> int:
+    """The memory that a split kernel needs, all zero before its first launch: a counter for each
+    row, then 8 bytes for each fold of each part. The counters are zero again after a launch.
+    """
+    return rows * (8 + parts * folds * 8)
+
+
+def print_split_rows(kernel: Kernel) -> CudaPrinted:
+    """The CUDA of a row kernel for few long rows: ``gridDim.x`` blocks a row.
+
+    The last block of a row to arrive adds up what all have left, in the order of the parts, so that
+    a result does not depend on who came last.
+    """
+    printer = _printer(kernel)
+    write = printer.write
+    columns = printer.poly(kernel.inner.extent)
+    first = kernel.passes[0]
+    count = len(first.folds)
+    write("__shared__ int last;")
+    write("const i64 parts = gridDim.x;")
+    write(f"const i64 each = ({columns} + parts - 1) / parts, begin = blockIdx.x * each;")
+    write(f"const i64 end = begin + each < {columns} ? begin + each : {columns};")
+    write("unsigned long long *const arrived = (unsigned long long *)spill;")
+    with write.block("for (i64 row = blockIdx.y; row < items; row += gridDim.y)"):
+        printer.rows_header(kernel, "row")
+        write(f"i64 *const left = (i64 *)spill + items + row * parts * {count};")
+        printer.emit([f.value for f in first.folds], False)
+        outer = dict(printer.names)
+        for fold in first.folds:
+            kind = compute_type(fold.dtype)
+            write(f"{kind} a{fold.number} = {initial(fold)};", fold.node)
+        with write.block("for (i64 j = begin + threadIdx.x; j < end; j += blockDim.x)"):
+            printer.element(first)
+        printer.names = outer
+        printer.fold_threads(first)
+        with write.block("if (threadIdx.x == 0)"):
+            for place, fold in enumerate(first.folds):
+                kind = compute_type(fold.dtype)
+                slot = f"left[blockIdx.x * {count} + {place}]"
+                write(f"*(volatile {kind} *)&{slot} = a{fold.number};", fold.node)
+            write("__threadfence();")
+            write("last = atomicAdd(arrived + row, 1ull) == (unsigned long long)parts - 1;")
+        write("__syncthreads();")
+        with write.block("if (last)"):
+            write("__threadfence();")
+            for fold in first.folds:
+                write(f"a{fold.number} = {initial(fold)};", fold.node)
+            with write.block("for (i64 part = threadIdx.x; part < parts; part += blockDim.x)"):
+                for place, fold in enumerate(first.folds):
+                    kind = compute_type(fold.dtype)
+                    name = f"x{fold.number}"
+                    slot = f"left[part * {count} + {place}]"
+                    write(f"const {kind} {name} = *(volatile {kind} *)&{slot};", fold.node)
+                    printer.fold(fold, name)
+            printer.fold_threads(first)
+            after = [store for current in kernel.passes for store in current.after]
+            printer.emit([s.value for s in after], False)
+            with write.block("if (threadIdx.x == 0)"):
+                write("arrived[row] = 0;")
+                for store in after:
+                    printer.store(store)
+        write("__syncthreads();")
+    return _finish(printer, kernel)
 
 
 def print_columns(kernel: Kernel) -> CudaPrinted:
     """The CUDA of a column kernel: each thread folds one column of one row."""
     assert kernel.reduction is not None
-    printer = CudaPrinter()
-    printer.kernel = kernel
+    printer = _printer(kernel)
     write = printer.write
-    write.depth = 1
     (fold,) = kernel.passes[0].folds
     columns = printer.poly(kernel.inner.extent)
     depth = printer.poly(kernel.reduction.extent)
@@ -180,4 +449,4 @@ def print_columns(kernel: Kernel) -> CudaPrinted:
         printer.emit(roots, False)
         for store in kernel.passes[1].stores:
             printer.store(store)
-    return _finish(printer, kernel, True, 0)
+    return _finish(printer, kernel)

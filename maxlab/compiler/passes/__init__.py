@@ -8,10 +8,12 @@ from maxlab.compiler.passes.dce import eliminate_dead_code
 from maxlab.compiler.passes.decompose import decompose
 from maxlab.compiler.passes.fold import fold_constants
 from maxlab.compiler.passes.manager import Pass, PassRecord, Rewrite, run
+from maxlab.compiler.passes.place import place_data
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("fold", fold_constants),
     ("canonicalise", canonicalise),
+    ("place", place_data),
     ("cse", eliminate_common_subexpressions),
     ("dce", eliminate_dead_code),
     ("decompose", decompose),

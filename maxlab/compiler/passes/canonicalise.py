@@ -92,11 +92,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "mo.cast": (same_cast,),
     "mo.negate": (double_negate,),
     "mo.logical_not": (double_negate,),
+    "mo.transfer": (still_view,),
     "mo.transpose": (double_transpose,),
     **{
         name: (still_view,)
         for name, row in OPSET.items()
-        if row.kind == "view" and name not in ("mo.rebind", "mo.transpose", "mo.transfer")
+        if row.kind == "view" and name not in ("mo.rebind", "mo.transpose")
     },
 }
 

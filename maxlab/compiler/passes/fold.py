@@ -15,7 +15,7 @@ MAX_ELEMENTS = 4096
 storing them.
 """
 
-_KINDS = {"map", "view", "reduce", "gather", "concat", "pad", "composite", "contract"}
+_KINDS = {"map", "view", "transfer", "reduce", "gather", "concat", "pad", "composite", "contract"}
 
 
 def _foldable(op: Op) -> bool:

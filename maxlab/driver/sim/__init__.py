@@ -8,7 +8,17 @@ what is wrong with it as `Report` objects that name the lines of the text.
 from __future__ import annotations
 
 from maxlab.driver.sim.module import SimModule
+from maxlab.driver.sim.record import End, Recording, Region
 from maxlab.driver.sim.reports import Report, Watch
 from maxlab.driver.sim.signature import Kernel, Parameter
 
-__all__ = ["Kernel", "Parameter", "Report", "SimModule", "Watch"]
+__all__ = [
+    "End",
+    "Kernel",
+    "Parameter",
+    "Recording",
+    "Region",
+    "Report",
+    "SimModule",
+    "Watch",
+]

@@ -31,7 +31,7 @@ class Buffer:
     """Host memory that one or several pointer arguments share.
 
     ``begin`` and ``end`` are addresses of the host's memory, ``device`` the address that the
-    kernel sees for ``begin``.
+    kernel sees for ``begin``. ``allocation`` is where the memory begins that it is a part of.
     """
 
     begin: int
@@ -39,6 +39,7 @@ class Buffer:
     device: int
     granule: int
     written: bool
+    allocation: int
     users: list[tuple[Parameter, int, int]] = field(default_factory=list)  # begin and end of each
     memory: mmap.mmap | None = None
 
@@ -146,7 +147,8 @@ class Arguments:
             )
         self._kept.append(value)
         granule = min(_element_size(parameter), 4)
-        buffer = Buffer(address, address + nbytes, address, granule, not parameter.constant)
+        writes, allocation = not parameter.constant, _allocation(value, address)
+        buffer = Buffer(address, address + nbytes, address, granule, writes, allocation)
         buffer.users.append((parameter, address, address + nbytes))
         self.buffers.append(buffer)
         return address
@@ -161,6 +163,7 @@ class Arguments:
                 continue
             last.end = max(last.end, buffer.end)
             last.granule = min(last.granule, buffer.granule)
+            last.allocation = min(last.allocation, buffer.allocation)
             last.written |= buffer.written
             last.users += buffer.users
         self.buffers = merged
@@ -200,6 +203,17 @@ def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, i
             fix="pass numpy.ascontiguousarray(x), or tensor.contiguous()",
         )
     return found
+
+
+def _allocation(value: object, address: int) -> int:
+    """Where the memory begins that an array is a view into."""
+    if isinstance(value, Tensor):
+        begin = getattr(value._owner, "address", address)
+        return begin if isinstance(begin, int) and 0 < begin <= address else address
+    array = value
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.ctypes.data if isinstance(array, np.ndarray) else address
 
 
 def _fits(dtype: DType, parameter: Parameter) -> bool:

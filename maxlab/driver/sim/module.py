@@ -13,7 +13,9 @@ from typing import Any
 
 from maxlab import trace
 from maxlab.config import config
+from maxlab.driver.sim import record as recorded
 from maxlab.driver.sim.arguments import Arguments
+from maxlab.driver.sim.record import Recording, Region
 from maxlab.driver.sim.reports import (
     Decoder,
     Index3,
@@ -43,8 +45,9 @@ MAX_SHARED = 227 << 10  # what a block of sm_90 can have
 _MAX_WORKERS = 16  # each has 192 MiB of address space for stacks
 _WAIT_MS = 50
 _RAW_FIELDS = len(fields(Raw))
+_CALL = 12  # bytes of a call, and of moves that may stand before it
 _GUARD = "_ZGV"  # says whether an array of a class type was made
-_ANCHOR = "_ZZ16cs_shared_anchorE14cs_anchor_mark"
+ANCHOR = "_ZZ16cs_shared_anchorE14cs_anchor_mark"
 
 _FUNCTIONS = {
     "cs_job_new": "void *(*)(void *, void *, void **, const long long *)",
@@ -56,6 +59,9 @@ _FUNCTIONS = {
     "cs_job_report": "long long (*)(void *, long long, long long *)",
     "cs_job_output": "const char *(*)(void *, long long *)",
     "cs_job_watched": "long long (*)(void *, long long, long long *, double *)",
+    "cs_job_record": "void (*)(void *, long long, long long)",
+    "cs_job_events": "const char *(*)(void *, long long *)",
+    "cs_job_ends": "const char *(*)(void *)",
     "cs_job_free": "void (*)(void *)",
 }
 
@@ -68,12 +74,14 @@ class SimModule:
         check: see every access to memory and report what is wrong, one block after another and
             much slower; see `launch`.
         name: what the text is called in messages.
+        record: with ``check``, write down what the threads of one block do; see `Recording`.
         headers: files that are read before the text, as with nvcc's ``-include``; what they
             declare is not a kernel of the module, and lines are counted without them.
 
     Attributes:
         kernels: `Kernel` by name.
         watched: what ``MX_WATCH`` showed in the last launch, in the order of running.
+        recording: what one block did in the last launch, or None.
 
     Raises:
         ToolchainError: ML502, g++ refused the text, with the line; ML501, there is no g++.
@@ -96,29 +104,34 @@ class SimModule:
 
     kernels: Mapping[str, Kernel]
     watched: list[Watch]
+    recording: Recording | None
 
     def __init__(
         self,
         source: str,
         *,
         check: bool = False,
+        record: bool = False,
         name: str = "kernel.cu",
         headers: Sequence[Path] = (),
     ) -> None:
         self._source = source
         self._name = re.sub(r"[^\w.+-]", "_", name) or "kernel.cu"
-        self._check = check
+        self._check = check or record
+        self._record = record
         self.kernels = MappingProxyType(find_kernels(source))
         self.watched = []
+        self.recording = None
         self._unit = gxx.compile_sim(
             portable(source),
             name=self._name,
             kernels=list(self.kernels),
-            check=check,
+            check=self._check,
+            record=record,
             headers=headers,
         )
         self._shared: list[gxx.Symbol] | None = None
-        self._api = _api(self._unit.runtime)
+        self._api = runtime_api(self._unit.runtime)
 
     @property
     def path(self) -> Path:
@@ -134,6 +147,7 @@ class SimModule:
         shared_bytes: int = 0,
         *,
         timeout_s: float | None = None,
+        record_block: Sequence[int] | None = None,
     ) -> list[Report]:
         """What is wrong with the launch; empty for a good one. Returns when all blocks have ended.
 
@@ -149,6 +163,8 @@ class SimModule:
             args: arrays (`Tensor` or NumPy) for pointers, numbers for the others.
             shared_bytes: the size of the dynamic shared memory.
             timeout_s: give up after so many seconds.
+            record_block: the block that a module made with ``record=True`` writes down, as
+                (x, y, z); if left out, the first one that something is reported of, or block 0.
 
         Raises:
             DeviceError: ML440 (a ValueError), no such kernel, or a shape no device accepts.
@@ -167,9 +183,10 @@ class SimModule:
             )
         shape = _shape("grid", grid, MAX_GRID), _shape("block", block, MAX_BLOCK)
         self._check_launch(kernel, shape[1], shared_bytes)
+        recorded_block = self._recorded_block(shape[0], record_block)
         arguments = Arguments(kernel, args, self._check)
         with trace.span("kernel", name, device="sim", grid=shape[0], block=shape[1]) as event:
-            reports = self._run(kernel, *shape, shared_bytes, arguments, timeout_s)
+            reports = self._run(kernel, *shape, shared_bytes, arguments, timeout_s, recorded_block)
             event.update(reports=len(reports))
         arguments.finish()
         if reports and not self._check:
@@ -220,6 +237,7 @@ class SimModule:
         shared_bytes: int,
         arguments: Arguments,
         timeout_s: float | None,
+        recorded_block: int | None,
     ) -> list[Report]:
         api, unit = self._api, self._unit
         entry = loader.symbol_address(unit.handle, f"cs_run_{kernel.name}", unit.path)
@@ -233,11 +251,15 @@ class SimModule:
         if self._check:
             for buffer in arguments.buffers:
                 api["cs_job_region"](job, buffer.device, buffer.nbytes, buffer.granule, 0)
-            base = next(s.offset for s in self._shared_symbols() if s.name == _ANCHOR)
+            base = next(s.offset for s in self._shared_symbols() if s.name == ANCHOR)
             for symbol in self._shared_arrays():
                 granule = self._shared_granule(symbol)
                 api["cs_job_region"](job, symbol.offset - base, symbol.nbytes, granule, 1)
             api["cs_job_dynamic"](job, min(size_of((kernel.dynamic or ("", ""))[1]) or 1, 4))
+        if recorded_block is not None:
+            api["cs_job_record"](
+                job, recorded_block, recorded.MOST_EVENTS // (block[0] * block[1] * block[2])
+            )
         blocks = grid[0] * grid[1] * grid[2]
         workers = 1 if self._check else min(config().num_threads, blocks, _MAX_WORKERS)
         api["cs_job_start"](job, workers)
@@ -251,6 +273,7 @@ class SimModule:
             try:
                 reports = self._reports(job, kernel, grid, block, arguments)
                 self._show(job, grid, block)
+                self.recording = self._recording(job, kernel, grid, arguments)
             finally:
                 api["cs_job_free"](job)
         if not in_time:
@@ -308,9 +331,13 @@ class SimModule:
             return Place(found[0] if len(found) == 1 else "", raw.detail, None)
         if not raw.kind.has_place or raw.region < 0:
             return Place("", None, None)
-        if raw.region < len(arguments.buffers):
-            return arguments.buffers[raw.region].place(raw.offset)
-        index = raw.region - len(arguments.buffers)
+        return self._place_at(raw.region, raw.offset, kernel, arguments)
+
+    def _place_at(self, region: int, offset: int, kernel: Kernel, arguments: Arguments) -> Place:
+        """The element at ``offset`` bytes of a region, which are numbered as they were given."""
+        if region < len(arguments.buffers):
+            return arguments.buffers[region].place(offset)
+        index = region - len(arguments.buffers)
         arrays = self._shared_arrays()
         if index < len(arrays):
             name = _plain(arrays[index].name)
@@ -323,7 +350,58 @@ class SimModule:
         size = size_of(c_type)
         if size is None:
             return Place(name, None, None)
-        return Place(name, raw.offset // size, nbytes // size if nbytes else None)
+        return Place(name, offset // size, nbytes // size if nbytes else None)
+
+    def _recorded_block(self, grid: Index3, block: Sequence[int] | None) -> int | None:
+        """The number of the block to record, -1 for the first with a report, None for no record."""
+        if not self._record:
+            return None
+        if block is None:
+            return -1
+        x, y, z = (*block, 0, 0, 0)[:3]
+        if len(block) > 3 or not all(0 <= at < n for at, n in zip((x, y, z), grid, strict=True)):
+            raise DeviceError(
+                "ML440",
+                f"a grid of {grid} has no block {tuple(block)} to record",
+                fix="blocks are counted from 0 on each axis",
+            )
+        return x + grid[0] * (y + grid[1] * z)
+
+    def _recording(
+        self, job: Any, kernel: Kernel, grid: Index3, arguments: Arguments
+    ) -> Recording | None:
+        info = ffi.new("long long[3]")
+        pointer = self._api["cs_job_events"](job, info)
+        block, count, threads = info
+        if not self._record or block < 0:
+            return None
+
+        def lines_of(counters: Sequence[int]) -> list[int | None]:
+            return gxx.source_lines(self._unit.path, counters, self._name)
+
+        events = recorded.rows(pointer, count)
+        counters = sorted(set(events["pc"].tolist()))
+        lines = dict(zip(counters, lines_of(counters), strict=True))
+        # Code without a line of its own, where ways meet or end, has that of the code before it.
+        starts = gxx.line_starts(self._unit.path)
+        for pc in set(events["pc"][events["kind"] == recorded.BEGINS].tolist()):
+            if starts and starts.isdisjoint(range(pc - _CALL, pc)):
+                lines[pc] = None
+        regions = [
+            Region(", ".join(dict.fromkeys(p.name for p, _, _ in b.users)), False, b.nbytes,
+                   b.begin - b.allocation)
+            for b in arguments.buffers
+        ]  # fmt: skip
+        regions += [Region(_plain(s.name), True, s.nbytes, 0) for s in self._shared_arrays()]
+        regions.append(Region((kernel.dynamic or ("dynamic shared memory",))[0], True, 0, 0))
+        return Recording(
+            unflatten(block, grid),
+            events,
+            tuple(recorded.ends(self._api["cs_job_ends"](job), threads, lines_of)),
+            tuple(regions),
+            lines,
+            lambda region, offset: self._place_at(region, offset, kernel, arguments),
+        )
 
     def _show(self, job: Any, grid: Index3, block: Index3) -> None:
         length = ffi.new("long long *")
@@ -352,7 +430,7 @@ class SimModule:
         return min((min(size or 1, 4) for size in sizes), default=1)
 
     def _shared_arrays(self) -> list[gxx.Symbol]:
-        return [symbol for symbol in self._shared_symbols() if symbol.name != _ANCHOR]
+        return [symbol for symbol in self._shared_symbols() if symbol.name != ANCHOR]
 
     def __repr__(self) -> str:
         checked = ", check=True" if self._check else ""
@@ -363,7 +441,7 @@ _apis: dict[Path, dict[str, Any]] = {}
 _lock = threading.Lock()
 
 
-def _api(runtime: gxx.SimRuntime) -> dict[str, Any]:
+def runtime_api(runtime: gxx.SimRuntime) -> dict[str, Any]:
     """The functions of the simulator's library."""
     with _lock:
         found = _apis.get(runtime.path)

@@ -1,0 +1,49 @@
+"""A group: ops that become one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from maxlab.compiler.axes import Index
+from maxlab.ir import DeviceRef, Op, Value
+from maxlab.ir.poly import ONE
+
+GroupKind = Literal[
+    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host"
+]
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Ops that become one kernel.
+
+    ``why`` has the rule of ``reasons.RULES`` by which each op joined, in the order of joining.
+    """
+
+    number: int
+    kind: GroupKind
+    domain: Index
+    ops: list[Op] = field(default_factory=list)
+    ancestors: int = 0
+    main: Op | None = None
+    source: Value | None = None  # what a copy group lays out
+    output: int = -1  # the output that a copy group writes
+    why: list[tuple[Op, str]] = field(default_factory=list)
+
+    @property
+    def bit(self) -> int:
+        """This group in a set of groups."""
+        return 1 << self.number
+
+    @property
+    def device(self) -> DeviceRef:
+        """Where the group is computed."""
+        value = self.ops[0].results[0] if self.ops else self.source
+        assert value is not None
+        return value.tensor_type.device
+
+    @property
+    def row_shape(self) -> Index:
+        """The shape of a value that has one element a row."""
+        return (*self.domain[:-1], ONE)

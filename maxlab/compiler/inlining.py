@@ -1,0 +1,181 @@
+"""Which values live in memory, and which groups are computed inside of the one that reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from maxlab.compiler.axes import MAX_OPS
+from maxlab.compiler.groups import Group
+from maxlab.compiler.reasons import Reason
+from maxlab.ir import Op, Value
+from maxlab.ir.poly import ONE, Poly
+from maxlab.opset import OPSET
+
+if TYPE_CHECKING:
+    from maxlab.compiler.schedule import Schedule
+
+TAKERS = ("map", "row", "col", "concat", "copy")
+"""Kinds of groups that compute what they read, if it is a map that nobody else reads."""
+
+
+class Inliner:
+    """Finds what is stored, and inlines the rest.
+
+    Attributes:
+        into: The group that each inlined group went into.
+        why: For values that are stored although a group could compute them, the rule.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.into: dict[Group, Group] = {}
+        self.why: dict[Value, Reason] = {}
+
+    def stored(self) -> set[Value]:
+        """The values that some group writes for another one, as an output, or because the options
+        keep them.
+        """
+        schedule = self.schedule
+        found = set(schedule.laid_out)
+        found |= {v for v in schedule.limits.kept if v in schedule.group_of}
+        for group in schedule.groups:
+            if group in self.into:
+                continue
+            for op in group.ops:
+                for value in op.results:
+                    if any(reader is not group for reader in self._readers(value)):
+                        found.add(value)
+        # An inlined group's own reads count for the group it went into.
+        for group in self.into:
+            for op in group.ops:
+                for operand in op.operands:
+                    for base in schedule.bases(operand):
+                        if schedule.group_of[base] not in self.into:
+                            found.add(base)
+        return found
+
+    def inline(self, stored: set[Value]) -> None:
+        """Inline what can be, of groups whose results are ``stored``."""
+        sizes: dict[Group, int] = {}  # the ops that were inlined into a group
+        for group in self.schedule.groups:
+            if not group.ops:
+                continue
+            kept = [v for op in group.ops for v in op.results if v in stored]
+            reader, why = self._reader(group, kept)
+            if reader is not None:
+                size = sizes.get(group, 0) + len(group.ops)
+                if size + sizes.get(reader, 0) + len(reader.ops) > MAX_OPS:
+                    why = Reason("size")
+                else:
+                    sizes[reader] = sizes.get(reader, 0) + size
+                    self.into[group] = reader
+                    continue
+            self.why.update(dict.fromkeys(kept, why))
+
+    def groups_in(self, group: Group) -> list[Group]:
+        """The inlined groups whose values ``group`` computes for itself."""
+        found = [g for g, into in self.into.items() if into is group]
+        for inner in found:  # which may have taken others in, before it went into this one
+            found.extend(g for g, into in self.into.items() if into is inner)
+        return found
+
+    def ops_of(self, group: Group) -> list[Op]:
+        """The ops that the kernel of ``group`` computes: its own and those inlined there."""
+        found = list(group.ops)
+        for other in self.groups_in(group):
+            found.extend(other.ops)
+        return found
+
+    def ops_for(self, group: Group, operand: Value) -> list[Op]:
+        """Of the ops inlined into ``group``, those that ``operand`` is computed from."""
+        inlined = set(self.groups_in(group))
+        found: dict[Op, None] = {}
+        waiting = [operand]
+        while waiting:
+            value = waiting.pop()
+            maker = self.schedule.group_of.get(value)
+            if maker is None:
+                if value.op is not None and OPSET[value.op.name].kind == "view":
+                    waiting.append(value.op.operands[0])
+            elif maker in inlined and value.op is not None and value.op not in found:
+                found[value.op] = None
+                waiting.extend(value.op.operands)
+        return list(found)
+
+    def _reader(self, group: Group, kept: list[Value]) -> tuple[Group | None, Reason]:
+        """The group that may compute ``group``, or the rule by which there is none."""
+        schedule = self.schedule
+        if group.kind != "map":
+            return None, Reason("not a map", {"kind": group.kind})
+        if len(kept) != 1:
+            return None, Reason("several values", {"count": len(kept)})
+        (value,) = kept
+        if value in schedule.addressed:
+            return None, Reason("gathered")
+        if value in schedule.limits.kept:
+            return None, Reason("kept")
+        outside = [reader for reader in self._readers(value) if reader is not group]
+        if None in outside:
+            return None, Reason("output")
+        if len(outside) != 1 or outside[0] is None:
+            readers = len(set(outside))
+            rule = "read twice" if readers == 1 else "two readers"
+            return None, Reason(rule, {"count": len(outside) if readers == 1 else readers})
+        reader = outside[0]
+        if reader.kind not in TAKERS:
+            return None, Reason("product reads memory", {"kind": reader.kind})
+        for user in self._reading(value):
+            rule = schedule.limits.parted(user, value.op)
+            if rule:
+                return None, Reason(rule)
+        times = _expansion(group, reader)
+        if times:
+            return None, Reason("expansion", {"times": times})
+        return reader, Reason("inlined")
+
+    def _readers(self, value: Value) -> Iterator[Group | None]:
+        """Every group that reads ``value``, through views; None for an output."""
+        group_of = self.schedule.group_of
+        for op in self._reading(value):
+            yield None if OPSET[op.name].kind == "output" else group_of.get(op.results[0])
+
+    def _reading(self, value: Value) -> Iterator[Op]:
+        """The ops that read ``value`` through views; a view that is laid out is one."""
+        stack = [value]
+        while stack:
+            for user in stack.pop().uses:
+                if OPSET[user.name].kind == "view" and user.result not in self.schedule.laid_out:
+                    stack.append(user.result)
+                else:
+                    yield user
+
+
+def _expansion(group: Group, reader: Group) -> str:
+    """How many times ``reader`` would compute each element of ``group``; empty if not more than
+    once.
+    """
+    if reader.kind == "concat" or all(OPSET[op.name].kind == "gather" for op in group.ops):
+        return ""  # reading through an index costs no more than reading what was read so
+    if all(op.name == "mo.cast" for op in group.ops):
+        return ""  # nor does reading what is to be cast, which may even be smaller
+    size, domain = _product(group.domain), _product(reader.domain)
+    if size == domain:
+        return ""
+    # a slice reads fewer elements than there are: inlining computes less, not more
+    gap = size - domain
+    if all(c >= 0 for _, c in gap.terms):
+        return ""
+    more = Counter(p for p in reader.domain if p != ONE)
+    more.subtract(p for p in group.domain if p != ONE)
+    if all(count >= 0 for count in more.values()):
+        return str(_product(more.elements()))
+    return f"{domain} / {size}" if size.is_constant else f"({domain}) / ({size})"
+
+
+def _product(sizes: Iterable[Poly]) -> Poly:
+    total = ONE
+    for size in sizes:
+        total = total * size
+    return total

@@ -1,0 +1,176 @@
+"""What a compilation may be asked for beside the graph: ``Options``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.ir import Function, Op, Value
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Options:
+    """How a graph is compiled. Models with equal graphs and equal options have equal kernels.
+
+    Ids are those of the graph: ``"n12"`` of an op, ``"v12"`` of a value.
+
+    Attributes:
+        fuse: Let kernels compute several ops. When False, each op of the graph is a kernel of its
+            own; views stay index arithmetic of whoever reads them. An op that is written out in
+            simpler ones, such as softmax, is one op.
+        fast_math: Let divisions be products with reciprocals and zeros have no sign; on a GPU,
+            let functions be approximate and subnormals be zero too. NaN and infinities keep their
+            meaning; results differ in their last digits.
+        apart: Ids of ops that begin a kernel: what they read is computed by another one.
+        replaced: (symbol, text) of kernels whose generated text is replaced; see
+            ``model.kernels["k3"].symbol``. The text defines a function of the same name and
+            arguments.
+        keep: Ids of ops or values whose results are written to memory, even if only their own
+            kernel reads them. Ranges, dims and constants are not; of a view, what it looks at is.
+
+    Raises:
+        ArgumentTypeError: ML625, a field of another type.
+
+    Example:
+        >>> from maxlab.compiler import Options
+        >>> Options(apart=["n3"]).apart
+        frozenset({'n3'})
+        >>> Options() == Options(fuse=True), Options().is_default
+        (True, True)
+    """
+
+    fuse: bool
+    fast_math: bool
+    apart: frozenset[str]
+    replaced: tuple[tuple[str, str], ...]
+    keep: frozenset[str]
+
+    def __init__(
+        self,
+        *,
+        fuse: bool = True,
+        fast_math: bool = False,
+        apart: Iterable[str] = (),
+        replaced: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        keep: Iterable[str] = (),
+    ) -> None:
+        for name, flag in (("fuse", fuse), ("fast_math", fast_math)):
+            if not isinstance(flag, bool):
+                raise _wrong(name, "True or False", flag)
+        values = {"fuse": fuse, "fast_math": fast_math, "replaced": _pairs(replaced)}
+        values |= {"apart": _ids("apart", apart), "keep": _ids("keep", keep)}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing was asked for."""
+        return self == DEFAULT
+
+    def __str__(self) -> str:
+        """The fields that are not as by default, such as ``fuse=False, apart={n3}``."""
+        parts: list[str] = []
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value == getattr(DEFAULT, one.name):
+                continue
+            if isinstance(value, frozenset):
+                parts.append(f"{one.name}={{{', '.join(sorted(value))}}}")
+            elif isinstance(value, tuple):
+                parts.append(f"{one.name}={{{', '.join(symbol for symbol, _ in value)}}}")
+            else:
+                parts.append(f"{one.name}={value}")
+        return ", ".join(parts) or "defaults"
+
+
+def _ids(name: str, given: Any) -> frozenset[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise _wrong(name, "a set of ids", given)
+    made = frozenset(given)
+    if not all(isinstance(id, str) for id in made):
+        raise _wrong(name, "a set of ids", given)
+    return made
+
+
+def _pairs(given: Any) -> tuple[tuple[str, str], ...]:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    made = tuple(pairs) if isinstance(pairs, Iterable) else (None,)
+    for pair in made:
+        if not isinstance(pair, (tuple, list)) or [type(part) for part in pair] != [str, str]:
+            raise _wrong("replaced", "pairs of a symbol and a text", given)
+    return tuple((symbol, text) for symbol, text in made)
+
+
+def _wrong(name: str, expected: str, given: Any) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML625",
+        f"the option {name} must be {expected}, got {given!r}",
+        fix={
+            "apart": 'write Options(apart={"n3"})',
+            "keep": 'write Options(keep={"n3"})',
+            "replaced": "write Options(replaced=((kernel.symbol, text),))",
+        }.get(name, f"write Options({name}=False)"),
+    )
+
+
+DEFAULT = Options()
+"""The options of a graph that is loaded without any."""
+
+
+class Marker:
+    """An op outside of the function that reads the values to keep, so that passes keep what
+    computes them, and say by what they were replaced.
+    """
+
+    def __init__(self, function: Function, ids: Iterable[str]) -> None:
+        self._keys: list[str] = []
+        values: list[Value] = []
+        for id in sorted(ids):
+            for key, value in _values(function, id):
+                self._keys.append(key)
+                values.append(value)
+        self._op = Op("keep", "mo.output", values, [])
+
+    def taken_out(self) -> dict[str, Value]:
+        """The values by the ids they were asked for by; nothing reads them for us any more."""
+        found = dict(zip(self._keys, self._op.operands, strict=True))
+        self._op.drop()
+        return found
+
+
+def _values(function: Function, id: str) -> list[tuple[str, Value]]:
+    for value in function.inputs:
+        if value.id == id:
+            return [(id, value)]
+    for op in function.ops:
+        if op.id == id and op.results:
+            return [(id, op.results[0]), *((v.id, v) for v in op.results)]
+        for value in op.results:
+            if value.id == id:
+                return [(id, value)]
+    raise _unknown(function, "keep", id)
+
+
+def check_ids(function: Function, options: Options) -> None:
+    """Return if every id of ``options.apart`` is an op of ``function``.
+
+    Raises:
+        ArgumentError: ML626, one is not.
+    """
+    if options.apart:
+        known = {op.id for op in function.ops}
+        for id in sorted(options.apart):
+            if id not in known:
+                raise _unknown(function, "apart", id)
+
+
+def _unknown(function: Function, name: str, id: str) -> ArgumentError:
+    ids = [op.id for op in function.ops]
+    shown = ", ".join(ids[:4]) + (" …" if len(ids) > 4 else "")
+    return ArgumentError(
+        "ML626",
+        f"the option {name} names {id!r}, which is nothing of the graph {function.name!r}",
+        fix=f"its ops are {shown}: take an id from the graph's text or from its picture",
+    )

@@ -1,0 +1,173 @@
+"""Products and attention as strided memory: what every target's kernels are called with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from maxlab.compiler.attention import Attention
+from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
+from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.loops import Axis
+from maxlab.compiler.lower import REDUCED
+from maxlab.compiler.schedule import Schedule
+from maxlab.compiler.views import flat_index
+from maxlab.ir import Op, Value
+from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.opset.view import broadcast_index
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A product of matrices, ``m`` × ``k`` by ``k`` × ``n`` for each point of ``batch``.
+
+    Attributes:
+        batched: Whether the right operand has more than one matrix; otherwise all leading dims of
+            the left one are rows of one matrix.
+        left_base: The value in whose memory the left operand is; ``left`` says where.
+    """
+
+    m: Poly
+    n: Poly
+    k: Poly
+    batch: list[Axis]
+    batched: bool
+    left_base: Value
+    left: Operand
+    right_base: Value
+    right: Operand
+
+    @property
+    def items(self) -> Poly:
+        """The number of points of ``batch``."""
+        total = ONE
+        for axis in self.batch:
+            total = total * axis.extent
+        return total
+
+    def flat_left(self) -> tuple[Operand, Poly]:
+        """The left operand as one matrix, and its rows; for a product that is not batched."""
+        left = self.left
+        if self.m != ONE:
+            stride = left.row
+        else:
+            stride = left.batch[-1] if left.batch else self.k
+        return Operand(left.pointer, left.offset, (), stride, left.column), self.m * self.items
+
+
+def operand_of(
+    schedule: Schedule,
+    value: Value,
+    index: Index,
+    extents: dict[str, Poly],
+    axes: Sequence[str],
+    row: str,
+    column: str,
+    pointer: int,
+) -> tuple[Value, Operand]:
+    """The memory behind ``value`` and where its elements are in it, in fixed strides."""
+    base, at = schedule.resolve(value, index, extents)
+    position = flat_index(schedule, base, at)
+    parts: dict[str, Poly] = {}
+    rest = position
+    for name in (*axes, row, column):
+        factor = position.coefficient(name)
+        assert factor is not None, f"{value.id} has no fixed strides"
+        parts[name] = factor
+        rest = rest - factor * Poly.symbol(name)
+    return base, Operand(pointer, rest, tuple(parts[a] for a in axes), parts[row], parts[column])
+
+
+def contraction_of(schedule: Schedule, op: Op, first: int) -> Contraction:
+    """The product ``op``; its operands are the pointers ``first`` and ``first + 1``."""
+    shape = shape_of(op.result)
+    x, y = op.operands
+    k = shape_of(x)[-1]
+    own = own_index(shape)
+    extents = {**extents_of(shape), REDUCED: k}
+    inner = ZERO if k == ONE else Poly.symbol(REDUCED)
+    left_index = broadcast_index((*own[:-1], inner), shape_of(x))
+    right_index = broadcast_index((*own[:-2], inner, own[-1]), shape_of(y))
+    batch = [n for n in range(len(shape) - 2) if shape[n] != ONE]
+    row, column = AXES[len(shape) - 2], AXES[len(shape) - 1]
+    names = [AXES[b] for b in batch]
+    left_base, left = operand_of(schedule, x, left_index, extents, names, row, REDUCED, first)
+    right_base, right = operand_of(
+        schedule, y, right_index, extents, names, REDUCED, column, first + 1
+    )
+    return Contraction(
+        shape[-2],
+        shape[-1],
+        k,
+        [Axis(AXES[b], shape[b]) for b in batch],
+        any(size != ONE for size in shape_of(y)[:-2]),
+        left_base,
+        left,
+        right_base,
+        right,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCall:
+    """Fused attention: operands, and batch, heads, queries, keys, head size and value size.
+
+    ``bases`` are the values in whose memory q, k, v and the result are.
+    """
+
+    q: Operand
+    k: Operand
+    v: Operand
+    out: Operand
+    bases: tuple[Value, Value, Value, Value]
+    sizes: tuple[Poly, Poly, Poly, Poly, Poly, Poly]
+    axes: list[str]
+
+
+def attention_of(
+    schedule: Schedule, parts: Attention, first: int, *, free: bool = False
+) -> AttentionCall:
+    """The operands of ``parts``, which are the pointers from ``first`` on.
+
+    With ``free``, their offsets may depend on batch and head in any way, and they have no strides
+    for these.
+    """
+    scores, product = parts.scores.result, parts.product.result
+    shape = shape_of(scores)
+    rank = len(shape)
+    q, k = parts.scores.operands
+    v = parts.product.operands[1]
+    dim, dim_v = shape_of(q)[-1], shape_of(v)[-1]
+    own = own_index(shape)
+    axes = [AXES[n] for n in range(rank - 2)]
+    names = [] if free else axes
+    row, column = AXES[rank - 2], AXES[rank - 1]
+    extents = {**extents_of(shape), REDUCED: dim}
+    d = ZERO if dim == ONE else Poly.symbol(REDUCED)
+    q_base, q_op = operand_of(schedule, q, (*own[:-1], d), extents, names, row, REDUCED, first)
+    k_base, k_op = operand_of(
+        schedule, k, (*own[:-2], d, own[-1]), extents, names, REDUCED, column, first + 1
+    )
+    dv = ZERO if dim_v == ONE else Poly.symbol(REDUCED)
+    extents_v = {**extents_of(shape), REDUCED: dim_v}
+    v_base, v_op = operand_of(
+        schedule, v, (*own[:-2], own[-1], dv), extents_v, names, column, REDUCED, first + 2
+    )
+    position = flat_index(schedule, product, (*own[:-1], dv))
+    out = Operand(
+        first + 3,
+        ZERO,
+        tuple(position.coefficient(a) or ZERO for a in axes),
+        position.coefficient(row) or ZERO,
+        ONE,
+    )
+    heads = shape[1] if rank == 4 else ONE
+    return AttentionCall(
+        q_op,
+        k_op,
+        v_op,
+        out,
+        (q_base, k_base, v_base, product),
+        (shape[0], heads, shape[-2], shape[-1], dim, dim_v),
+        axes,
+    )

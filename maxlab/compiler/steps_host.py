@@ -1,0 +1,299 @@
+"""The steps of a plan that run on the CPU: generated C, and calls of the library of products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from maxlab.compiler.codegen.c import BLOCK, print_columns, print_rows
+from maxlab.compiler.codegen.product import (
+    Operand,
+    print_attention,
+    print_batched,
+    print_gemm,
+    print_pack,
+)
+from maxlab.compiler.groups import Group
+from maxlab.compiler.loops import Kernel, walk
+from maxlab.compiler.lower import Lowered, Lowering
+from maxlab.compiler.plan import Env, Launch, Packing, Slot
+from maxlab.compiler.products import attention_of, contraction_of
+from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
+from maxlab.dtype import DType
+from maxlab.ir import Op, Value
+from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.opset import scalar_weight
+
+if TYPE_CHECKING:
+    from maxlab.compiler.planner import Planner
+
+GRAIN_COST = 16_384
+"""Scalar operations below which a chunk is not worth handing to another thread."""
+
+
+def _grain(extent: int, cost: int, threads: int) -> int:
+    """Items per chunk for ``extent`` items of ``cost`` scalar operations each."""
+    if extent * cost < 2 * GRAIN_COST or threads == 1:
+        return max(extent, 1)
+    even = -(-extent // (threads * 4))
+    return max(even, -(-GRAIN_COST // max(cost, 1)), 1)
+
+
+class HostSteps:
+    """Adds the CPU's steps to the plan of ``planner``."""
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner = planner
+        self._packed: dict[Any, int] = {}
+
+    def rows(
+        self,
+        group: Group,
+        lowered: Lowered,
+        slots: list[int] | None = None,
+        computed: Sequence[Op] | None = None,
+    ) -> None:
+        """The step of a map or row kernel."""
+        planner, kernel = self.planner, lowered.kernel
+        printed = print_rows(kernel, lowered.kept)
+        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
+        flat = kernel.kind == "map" and not kernel.rows
+        extent = kernel.inner.extent if flat else ONE
+        for axis in kernel.rows:
+            extent = extent * axis.extent
+        weight = _weight(kernel)
+        inner = kernel.inner.extent
+        kept = lowered.kept
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            items, width = extent.evaluate(env), inner.evaluate(env)
+            cost = weight if flat else weight * width
+            scratch = kept * ((width * 8 + 63) // 64 * 64)
+            return Launch((), items, _grain(items, cost, threads), scratch)
+
+        kind = kernel.kind if group.kind in ("map", "row") else group.kind
+        planner.add(
+            group,
+            kind,
+            printed,
+            pointers,
+            launch,
+            extent,
+            touches=lambda: touched(kernel),
+            computed=computed,
+            loops=lowered,
+        )
+
+    def columns(self, group: Group, lowered: Lowered) -> None:
+        """The step of a column kernel."""
+        planner, kernel = self.planner, lowered.kernel
+        assert kernel.reduction is not None
+        printed = print_columns(kernel)
+        rows = ONE
+        for axis in kernel.rows:
+            rows = rows * axis.extent
+        inner, depth, weight = kernel.inner.extent, kernel.reduction.extent, _weight(kernel)
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            blocks = -(-inner.evaluate(env) // BLOCK)
+            items = rows.evaluate(env) * blocks
+            cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
+            return Launch((), items, _grain(items, cost, threads), 0)
+
+        pointers = [planner.slot(v) for v in lowered.values]
+        planner.add(
+            group,
+            "reduce" if group.kind == "col" else group.kind,
+            printed,
+            pointers,
+            launch,
+            rows * inner,
+            touches=lambda: touched(kernel),
+            loops=lowered,
+        )
+
+    # ------------------------------------------------------------ products
+    def contract(self, group: Group) -> None:
+        """The step of a product of matrices."""
+        planner, schedule = self.planner, self.planner.schedule
+        op = group.main
+        assert op is not None
+        if op.result.tensor_type.dtype is not DType.float32:
+            self.columns(group, Lowering(schedule, group).columns(op))
+            return
+        lowering = Lowering(schedule, group)
+        result = lowering.buffer(self._tile_target(group, op.result), True)
+        batched = contraction_of(schedule, op, 0).batched
+        epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched)
+        kernel = epilogue.kernel
+        values = list(epilogue.values)
+        found = contraction_of(schedule, op, len(values))
+        m, n, k = found.m, found.n, found.k
+        pointers = [planner.slot(v) for v in values] + [planner.slot(found.left_base)]
+        node = op.origins[0]
+        if not batched:
+            left, rows = found.flat_left()
+            packed = self._pack(group, found.right_base, found.right, k, n)
+            pointers.append(packed)
+            printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node)
+
+            def touches() -> Touched:
+                total = product_touched(kernel, found, result)
+                panels = planner.plan.slots[packed].nbytes.floordiv(Poly.constant(4))
+                total[len(values) + 1] = Touch(panels)  # all of them, the zeros of the last one too
+                return total
+
+            planner.add(
+                group,
+                "contract",
+                printed,
+                pointers,
+                _gemm_launch(rows, n, k),
+                rows * n,
+                touches=touches,
+            )
+            return
+        pointers.append(planner.slot(found.right_base))
+        rows_only = lowering_rows(kernel, [axis.name for axis in found.batch])
+        printed = print_batched(
+            found.left, found.right, result, found.batch, m, n, k, rows_only, node
+        )
+        items = found.items
+        planner.add(
+            group,
+            "contract",
+            printed,
+            pointers,
+            _batched_launch(items, m, n, k),
+            items,
+            touches=lambda: product_touched(kernel, found, result),
+        )
+
+    def _tile_target(self, group: Group, product: Value) -> Value:
+        """The value whose memory the raw product is written to."""
+        schedule = self.planner.schedule
+        if product in schedule.stored:
+            return product
+        for op in reversed(group.ops):
+            result = op.result
+            if result in schedule.stored and result.tensor_type.dtype is DType.float32:
+                return result
+        return product
+
+    def _pack(self, group: Group, base: Value, right: Operand, k: Poly, n: Poly) -> int:
+        """The slot of the packed right operand; packed at load when it is data, else by a step of
+        its own.
+        """
+        planner = self.planner
+        source = planner.slot(base)
+        key = (source, right.offset, right.row, right.column, k, n)
+        found = self._packed.get(key)
+        if found is not None:
+            return found
+        panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
+        nbytes = panels * k * Poly.constant(32 * 4)
+        slot = Slot(len(planner.plan.slots), "packed", DType.float32, nbytes, (k, n))
+        planner.plan.slots.append(slot)
+        self._packed[key] = slot.number
+        kind = planner.plan.slots[source].kind
+        layout = (right.offset, k, n, right.row, right.column)
+        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
+            slot.packing = Packing(source, *layout)
+            slot.name = planner.plan.slots[source].name
+            return slot.number
+        slot.kind = "arena"
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            items = panels.evaluate(env)
+            return Launch((), items, _grain(items, 64 * k.evaluate(env), threads), 0)
+
+        # The built-in kernel takes whole buffers; for a part of one there is a line of code.
+        whole = right.offset == ZERO
+        planner.add(
+            group,
+            "pack",
+            None if whole else print_pack(right, k, n),
+            [slot.number, source],
+            launch,
+            panels,
+            sizes=[k, n, right.row, right.column] if whole else None,
+            builtin="mx_k_pack_b_f32" if whole else "",
+            touches=lambda: {0: Touch(written=panels * k * Poly.constant(32)), 1: Touch(k * n)},
+            computed=(),
+        )
+        return slot.number
+
+    def attention(self, group: Group) -> None:
+        """The step of fused attention."""
+        planner, schedule = self.planner, self.planner.schedule
+        parts = schedule.attentions[group.number]
+        lowering = Lowering(schedule, group)
+        lowered = lowering.score(parts.logits, parts.scores.result, parts.maps)
+        values = list(lowered.values)
+        found = attention_of(schedule, parts, len(values))
+        sizes = found.sizes
+        printed = print_attention(
+            found.q, found.k, found.v, found.out, sizes, lowered.kernel, parts.scores.origins[0]
+        )
+        pointers = [planner.slot(x) for x in (*values, *found.bases)]
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            numbers = [p.evaluate(env) for p in sizes]
+            block = runtime.ffi.new("i64 *")
+            extent = runtime.products.mx_attention_plan(*numbers, threads, block)
+            scratch = runtime.products.mx_attention_scratch(
+                numbers[2], numbers[3], numbers[4], numbers[5], block[0]
+            )
+            return Launch((block[0],), extent, 1, scratch)
+
+        batch, heads, queries = sizes[:3]
+        planner.add(
+            group,
+            "attention",
+            printed,
+            pointers,
+            launch,
+            batch * heads * queries,
+            touches=lambda: attention_touched(lowered.kernel, found),
+        )
+
+
+def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:
+    """``kernel`` without the batch axes in its rows: a batched product passes their place."""
+    rows = [axis for axis in kernel.rows if axis.name not in batch]
+    return Kernel(kernel.kind, rows, kernel.inner, kernel.passes, kernel.buffers, kernel.reduction)
+
+
+def _gemm_launch(m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]:
+    def launch(env: Env, threads: int, runtime: Any) -> Launch:
+        rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
+        tile = runtime.ffi.new("i64[2]")
+        runtime.products.mx_gemm_plan(rows, columns, depth, threads, tile, tile + 1)
+        mb, nb = max(tile[0], 1), max(tile[1], 1)
+        extent = -(-rows // mb) * -(-columns // nb)
+        small = 2 * rows * columns * depth < 400_000
+        scratch = runtime.products.mx_gemm_scratch(rows, columns, depth, mb, nb)
+        return Launch((mb, nb), extent, max(extent, 1) if small else 1, scratch)
+
+    return launch
+
+
+def _batched_launch(items: Poly, m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]:
+    def launch(env: Env, threads: int, runtime: Any) -> Launch:
+        rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
+        extent = items.evaluate(env)
+        scratch = runtime.products.mx_matmul_scratch(rows, columns, depth)
+        return Launch(
+            (), extent, _grain(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
+        )
+
+    return launch
+
+
+def _weight(kernel: Kernel) -> int:
+    """Scalar operations for each element of the inner axis."""
+    total = 1
+    for node in walk(list(kernel.expressions())):
+        if node.varies:
+            total += scalar_weight(node.data) if node.kind == "op" else 1
+    return total

@@ -1,0 +1,136 @@
+"""Streams of accelerators: `DeviceStream` over a backend's queue."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from maxlab.driver.backend import Context, Mark, Queue
+from maxlab.driver.device import Device, DeviceStream
+
+if TYPE_CHECKING:
+    from maxlab.driver.accelerator import Accelerator
+    from maxlab.driver.gpu_memory import DevicePool
+
+
+_numbers = itertools.count()
+
+
+class AcceleratorStream(DeviceStream):
+    """A stream whose work a device does, while the threads that gave it go on.
+
+    What went wrong in a kernel is known only when somebody waits for the stream: `checks` are
+    asked then, and the first that has something to say raises.
+    """
+
+    __slots__ = ("_checks", "_context", "_lock", "_queue", "number")
+
+    _device: Accelerator
+
+    def __init__(self, device: Device, queue: Queue | None = None) -> None:
+        super().__init__(device)
+        context: Context = self._device.context
+        self._context = context
+        self.number = next(_numbers)
+        """Of this stream alone, after it has gone too."""
+        self._queue = queue if queue is not None else context.call(context.queue)
+        self._checks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def context(self) -> Context:
+        """The opened device."""
+        return self._context
+
+    @property
+    def pool(self) -> DevicePool:
+        """The memory of the device."""
+        return self._device.pool
+
+    @property
+    def queue(self) -> Queue:
+        """The backend's queue."""
+        return self._queue
+
+    @property
+    def handle(self) -> int:
+        """The ``CUstream`` as a number, for other libraries; 0 for the default stream."""
+        return self._queue.handle
+
+    def add_check(self, check: Callable[[], None]) -> None:
+        """Call ``check`` when somebody next waits for this stream."""
+        with self._lock:
+            if check not in self._checks:
+                self._checks.append(check)
+
+    def raise_found(self) -> None:
+        """Raise what kernels that have ended found wrong.
+
+        Raises:
+            ExecutionError: an index was out of range, say; see the check.
+        """
+        with self._lock:
+            checks, self._checks = self._checks, []
+        for number, check in enumerate(checks):
+            try:
+                check()
+            except BaseException:
+                with self._lock:
+                    self._checks = checks[number + 1 :] + self._checks
+                raise
+
+    def synchronize(self) -> None:
+        """Return when all operations given to this stream so far have ended.
+
+        Raises:
+            ExecutionError: one of them found something wrong, such as an index out of range.
+            DeviceError: ML445 (a RuntimeError), a kernel faulted and the device is lost.
+        """
+        self._context.call(self._queue.synchronize)
+        self.raise_found()
+
+    def come_after(self, other: DeviceStream) -> None:
+        """Let what is given to this stream from now on wait for all that ``other`` was given."""
+        if isinstance(other, AcceleratorStream):
+            self.follow(other)
+        else:
+            other.wait_until(other.reached())  # the host runs its work in the threads that give it
+
+    def follow(self, other: AcceleratorStream) -> None:
+        """Start what comes next only after all that ``other`` has been given."""
+        if other is self:
+            return
+        mark = other._context.call(other._queue.mark)
+        queue = self._queue
+        self._context.call(lambda: queue.wait(mark))
+
+    def lead(self, handle: int) -> None:
+        """Let a stream of another library, a ``CUstream`` as a number, wait for all that this
+        stream has been given.
+        """
+        context, queue = self._context, self._queue
+        context.call(lambda: context.follow(handle, queue.mark()))
+
+    def follow_foreign(self, handle: int) -> None:
+        """Start what comes next only after all that another library has given to its stream."""
+        context, queue = self._context, self._queue
+        context.call(lambda: queue.wait(context.mark_stream(handle)))
+
+    def reached(self) -> Mark:
+        """A mark behind everything given so far."""
+        return self._context.call(self._queue.mark)
+
+    def wait_until(self, reached: object) -> None:
+        """Return when the stream has come to what `reached` gave."""
+        mark: Mark = reached  # type: ignore[assignment]  # of this stream
+        self._context.call(mark.synchronize)
+
+    def run(self, operation: Callable[[], object]) -> None:
+        """Run ``operation``, which touches host memory, when this stream is done."""
+        self._context.call(self._queue.synchronize)
+        operation()
+
+
+__all__ = ["AcceleratorStream"]

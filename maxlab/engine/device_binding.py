@@ -1,0 +1,459 @@
+"""A plan with steps on GPUs, bound to sizes: memory on each device, and the work cut into segments.
+
+A segment is a run of steps of one device, or one transfer. Kernels of a segment are given to the
+device one behind the other, and nothing in between waits for it: the host goes on as soon as the
+last one is in the queue. Only a transfer to the host waits, because the host reads what arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from maxlab.compiler import Compiled
+from maxlab.compiler.plan import GpuKernels, GpuLaunch, Launch, LibraryCall, Step
+from maxlab.driver import Accelerator, Tensor
+from maxlab.driver.backend import Context, Function, Queue, Recording
+from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
+from maxlab.driver.gpu_stream import AcceleratorStream
+from maxlab.engine.binding import HostSteps, allocate, layout_arena, out_of_range, slot_uses
+from maxlab.ir import DeviceRef, Shape
+from maxlab.toolchain._abi import ffi
+
+FAULT_BYTES = 32
+RECORDINGS = 8
+"""Recordings that a frame keeps, each for other addresses of inputs and outputs."""
+
+Devices = Mapping[DeviceRef, Accelerator]
+
+
+class Observer(Protocol):
+    """Sees every step of one run, in order, by the owner of its device."""
+
+    def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
+        """``step`` is about to be given to ``queue``, a kernel with these words."""
+
+    def end(self, step: Step, context: Context, queue: Queue) -> None:
+        """``step`` has been given to ``queue``."""
+
+    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
+        """The host has done ``step``."""
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A kernel of a segment: what to launch, and where each of its words comes from.
+
+    ``pointers`` are slot numbers; ``tail`` are the sizes and ``items``. Behind them go ``spill``
+    and ``fault``. With ``call``, the vendor's library does it instead.
+    """
+
+    step: Step
+    function: Function
+    launch: GpuLaunch
+    pointers: list[int]
+    tail: list[int]
+    call: LibraryCall | None = None
+
+
+@dataclass(slots=True)
+class Segment:
+    """Steps that follow each other on one device; ``device`` is None for the host."""
+
+    device: Accelerator | None
+    first: int
+    kernels: list[Kernel] = field(default_factory=list)
+    host: HostSteps | None = None
+    transfer: Transfer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy between devices: slots, and bytes.
+
+    ``behind`` are the devices that have come to this place in the plan when the copy has ended.
+    """
+
+    step: Step
+    target: int
+    source: int
+    nbytes: int
+    origin: Accelerator | None
+    behind: tuple[Accelerator, ...]
+
+
+class DeviceFrame:
+    """The memory that one execution uses, on all devices.
+
+    ``addresses`` has the place of each slot; those of inputs and outputs are set for every call.
+    """
+
+    def __init__(self, binding: DeviceBinding) -> None:
+        plan = binding.compiled.plan
+        self.addresses = [0] * len(plan.slots)
+        self.keep: list[object] = []
+        self.spill: dict[Accelerator, int] = {}
+        self.fault: dict[Accelerator, Faults] = {}
+        self.recordings: dict[tuple[int, ...], list[Recording | None]] = {}
+        for number, address in binding.fixed.items():
+            self.addresses[number] = address
+        for device, (offsets, nbytes, spill) in binding.arenas.items():
+            if device is None:
+                memory = allocate(binding.runtime, nbytes)
+                base = int(binding.runtime.ffi.cast("uintptr_t", memory))
+                self.keep.append(memory)
+            else:
+                block = DeviceBlock(device.pool, device.default_stream, nbytes + spill)
+                base = block.address
+                self.keep.append(block)
+                self.spill[device] = base + nbytes
+            for number, offset in offsets.items():
+                self.addresses[number] = base + offset
+        self.own: dict[int, int] = {}
+        for segment in binding.segments:
+            for kernel in segment.kernels:
+                if kernel.launch.own and segment.device is not None:
+                    self.own[kernel.step.number] = self._zeros(segment.device, kernel.launch.own)
+        for device, steps in binding.checked.items():
+            self.fault[device] = Faults(device, steps, binding.compiled)
+
+    def _zeros(self, device: Accelerator, nbytes: int) -> int:
+        """Memory of this frame alone, which kernels leave as they find it: zero where it counts."""
+        block = DeviceBlock(device.pool, device.default_stream, nbytes)
+        self.keep.append(block)
+        context, queue = device.context, device.default_stream.queue
+        context.call(lambda: context.fill(queue, block.address, 0, nbytes))
+        return block.address
+
+
+class Faults:
+    """Where kernels of one frame and device say that an index was out of range.
+
+    It is pinned host memory: a kernel writes to it only when something is wrong, and the host can
+    look whenever the device has come by, without another copy.
+    """
+
+    def __init__(self, device: Accelerator, steps: list[Step], compiled: Compiled) -> None:
+        self.steps = steps
+        self._stream = device.default_stream
+        self._compiled = compiled
+        self._block = PinnedDeviceBlock(device.context, FAULT_BYTES * len(steps))
+        self.addresses = {
+            step.number: self._block.address + FAULT_BYTES * n for n, step in enumerate(steps)
+        }
+        self._words = ffi.cast("long long *", self._block.address)
+        self.take()
+
+    def take(self) -> tuple[Step, int, int, int] | None:
+        """(step, number of its check, index, size) of the first step that had an index out of
+        range; None when all was well. It is forgotten then.
+        """
+        words, found = self._words, None
+        for n, step in enumerate(self.steps):
+            at = 4 * n
+            if words[at] and found is None:
+                found = step, int(words[at + 1]), int(words[at + 2]), int(words[at + 3])
+            for word in range(at, at + 4):
+                words[word] = 0
+        return found
+
+    def check(self) -> None:
+        """Raise what kernels that have ended found.
+
+        Raises:
+            ExecutionError: ML652, an index was out of range.
+        """
+        if not any(self._words[4 * n] for n in range(len(self.steps))):
+            return
+        context, queue = self._stream.context, self._stream.queue
+        context.call(queue.synchronize)  # a later kernel may be writing down its own
+        found = self.take()
+        if found is None:  # another thread has told
+            return
+        step, number, index, size = found
+        assert step.printed is not None
+        raise out_of_range(self._compiled, step.printed.checked[number], index, size)
+
+
+class DeviceBinding:
+    """A plan for one tuple of sizes, on the devices that it names."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        env: dict[str, int],
+        addresses: Mapping[int, int],
+        threads: int,
+        runtime: Any,
+        builtins: Mapping[str, int],
+        devices: Devices,
+        functions: Mapping[tuple[int, int], Function],
+    ) -> None:
+        self.compiled = compiled
+        self.env = env
+        self.runtime = runtime
+        self.threads = threads
+        self.devices = devices
+        self.fixed = dict(addresses)
+        plan = compiled.plan
+        self.launches: list[GpuLaunch | Launch] = []
+        self.segments = self._cut(functions, builtins)
+        self.checked: dict[Accelerator, list[Step]] = {}
+        for step in plan.steps:
+            if step.gpu is not None and step.gpu.printed().checked:
+                self.checked.setdefault(devices[step.device], []).append(step)
+        uses = slot_uses(compiled)
+        self.arenas: dict[Accelerator | None, tuple[dict[int, int], int, int]] = {}
+        for place in dict.fromkeys(slot.device for slot in plan.slots):
+            device = devices[place] if place.is_gpu() else None
+            here = [slot for slot in plan.slots if slot.device == place]
+            entries, nbytes = layout_arena(here, uses, env)
+            spill = max(
+                (k.launch.spill for s in self.segments if s.device is device for k in s.kernels),
+                default=0,
+            )
+            offsets = {entry.slot: entry.offset for entry in entries}
+            if offsets or spill:
+                self.arenas[device] = (offsets, -(-nbytes // 256) * 256, spill)
+        self.arena_nbytes = sum(n + s for _, n, s in self.arenas.values())
+        output = compiled.function.output
+        assert output is not None
+        self.outputs: list[tuple[Any, tuple[int, ...], int, AcceleratorStream | None]] = []
+        for value in output.operands:
+            typed = value.tensor_type
+            shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
+            total = typed.dtype.size_in_bytes
+            for size in shape:
+                total *= size
+            gpu = typed.device.is_gpu()
+            stream = devices[typed.device].default_stream if gpu else None
+            self.outputs.append((typed.dtype, shape, total, stream))
+        # Segments of one GPU alone are handed to its owner together.
+        gpus = {s.device for s in self.segments if s.device is not None}
+        self.only = next(iter(gpus)) if len(gpus) == 1 else None
+        # What runs on one device without the host can be recorded and replayed.
+        self.recordable = len(self.segments) == 1 and self.segments[0].kernels != []
+        self.free: list[DeviceFrame] = []
+        self.held: object = None  # data that only this binding needs any more
+
+    def _cut(
+        self, functions: Mapping[tuple[int, int], Function], builtins: Mapping[str, int]
+    ) -> list[Segment]:
+        compiled, env, devices = self.compiled, self.env, self.devices
+        slots = compiled.plan.slots
+        segments: list[Segment] = []
+        host: list[Step] = []
+        behind: dict[Accelerator | None, dict[Accelerator, None]] = {}
+
+        def end_host() -> None:
+            if host:
+                made = HostSteps(host, compiled, env, self.threads, self.runtime, builtins)
+                segments.append(Segment(None, host[0].number, host=made))
+                self.launches.extend(made.launches)
+                host.clear()
+
+        for step in compiled.plan.steps:
+            if step.kind == "transfer":
+                end_host()
+                target, source = step.pointers
+                origin = slots[source].device
+                place = devices[step.device] if step.device.is_gpu() else None
+                start = devices[origin] if origin.is_gpu() else None
+                known = behind.setdefault(place, {})
+                if start is not None:
+                    known |= {start: None} | behind.get(start, {})
+                copy = Transfer(
+                    step, target, source, slots[target].nbytes.evaluate(env), start, tuple(known)
+                )
+                segments.append(Segment(place, step.number, transfer=copy))
+                self.launches.append(Launch((), 1, 1, 0))
+                continue
+            if step.gpu is None:
+                host.append(step)
+                continue
+            end_host()
+            device = devices[step.device]
+            last = segments[-1] if segments else None
+            if last is None or last.device is not device or last.transfer is not None:
+                last = Segment(device, step.number)
+                segments.append(last)
+            launch = step.gpu.launch(env, device.context.properties)
+            self.launches.append(launch)
+            sizes = [env[name] for name in step.gpu.printed(launch.variant).symbols]
+            kernel = Kernel(
+                step,
+                functions[step.number, launch.variant],
+                launch,
+                step.pointers,
+                [*sizes, launch.items],
+                _library_call(step.gpu, env, device.context),
+            )
+            last.kernels.append(kernel)
+        end_host()
+        return segments
+
+    def frame(self) -> DeviceFrame:
+        """A frame that nobody uses."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            return DeviceFrame(self)
+
+    def new_outputs(self) -> list[Tensor]:
+        """Tensors for the outputs, on their devices."""
+        return [
+            Tensor._alloc(dtype, shape, nbytes)
+            if stream is None
+            else Tensor._on(stream, dtype, shape, nbytes)
+            for dtype, shape, nbytes, stream in self.outputs
+        ]
+
+    # ------------------------------------------------------------ running
+    def run(self, frame: DeviceFrame, host: HostRunner, observer: Observer | None) -> None:
+        """Give all work to the devices, the host's own done on the way."""
+        if self.only is not None:
+            self.only.context.call(lambda: self._all(frame, host, observer))
+        else:
+            self._all(frame, host, observer)
+
+    def _all(self, frame: DeviceFrame, host: HostRunner, observer: Observer | None) -> None:
+        for segment in self.segments:
+            if segment.transfer is not None:
+                self._transfer(segment.device, segment.transfer, frame, observer)
+            elif segment.device is None:
+                assert segment.host is not None
+                host(segment.host, frame.addresses, observer)
+            else:
+                self._launch_segment(segment, segment.device, frame, observer)
+
+    def _launch_segment(
+        self,
+        segment: Segment,
+        device: Accelerator,
+        frame: DeviceFrame,
+        observer: Observer | None,
+    ) -> None:
+        context = device.context
+        queue = device.default_stream.queue
+        addresses = frame.addresses
+        spill = frame.spill.get(device, 0)
+        faults = frame.fault[device].addresses if device in frame.fault else {}
+
+        def launch_on(queue: Queue) -> None:
+            for kernel in segment.kernels:
+                launch = kernel.launch
+                words = [addresses[n] for n in kernel.pointers]
+                words += kernel.tail
+                words.append(frame.own.get(kernel.step.number, spill if launch.spill else 0))
+                words.append(faults.get(kernel.step.number, 0))
+                if observer is not None:
+                    observer.begin(kernel.step, context, queue, words)
+                if kernel.call is not None:
+                    _run_library(context, queue, kernel.call, words)
+                elif 0 not in launch.grid:
+                    context.launch(
+                        queue, kernel.function, launch.grid, launch.block, launch.shared, words
+                    )
+                if observer is not None:
+                    observer.end(kernel.step, context, queue)
+
+        def work() -> None:
+            if self.recordable and observer is None:
+                recording = self._recording(frame, context, launch_on)
+                if recording is not None:
+                    recording.launch(queue)
+                    return
+            launch_on(queue)
+
+        context.call(work)
+
+    def _recording(
+        self, frame: DeviceFrame, context: Context, work: Callable[[Queue], None]
+    ) -> Recording | None:
+        """The recorded launches for the addresses of this call; made when these come again."""
+        key = tuple(frame.addresses)
+        known = frame.recordings.get(key)
+        if known is None:
+            if len(frame.recordings) >= RECORDINGS:
+                del frame.recordings[next(iter(frame.recordings))]
+            frame.recordings[key] = []
+            return None
+        if not known:
+            known.append(context.record(work))
+        return known[0]
+
+    def _transfer(
+        self,
+        to: Accelerator | None,
+        copy: Transfer,
+        frame: DeviceFrame,
+        observer: Observer | None,
+    ) -> None:
+        target, source = frame.addresses[copy.target], frame.addresses[copy.source]
+        start, nbytes = copy.origin, copy.nbytes
+        place = to or start
+        assert place is not None, "a transfer has a device"
+        context, queue = place.context, place.default_stream.queue
+        between = to is not None and start is not None and to is not start
+        if between and to is not None and start is not None:
+            to.default_stream.follow(start.default_stream)
+            if not to.can_access(start):
+                # Of this call alone: other threads may run the same binding.
+                staged = self._staged(start, source, nbytes)
+                source, start = int(self.runtime.ffi.cast("uintptr_t", staged)), None
+
+        def work() -> None:
+            if observer is not None:
+                observer.begin(copy.step, context, queue, ())
+            if not nbytes:
+                pass
+            elif to is None:
+                context.download(queue, target, source, nbytes)
+            elif start is None:
+                context.upload(queue, target, source, nbytes)
+            else:
+                context.copy(queue, target, source, nbytes)
+            if observer is not None:
+                observer.end(copy.step, context, queue)
+
+        context.call(work)
+        if to is None:  # the host waited for what arrived, and may not wait again
+            for device in copy.behind:
+                if device in frame.fault:
+                    frame.fault[device].check()
+        if between and to is not None and copy.origin is not None:
+            # What was read may be written again only when the copy is done.
+            copy.origin.default_stream.follow(to.default_stream)
+
+    def _staged(self, device: Accelerator, source: int, nbytes: int) -> Any:
+        """A copy on the host of device memory that no other device can reach."""
+        memory = allocate(self.runtime, nbytes)
+        address = int(self.runtime.ffi.cast("uintptr_t", memory))
+        context = device.context
+        queue = device.default_stream.queue
+        context.call(lambda: context.download(queue, address, source, nbytes))
+        return memory
+
+
+def _library_call(
+    kernels: GpuKernels, env: Mapping[str, int], context: Context
+) -> LibraryCall | None:
+    """The call of the vendor's library for these sizes, if it is there and can do it."""
+    call = kernels.library(env) if kernels.library is not None else None
+    blas = context.blas() if call is not None else None
+    if call is None or blas is None:
+        return None
+    product = call.product
+    return call if context.call(lambda: blas.supports(product)) else None
+
+
+def _run_library(context: Context, queue: Queue, call: LibraryCall, words: Sequence[int]) -> None:
+    blas = context.blas()
+    assert blas is not None, "it was there when the sizes were bound"
+    c, a, b = (words[p] + o for p, o in zip(call.pointers, call.offsets, strict=True))
+    blas.run(queue, call.product, c, a, b)
+
+
+HostRunner = Callable[[HostSteps, list[int], "Observer | None"], None]
+"""Walks host steps, given the address of each slot."""

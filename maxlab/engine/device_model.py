@@ -1,0 +1,497 @@
+"""A model whose graph names GPUs: the same compiled plan, walked over queues of devices.
+
+What such a model gives back may not be finished: tensors on a GPU belong to its default stream,
+and whoever reads them waits for it. An index that a kernel found out of range is therefore raised
+by the first wait, which is not in the call unless something comes back to the host.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maxlab import trace
+from maxlab.compiler import Compiled
+from maxlab.compiler.codegen.c import Printed
+from maxlab.compiler.plan import Step
+from maxlab.driver import CPU, Accelerator, Device, Tensor
+from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Mark, Queue
+from maxlab.driver.gpu_memory import DeviceBlock
+from maxlab.driver.gpu_stream import AcceleratorStream
+from maxlab.engine.binding import HostSteps
+from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
+from maxlab.engine.device_kernel import Captured, DeviceKernelView
+from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
+from maxlab.engine.profile import KernelView
+from maxlab.engine.stamps import Taken
+from maxlab.engine.weights import Prepared
+from maxlab.errors import DeviceError, InputError
+from maxlab.ir import DeviceRef
+
+Array = np.ndarray[Any, Any]
+_HOST = CPU().default_stream
+
+ORIGINS = 5
+"""Marks that are tried to lay the clock of a device over the host's."""
+
+
+Variant = tuple[int, int]
+"""A kernel of a plan: the number of its step, and which of the step's kernels."""
+
+
+def load_kernels(
+    compiled: Compiled, devices: Devices, wanted: Iterable[Variant]
+) -> dict[Variant, Loaded]:
+    """The loaded kernels ``wanted``, what is new of them compiled together.
+
+    Raises:
+        ToolchainError: no CUDA compiler, or it refused a kernel.
+    """
+    rows: dict[DeviceRef, list[tuple[Variant, DeviceSource]]] = {}
+    for number, variant in wanted:
+        step = compiled.plan.steps[number]
+        assert step.gpu is not None
+        printed = step.gpu.printed(variant)
+        fast = compiled.options.fast_math
+        source = DeviceSource(printed.symbol, printed.text, printed.headers, fast)
+        rows.setdefault(step.device, []).append(((number, variant), source))
+    found: dict[Variant, Loaded] = {}
+    for place, pairs in rows.items():
+        loaded = devices[place].context.load([source for _, source in pairs])
+        found.update(zip((key for key, _ in pairs), loaded, strict=True))
+    return found
+
+
+def known_kernels(compiled: Compiled, devices: Devices) -> list[Variant]:
+    """The kernels that a model needs whatever its sizes are: of steps that have one, and of those
+    whose sizes are known. Which of several kernels another step takes is known only with its sizes.
+    """
+    found: list[Variant] = []
+    for step in compiled.plan.steps:
+        if step.gpu is None:
+            continue
+        if len(step.gpu) == 1:
+            found.append((step.number, 0))
+            continue
+        try:
+            launch = step.gpu.launch({}, devices[step.device].context.properties)
+        except KeyError:  # a symbolic size
+            continue
+        found.append((step.number, launch.variant))
+    return found
+
+
+class DeviceModel(Model):
+    """A loaded graph with operations on GPUs. ``InferenceSession.load`` makes it.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import driver, engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import DeviceRef, Graph, TensorType
+        >>> type = TensorType(DType.float32, ["n"], DeviceRef.GPU())
+        >>> with Graph("double", input_types=[type]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> with driver.simulated():
+        ...     gpu = driver.Accelerator()
+        ...     model = engine.InferenceSession(devices=[gpu]).load(graph)
+        ...     (y,) = model(driver.Tensor.from_numpy(np.ones(3, np.float32)).to(gpu))
+        ...     y.to(driver.CPU()).to_numpy()
+        array([2., 2., 2.], dtype=float32)
+    """
+
+    _inputs_on_host = False
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        prepared: Prepared,
+        threads: int,
+        runtime: Any,
+        graph: Any,
+        devices: Devices,
+    ) -> None:
+        super().__init__(compiled, prepared, threads, runtime, graph)
+        self.devices = dict(devices)
+        self.chosen: dict[int, int] = {}  # which of its kernels a step took last
+        self.gpu_kernels: dict[Variant, Loaded] = {}
+        self._functions: dict[Variant, Function] = {}
+        self._load(known_kernels(compiled, devices))
+        self._streams = [
+            devices[v.tensor_type.device].default_stream if v.tensor_type.device.is_gpu() else _HOST
+            for v in compiled.source.inputs
+        ]
+        self._device_bindings: dict[Any, DeviceBinding] = {}
+
+    def _load(self, wanted: Iterable[Variant]) -> None:
+        new = [key for key in dict.fromkeys(wanted) if key not in self.gpu_kernels]
+        if new:
+            start = time.perf_counter_ns()
+            loaded = load_kernels(self.compiled, self.devices, new)
+            self.compiled.timings_ns["kernels"] += time.perf_counter_ns() - start
+            self.gpu_kernels.update(loaded)
+            self._functions.update({key: one.function for key, one in loaded.items()})
+
+    def _take_over(self, other: Model) -> None:
+        assert isinstance(other, DeviceModel)
+        self.wait()
+        for binding in self._device_bindings.values():
+            binding.held = self._prepared
+        self.gpu_kernels = other.gpu_kernels
+        self._functions = other._functions
+        self._device_bindings = {}  # ``chosen`` stays: the steps are the same
+        super()._take_over(other)
+
+    def _session_devices(self) -> list[Device]:
+        return [CPU(), *self.devices.values()]
+
+    # ------------------------------------------------------------ running
+    def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
+        return self.run_observed(args, None)
+
+    def run_observed(self, args: Sequence[Any], observer: Observer | None) -> list[Tensor]:
+        """The outputs; ``observer`` sees every step."""
+        tensors = self._tensors(args)
+        binding = self.bind_devices(tuple(x._shape for x in tensors))
+        frame, outputs = self._memory(binding)
+        addresses = frame.addresses
+        for slot in self.compiled.plan.slots:
+            if slot.kind == "input":
+                addresses[slot.number] = tensors[slot.index]._ptr
+            elif slot.kind == "output":
+                addresses[slot.number] = outputs[slot.index]._ptr
+        with trace.span("execute", self.name, device=str(next(iter(self.devices.values())))):
+            binding.run(frame, self._host_steps, observer)
+        for device, faults in frame.fault.items():
+            device.default_stream.add_check(faults.check)
+        for x in tensors:
+            if isinstance(x._owner, DeviceBlock) and isinstance(x._stream, AcceleratorStream):
+                x._owner.used_by(x._stream)  # its memory is not given away before
+        binding.free.append(frame)
+        return outputs
+
+    def _memory(self, binding: DeviceBinding) -> tuple[DeviceFrame, list[Tensor]]:
+        """Memory for one run. Where a device is short of it, frames that models keep for their
+        next runs are given back first.
+
+        Raises:
+            DeviceError: ML403, that is not enough.
+        """
+        try:
+            return binding.frame(), binding.new_outputs()
+        except DeviceError as error:
+            if error.code != "ML403":
+                raise
+        for model in list(LIVE):
+            if isinstance(model, DeviceModel):
+                for other in list(model._device_bindings.values()):
+                    other.free.clear()
+        return binding.frame(), binding.new_outputs()
+
+    def _tensors(self, args: Sequence[Any]) -> list[Tensor]:
+        """The inputs as tensors on their devices, everything about them checked."""
+        if len(args) != self._count:
+            self._refuse_count(args)
+        tensors = []
+        for position, given in enumerate(args):
+            x = given if given.__class__ is Tensor else self._convert(position, given)
+            stream = self._streams[position]
+            if x._stream is not stream:
+                x = self._placed(position, x, given)
+            if (
+                x._dtype is not self._fast_dtypes[position]
+                or len(x._shape) != self._ranks[position]
+                or x._strides is not None
+                or x._ptr & self._unaligned[position]
+            ):
+                self._refuse(position, x)
+            tensors.append(x)
+        return tensors
+
+    def _placed(self, position: int, x: Tensor, given: Any) -> Tensor:
+        """Input ``position`` in the order of the model's stream.
+
+        Raises:
+            InputError: ML608, it is on another device.
+        """
+        stream = self._streams[position]
+        if x.device is stream.device:
+            return x.to(stream)  # the same memory; the model waits for what still writes it
+        if not isinstance(given, Tensor) and not x.shape:
+            return x.to(stream.device)  # a number
+        name = self.compiled.source.inputs[position].name
+        place = (
+            "driver.CPU()" if stream.device.is_host else f"driver.Accelerator({stream.device.id})"
+        )
+        raise InputError(
+            "ML608",
+            f"input {position} ({name}) lives on {x.device}, the graph takes it on {stream.device}",
+            why=["they were opened before and after the simulator was chosen, and are two devices"]
+            if str(x.device) == str(stream.device)
+            else [],
+            fix=f"copy it there: driver.Tensor.from_numpy(x).to({place})"
+            if x.is_host
+            else f"copy it there: x.to({place})",
+        )
+
+    def bind_devices(self, key: tuple[tuple[int, ...], ...]) -> DeviceBinding:
+        """The binding for inputs of the shapes ``key``."""
+        found = self._device_bindings.get(key)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._device_bindings.get(key)
+            if found is not None:
+                return found
+            env = self._rules.resolve(key)
+            with trace.span("bind", self.name, dims=dict(env)):
+                self._load(
+                    (
+                        step.number,
+                        step.gpu.launch(env, self.devices[step.device].context.properties).variant,
+                    )
+                    for step in self.compiled.plan.steps
+                    if step.gpu is not None
+                )
+                start = time.perf_counter_ns()
+                made = DeviceBinding(
+                    self.compiled,
+                    env,
+                    self._prepared.addresses,
+                    self.num_threads,
+                    self._runtime,
+                    self._builtins,
+                    self.devices,
+                    self._functions,
+                )
+            self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
+            for segment in made.segments:
+                for kernel in segment.kernels:
+                    self.chosen[kernel.step.number] = kernel.launch.variant
+            if len(self._device_bindings) >= MAX_BINDINGS:
+                del self._device_bindings[next(iter(self._device_bindings))]
+            self._device_bindings[key] = made
+            return made
+
+    def _host_steps(self, host: HostSteps, addresses: list[int], observer: Observer | None) -> None:
+        ffi = self._runtime.ffi
+        count = len(host.walked)
+        table = ffi.new("uintptr_t[]", [addresses[n] for n in host.pointers] or [0])
+        info = ffi.new("i64[6]")
+        stamps = ffi.new("i64[]", 2 * count)
+        times = ffi.new("mx_times *", {"steps": stamps}) if observer is not None else self._null
+        code = self._execute_c(
+            self._team,
+            host.steps,
+            count,
+            ffi.cast("void **", table),
+            host.dims,
+            self._null,
+            0,
+            self._null,
+            host.scratch,
+            times,
+            info,
+        )
+        if code:
+            info[0] = host.walked[info[0]].number
+            self._failed(code, list(info))
+        if observer is not None:
+            for n, step in enumerate(host.walked):
+                observer.host(step, int(stamps[2 * n]), int(stamps[2 * n + 1]))
+
+    # ------------------------------------------------------------ timing
+    @property
+    def device_name(self) -> str:
+        """The GPU's name, or that it is simulated; several are joined by ``+``."""
+        found = [d.context.properties for d in self.devices.values()]
+        return " + ".join("simulated GPU" if p.simulated else p.name for p in found)
+
+    def _timer(self) -> DeviceTimer:
+        return DeviceTimer(self)
+
+    def run_to_the_end(self, *args: Any) -> None:
+        """Run the model on the inputs ``args``, and return when all of its work has ended.
+
+        Raises:
+            ExecutionError: Something was found wrong while it ran.
+        """
+        self._run(args, None)
+        self.wait()
+
+    def placed(self, arrays: Sequence[Any]) -> list[Any]:
+        """The inputs ``arrays``, which are on the host, on the devices that the model takes them
+        on.
+        """
+        return [
+            x if stream.device.is_host else self._convert(n, x).to(stream)
+            for n, (x, stream) in enumerate(zip(arrays, self._streams, strict=True))
+        ]
+
+    @property
+    def bound_shapes(self) -> list[tuple[tuple[int, ...], ...]]:
+        """The shapes of inputs that the model has run with and remembers, the newest last."""
+        return list(self._device_bindings)
+
+    def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
+        return self._tensors(args)
+
+    def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
+        return self.bind_devices(tuple(x._shape for x in tensors)).env
+
+    def wait(self) -> None:
+        """Return when the devices have done all that they were given.
+
+        Raises:
+            ExecutionError: ML652, an index was out of range in an earlier call.
+        """
+        for device in self.devices.values():
+            device.default_stream.synchronize()
+
+    # ------------------------------------------------------------ looking
+    def printed(self, step: Step) -> Printed | None:
+        """The text of the kernel that ``step`` took last, and before the first run the usual one;
+        None when it is no generated text.
+        """
+        if step.gpu is None:
+            return step.printed
+        return step.gpu.printed(self.chosen.get(step.number, 0))
+
+    @property
+    def kernels(self) -> dict[str, KernelView]:
+        """The steps of the plan by id; those of a GPU with their CUDA, PTX, SASS and resources."""
+        return {
+            step.id: KernelView(self, step) if step.gpu is None else DeviceKernelView(self, step)
+            for step in self.compiled.plan.steps
+        }
+
+    def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
+        """The memory of the GPU step ``number`` before and after it, in a run on ``inputs``."""
+        tensors = self._tensors(inputs)
+        binding = self.bind_devices(tuple(x._shape for x in tensors))
+        step = self.compiled.plan.steps[number]
+        slots = self.compiled.plan.slots
+        found = _Capture(
+            self, number, [slots[n].nbytes.evaluate(binding.env) for n in step.pointers]
+        )
+        self.run_observed(tensors, found)
+        self.wait()
+        kernel = next(k for s in binding.segments for k in s.kernels if k.step is step)
+        assert step.gpu is not None
+        written = step.gpu.printed(kernel.launch.variant).written
+        return Captured(
+            kernel.launch,
+            kernel.tail,
+            found.before,
+            [a if w else None for a, w in zip(found.after, written, strict=True)],
+        )
+
+
+class DeviceTimer:
+    """Runs a model with a mark before and behind every step, in the devices' own clocks.
+
+    The clock of a device is laid over the host's at a mark that the device, which has nothing to
+    do then, reaches as soon as it is made.
+    """
+
+    def __init__(self, model: DeviceModel) -> None:
+        self._model = model
+        self._steps = np.zeros((len(model.compiled.plan.steps), 2), np.int64)
+        self._marks: list[tuple[Step, Context, Mark, Mark]] = []
+        self._origins: dict[Context, tuple[Mark, int]] = {}
+        self._begin: Mark | None = None
+        self._call = (0, 0)
+
+    def run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs of the model, run once, to the end."""
+        model = self._model
+        model.wait()
+        self._marks.clear()
+        for device in model.devices.values():
+            if device.context not in self._origins:
+                self._origins[device.context] = device.context.call(partial(_origin, device))
+        begin_ns = time.monotonic_ns()
+        made = model.run_observed(tensors, self)
+        model.wait()
+        self._call = (begin_ns, time.monotonic_ns())
+        return made
+
+    def taken(self) -> Taken:
+        """The stamps of the last run, which this thread made; there are none of threads."""
+        for step, context, begin, end in self._marks:
+            origin, at_ns = self._origins[context]
+            started = at_ns + round(context.call(partial(begin.ms_since, origin)) * 1e6)
+            # Its length is subtracted by the device: far from the origin, the clock is coarse.
+            lasted = round(context.call(partial(end.ms_since, begin)) * 1e6)
+            self._steps[step.number] = started, started + lasted
+        none = np.zeros((0, len(self._steps), 3), np.int64)
+        return Taken(self._call, self._steps.copy(), none, threading.get_ident())
+
+    def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
+        """Mark where the step begins."""
+        self._begin = queue.mark(timed=True)
+
+    def end(self, step: Step, context: Context, queue: Queue) -> None:
+        """Mark where it ends."""
+        assert self._begin is not None
+        self._marks.append((step, context, self._begin, queue.mark(timed=True)))
+
+    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
+        """Note the host's own time."""
+        self._steps[step.number] = begin_ns, end_ns
+
+
+def _origin(device: Accelerator) -> tuple[Mark, int]:
+    """A mark of ``device``, which has nothing to do, and when it was reached: between two looks at
+    the clock, the closest of a few, because the thread may be put aside between them."""
+    queue = device.default_stream.queue
+    found: list[tuple[int, int, Mark]] = []
+    for _ in range(ORIGINS):
+        before_ns = time.monotonic_ns()
+        mark = queue.mark(timed=True)
+        mark.synchronize()
+        after_ns = time.monotonic_ns()
+        found.append((after_ns - before_ns, (before_ns + after_ns) // 2, mark))
+    _, at_ns, mark = min(found, key=lambda tried: tried[0])
+    return mark, at_ns
+
+
+class _Capture:
+    """Copies the memory of one step before and after it runs."""
+
+    def __init__(self, model: DeviceModel, number: int, nbytes: Sequence[int]) -> None:
+        self._step = model.compiled.plan.steps[number]
+        self._nbytes = nbytes
+        self._words: Sequence[int] = ()
+        self.before: list[Array] = []
+        self.after: list[Array] = []
+
+    def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
+        """Copy what the step will read, and what it will write over."""
+        if step is self._step:
+            self._words = list(words)
+            self.before = self._memory(context, queue)
+
+    def end(self, step: Step, context: Context, queue: Queue) -> None:
+        """Copy what it has written."""
+        if step is self._step:
+            self.after = self._memory(context, queue)
+
+    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
+        """Nothing: steps of the host are not captured."""
+
+    def _memory(self, context: Context, queue: Queue) -> list[Array]:
+        made = []
+        for address, nbytes in zip(self._words, self._nbytes, strict=False):
+            array = np.empty(nbytes, np.uint8)
+            context.download(queue, array.ctypes.data, address, nbytes)
+            made.append(array)
+        return made
+
+
+__all__ = ["DeviceModel", "DeviceTimer", "known_kernels", "load_kernels"]

@@ -1,0 +1,55 @@
+"""What goes into a model and comes out of it: names, shapes and dtypes."""
+
+from __future__ import annotations
+
+from maxlab.dtype import DType
+from maxlab.ir import StaticDim, TensorType
+
+
+class TensorSpec:
+    """The name, shape and dtype of an input or output of a model."""
+
+    __slots__ = ("_dtype", "_name", "_shape")
+
+    def __init__(self, name: str, shape: list[int | None], dtype: DType) -> None:
+        self._name = name
+        self._shape = shape
+        self._dtype = dtype
+
+    @property
+    def name(self) -> str:
+        """The name, such as ``input0``."""
+        return self._name
+
+    @property
+    def shape(self) -> list[int | None]:
+        """The sizes; None for a symbolic dim."""
+        return list(self._shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __str__(self) -> str:
+        """The name, dtype and shape in short, such as ``input0: float32[?, 8]``."""
+        sizes = ", ".join("?" if size is None else str(size) for size in self._shape)
+        return f"{self._name}: {self._dtype.name}[{sizes}]"
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(name={self._name!r}, shape={self._shape}, dtype={self._dtype.name})"
+
+
+def spec_of(name: str, type: TensorType) -> TensorSpec:
+    """The spec of a value of ``type``."""
+    sizes = [dim.dim if isinstance(dim, StaticDim) else None for dim in type.shape]
+    return TensorSpec(name, sizes, type.dtype)
+
+
+__all__ = ["TensorSpec", "spec_of"]

@@ -1,0 +1,141 @@
+"""When the steps of a model ran, and which thread was busy when: raw stamps of timed runs.
+
+All stamps are nanoseconds of ``time.monotonic_ns``, which is the clock of the executor and of the
+event stream, so that runs, compilations and the user's own spans stand on one axis.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from maxlab.driver import Tensor
+    from maxlab.engine.model import Model
+
+Array = np.ndarray[Any, Any]
+
+BEGIN, END, CHUNKS = 0, 1, 2
+"""Columns of ``Stamps.threads``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """The stamps of timed runs, int64 nanoseconds of ``time.monotonic_ns``.
+
+    Attributes:
+        calls: [runs, 2], when the caller began and ended each run.
+        steps: [runs, steps, 2], begin and end of each step of the plan; waiting for the slowest
+            thread is part of the step.
+        threads: [runs, threads, steps, 3], for each thread when it began its first and ended its
+            last chunk of the step, and how many chunks it took; zeros where it took none. No
+            threads where steps are not shared by threads: on a GPU.
+        callers: [runs], the thread that called, as ``threading.get_ident`` numbers it.
+    """
+
+    calls: Array
+    steps: Array
+    threads: Array
+    callers: Array
+
+    @property
+    def runs(self) -> int:
+        """How many runs were timed."""
+        return len(self.calls)
+
+    @property
+    def spent(self) -> Array:
+        """Nanoseconds of each step, [runs, steps]."""
+        found: Array = self.steps[:, :, 1] - self.steps[:, :, 0]
+        return found
+
+    @property
+    def busy(self) -> Array:
+        """Nanoseconds that each thread was busy with each step, [runs, threads, steps]."""
+        found: Array = self.threads[..., END] - self.threads[..., BEGIN]
+        return found
+
+    @property
+    def representative(self) -> int:
+        """The run whose steps together took the median time, the earlier of two; the one to look
+        at alone."""
+        total = self.spent.sum(axis=1)
+        return int(np.argsort(total, kind="stable")[(len(total) - 1) // 2])
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The stamps of one run: a row of ``Stamps``.
+
+    Attributes:
+        call: Begin and end.
+        steps: [steps, 2].
+        threads: [threads, steps, 3].
+        caller: The thread that called.
+    """
+
+    call: tuple[int, int]
+    steps: Array
+    threads: Array
+    caller: int
+
+    @property
+    def spent_ns(self) -> int:
+        """Nanoseconds of all steps."""
+        return int((self.steps[:, 1] - self.steps[:, 0]).sum())
+
+
+def stacked(rows: Sequence[Taken]) -> Stamps:
+    """The ``Stamps`` of runs that were timed one by one."""
+    return Stamps(
+        np.array([row.call for row in rows], np.int64),
+        np.stack([row.steps for row in rows]),
+        np.stack([row.threads for row in rows]),
+        np.array([row.caller for row in rows], np.int64),
+    )
+
+
+def imbalance(busy: Sequence[float]) -> float:
+    """How much shorter a kernel could be if its threads, busy for ``busy`` ns, had equal shares: a
+    fraction of the busiest thread's time.
+
+    Example:
+        >>> imbalance([100.0, 50.0]), imbalance([100.0, 0.0]), imbalance([])
+        (0.25, 0.5, 0.0)
+    """
+    longest = max(busy, default=0.0)
+    return 1 - sum(busy) / len(busy) / longest if longest > 0 else 0.0
+
+
+class StepTimer:
+    """Runs a model of the CPU and keeps when each step ran, and on which threads."""
+
+    def __init__(self, model: Model) -> None:
+        ffi = model._runtime.ffi
+        steps, threads = len(model.compiled.plan.steps), model.num_threads
+        self._model = model
+        self._steps = ffi.new("i64[]", max(2 * steps, 1))
+        self._threads = ffi.new("i64[]", max(3 * threads * steps, 1))
+        self._times = ffi.new("mx_times *", {"steps": self._steps, "threads": self._threads})
+        stamps = np.frombuffer(ffi.buffer(self._steps), np.int64)[: 2 * steps]
+        self._step_rows = stamps.reshape(steps, 2)
+        rows = np.frombuffer(ffi.buffer(self._threads), np.int64)[: 3 * threads * steps]
+        self._thread_rows = rows.reshape(threads, steps, 3)
+        self._call = (0, 0)
+
+    def run(self, tensors: Sequence[Any]) -> list[Tensor]:
+        """The outputs of the model, run once."""
+        begin = time.monotonic_ns()
+        made = self._model._run(tensors, self._times)
+        self._call = (begin, time.monotonic_ns())
+        return made
+
+    def taken(self) -> Taken:
+        """The stamps of the last run, which this thread made."""
+        steps, threads = self._step_rows.copy(), self._thread_rows.copy()
+        return Taken(self._call, steps, threads, threading.get_ident())

@@ -1,0 +1,349 @@
+"""A model run one step at a time, with the memory of every step to look at: `Walk`.
+
+It is the run that ``Model.execute`` makes, by the same kernels on the same memory; only between two
+steps somebody may look. What a step has read is still there when it has ended, because the plan
+gives no step memory that it reads as memory to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from maxlab.compiler.plan import GpuLaunch, Step
+from maxlab.driver import CPU, Accelerator, Tensor
+from maxlab.engine.binding import Binding, Frame, HostSteps
+from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
+from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.model import Model
+from maxlab.ir import DeviceRef, Value
+from maxlab.toolchain._abi import ffi
+
+Array = np.ndarray[Any, Any]
+POISON = 0xFF
+"""The bytes of memory that no step has written yet: NaN as floats, so that what a step leaves out
+is seen, and not what an earlier run left there."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """How a step of the CPU is called: its numbers, and the chunks it is cut into."""
+
+    dims: tuple[int, ...]
+    extent: int
+    grain: int
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCall:
+    """How a step of a GPU is launched: its launch, and the words behind its pointers."""
+
+    launch: GpuLaunch
+    tail: tuple[int, ...]
+    device: Accelerator = field(repr=False)
+
+
+class Walk:
+    """One run of ``model`` on ``inputs``, a step at a time.
+
+    Attributes:
+        model: The model.
+        env: The size of every symbolic dim.
+        inputs: The inputs as tensors.
+
+    Raises:
+        InputError: Inputs that the model does not take.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> walk = Walk(engine.InferenceSession().load(graph), [np.ones(3, np.float32)])
+        >>> for step in walk:
+        ...     print(step.id, [walk.array(slot) for slot in step.pointers])
+        k0 [array([1., 1., 1.], dtype=float32), array([2., 2., 2.], dtype=float32)]
+    """
+
+    def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
+        self.model = model
+        if not isinstance(model, DeviceModel):
+            type(model)._run(model, inputs, None)  # refuses wrong inputs
+        self.inputs = model._inputs_of(inputs)
+        self.outputs: list[Tensor] = []
+        self._at: _HostWalk | _DeviceWalk
+        if isinstance(model, DeviceModel):
+            self._at = _DeviceWalk(model, self.inputs)
+        else:
+            self._at = _HostWalk(model, self.inputs)
+        self.env: dict[str, int] = self._at.binding.env
+        self.outputs = self._at.outputs
+        self._data: dict[int, Array] = {}
+
+    def __iter__(self) -> Iterator[Step]:
+        """Each step, when it has run and all of its work has ended.
+
+        Raises:
+            ExecutionError: What the step found wrong, such as an index out of range.
+        """
+        return self._at.run()
+
+    def nbytes(self, slot: int) -> int:
+        """The bytes of the slot for these sizes."""
+        return self.model.compiled.plan.slots[slot].nbytes.evaluate(self.env)
+
+    def memory(self, slot: int) -> Array:
+        """The bytes of a slot as they are now: the host's own memory, or a copy of a device's."""
+        known = self._data.get(slot)
+        if known is not None:
+            return known
+        found = self._at.memory(slot, self.nbytes(slot))
+        slots = self.model.compiled.plan.slots
+        if slots[slot].kind in ("weight", "constant", "packed"):
+            self._data[slot] = found  # nobody writes it
+        return found
+
+    def array(self, slot: int) -> Array:
+        """What a slot holds, in the shape of its value and in the order in which it is stored."""
+        place = self.model.compiled.plan.slots[slot]
+        shape = [size.evaluate(self.env) for size in place.shape]
+        flat: Array = self.memory(slot).view(place.dtype.ml_numpy)
+        return flat.reshape(shape)
+
+    def value(self, slot: int, value: Value) -> Array:
+        """``value``, which the slot holds, with its dims in their order."""
+        shape = tuple(d.evaluate(self.env) for d in value.tensor_type.shape)
+        flat: Array = self.memory(slot).view(value.tensor_type.dtype.ml_numpy)
+        order = self.model.compiled.schedule.layouts.get(value)
+        if order is None or self.model.compiled.plan.slots[slot].kind == "output":
+            return flat.reshape(shape)
+        return flat.reshape([shape[n] for n in order]).transpose(np.argsort(order))
+
+    def weights(self) -> dict[str, Array]:
+        """The data of the weights that kernels read, flat, by name."""
+        found: dict[str, Array] = {}
+        for slot in self.model.compiled.plan.slots:
+            if slot.kind == "weight" and slot.name not in found:
+                found[slot.name] = self.memory(slot.number).view(slot.dtype.ml_numpy)
+        return found
+
+    def known(self, slot: int) -> bool:
+        """Whether what the slot held is still there: weights that only kernels of the library read
+        are packed, and what was packed while the model runs may be written over.
+        """
+        place = self.model.compiled.plan.slots[slot]
+        return place.kind != "packed" and bool(place.value)
+
+    def call_of(self, step: Step) -> HostCall | DeviceCall | None:
+        """How ``step`` is called for these sizes; None for a transfer or a vendor's library."""
+        return self._at.call_of(step)
+
+
+def host_array(tensor: Tensor) -> Array:
+    """A copy of ``tensor`` as an array, of an ml_dtypes type where NumPy has none."""
+    here = tensor if tensor.is_host else tensor.to(CPU())
+    flat: Array = np.array(_bytes_at(here._ptr, here.num_elements * here.element_size))
+    return flat.view(here.dtype.ml_numpy).reshape(tuple(here.shape))
+
+
+def _bytes_at(address: int, nbytes: int) -> Array:
+    if not nbytes:
+        return np.zeros(0, np.uint8)
+    return np.frombuffer(ffi.buffer(ffi.cast("char *", address), nbytes), np.uint8)
+
+
+@contextmanager
+def intercepted(model: Model, run: Callable[[Sequence[Any]], list[Tensor]]) -> Iterator[None]:
+    """Let every execution of ``model`` be ``run(inputs)``, which gives its outputs, while the
+    ``with`` block lasts. Runs whose steps are timed are the model's own.
+    """
+    before = model.__dict__.get("_run")
+
+    def shadow(args: Sequence[Any], times: Any) -> list[Tensor]:
+        return run(args) if times is None else type(model)._run(model, args, times)
+
+    # The attribute of the one model stands before the method of its class, so that models that
+    # nobody watches do not ask for a watcher at every call.
+    model.__dict__["_run"] = shadow
+    try:
+        yield
+    finally:
+        if before is None:
+            del model.__dict__["_run"]
+        else:
+            model.__dict__["_run"] = before
+
+
+def _poison(address: int, nbytes: int) -> None:
+    ffi.buffer(ffi.cast("char *", address), nbytes)[:] = bytes([POISON]) * nbytes
+
+
+class _HostWalk:
+    """The steps of a model of the CPU."""
+
+    def __init__(self, model: Model, inputs: Sequence[Tensor]) -> None:
+        self._model = model
+        self.binding: Binding = model._bind(tuple(x._shape for x in inputs))
+        self._frame: Frame = self.binding._new_frame()
+        self.outputs = [Tensor._alloc(*made) for made in self.binding.outputs]
+        for x in self.outputs:
+            _poison(x._ptr, x.num_elements * x.element_size)
+        _poison(int(ffi.cast("uintptr_t", self._frame.arena)), self.binding.arena_nbytes)
+        for position, x in enumerate([*inputs, *self.outputs]):
+            self._frame.io[position] = x._ptr
+        slots = model.compiled.plan.slots
+        self._addresses: dict[int, int] = {}
+        for position, number in enumerate(self.binding._pointers):
+            self._addresses[number] = int(self._frame.keep[position])
+        for slot in slots:
+            if slot.kind == "input":
+                self._addresses[slot.number] = inputs[slot.index]._ptr
+            elif slot.kind == "output":
+                self._addresses[slot.number] = self.outputs[slot.index]._ptr
+            elif slot.number in model._prepared.addresses:
+                self._addresses[slot.number] = model._prepared.addresses[slot.number]
+
+    def run(self) -> Iterator[Step]:
+        model, binding, frame = self._model, self.binding, self._frame
+        for number, step in enumerate(model.compiled.plan.steps):
+            code = model._execute_c(
+                model._team,
+                binding.steps + number,
+                1,
+                frame.argp,
+                binding.dims,
+                binding.patches,
+                binding.npatch,
+                frame.pointers,
+                binding.scratch,
+                model._null,
+                frame.info,
+            )
+            if code:
+                info = list(frame.info)
+                info[0] = number
+                model._failed(code, info)
+            yield step
+
+    def memory(self, slot: int, nbytes: int) -> Array:
+        return _bytes_at(self._addresses[slot], nbytes)
+
+    def call_of(self, step: Step) -> HostCall:
+        launch = self.binding.launches[step.number]
+        sizes = [size.evaluate(self.binding.env) for size in step.sizes]
+        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
+
+
+class _DeviceWalk:
+    """The steps of a model with GPUs."""
+
+    def __init__(self, model: DeviceModel, inputs: Sequence[Tensor]) -> None:
+        self._model = model
+        self.binding: DeviceBinding = model.bind_devices(tuple(x._shape for x in inputs))
+        self._frame, self.outputs = DeviceFrame(self.binding), self.binding.new_outputs()
+        addresses = self._frame.addresses
+        for slot in model.compiled.plan.slots:
+            if slot.kind == "input":
+                addresses[slot.number] = inputs[slot.index]._ptr
+            elif slot.kind == "output":
+                addresses[slot.number] = self.outputs[slot.index]._ptr
+            if slot.kind in ("output", "arena") and addresses[slot.number]:
+                nbytes = slot.nbytes.evaluate(self.binding.env)
+                self._fill(addresses[slot.number], nbytes, slot.device)
+
+    def _fill(self, address: int, nbytes: int, place: DeviceRef) -> None:
+        if not nbytes:
+            return
+        if not place.is_gpu():
+            _poison(address, nbytes)
+            return
+        device = self._model.devices[place]
+        context, queue = device.context, device.default_stream.queue
+        context.call(lambda: context.fill(queue, address, POISON, nbytes))
+
+    def run(self) -> Iterator[Step]:
+        model, binding, frame = self._model, self.binding, self._frame
+        watcher = _Nobody()
+        for segment in binding.segments:
+            if segment.transfer is not None:
+                binding._transfer(segment.device, segment.transfer, frame, watcher)
+                model.wait()
+                yield segment.transfer.step
+            elif segment.device is None:
+                assert segment.host is not None
+                for step in segment.host.walked:
+                    one = HostSteps(
+                        [step],
+                        model.compiled,
+                        binding.env,
+                        binding.threads,
+                        binding.runtime,
+                        model._builtins,
+                    )
+                    model._host_steps(one, frame.addresses, None)
+                    yield step
+            else:
+                for kernel in segment.kernels:
+                    part = replace(segment, kernels=[kernel])
+                    binding._launch_segment(part, segment.device, frame, watcher)
+                    model.wait()
+                    if segment.device in frame.fault:
+                        frame.fault[segment.device].check()
+                    yield kernel.step
+
+    def memory(self, slot: int, nbytes: int) -> Array:
+        place = self._model.compiled.plan.slots[slot].device
+        address = self._frame.addresses[slot]
+        if not place.is_gpu():
+            return _bytes_at(address, nbytes)
+        device = self._model.devices[place]
+        made = np.empty(nbytes, np.uint8)
+        if nbytes:
+            context, queue = device.context, device.default_stream.queue
+            context.call(lambda: context.download(queue, made.ctypes.data, address, nbytes))
+        return made
+
+    def call_of(self, step: Step) -> HostCall | DeviceCall | None:
+        found = self._kernel(step)
+        if found is not None:
+            segment, kernel = found
+            assert segment.device is not None
+            if kernel.call is not None:
+                return None
+            return DeviceCall(kernel.launch, tuple(kernel.tail), segment.device)
+        if step.kind == "transfer":
+            return None
+        env = self.binding.env
+        launch = step.launch(env, self.binding.threads, self.binding.runtime)
+        sizes = [size.evaluate(env) for size in step.sizes]
+        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
+
+    def _kernel(self, step: Step) -> tuple[Segment, Kernel] | None:
+        for segment in self.binding.segments:
+            for kernel in segment.kernels:
+                if kernel.step is step:
+                    return segment, kernel
+        return None
+
+
+class _Nobody:
+    """Sees the steps and does nothing: with an observer, no launch is a replay of a recording."""
+
+    def begin(self, step: Step, context: Any, queue: Any, words: Sequence[int]) -> None:
+        """Nothing."""
+
+    def end(self, step: Step, context: Any, queue: Any) -> None:
+        """Nothing."""
+
+    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
+        """Nothing."""
+
+
+__all__ = ["DeviceCall", "HostCall", "Walk", "host_array", "intercepted"]

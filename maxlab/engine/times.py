@@ -1,0 +1,119 @@
+"""What is common to the times of a run, whether they were just measured or read from a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from maxlab.engine.profile import KernelTime
+
+
+class Times:
+    """The times of a run, kernel by kernel: the base of ``Profile``, which names the attributes."""
+
+    name: str
+    kernels: list[KernelTime]
+    dims: dict[str, int]
+    device: str
+    threads: int
+    runs: int
+    wall_ns: float
+    wall_ns_min: int
+    timed_ns: float
+    timed_samples_ns: np.ndarray[Any, Any]
+    wall_samples_ns: np.ndarray[Any, Any]
+
+    @property
+    def kernel_ns(self) -> float:
+        """Nanoseconds of all kernels together; shares are fractions of it."""
+        return sum(k.ns for k in self.kernels)
+
+    @property
+    def overhead(self) -> float | None:
+        """How much longer an execution takes while its kernels are timed, as a fraction; noise can
+        make it negative. None where every execution was timed, so that nobody knows."""
+        if np.array_equal(self.wall_samples_ns, self.timed_samples_ns):
+            return None
+        return self.timed_ns / self.wall_ns - 1 if self.wall_ns else 0.0
+
+    @property
+    def hottest(self) -> KernelTime | None:
+        """The kernel that costs most; None when the model has no kernels."""
+        return max(self.kernels, key=lambda k: k.ns, default=None)
+
+    def kernel(self, id: str) -> KernelTime:
+        """The times of the kernel ``id``, such as ``"k4"``.
+
+        Raises:
+            KeyError: There is no such kernel.
+        """
+        for kernel in self.kernels:
+            if kernel.id == id:
+                return kernel
+        raise KeyError(id)
+
+    def table(self, rows: int | None = 20) -> str:
+        """The kernels as text, the most expensive first, below a line about the whole run.
+
+        Args:
+            rows: How many kernels to list; None lists all.
+        """
+        sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+        where = f"{self.name} on {self.device}, {plural(self.threads, 'thread')}"
+        walls = (
+            f"one run {time_text(self.wall_ns)} (fastest {time_text(self.wall_ns_min)}), "
+            f"its kernels {time_text(self.kernel_ns)}"
+        )
+        if self.overhead is not None:
+            walls += f"; timing them adds {self.overhead:+.1%}"
+        ordered = sorted(self.kernels, key=lambda k: -k.ns)
+        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        cells = [("kernel", "name", "kind", "time", "± iqr", "share", "GFLOP/s", "GB/s")]
+        cells += [
+            (
+                k.id,
+                k.name if len(k.name) <= 40 else k.name[:39] + "…",
+                k.kind,
+                time_text(k.ns),
+                time_text(k.ns_iqr),
+                f"{k.share:.1%}",
+                f"{k.gflops:.1f}" if k.flops else "",
+                f"{k.gbs:.1f}" if k.nbytes else "",
+            )
+            for k in shown
+        ]
+        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
+        lines = [
+            "  ".join(
+                text.ljust(width) if n < 3 else text.rjust(width)
+                for n, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        left = len(ordered) - len(shown)
+        if left:
+            rest = time_text(sum(k.ns for k in ordered[len(shown) :]))
+            lines.append(f"… {left} more, {rest} together")
+        return "\n".join([f"{where}, {sizes}" if sizes else where, walls, "", *lines])
+
+
+def time_text(ns: float) -> str:
+    """``ns`` nanoseconds with three digits and a unit.
+
+    Example:
+        >>> time_text(1234567)
+        '1.23 ms'
+    """
+    for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
+        value = ns / limit * 1e3
+        if value < 999.5:
+            digits = 0 if unit == "ns" or value >= 99.95 else 1 if value >= 9.995 else 2
+            return f"{value:.{digits}f} {unit}"
+    return f"{ns / 1e9:.2f} s"
+
+
+def plural(count: int, word: str) -> str:
+    """``count`` and ``word`` in the plural that it takes."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
