@@ -10,7 +10,7 @@
 //   gpu 2 handle=!15 mig=1 slots=7 delay_ms=50
 //   gpu 2.1 total=500 free=400 used=100 reserved=0                 a MIG instance, in slot 1 of GPU 2
 //
-// `memory` and `memory_v2` are the two calls for memory, `util` is that of nvmlDeviceGetUtilizationRates. A GPU without
+// Clocks, power, temperature, links and processes are in fake_counters.h. `memory` and `memory_v2` are the two calls for memory, `util` is that of nvmlDeviceGetUtilizationRates. A GPU without
 // `mig` has no MIG mode. `delay_ms` is how long each call takes. `log=1` notes each reading of the memory in the log.
 
 #include "fake.h"
@@ -174,3 +174,5 @@ API int nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned index,
   if (!fake_line(name, rest, sizeof rest)) return NOT_FOUND;
   return device_named(name, instance);
 }
+
+#include "fake_counters.h"

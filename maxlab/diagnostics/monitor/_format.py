@@ -1,0 +1,115 @@
+"""The format of a recording: lines of JSON, each a list whose first entry says what it is.
+
+======  ==========================================================================================
+``h``   head: format, version and what is true of a whole run; every segment begins with one
+``c``   the columns of the samples that follow, each a ``Column``
+``s``   a sample: its number in the run, its time, and a value (or null) for each column
+``p``   problems from this time on: device to text; replaces those before
+``g``   processes from this time on that hold GPU memory: device to ``[pid, name, bytes]``
+``m``   a mark: id, start, nanoseconds (null while it lasts), kind, name, how many, process
+``a``   what maxlab's tensors hold at this time: process, and device to ``[live, pooled]`` bytes
+``e``   the end of a run, with the reason
+======  ==========================================================================================
+
+Times are nanoseconds of ``CLOCK_MONOTONIC``, the clock of ``maxlab.trace``. A reader skips lines of
+kinds that it does not know and the torn line that a killed writer leaves; recordings may be joined
+end to end. Nothing in a recording is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+FORMAT = "maxlab.recording"
+VERSION = 1
+SUFFIX = ".mlrec"
+
+MARK_KINDS = ("cell", "run", "load", "compile", "kernel", "profile")
+"""Kinds of marks, in the order in which a view stacks them."""
+
+Record = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One counter of a recording.
+
+    Attributes:
+        key: its name, unique in a recording, such as ``"nv0.util"``.
+        device: what it belongs to: ``"host"``, ``"tree"``, ``"nv0"``, ``"amd0"``…
+        quantity: what it measures; columns of one quantity share a chart.
+        unit: ``"%"``, ``"B"``, ``"B/s"``, ``"Hz"``, ``"W"`` or ``"°C"``.
+        label: what a person calls it, beside the device.
+        top: the most that it can be, such as the size of a memory; None when there is no such.
+        average: whether a value is the mean of a window that ends at the time of the sample. A
+            column that is not holds at that moment.
+        window_ns: length of that window; None when it reaches back to the sample before.
+    """
+
+    key: str
+    device: str
+    quantity: str
+    unit: str
+    label: str
+    top: float | None = None
+    average: bool = False
+    window_ns: int | None = None
+
+
+def line(*record: Any) -> bytes:
+    """``record`` as one line."""
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def head(run: str, segment: int, facts: Mapping[str, Any]) -> bytes:
+    """The first line of a segment. ``facts`` hold for the whole run."""
+    return line(
+        "h", {"format": FORMAT, "version": VERSION, "run": run, "segment": segment, **facts}
+    )
+
+
+def columns_line(columns: Sequence[Column]) -> bytes:
+    """The line that names ``columns``."""
+    return line("c", [asdict(column) for column in columns])
+
+
+def column_of(fields: Mapping[str, Any]) -> Column:
+    """The column that ``columns_line`` wrote; fields of later versions are left out.
+
+    Raises:
+        ValueError: A field is missing or of the wrong type.
+    """
+    known: dict[str, Any] = {}
+    for name in ("key", "device", "quantity", "unit", "label"):
+        if not isinstance(fields.get(name), str):
+            raise ValueError(f"a column without a {name}")
+        known[name] = fields[name]
+    top, window = fields.get("top"), fields.get("window_ns")
+    known["top"] = float(top) if isinstance(top, int | float) else None
+    known["average"] = fields.get("average") is True
+    known["window_ns"] = int(window) if isinstance(window, int) else None
+    return Column(**known)
+
+
+Kind = Literal["h", "c", "s", "p", "g", "m", "a", "e"]
+
+
+def records(raw: bytes) -> Iterator[Record]:
+    """The whole records in ``raw``, in order. What is torn or is not a record is passed over."""
+    start = 0
+    while (end := raw.find(b"\n", start)) >= 0:
+        try:
+            record = json.loads(raw[start:end])
+        except ValueError:  # torn by a writer that was killed, and then joined with what follows
+            record = None
+        if isinstance(record, list) and record and isinstance(record[0], str):
+            yield record
+        start = end + 1
+
+
+def whole(raw: bytes) -> int:
+    """How many bytes of ``raw`` are whole lines."""
+    return raw.rfind(b"\n") + 1

@@ -1,0 +1,210 @@
+"""The monitor's process: samples the machine at a steady pace into a ring of files.
+
+A fresh interpreter, started by :mod:`maxlab.diagnostics.monitor._launch`. It belongs to the
+session, not to who started it: it goes on when that kernel is killed, and ends
+
+* when it is told to, by SIGTERM;
+* when the process that owns the session (the Jupyter server) is gone;
+* when its files are removed.
+
+Two monitors of one session cannot run: each holds a lock on a file of the session's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import select
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from maxlab.diagnostics.monitor import _format
+from maxlab.diagnostics.monitor._gpus import GPUs
+from maxlab.diagnostics.monitor._host import Host
+from maxlab.diagnostics.monitor._place import Identity, me
+from maxlab.diagnostics.monitor._segments import Writer
+
+READY = b"ready\n"
+PREFIX = "samples"
+LOCK = "lock"
+STATE = "monitor.json"
+
+# A driver that hangs may keep a reading from coming back; the process then ends without it.
+STUCK_S = 1.0
+EXIT_STUCK = 75
+EXIT_SECOND = 76
+
+_LOOK_FOR_OWNER_S = 1.0
+# Readings that hold the process up for tens of milliseconds are for paces that leave room for them.
+_MAY_WAIT_NS = 500_000_000
+
+
+def main(setup: dict[str, Any]) -> None:
+    """Sample until there is a reason to stop.
+
+    Args:
+        setup: ``folder``, where to write; ``period_ns``, from one sample to the next;
+            ``max_bytes``, of all samples together; ``label``, of the recording; ``owner``, number
+            and start of the process that the session belongs to.
+    """
+    # Ctrl-C and a closed terminal are meant for the programs of the session.
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    # A vendor's library may print; only our one line may reach who started us.
+    ready = os.dup(1)
+    os.dup2(2, 1)
+
+    folder = Path(setup["folder"])
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os._exit(EXIT_SECOND)
+    life = _Life(Identity(*setup["owner"]))
+    sampler = _Sampler(folder, setup, life)
+    sampler.run(ready)
+    # Nothing is left to tidy up.
+    os._exit(0)
+
+
+class _Life:
+    """Watches for reasons to end, from a thread of its own: a reading may never come back."""
+
+    def __init__(self, owner: Identity) -> None:
+        self.reason = ""
+        self._owner = owner
+        self._over = threading.Event()
+        self._done = threading.Event()
+        self._signalled, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # The handler of the interpreter waits for the main thread; the byte in the pipe does not.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, name="life", daemon=True).start()
+
+    def wait_until(self, time_ns: int) -> bool:
+        """Whether it is over; returns at ``time_ns`` of the monotonic clock at last."""
+        return self._over.wait(max(time_ns - time.monotonic_ns(), 0) / 1e9)
+
+    def finish(self) -> None:
+        """The main thread has come to its end in time."""
+        self._done.set()
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        poller.register(self._signalled, select.POLLIN)
+        with contextlib.suppress(OSError, AttributeError):  # gone already, or an old kernel
+            poller.register(os.pidfd_open(self._owner.pid), select.POLLIN)
+        while not self.reason:
+            if not self._owner.is_alive():
+                self.reason = "the session ended"
+                break
+            for file, _ in poller.poll(_LOOK_FOR_OWNER_S * 1000):
+                if file == self._signalled and signal.SIGTERM in os.read(file, 64):
+                    self.reason = "stopped"
+        self._over.set()
+        if not self._done.wait(STUCK_S):
+            os._exit(EXIT_STUCK)
+
+
+class _Sampler:
+    def __init__(self, folder: Path, setup: dict[str, Any], life: _Life) -> None:
+        self._folder = folder
+        self._life = life
+        self._period_ns: int = setup["period_ns"]
+        self._run = secrets.token_hex(8)
+        self._facts = {
+            "period_ns": self._period_ns,
+            "label": setup["label"],
+            "pid": os.getpid(),
+            # Both clocks at one moment: times can be told to a person.
+            "mono_ns": time.monotonic_ns(),
+            "wall_ns": time.time_ns(),
+        }
+        self._host = Host(setup["owner"][0])
+        self._gpus = GPUs(self._period_ns >= _MAY_WAIT_NS)
+        self._columns = self._host.columns
+        self._problems: dict[str, str] = {}
+        self._processes: dict[str, list[list[Any]]] = {}
+        self._then_ns = self._facts["mono_ns"]
+        self._writer = Writer(folder, PREFIX, setup["max_bytes"], self._beginning)
+
+    def _beginning(self, segment: int) -> bytes:
+        """What makes a segment readable without those before it."""
+        facts = {**self._facts, "names": self._gpus.names}
+        return (
+            _format.head(self._run, segment, facts)
+            + _format.columns_line(self._columns)
+            + _format.line("p", self._then_ns, self._problems)
+            + _format.line("g", self._then_ns, self._processes)
+        )
+
+    def run(self, ready: int) -> None:
+        """Sample until it is over."""
+        start_ns = time.monotonic_ns()
+        number = tick = 0
+        while True:
+            # A full disk costs samples, and a gap in their numbers says how many; it may end.
+            with contextlib.suppress(OSError):
+                self._writer.write(self._sample(number))
+            if number == 0:
+                self._publish()
+                os.write(ready, READY)
+                os.close(ready)
+            number += 1
+            # On the grid of the first sample, so that lateness does not add up; what was missed
+            # while a reading took long is not made up for.
+            tick = max(tick + 1, -(-(time.monotonic_ns() - start_ns) // self._period_ns))
+            if self._life.wait_until(start_ns + tick * self._period_ns):
+                break
+            if self._writer.is_removed:
+                break
+        self._life.finish()
+        reason = self._life.reason or "its files were removed"
+        with contextlib.suppress(OSError):
+            self._writer.write(_format.line("e", time.monotonic_ns(), reason))
+        with contextlib.suppress(OSError):
+            (self._folder / STATE).unlink()
+        self._gpus.close()
+
+    def _sample(self, number: int) -> bytes:
+        began_ns = time.monotonic_ns()
+        values = self._host.read()
+        values += self._gpus.read(self._host.session)
+        # The counters were read somewhere between the two.
+        self._then_ns = time_ns = (began_ns + time.monotonic_ns()) // 2
+        lines = b""
+        columns = [*self._host.columns, *self._gpus.columns]
+        if columns != self._columns:
+            self._columns = columns
+            lines += _format.head(self._run, 0, {**self._facts, "names": self._gpus.names})
+            lines += _format.columns_line(columns)
+        if self._gpus.problems != self._problems:
+            self._problems = self._gpus.problems
+            lines += _format.line("p", time_ns, self._problems)
+        if self._gpus.processes != self._processes:
+            self._processes = self._gpus.processes
+            lines += _format.line("g", time_ns, self._processes)
+        return lines + _format.line("s", number, time_ns, [_short(value) for value in values])
+
+    def _publish(self) -> None:
+        """Say who records here, for others to find."""
+        mine = me()
+        state = {"pid": mine.pid, "start": mine.start, "run": self._run, **self._facts}
+        new = self._folder / f"{STATE}.new"
+        new.write_text(json.dumps(state), "utf-8")
+        new.chmod(0o600)
+        new.replace(self._folder / STATE)
+
+
+def _short(value: float | None) -> float | int | None:
+    """``value`` without digits that no counter has."""
+    if value is None:
+        return None
+    rounded = round(value, 2)
+    return int(rounded) if rounded == int(rounded) else rounded

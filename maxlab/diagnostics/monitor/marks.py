@@ -1,0 +1,281 @@
+"""What a kernel adds to its session's recording: cells, what models do, the memory of tensors.
+
+Marks are written as they begin and again as they end, so that a kernel that is killed leaves all of
+them but the last tenth of a second of a row of runs. Nothing is written while no monitor runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from maxlab import trace
+from maxlab.diagnostics.monitor import _format, _launch
+from maxlab.diagnostics.monitor._place import Identity, me
+from maxlab.diagnostics.monitor._segments import Writer
+
+MAX_BYTES = 8 << 20
+"""Bytes of marks that are kept of one kernel."""
+
+KERNELS = 8
+"""Kernels that have ended whose marks are kept; the newest."""
+
+# Runs that follow each other more closely than this are one mark: no screen could part them.
+_GAP_NS = 5_000_000
+# How often a mark that grows is written again, memory is looked at, and the monitor is looked for.
+_PACE_NS = 100_000_000
+_LOOK_NS = 1_000_000_000
+
+_EVENTS = frozenset({"load", "compile", "kernel", "profile"})
+
+
+class _Growing:
+    """A mark of runs in close succession."""
+
+    __slots__ = ("count", "end_ns", "id", "kind", "name", "start_ns", "written_ns")
+
+    def __init__(self, id: str, kind: str, name: str, start_ns: int, end_ns: int) -> None:
+        self.id = id
+        self.kind = kind
+        self.name = name
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.count = 1
+        self.written_ns = 0
+
+
+class Marker:
+    """Writes the marks of this process into the session's ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pid = os.getpid()
+        self._numbers = count()
+        self._lock = threading.Lock()
+        self._cell: tuple[str, str, int] | None = None
+        self._growing: dict[str, _Growing] = {}
+        self._held_ns = 0
+        self._held: dict[str, list[int]] = {}
+        self._looked_ns = 0
+        self._is_wanted = False
+        self._writer: Writer | None = None
+        self._shell: Any = None
+
+    # ------------------------------------------------------------ hooks
+    def attach(self) -> None:
+        """Hear of cells, runs and events from now on."""
+        _remove_old(self.folder)
+        trace.recorder().listen(self._heard)
+        trace.run_watcher = self._ran
+        ipython = sys.modules.get("IPython")
+        self._shell = ipython.get_ipython() if ipython is not None else None
+        if self._is_kernel:
+            self._shell.events.register("pre_run_cell", self._cell_begins)
+            self._shell.events.register("post_run_cell", self._cell_ends)
+
+    @property
+    def _is_kernel(self) -> bool:
+        return getattr(self._shell, "kernel", None) is not None
+
+    def detach(self) -> None:
+        """Hear of nothing more, and write what is left to write."""
+        trace.recorder().unlisten(self._heard)
+        if trace.run_watcher == self._ran:
+            trace.run_watcher = None
+        if self._is_kernel:
+            for name, hook in (
+                ("pre_run_cell", self._cell_begins),
+                ("post_run_cell", self._cell_ends),
+            ):
+                if hook in self._shell.events.callbacks[name]:
+                    self._shell.events.unregister(name, hook)
+        if self._pid != os.getpid():
+            return  # a fork: what is left belongs to the process that it was forked from
+        self._cell_ends(None)
+        with self._lock:
+            if self._writer is not None:
+                self._append(_format.line("a", time.monotonic_ns(), self._pid, {}))
+                self._writer.close()
+                self._writer = None
+
+    def in_cell(self) -> None:
+        """Mark the cell that runs now, which began before this process had a monitor."""
+        self._looked_ns = 0
+        with self._lock:
+            cell = self._cell
+            if cell is not None:
+                self._mark(cell[0], cell[2], None, "cell", cell[1], 1)
+        if cell is None and self._is_kernel:
+            # Its inputs are stored by now, those of all cells before it too, and one that is none.
+            self._begin(len(self._shell.history_manager.input_hist_parsed) - 1)
+
+    def _cell_begins(self, info: Any) -> None:
+        # What a program runs without history has no number.
+        has_number = getattr(info, "store_history", True)
+        self._begin(len(self._shell.history_manager.input_hist_parsed) if has_number else 0)
+
+    def _begin(self, number: int) -> None:
+        now_ns = time.monotonic_ns()
+        self.memory(now_ns)
+        with self._lock:
+            self._cell = (self._id(), f"In [{number}]" if number else "cell", now_ns)
+            self._mark(self._cell[0], now_ns, None, "cell", self._cell[1], 1)
+
+    def _cell_ends(self, _result: Any) -> None:
+        now_ns = time.monotonic_ns()
+        self.memory(now_ns)
+        self.flush()
+        with self._lock:
+            cell, self._cell = self._cell, None
+            if cell is not None:
+                self._mark(cell[0], cell[2], now_ns - cell[2], "cell", cell[1], 1)
+
+    def _ran(self, name: str, start_ns: int, end_ns: int) -> None:
+        self._grow("run", name, start_ns, end_ns)
+        if end_ns - self._held_ns > _PACE_NS:
+            self.memory(end_ns)
+
+    def _heard(self, event: trace.Event) -> None:
+        if event.kind in _EVENTS and event.dur_ns:
+            self._grow(event.kind, event.name, event.start_ns, event.start_ns + event.dur_ns)
+
+    # ------------------------------------------------------------ what is written
+    def _grow(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
+        with self._lock:
+            mark = self._growing.get(kind)
+            if mark is not None and mark.name == name and start_ns - mark.end_ns < _GAP_NS:
+                mark.end_ns = max(end_ns, mark.end_ns)
+                mark.count += 1
+                if end_ns - mark.written_ns < _PACE_NS:
+                    return
+            else:
+                if mark is not None:
+                    self._write(mark)
+                mark = self._growing[kind] = _Growing(self._id(), kind, name, start_ns, end_ns)
+            self._write(mark)
+
+    def _write(self, mark: _Growing) -> None:
+        mark.written_ns = mark.end_ns
+        took_ns = mark.end_ns - mark.start_ns
+        self._mark(mark.id, mark.start_ns, took_ns, mark.kind, mark.name, mark.count)
+
+    def flush(self) -> None:
+        """Write the marks that still grow."""
+        with self._lock:
+            for mark in self._growing.values():
+                self._write(mark)
+            self._growing.clear()
+
+    def memory(self, now_ns: int) -> None:
+        """Write what tensors hold on each device, when that has changed."""
+        held = dict(_held())
+        with self._lock:
+            self._held_ns = now_ns
+            if held != self._held:
+                self._held = held
+                self._append(_format.line("a", now_ns, self._pid, held))
+
+    def _mark(
+        self, id: str, start_ns: int, dur_ns: int | None, kind: str, name: str, runs: int
+    ) -> None:
+        self._append(_format.line("m", id, start_ns, dur_ns, kind, name, runs, self._pid))
+
+    def _append(self, line: bytes) -> None:
+        now_ns = time.monotonic_ns()
+        if now_ns - self._looked_ns > _LOOK_NS:
+            self._looked_ns = now_ns
+            self._is_wanted = _launch.running(self.folder) is not None
+        if not self._is_wanted:
+            return
+        try:
+            if self._writer is None:
+                self._writer = Writer(self.folder, f"marks-{me()}", MAX_BYTES, lambda _segment: b"")
+            self._writer.write(line)
+        except (
+            OSError
+        ):  # a full disk, or a folder that was removed: a program goes on without marks
+            self._writer = None
+
+    def _id(self) -> str:
+        return f"{self._pid}.{next(self._numbers)}"
+
+
+def _held() -> Iterator[tuple[str, list[int]]]:
+    """Bytes in use and kept for reuse, of each device that this process has opened."""
+    memory = sys.modules.get("maxlab.driver.memory")
+    if memory is not None:
+        host = memory.memory_stats()
+        yield "host", [host.live, host.pooled]
+    accelerator = sys.modules.get("maxlab.driver.accelerator")
+    for device in list(accelerator._opened.values()) if accelerator is not None else ():
+        try:
+            stats = device.stats
+        except Exception:  # a lost device tells nothing, and the program hears of it elsewhere
+            continue
+        yield f"{device.label}:{device.id}", [stats["used_memory"], stats["pooled_memory"]]
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the marks of kernels that have ended, but for the newest ``KERNELS``."""
+    ended: dict[str, list[Path]] = {}
+    for path in folder.glob(f"marks-*{_format.SUFFIX}"):
+        who, _, _ = path.stem.removeprefix("marks-").rpartition("-")
+        pid, _, start = who.partition("-")
+        if pid.isdigit() and start.isdigit() and not Identity(int(pid), int(start)).is_alive():
+            ended.setdefault(who, []).append(path)
+
+    def age(files: list[Path]) -> float:
+        return max(file.stat().st_mtime for file in files)
+
+    for files in sorted(ended.values(), key=age)[:-KERNELS]:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+# ---------------------------------------------------------------- one a process
+
+_marker: Marker | None = None
+
+
+def attach(folder: Path, *, in_cell: bool) -> None:
+    """Mark what this process does in the recording in ``folder`` from now on.
+
+    Args:
+        folder: of the session.
+        in_cell: whether a notebook's cell calls this, which is then marked too.
+    """
+    global _marker
+    if _marker is not None:
+        if _marker.folder == folder:
+            if in_cell:
+                _marker.in_cell()
+            return
+        _marker.detach()
+    else:
+        atexit.register(detach)
+        os.register_at_fork(after_in_child=detach)
+    _marker = Marker(folder)
+    _marker.attach()
+    if in_cell:
+        _marker.in_cell()
+
+
+def detach() -> None:
+    """Mark nothing more."""
+    global _marker
+    marker, _marker = _marker, None
+    if marker is not None:
+        marker.detach()
+
+
+def flush() -> None:
+    """Write what has not been written yet."""
+    if _marker is not None:
+        _marker.flush()

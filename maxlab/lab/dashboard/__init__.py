@@ -1,0 +1,54 @@
+"""The dashboard: a recording of the machine as live charts, or a saved one replayed.
+
+``store``    a recording in memory, handed to views piece by piece
+``widget``   ``DashboardView``, the charts below a cell
+``picture``  the same as a still picture, for pages without a script
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxlab.diagnostics import Recording
+    from maxlab.lab.dashboard.widget import DashboardView
+
+__all__ = ["DashboardView", "dashboard"]
+
+
+def dashboard(
+    replay: str | Path | Recording | None = None, *, height: int = 0, theme: str = "auto"
+) -> DashboardView:
+    """The dashboard of this session, live; or, with ``replay``, of a saved recording.
+
+    As the last expression of a cell it is drawn there. It shows what the session's monitor
+    records, from its start on, and has buttons to start and stop it; without ``start`` nothing is
+    sampled. A replay needs no GPU and no monitor.
+
+    Args:
+        replay: A ``.mlrec`` file, or a ``Recording``; left out, this session.
+        height: In CSS pixels; 0 takes what the charts need.
+        theme: ``"auto"`` follows the page; ``"light"`` or ``"dark"``.
+
+    Raises:
+        DocumentError: ML830 (a ValueError), the file is not a recording.
+        OSError: It cannot be read.
+
+    Example:
+        >>> import maxlab
+        >>> maxlab.dashboard()
+        Dashboard(live)
+    """
+    from maxlab.lab.dashboard.widget import DashboardView
+
+    return DashboardView(replay, height=height, theme=theme)
+
+
+def __getattr__(name: str) -> Any:
+    # ipywidgets takes a tenth of a second to import.
+    if name == "DashboardView":
+        from maxlab.lab.dashboard.widget import DashboardView
+
+        return DashboardView
+    raise AttributeError(f"module 'maxlab.lab.dashboard' has no attribute {name!r}")

@@ -1,0 +1,28 @@
+"""The part of maxlab that runs in the Jupyter server: the session's monitor without a kernel.
+
+``/maxlab/monitor/frame``      GET   what a page does not have yet (``dashboard.store``)
+``/maxlab/monitor/detail``     GET   all samples of a stretch of time
+``/maxlab/monitor/recording``  GET   the recording as a file
+``/maxlab/monitor/start``      POST  start, or change the period
+``/maxlab/monitor/stop``       POST  stop
+
+Every request has to be that of a logged-in user who may use kernels, and a POST has to carry the
+token against forged requests: all that is Jupyter's own doing. The extension is enabled by the file
+``jupyter_server_config.d/maxlab.json`` that the wheel installs. It starts nothing by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """What Jupyter asks to find the extension."""
+    return [{"module": "maxlab.lab.server"}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    """Add the handlers to the running ``server``."""
+    from maxlab.lab.server.handlers import add_to
+
+    add_to(server)

@@ -1,0 +1,193 @@
+"""Handlers of the Jupyter server for the dashboard's tab."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.utils import url_path_join
+from tornado import web
+
+from maxlab.diagnostics.monitor import Monitor
+from maxlab.diagnostics.monitor._place import me
+from maxlab.errors import MaxlabError
+from maxlab.lab.dashboard.store import Frame, Store
+
+# Who may see and change what a machine does: whoever may run programs on it.
+RESOURCE = "kernels"
+
+FORGET_S = 120.0
+"""Seconds after the last request in which what was read of the recording is let go of."""
+
+T = TypeVar("T")
+
+
+class Service:
+    """The monitor of this server's session, and what was read of its recording."""
+
+    def __init__(self) -> None:
+        # The server owns the session, also when it was itself started by a kernel's program.
+        self.monitor = Monitor(me())
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+        self._used_s = 0.0
+
+    def frame(self, cursor: str) -> Frame:
+        """What a page does not have yet that has seen all up to ``cursor``."""
+        with self._lock:
+            self._used_s = time.monotonic()
+            if self._store is None:
+                self._store = Store(self.monitor)
+            self._store.read()
+            body, raw = self._store.frame(cursor)
+        body["from"] = None if body["reset"] else cursor
+        return body, raw
+
+    def detail(self, start_s: float, end_s: float) -> Frame:
+        """All samples of a stretch of time."""
+        with self._lock:
+            self._used_s = time.monotonic()
+            store = self._store or Store(self.monitor)
+        return store.detail(start_s, end_s)
+
+    def forget(self) -> None:
+        """Let go of the recording when nobody has asked for a while."""
+        with self._lock:
+            if self._store is not None and time.monotonic() - self._used_s > FORGET_S:
+                self._store = None
+
+
+class _Handler(APIHandler):
+    auth_resource = RESOURCE
+
+    def initialize(self, service: Service) -> None:
+        """Take the ``service`` that all handlers share."""
+        self.service = service
+
+    async def away(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns, done beside the server's loop: files and processes take time.
+
+        Raises:
+            HTTPError: 400, what was asked for is not possible; the reason is for the user.
+        """
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+        except MaxlabError as error:
+            # A status line holds one line of ASCII.
+            reason = " ".join(error.what.encode("ascii", "replace").decode().split())
+            raise web.HTTPError(400, "%s", error, reason=reason) from error
+
+    def number(self, name: str) -> float:
+        """The argument ``name`` of the request.
+
+        Raises:
+            HTTPError: 400, it is not a number.
+        """
+        text = self.get_query_argument(name)
+        try:
+            return float(text)
+        except ValueError:
+            raise web.HTTPError(400, f"{name} must be a number, got {text!r}") from None
+
+    def finish_frame(self, frame: Frame) -> None:
+        """Answer with 4 bytes that tell the length of the JSON part, that part, and the buffer."""
+        body, raw = frame
+        text = json.dumps(body).encode()
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(struct.pack(">I", len(text)) + text + raw)
+
+
+class FrameHandler(_Handler):
+    """``GET frame?cursor=…``"""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Samples, marks and state that are newer than the cursor."""
+        cursor = self.get_query_argument("cursor", "")
+        self.finish_frame(await self.away(partial(self.service.frame, cursor)))
+
+
+class DetailHandler(_Handler):
+    """``GET detail?start=…&end=…``, in seconds since the first sample"""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """All samples between two times."""
+        work = partial(self.service.detail, self.number("start"), self.number("end"))
+        self.finish_frame(await self.away(work))
+
+
+class RecordingHandler(_Handler):
+    """``GET recording``"""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """The recording as a file."""
+        raw = await self.away(self.service.monitor.read_bytes)
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("Content-Disposition", 'attachment; filename="session.mlrec"')
+        self.set_header("Cache-Control", "no-store")
+        self.finish(raw)
+
+
+class StartHandler(_Handler):
+    """``POST start`` with ``{"period": seconds}``"""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Start the monitor."""
+        body: Any = self.get_json_body() or {}
+        period: Any = body.get("period", 1.0) if isinstance(body, dict) else None
+        await self.away(partial(self.service.monitor.begin, period))
+        self.set_status(204)
+        self.finish()
+
+
+class StopHandler(_Handler):
+    """``POST stop``"""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Stop the monitor. What was recorded stays."""
+        await self.away(self.service.monitor.stop)
+        self.set_status(204)
+        self.finish()
+
+
+HANDLERS: dict[str, type[_Handler]] = {
+    "frame": FrameHandler,
+    "detail": DetailHandler,
+    "recording": RecordingHandler,
+    "start": StartHandler,
+    "stop": StopHandler,
+}
+
+
+def add_to(server: Any) -> None:
+    """Add the handlers to ``server``, a ``jupyter_server.serverapp.ServerApp``."""
+    from tornado.ioloop import PeriodicCallback
+
+    service = Service()
+    base = server.web_app.settings["base_url"]
+    server.web_app.add_handlers(
+        ".*$",
+        [
+            (url_path_join(base, "maxlab", "monitor", name), handler, {"service": service})
+            for name, handler in HANDLERS.items()
+        ],
+    )
+    PeriodicCallback(service.forget, FORGET_S * 500).start()
