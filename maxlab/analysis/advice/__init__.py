@@ -1,0 +1,215 @@
+"""What to do next: ranked changes to a model, each with what it is predicted to save.
+
+Example:
+    >>> import numpy as np
+    >>> from maxlab import engine
+    >>> from maxlab.analysis.advice import advice
+    >>> from maxlab.compiler import Options
+    >>> from maxlab.dtype import DType
+    >>> from maxlab.graph import Graph, TensorType
+    >>> with Graph("chain", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+    ...     x = graph.inputs[0].tensor
+    ...     for _ in range(6):
+    ...         x = x * 1.5 + 0.5
+    ...     graph.output(x)
+    >>> session = engine.InferenceSession(num_threads=1)
+    >>> model = session.load(graph, options=Options(fuse=False))
+    >>> advice(model.profile(np.ones(1 << 20, np.float32), runs=3))[0].id
+    'fuse'
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from maxlab.analysis import machine as machines
+from maxlab.analysis.advice import notes, rules
+from maxlab.analysis.advice.action import Action, Recipe
+from maxlab.analysis.advice.context import Context
+from maxlab.analysis.machine import Machine
+from maxlab.analysis.roofline import size_text
+from maxlab.compiler.options import Options
+from maxlab.engine.times import time_text
+from maxlab.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    from maxlab.engine.profile import Profile
+
+LEAST_SHARE = 0.01
+"""What an action has to save, as a fraction of the time of all kernels, to be worth naming."""
+
+_RULES: tuple[Callable[[Context], Iterator[Action]], ...] = (
+    rules.hoist,
+    rules.freeze,
+    rules.fuse,
+    rules.float64,
+    rules.bfloat16,
+    rules.fast_math,
+    rules.batch,
+    rules.threads,
+    notes.copies,
+    notes.strides,
+    notes.casts,
+    notes.balance,
+    notes.padding,
+)
+_found: weakref.WeakKeyDictionary[Profile, tuple[Machine, list[Action]]]
+_found = weakref.WeakKeyDictionary()
+
+
+class Advice(list[Action]):
+    """Actions, the largest predicted saving first; as text, a paragraph for each."""
+
+    def action(self, id: str) -> Action:
+        """The action with this id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for found in self:
+            if found.id == id:
+                return found
+        raise KeyError(id)
+
+    def table(self) -> str:
+        """The actions as text, the code to change below each."""
+        if not self:
+            return "nothing is predicted to save a hundredth of the time"
+        lines: list[str] = []
+        for number, action in enumerate(self, 1):
+            ns, share = action.predicted_ns, action.predicted_share
+            saves = f"saves {time_text(ns)}" if ns >= 0 else f"costs {time_text(-ns)}"
+            lines += [f"{number}. {action.title}: {saves} ({abs(share):.0%})", f"   {action.why}"]
+            lines += [f"     {line}" for line in action.how.splitlines()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def advice(profile: Profile, *, measure: bool = True) -> Advice:
+    """What would make the model of ``profile`` faster, the largest predicted saving first.
+
+    Changes that maxlab can try are taken before others that are predicted to save as much. What
+    would save less than a hundredth of the time is left out.
+
+    Args:
+        profile: What ``model.profile`` returned, in this process, on the CPU.
+        measure: Measure the ceilings of the machine if that was not done yet: about a second.
+
+    Raises:
+        ArgumentTypeError: ML671, not a profile of this process.
+        ArgumentError: ML672, a profile of a GPU, for which there are no rules yet.
+        LookupError: The ceilings are not known, and ``measure`` is False.
+    """
+    context = context_of(profile, measure=measure)
+    known = _found.get(profile)
+    if known is None or known[0] is not context.machine:
+        actions = [action for rule in _RULES for action in rule(context)]
+        worth = [a for a in actions if a.predicted_share >= LEAST_SHARE]
+        worth.sort(key=lambda a: (-a.predicted_ns, not a.can_try, a.id))
+        known = _found[profile] = context.machine, worth
+    return Advice(known[1])
+
+
+def context_of(profile: Profile, *, measure: bool = True) -> Context:
+    """What the rules look at.
+
+    Raises:
+        ArgumentTypeError: ML671, not a profile of this process.
+        ArgumentError: ML672, a profile of a GPU.
+        LookupError: The ceilings are not known, and ``measure`` is False.
+    """
+    from maxlab.engine.profile import Profile as Known
+
+    if not isinstance(profile, Known):
+        raise ArgumentTypeError(
+            "ML671",
+            f"advice is made of a profile that was taken here, got {type(profile).__name__}",
+            fix="profile the model: model.profile(...)",
+        )
+    if profile.device != "cpu":
+        raise ArgumentError(
+            "ML672",
+            f"there is advice for the CPU alone, and this profile is of {profile.device}",
+            fix="load the graph on the CPU, and read profile.table() here",
+        )
+    known = machines.known(profile.threads)
+    if known is None:
+        if not measure:
+            raise LookupError("the ceilings of this machine were not measured yet")
+        known = machines.machine(profile.threads)
+    return Context(profile, known)
+
+
+def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
+    """What can be tried whether or not it is predicted to save anything: fusion off or on, for the
+    whole model and for ``nodes``, fast_math, and every number of threads that was measured.
+
+    Raises:
+        ArgumentTypeError: ML671, not a profile of this process.
+        ArgumentError: ML672, a profile of a GPU.
+    """
+    context = context_of(profile)
+    options = context.model.options
+    if options.fuse and not options.apart:
+        found = [_apart(context, Options(fuse=False), "fuse:off", "Compute each op by itself", ())]
+    else:
+        found = list(rules.fuse(context))
+    inside = [n for n in nodes if context.op(n) is not None and n not in options.apart]
+    if inside and options.fuse:
+        wanted = Options(
+            fast_math=options.fast_math,
+            apart=options.apart | set(inside),
+            replaced=options.replaced,
+            keep=options.keep,
+        )
+        names = ",".join(inside)
+        title = f"Begin a kernel at {names.replace(',', ', ')}"
+        found.append(_apart(context, wanted, f"apart:{names}", title, inside))
+    for rule in (rules.fast_math, rules.threads):
+        found.extend(rule(context))
+    return Advice(found)
+
+
+def _apart(context: Context, options: Options, id: str, title: str, nodes: Sequence[str]) -> Action:
+    plan = context.planned(context.function, options)
+    about = [k for k in context.kernels if not nodes or set(nodes) & set(k.step.nodes)]
+    before = sum(step.nbytes.evaluate(context.dims) for step in context.plan.steps)
+    after = sum(step.nbytes.evaluate(context.dims) for step in plan.steps)
+    return context.action(
+        id,
+        "apart",
+        title,
+        why=f"It has {len(plan.steps)} kernels then instead of {len(context.plan.steps)}, and "
+        f"moves {size_text(after)} instead of {size_text(before)}.",
+        kernels=about,
+        nodes=nodes or None,
+        saved=context.total_ns - context.replanned_ns(plan),
+        how=rules.reload_code(options),
+        recipe=Recipe(options=options),
+        changes="rounding",
+    )
+
+
+def action_of(profile: Profile, id: str) -> Action:
+    """The action with this id, of those that ``advice`` or ``experiments`` gave.
+
+    Raises:
+        ArgumentError: ML673, there is none.
+    """
+    nodes = id.removeprefix("apart:").split(",") if id.startswith("apart:") else []
+    actions: list[Action] = [*experiments(profile, nodes), *advice(profile)]
+    known = {action.id: action for action in actions}
+    if id not in known:
+        raise ArgumentError(
+            "ML673",
+            f"there is no action {id!r} for {profile.name}",
+            fix=f"those are {', '.join(known)}" if known else "profile it again",
+        )
+    return known[id]
+
+
+__all__ = ["Action", "Advice", "Recipe", "action_of", "advice", "experiments"]

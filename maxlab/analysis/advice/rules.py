@@ -1,0 +1,370 @@
+"""The rules of advice that maxlab can carry out: each finds one kind of waste and prices it.
+
+A prediction is a sum over kernels. Where a change makes a kernel needless, it saves the time that
+was measured. Where it makes one cheaper, the kernel keeps its ratio of measured to estimated time,
+and the estimate changes: other bytes, another level of cache, another rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from maxlab.analysis.advice.action import Action, Recipe
+from maxlab.analysis.advice.context import Context, Kernel
+from maxlab.analysis.bounds import PRODUCTS, estimate, is_shared
+from maxlab.analysis.rewrites import from_data
+from maxlab.analysis.roofline import size_text
+from maxlab.compiler.options import Options
+from maxlab.dtype import DType
+from maxlab.engine.times import time_text
+from maxlab.ir import Shape
+
+BATCH = 8
+"""How many times as large a batch is tried."""
+FAST = {
+    "exp": "exp",
+    "log": "exp",
+    "sigmoid": "exp",
+    "silu": "exp",
+    "erf": "tanh",
+    "tanh": "tanh",
+    "gelu": "tanh",
+    "div": "div",
+    "recip": "div",
+    "reduce.max": "max",
+    "reduce.min": "max",
+    "reduce.sum": "sum",
+}
+"""By the name of an op, the loop of ``Ceilings.fast`` that tells what fast_math does for it."""
+
+
+def hoist(context: Context) -> Iterator[Action]:
+    """Kernels that compute the same from weights in every run."""
+    values = from_data(context.function)
+    fixed = {value.op.id for value in values if value.op is not None}
+    found = {
+        kernel.id: kernel
+        for kernel in context.kernels
+        if kernel.step.nodes and kernel.step.kind != "pack" and fixed.issuperset(kernel.step.nodes)
+    }
+    made = {
+        slot for k in found.values() for slot, (_, w) in k.step.traffic().items() if str(w) != "0"
+    }
+    for kernel in context.kernels:  # what is packed of these is then packed when it is loaded
+        if kernel.step.kind == "pack" and kernel.step.pointers[1] in made:
+            found[kernel.id] = kernel
+    if not found:
+        return
+    about = list(found.values())
+    nodes = [n for k in about if k.step.kind != "pack" for n in k.step.nodes]
+    static = all(Shape.is_static(v.tensor_type.shape) for v in values)
+    saved = sum(k.ns for k in about)
+    yield context.action(
+        "hoist",
+        "hoist",
+        "Compute what depends on weights alone before the model is loaded",
+        why=f"{_kernels(about)} {_verb(about, 'reads')} only weights and constants"
+        f"{context.place(nodes)}, and {_verb(about, 'computes')} the same in every run. The "
+        f"measured {time_text(saved)} would be gone.",
+        kernels=about,
+        nodes=nodes,
+        saved=saved,
+        how="# compute it before the graph is built, and make the result a weight; or let maxlab:\n"
+        "from maxlab.analysis.rewrites import hoisted\n"
+        "graph, registry = hoisted(model)\n"
+        "model = session.load(graph, weights_registry=registry)",
+        recipe=Recipe(rewrite="hoist") if static else None,
+    )
+
+
+def freeze(context: Context) -> Iterator[Action]:
+    """Right operands of products that are inputs, and so are packed in every run."""
+    by_input: dict[int, list[Kernel]] = {}
+    for kernel in context.kernels:
+        if kernel.step.kind == "pack":
+            slot = context.plan.slots[kernel.step.pointers[1]]
+            if slot.kind == "input":
+                by_input.setdefault(slot.index, []).append(kernel)
+    for number, about in by_input.items():
+        value = context.function.inputs[number]
+        static = Shape.is_static(value.tensor_type.shape)
+        saved = sum(k.ns for k in about)
+        yield context.action(
+            f"freeze:{number}",
+            "freeze",
+            f"Make {value.name} a weight",
+            why=f"{value.name} is the right operand of a product, and {_kernels(about)} "
+            f"{_verb(about, 'lays')} it out anew in every run. A weight is laid out once, when "
+            f"the model is loaded: {time_text(saved)}, as measured, would be gone. Only right if "
+            f"{value.name} is the same in every run"
+            + ("." if static else ", and its dims have to be numbers."),
+            kernels=about,
+            saved=saved,
+            how=f"# instead of the input {value.name}\n"
+            f'{value.name} = graph.add_weight(Weight("{value.name}", '
+            f"DType.{value.tensor_type.dtype.name}, {_shape(value.tensor_type.shape)}, "
+            "DeviceRef.CPU()))\n"
+            f'session.load(graph, weights_registry={{"{value.name}": array}})',
+            recipe=Recipe(rewrite="freeze", inputs=(number,)) if static else None,
+        )
+
+
+def fuse(context: Context) -> Iterator[Action]:
+    """Fusion that was turned off."""
+    options = context.model.options
+    if options.fuse and not options.apart:
+        return
+    wanted = Options(fast_math=options.fast_math, replaced=options.replaced, keep=options.keep)
+    plan = context.planned(context.function, wanted)
+    saved = sum(k.ns for k in context.kernels) - context.replanned_ns(plan)
+    before = sum(step.nbytes.evaluate(context.dims) for step in context.plan.steps)
+    after = sum(step.nbytes.evaluate(context.dims) for step in plan.steps)
+    yield context.action(
+        "fuse",
+        "fuse",
+        "Let kernels compute several ops",
+        why=f"The model was compiled with {options}. Fused, it has {len(plan.steps)} kernels "
+        f"instead of {len(context.plan.steps)} and moves {size_text(after)} instead of "
+        f"{size_text(before)}; each kernel is taken to be as far from its estimate as those "
+        "whose ops it computes.",
+        kernels=context.kernels,
+        saved=saved,
+        how=reload_code(wanted),
+        recipe=Recipe(options=wanted),
+        changes="rounding",
+    )
+
+
+def float64(context: Context) -> Iterator[Action]:
+    """Doubles, which move twice the bytes and for which functions are calls of the C library."""
+    about = [k for k in context.kernels if _has(context, k, DType.float64)]
+    if not about:
+        return
+    saved = sum(k.ns - _narrow_ns(context, k, "float32", DType.float64) for k in about)
+    yield context.action(
+        "dtype:float32",
+        "dtype",
+        "Compute in float32",
+        why=f"{_kernels(about)} {_verb(about, 'computes')} in float64"
+        f"{context.place(about[0].step.nodes)}, NumPy's own type. float32 moves half the "
+        "bytes, and has fast products and functions.",
+        kernels=about,
+        saved=saved,
+        how="TensorType(DType.float32, ...)          # in the graph\n"
+        "x = x.astype(np.float32)                # before it is passed",
+        recipe=Recipe(rewrite="float32"),
+        changes="precision",
+    )
+
+
+def bfloat16(context: Context) -> Iterator[Action]:
+    """Halves, where memory is all that counts. Products of them have no fast kernel on a CPU."""
+    if any(k.step.kind in PRODUCTS for k in context.kernels):
+        return
+    last = context.machine.ceilings(context.profile.threads).levels[-1].name
+    about = [
+        k
+        for k in context.kernels
+        if _has(context, k, DType.float32)
+        and k.estimate.level == last
+        and k.estimate.memory_ns > k.estimate.expected_ns
+        and k.ratio < 2
+    ]
+    saved = sum(k.ns - _narrow_ns(context, k, "bfloat16", DType.float32) for k in about)
+    if not about or sum(k.ns for k in about) < 0.5 * context.total_ns:
+        return
+    yield context.action(
+        "dtype:bfloat16",
+        "dtype",
+        "Keep tensors in bfloat16",
+        why=f"{_kernels(about)} {_verb(about, 'waits')} for memory. bfloat16 is half as "
+        "large; it has 8 bits of precision, and generated code computes in float32 "
+        "between memory and memory.",
+        kernels=about,
+        saved=saved,
+        how="TensorType(DType.bfloat16, ...)         # in the graph\n"
+        "x = driver.Tensor.from_numpy(x).astype('bfloat16')",
+        recipe=Recipe(rewrite="bfloat16"),
+        changes="precision",
+    )
+
+
+def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> float:
+    """What ``kernel`` would take if its tensors of ``old`` had the narrower ``dtype``."""
+    profile, step = context.profile, kernel.step
+    size = 2 if dtype == "bfloat16" else 4
+    traffic = [
+        type(item)(
+            item.slot,
+            item.read * size // old.size_in_bytes if narrow else item.read,
+            item.written * size // old.size_in_bytes if narrow else item.written,
+            item.distance * size // old.size_in_bytes,
+        )
+        for item in context.traffic[step.number]
+        for narrow in [context.plan.slots[item.slot].dtype is old]
+    ]
+    shared = profile.threads > 1 and is_shared(
+        step, context.dims, profile.threads, context.model._runtime
+    )
+    roof = context.machine.ceilings(profile.threads if shared else 1)
+    computed = "float32" if dtype == "bfloat16" else dtype
+    after = estimate(step, traffic, kernel.time.flops, computed, shared, roof)
+    return min(after.ns * kernel.ratio, kernel.ns)
+
+
+def fast_math(context: Context) -> Iterator[Action]:
+    """Arithmetic that need not be exact to the last digit."""
+    options = context.model.options
+    if options.fast_math:
+        return
+    gains = context.machine.ceilings(1).fast
+    wanted = _with(options, fast_math=True)
+    about: list[Kernel] = []
+    saved = 0.0
+    for kernel in context.kernels:
+        loops = {FAST[name] for name in kernel.step.ops if name in FAST}
+        shorter = min((gains.get(loop, 1.0) for loop in loops), default=1.0)
+        terms = kernel.estimate
+        if shorter < 1 and terms.expected_ns > terms.memory_ns and kernel.step.kind not in PRODUCTS:
+            about.append(kernel)
+            saved += min(terms.expected_ns, kernel.ns) * (1 - shorter)
+    if not about:
+        return
+    yield context.action(
+        "fast_math",
+        "fast_math",
+        "Compile with fast_math",
+        why=f"{_kernels(about)} {_verb(about, 'does')} more arithmetic than moving. Here, loops of "
+        f"its kind take {min(gains.values()):.0%} to {max(gains.values()):.0%} of "
+        "their time with fast_math.",
+        kernels=about,
+        saved=saved,
+        how=reload_code(wanted),
+        recipe=Recipe(options=wanted),
+        changes="rounding",
+    )
+
+
+def batch(context: Context) -> Iterator[Action]:
+    """Weights that are read for too few rows."""
+    names: dict[str, None] = {}
+    for value in context.function.inputs:
+        sizes = value.tensor_type.sizes
+        if sizes and sizes[0].symbols() and str(sizes[0]) == sizes[0].symbols()[0]:
+            names[str(sizes[0])] = None
+    output = context.function.output
+    results = [v.tensor_type.sizes for v in output.operands] if output is not None else []
+    for name in names:
+        now = context.dims.get(name, 0)
+        # A result without the dim is of all of them together: it could not be told apart again.
+        apart = all(any(str(size) == name for size in sizes) for sizes in results)
+        if not now or now >= 64 or not apart:
+            continue
+        dims = {**context.dims, name: BATCH * now}
+        after = context.estimates(context.plan, dims)
+        per_part = sum(terms.ns * k.ratio for terms, k in zip(after, context.kernels, strict=True))
+        saved = context.total_ns - per_part / BATCH
+        about = [
+            k
+            for k, terms in zip(context.kernels, after, strict=True)
+            if terms.ns * k.ratio < 0.75 * BATCH * k.ns
+        ]
+        if not about:
+            continue
+        yield context.action(
+            f"batch:{name}",
+            "batch",
+            f"Run {BATCH} times as many {name} at once",
+            why=f"With {name} = {now}, {_kernels(about)} mostly {_verb(about, 'reads')} weights or "
+            f"{_verb(about, 'is')} being started, which costs the same for {name} = "
+            f"{BATCH * now}. Times are for {now} of them.",
+            kernels=about,
+            saved=saved,
+            how=f"y = model(np.concatenate([x0, x1, ...]))   # {name} = {BATCH * now}",
+            recipe=Recipe(repeat=(name, BATCH)),
+        )
+
+
+def threads(context: Context) -> Iterator[Action]:
+    """More threads where there is work for them, fewer where there is not."""
+    for count, machine in context.other_threads():
+        after = context.estimates(context.plan, machine=machine, threads=count)
+        new = [
+            k.ns * later.ns / max(k.estimate.ns, 1.0)
+            for k, later in zip(context.kernels, after, strict=True)
+        ]
+        saved = context.total_ns - sum(new)
+        about = [k for k, ns in zip(context.kernels, new, strict=True) if ns < 0.95 * k.ns]
+        if not about:
+            continue
+        more = count > context.profile.threads
+        yield context.action(
+            f"threads:{count}",
+            "threads",
+            f"Run with {count} thread" + ("s" if count > 1 else ""),
+            why=f"{_kernels(about)} "
+            + (
+                "can be shared by more threads; each kernel is taken to gain what the ceilings do."
+                if more
+                else "are so small that sharing them costs more than it saves."
+            ),
+            kernels=about,
+            saved=saved,
+            how=f"session = engine.InferenceSession(num_threads={count})\n"
+            f"# or: model = model.reload(num_threads={count})",
+            recipe=Recipe(threads=count),
+        )
+
+
+# ---------------------------------------------------------------- words
+def _has(context: Context, kernel: Kernel, dtype: DType) -> bool:
+    return any(context.plan.slots[slot].dtype is dtype for slot in kernel.step.pointers)
+
+
+def _with(options: Options, *, fast_math: bool) -> Options:
+    return Options(
+        fuse=options.fuse,
+        fast_math=fast_math,
+        apart=options.apart,
+        replaced=options.replaced,
+        keep=options.keep,
+    )
+
+
+def reload_code(options: Options) -> str:
+    """The code that compiles a model again with ``options``."""
+    parts = []
+    if not options.fuse:
+        parts.append("fuse=False")
+    if options.fast_math:
+        parts.append("fast_math=True")
+    for name in ("apart", "keep"):
+        ids = sorted(getattr(options, name))
+        if ids:
+            parts.append(f"{name}={ids}")
+    if options.replaced:
+        parts.append("replaced=model.options.replaced")
+    return (
+        "from maxlab.compiler import Options\n"
+        f"model = model.reload(options=Options({', '.join(parts)}))"
+    )
+
+
+def _kernels(about: list[Kernel]) -> str:
+    """Names of kernels, the most expensive first."""
+    ordered = sorted(about, key=lambda k: -k.ns)
+    named = [f"{k.id} ({k.time.name})" for k in ordered[:3]]
+    if len(ordered) > 3:
+        named.append(f"{len(ordered) - 3} more")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _verb(about: list[Kernel], word: str) -> str:
+    """``word``, a verb of one kernel, as it is of so many."""
+    if len(about) == 1:
+        return word
+    return {"is": "are", "does": "do"}.get(word, word.removesuffix("s"))
+
+
+def _shape(shape: Shape) -> str:
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"

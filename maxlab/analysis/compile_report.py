@@ -1,0 +1,195 @@
+"""What compiling a model took: the phases, and for every kernel whether it was found compiled
+already, and if not, why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from maxlab.compiler.plan import Step
+from maxlab.engine import Model
+from maxlab.engine.device_model import DeviceModel
+
+PHASES = {
+    "passes": "rewriting the graph",
+    "schedule": "deciding which operations share a kernel",
+    "plan": "making loops and text, and planning memory",
+    "kernels": "finding or compiling the kernels",
+    "weights": "checking, packing and uploading weights",
+    "bind": "laying out memory for the newest sizes",
+}
+"""What is done in each phase, in their order."""
+
+_WHY = {
+    "new text": "its text is new",
+    "flags changed": "the options of the compiler changed",
+    "compiler changed": "the compiler changed",
+    "cpu changed": "the CPU changed",
+    "prelude changed": "the prelude of all kernels changed",
+    "headers changed": "the headers of all kernels changed",
+    "architecture changed": "the GPU's architecture changed",
+    "corrupt entry rebuilt": "what the cache had was damaged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledUnit:
+    """One text that was compiled, or found compiled.
+
+    Attributes:
+        kernels: The steps that it is the code of: equal kernels of different layers are one text.
+        name: What it computes.
+        symbol: The name of its function.
+        hit: Whether nothing was compiled for it.
+        why: Where it was found, or why it was compiled, in words.
+        ms: Milliseconds of compiling, its share by length of what was compiled with it, or of
+            loading; 0 when it was loaded already.
+        lines: Lines of its text; None for a part of the runtime library.
+        library: The number of the compiled library it is in; units with the same one were compiled
+            together. None for a part of the runtime library, or on a GPU.
+    """
+
+    kernels: tuple[str, ...]
+    name: str
+    symbol: str
+    hit: bool
+    why: str
+    ms: float
+    lines: int | None
+    library: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """What compiling a model took.
+
+    Attributes:
+        model: The name of the model.
+        options: What it was compiled with, in words.
+        phases: Nanoseconds by phase, in the order of ``PHASES``; phases that did not come yet are
+            left out.
+        units: Every kernel's text, in the order of the plan.
+    """
+
+    model: str
+    options: str
+    phases: dict[str, int]
+    units: tuple[CompiledUnit, ...]
+
+    @property
+    def misses(self) -> list[CompiledUnit]:
+        """The units that were compiled."""
+        return [unit for unit in self.units if not unit.hit]
+
+    def table(self) -> str:
+        """The report as text."""
+        total = sum(self.phases.values())
+        phases = ", ".join(f"{name} {ns / 1e6:.2f} ms" for name, ns in self.phases.items())
+        lines = [f"{self.model} ({self.options}): {total / 1e6:.2f} ms: {phases}", ""]
+        cells = [("kernels", "name", "found", "ms", "lines", "why")]
+        cells += [
+            (
+                unit.kernels[0] + (f" +{len(unit.kernels) - 1}" if len(unit.kernels) > 1 else ""),
+                unit.name,
+                "hit" if unit.hit else "miss",
+                f"{unit.ms:.2f}",
+                "" if unit.lines is None else str(unit.lines),
+                unit.why,
+            )
+            for unit in self.units
+        ]
+        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
+        lines += [
+            "  ".join(
+                text.rjust(width) if n in (3, 4) else text.ljust(width)
+                for n, (text, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"CompileReport({self.model!r}, {len(self.units)} units, "
+            f"{len(self.misses)} compiled, {sum(self.phases.values()) / 1e6:.1f} ms)"
+        )
+
+
+def compile_report(model: Model) -> CompileReport:
+    """What compiling ``model`` took.
+
+    Example:
+        >>> from maxlab import engine
+        >>> from maxlab.analysis.compile_report import compile_report
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> report = compile_report(engine.InferenceSession().load(graph))
+        >>> list(report.phases), report.units[0].kernels
+        (['passes', 'schedule', 'plan', 'kernels', 'weights'], ('k0',))
+    """
+    libraries: dict[tuple[int, int], int] = {}
+    by_symbol: dict[tuple[str, bool], list[tuple[Step, str, bool, str | None, float, Path | None]]]
+    by_symbol = {}
+    for row in _loaded(model):
+        by_symbol.setdefault((row[1], row[0].printed is None), []).append(row)
+    units = []
+    for (symbol, library), rows in by_symbol.items():
+        step, _, hit, why, ms, path = next((r for r in rows if not r[2]), rows[0])
+        printed = model.printed(step)
+        units.append(
+            CompiledUnit(
+                kernels=tuple(r[0].id for r in rows),
+                name=step.name,
+                symbol=symbol,
+                hit=hit,
+                why="part of the runtime library" if library else _words(hit, why, ms),
+                ms=ms,
+                lines=None if printed is None or library else len(printed.text.splitlines()),
+                library=_library(path, libraries),
+            )
+        )
+    timings = model.compiled.timings_ns
+    phases = {name: timings[name] for name in PHASES if name in timings}
+    return CompileReport(model.name, str(model.options), phases, tuple(units))
+
+
+def _loaded(
+    model: Model,
+) -> Iterator[tuple[Step, str, bool, str | None, float, Path | None]]:
+    """Each step that runs code, with its symbol and how the code was come by."""
+    compiled = model.compiled
+    for step in compiled.plan.steps:
+        if step.gpu is not None:
+            assert isinstance(model, DeviceModel)
+            for (number, variant), loaded in model.gpu_kernels.items():
+                if number == step.number:
+                    symbol = step.gpu.printed(variant).symbol
+                    yield step, symbol, loaded.hit, loaded.why_miss, loaded.ms, None
+        elif step.number in compiled.kernels:
+            kernel = compiled.kernels[step.number]
+            yield step, kernel.name, kernel.hit, kernel.why_miss, kernel.ms, kernel.path
+        elif step.builtin:
+            yield step, step.builtin, True, None, 0.0, None
+
+
+def _words(hit: bool, why: str | None, ms: float) -> str:
+    if hit:
+        return "in the cache on disk" if ms else "loaded by this process before"
+    return _WHY.get(why or "new text", why or "")
+
+
+def _library(path: Path | None, known: dict[tuple[int, int], int]) -> int | None:
+    if path is None:
+        return None
+    try:
+        info = path.stat()  # kernels that were compiled together are links to one file
+    except OSError:
+        return None
+    return known.setdefault((info.st_dev, info.st_ino), len(known))
+
+
+__all__ = ["PHASES", "CompileReport", "CompiledUnit", "compile_report"]

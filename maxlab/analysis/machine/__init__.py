@@ -1,0 +1,168 @@
+"""The ceilings of a machine, measured on it: what a roofline is drawn with.
+
+The loops are compiled C, run by the executor that runs models, for 1 thread and for all: sums,
+copies and triads in each level of cache and in memory, multiply-adds in registers, and maxlab's own
+products and functions. It takes about a second once; the figures are kept in the cache of kernels,
+by processor, threads and compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maxlab import trace
+from maxlab.analysis.machine.caches import Cache, caches, cpu_model
+from maxlab.analysis.machine.ceilings import VERSION, Ceilings, Level, Machine, Rate
+from maxlab.config import config
+from maxlab.driver import Accelerator
+from maxlab.errors import ArgumentError, DocumentError
+from maxlab.toolchain import find_compiler
+
+if TYPE_CHECKING:
+    from maxlab.analysis.machine import streams
+    from maxlab.toolchain import Runtime
+
+_known: dict[Path, Machine] = {}
+_lock = threading.Lock()
+
+
+def machine(
+    threads: int | None = None, *, device: Accelerator | None = None, refresh: bool = False
+) -> Machine:
+    """The ceilings of this machine: GB/s of each level of memory and GFLOP/s of each arithmetic.
+
+    Measures them at the first call, about a second, while nothing else should run; afterwards they
+    are read from the cache.
+
+    Args:
+        threads: Threads to measure besides 1; by default those of a session.
+        device: A GPU to measure instead of the CPU.
+        refresh: Measure anew, for example because the machine was busy.
+
+    Raises:
+        ArgumentError: ML616, fewer than one thread.
+        DeviceError: ML670, a simulated GPU.
+        ToolchainError: No C compiler, or one that failed.
+
+    Example:
+        >>> import maxlab
+        >>> found = maxlab.machine()
+        >>> ceilings = found.ceilings(1)
+        >>> [level.name for level in ceilings.levels][-1], ceilings.levels[0].read > 0
+        ('DRAM', True)
+    """
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(
+            "ML616",
+            f"threads must be an int of 1 or more, got {threads!r}",
+            fix="leave it out for all usable cores",
+        )
+    if device is not None:
+        threads = 1
+    count = threads or config().num_threads
+    path = _path(count, device)
+    with _lock:
+        found = None if refresh else _read(path)
+        if found is None:
+            with trace.span("measure", "machine", threads=count):
+                found = _measured(count, device)
+            _write(path, found)
+            _known[path] = found
+        return found
+
+
+def known(threads: int, device: Accelerator | None = None) -> Machine | None:
+    """The ceilings that ``machine`` measured before, here or in another process; None when it did
+    not. Measures nothing."""
+    if device is not None and device.context.properties.simulated:
+        return None
+    return _read(_path(1 if device is not None else threads, device))
+
+
+def _measured(threads: int, device: Accelerator | None) -> Machine:
+    if device is not None:
+        from maxlab.analysis.machine.gpu import measure_gpu
+
+        return measure_gpu(device)
+    from maxlab.analysis.machine import streams
+    from maxlab.toolchain import runtime
+
+    start = time.perf_counter()
+    library = runtime()
+    found = caches()
+    memory = streams.Memory(library, streams.array_bytes(found))
+    at = {1: _ceilings(library, 1, found, memory, None)}
+    if threads > 1:
+        at[threads] = _ceilings(library, threads, found, memory, at[1])
+    return Machine(cpu_model(), time.time(), time.perf_counter() - start, at)
+
+
+def _ceilings(
+    library: Runtime,
+    threads: int,
+    found: Sequence[Cache],
+    memory: streams.Memory,
+    alone: Ceilings | None,
+) -> Ceilings:
+    from maxlab.analysis.machine import loops, streams
+
+    table = streams.Loops(library, threads)
+    before = (alone.levels, alone.rates) if alone is not None else ((), ())
+    levels, peaks = streams.memory_and_peaks(table, found, memory, before)
+    alone_ns, shared_ns = streams.dispatch(table)
+    own = loops.arithmetic(threads)
+    start = own.start_ns
+    shared = start + shared_ns - alone_ns
+    return Ceilings("cpu", threads, levels, (*peaks, *own.rates), start, shared, own.fast)
+
+
+# ---------------------------------------------------------------- kept on disk
+def _path(threads: int, device: Accelerator | None) -> Path:
+    if device is not None:
+        properties = device.context.properties
+        parts = ["gpu", properties.name, properties.architecture]
+    else:
+        from maxlab.analysis.machine.streams import source
+
+        compiler = find_compiler()
+        sizes = [f"{c.level}:{c.nbytes}/{c.shared_by}" for c in caches()]
+        cores = str(os.cpu_count())
+        parts = [cpu_model(), cores, *sizes, str(threads), compiler.digest, compiler.cpu, source()]
+    text = "\0".join([str(VERSION), *parts])
+    name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return config().cache_dir / "machine" / f"{name}.json"
+
+
+def _read(path: Path) -> Machine | None:
+    known = _known.get(path)
+    if known is not None:
+        return known
+    try:
+        found = Machine.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, DocumentError):  # not measured yet, or not by this version
+        return None
+    _known[path] = found
+    return found
+
+
+def _write(path: Path, found: Machine) -> None:
+    """Keep ``found``; a cache that cannot be written costs measuring again, and nothing else."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(found.to_json(), out, indent=1, sort_keys=True)
+        os.replace(name, path)
+    except OSError as error:
+        trace.emit("warning", "machine", message=str(error))
+
+
+__all__ = ["Ceilings", "Level", "Machine", "Rate", "known", "machine"]

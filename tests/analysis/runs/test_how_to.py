@@ -1,0 +1,51 @@
+"""The how-to page about runs prints what it says, and its commands are as it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from maxlab.__main__ import main
+from maxlab.analysis.runs.noise import Rules
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "compare-runs.md"
+
+
+def test_the_programs_print_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == text.count("```python")
+    assert len(blocks) == 4
+    scope: dict[str, object] = {"__name__": "__main__"}
+    for program, said in blocks:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(program, str(PAGE), "exec"), scope)
+        assert out.getvalue() == said
+
+
+def test_the_commands_take_what_the_page_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = re.findall(r"^python -m maxlab (\w+) (.*)$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert {command for command, _ in commands} == {"diff", "show", "trace"}
+    for command, arguments in commands:
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        options = set(re.findall(r"(?<!\S)(--?[a-z][\w-]*)", arguments))
+        assert options
+        said = capsys.readouterr().out
+        assert all(option in said for option in options)
+
+
+def test_the_fractions_are_those_of_the_rules() -> None:
+    text = " ".join(PAGE.read_text("utf-8").split())
+    rules = Rules()
+    assert f"it is at least {100 * rules.least:g} %" in text
+    assert f"a difference of more than {100 * rules.margin:g} % is ruled out" in text
+    assert f"the ratio of medians lies with {100 * rules.confidence:g} %" in text
