@@ -1,0 +1,336 @@
+"""``TorchModel``: a module of torch as a compiled graph, and ``TorchProfile``, what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from maxlab import trace
+from maxlab.engine import InferenceSession, Model
+from maxlab.engine.profile import Profile, profile_model
+from maxlab.engine.times import time_text
+from maxlab.errors import InputError
+from maxlab.graph import Graph
+from maxlab.torch.export import check_devices, export
+from maxlab.torch.importer import Importer, Ran
+
+TOLERANCES: dict[torch.dtype, float] = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-3,
+    torch.float16: 2e-2,
+    torch.bfloat16: 1e-1,
+}
+"""How far an output may be from torch's, as a fraction of its largest element: rounding adds up
+over the layers of a model, in another order here than there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the outputs are from those of torch.
+
+    Attributes:
+        largest: The largest difference of two elements.
+        relative: The same as a fraction of the largest element of that output.
+        elements: How many elements were compared.
+        unequal: Integers and bools that differ, and NaNs that only one of the two has.
+        ok: Whether every output is within ``TOLERANCES``.
+        why_not: Why nothing was compared; empty when it was.
+    """
+
+    largest: float
+    relative: float
+    elements: int
+    unequal: int
+    ok: bool
+    why_not: str = ""
+
+    def __str__(self) -> str:
+        if self.why_not:
+            return f"not compared with torch: {self.why_not}"
+        word = "agree with torch" if self.ok else "DIFFER from torch"
+        text = f"the outputs {word}: largest difference {self.largest:.3g}"
+        text += f" ({self.relative:.2g} of the largest element)"
+        return text + (f", {self.unequal} elements unequal" if self.unequal else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """What the module itself took, run by torch between the runs of the model.
+
+    Attributes:
+        ns: Nanoseconds of one call, the median.
+        ns_min: Nanoseconds of the fastest call.
+        runs: Calls that were timed.
+        threads: Threads that torch may use.
+    """
+
+    ns: float
+    ns_min: int
+    runs: int
+    threads: int
+
+
+class TorchModel:
+    """A module of torch as a maxlab graph, compiled. ``maxlab.torch.load`` makes it.
+
+    It is called like the module and returns what the module returns. Operations that maxlab does
+    not have are run by torch, as steps of the same plan.
+
+    Attributes:
+        module: The module, whose parameters are used in place.
+        graph: The graph.
+        model: The compiled graph: look at its kernels, plan and passes.
+        coverage: Every operation of the module, how often it stands in the graph, who runs it, and
+            if that is torch, why.
+
+    Example:
+        >>> import torch
+        >>> import maxlab.torch
+        >>> mlp = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+        >>> x = torch.ones(2, 4)
+        >>> model = maxlab.torch.load(mlp, x)
+        >>> bool(torch.allclose(model(x), mlp(x), atol=1e-6))
+        True
+        >>> [(row.name, row.by) for row in model.coverage]
+        [('aten.linear', 'maxlab'), ('aten.relu', 'maxlab')]
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        dynamic_shapes: Any = None,
+        dynamic_batch: bool = False,
+        num_threads: int | None = None,
+    ) -> None:
+        check_devices(module, args, kwargs)
+        self.module = module
+        name = type(module).__name__
+        with trace.span("import", name):
+            exported = export(module, args, kwargs, dynamic_shapes, dynamic_batch)
+            found = Importer(exported.program, exported.names, name)
+            self.graph: Graph = found.build()
+        self.coverage: list[Ran] = found.coverage
+        self._program = exported.program
+        self._random = _draws(exported.program)
+        self._ranges = exported.ranges
+        session = InferenceSession(num_threads=num_threads)
+        self.model: Model = session.load(self.graph, weights_registry=found.weights)
+
+    # ------------------------------------------------------------ running
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module returns, in the same tuples and dicts; its tensors are new.
+
+        Raises:
+            InputError: ML687, other arguments than those of the example, apart from the contents
+                and the named sizes of tensors.
+        """
+        with torch.no_grad():
+            return self._unflattened(self.model.execute(*self.inputs(*args, **kwargs)))
+
+    def inputs(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        """The tensors among the arguments, as ``model.execute`` takes them.
+
+        Raises:
+            InputError: ML687, they are other arguments than those of the example.
+        """
+        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+        expected = self._program.call_spec.in_spec
+        specs = [
+            s for s in self._program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT
+        ]
+        if spec != expected or len(leaves) != len(specs):
+            raise InputError(
+                "ML687",
+                f"{self.graph.name} was imported for the arguments {expected}, got {spec}",
+                fix="pass the same arguments by position and by name, or load the module again",
+            )
+        found = []
+        for leaf, of in zip(leaves, specs, strict=True):
+            if isinstance(of.arg, ConstantArgument):
+                if leaf is not of.arg.value and leaf != of.arg.value:
+                    raise InputError(
+                        "ML687",
+                        f"{self.graph.name} was imported for {of.arg.name} = {of.arg.value!r}, got "
+                        f"{leaf!r}: only tensors may change from call to call",
+                        fix="load the module again with that argument",
+                    )
+                continue
+            found.append(leaf.detach().contiguous() if isinstance(leaf, torch.Tensor) else leaf)
+        self._check_ranges(found)
+        return found
+
+    def _check_ranges(self, inputs: Sequence[Any]) -> None:
+        """Nothing, when the named sizes are those for which the module takes the exported path."""
+        for place, axis, name, low, high in self._ranges:
+            size = inputs[place].shape[axis] if isinstance(inputs[place], torch.Tensor) else low
+            if not low <= size <= high:
+                raise InputError(
+                    "ML687",
+                    f"{name} = {size} is outside of {low} to {high}, for which {self.graph.name} "
+                    "was exported",
+                    fix="load the module again, with a Dim of another min and max in "
+                    "dynamic_shapes",
+                )
+
+    def _unflattened(self, outputs: Sequence[Any]) -> Any:
+        made = iter([torch.from_dlpack(x) for x in outputs])
+        leaves = []
+        for spec in self._program.graph_signature.output_specs:
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                continue
+            if isinstance(spec.arg, ConstantArgument):
+                leaves.append(spec.arg.value)
+                continue
+            tensor = next(made)
+            is_size = type(spec.arg).__name__ == "SymIntArgument"
+            leaves.append(int(tensor) if is_size else tensor)
+        return pytree.tree_unflatten(leaves, self._program.call_spec.out_spec)
+
+    # ------------------------------------------------------------ looking
+    def check(self, *args: Any, **kwargs: Any) -> Agreement:
+        """How far the outputs for these arguments are from those of torch."""
+        if self._random:
+            return Agreement(0.0, 0.0, 0, 0, True, f"{self._random} draws random numbers")
+        with torch.no_grad():
+            wanted = self.module(*args, **kwargs)
+        return _agreement(self(*args, **kwargs), wanted)
+
+    def profile(self, *args: Any, runs: int = 20, warmup: int = 3, **kwargs: Any) -> TorchProfile:
+        """A ``Profile`` of the model on these arguments, with the time of the module in torch and
+        the agreement of the outputs.
+
+        Args:
+            *args: As the module takes them.
+            runs: Timed executions; the module is called as often.
+            warmup: Executions before them that are not counted.
+            **kwargs: As the module takes them.
+        """
+        inputs = self.inputs(*args, **kwargs)
+        profile = profile_model(self.model, inputs, runs, warmup)
+        eager = self._eager(args, kwargs, inputs, runs, warmup)
+        made = TorchProfile(profile, self, eager, self.check(*args, **kwargs))
+        self.model.last_profile = made
+        return made
+
+    def _eager(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        inputs: Sequence[torch.Tensor],
+        runs: int,
+        warmup: int,
+    ) -> Eager:
+        """The times of the module, between runs of the model: both under the same conditions."""
+        spent = []
+        with torch.no_grad():
+            for run in range(warmup + runs):
+                self.model.run_to_the_end(*inputs)
+                start = time.perf_counter_ns()
+                self.module(*args, **kwargs)
+                if run >= warmup:
+                    spent.append(time.perf_counter_ns() - start)
+        return Eager(float(np.median(spent)), min(spent), runs, torch.get_num_threads())
+
+    def __repr__(self) -> str:
+        ours = sum(r.count for r in self.coverage if r.by == "maxlab")
+        theirs = sum(r.count for r in self.coverage if r.by == "torch")
+        return (
+            f"TorchModel({self.graph.name!r}, {ours} operations run by maxlab, {theirs} by torch)"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return trace.mimebundle(self.model, include, exclude)
+
+
+class TorchProfile(Profile):
+    """What a module of torch cost as a maxlab graph, and in torch itself.
+
+    Attributes:
+        source: The ``TorchModel``.
+        eager: What the module took in torch.
+        agreement: How far the outputs are from torch's.
+    """
+
+    def __init__(
+        self, measured: Profile, source: TorchModel, eager: Eager, agreement: Agreement
+    ) -> None:
+        self.__dict__.update(measured.__dict__)
+        self.source = source
+        self.eager = eager
+        self.agreement = agreement
+
+    @property
+    def torch_share(self) -> float:
+        """The part of the kernels' time that torch spent, as a fraction."""
+        total = self.kernel_ns
+        return sum(k.ns for k in self.kernels if k.kind == "torch") / total if total else 0.0
+
+    def table(self, rows: int | None = 20) -> str:
+        """The kernels as text, the most expensive first, below lines about the whole run, about
+        torch, and about what torch ran."""
+        head, _, rest = super().table(rows).partition("\n\n")
+        eager = self.eager
+        ratio = eager.ns / self.wall_ns if self.wall_ns else 0.0
+        word = f"{ratio:.2f} times as long" if ratio >= 1 else f"{1 / ratio:.2f} times faster"
+        with_torch = (
+            f"torch itself {time_text(eager.ns)} (fastest {time_text(eager.ns_min)}) with "
+            f"{eager.threads} threads: {word if ratio else 'not measured'}"
+        )
+        lines = [head, with_torch, str(self.agreement)]
+        theirs = [r for r in self.source.coverage if r.by == "torch"]
+        if theirs:
+            lines.append(f"torch ran {self.torch_share:.1%} of it:")
+            lines += [f"  {r.name} ×{r.count}: {r.reason}" for r in theirs]
+        return "\n".join(lines) + "\n\n" + rest
+
+
+def _draws(program: torch.export.ExportedProgram) -> str:
+    """The name of an operation that draws random numbers; empty when there is none."""
+    for node in program.graph_module.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags:
+            # Attention may drop out too: its fifth operand says how much.
+            if "scaled_dot_product" in str(node.target) and not (
+                node.args[4] if len(node.args) > 4 else node.kwargs.get("dropout_p", 0.0)
+            ):
+                continue
+            return str(node.target)
+    return ""
+
+
+def _agreement(ours: Any, theirs: Any) -> Agreement:
+    largest, relative, elements, unequal, ok = 0.0, 0.0, 0, 0, True
+    pairs = zip(pytree.tree_leaves(ours), pytree.tree_leaves(theirs), strict=True)
+    for made, wanted in pairs:
+        if not isinstance(wanted, torch.Tensor) or not wanted.numel():
+            continue
+        elements += wanted.numel()
+        tolerance = TOLERANCES.get(wanted.dtype)
+        if tolerance is None:
+            count = int((made != wanted).sum())
+            unequal += count
+            ok &= count == 0
+            continue
+        x, y = made.double(), wanted.double()
+        off = (x - y).abs()
+        same = (x == y) | (x.isnan() & y.isnan())  # infinities too
+        off = torch.where(same, 0.0, off)
+        broken = int(off.isnan().sum() + off.isinf().sum())
+        unequal += broken
+        most = float(off.nan_to_num(0.0, 0.0, 0.0).max())
+        finite = y.abs().nan_to_num(0.0, 0.0, 0.0).max()
+        scale = float(finite)
+        largest = max(largest, most)
+        relative = max(relative, most / scale if scale else most)
+        ok &= not broken and most <= tolerance * max(scale, 1e-6)
+    return Agreement(largest, relative, elements, unequal, ok)
