@@ -7,6 +7,7 @@ the graph, the plan and the profile, and changes none of them.
 ``display``   what a notebook shows for an object, in every form that a front end may know
 ``widget``    ``GraphView``, the interactive view
 ``export``    one HTML page that needs no network
+``cuda_sim``  ``%%cuda_sim``: CUDA kernels on the CPU, their mistakes, threads and memory
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 from xml.sax.saxutils import escape
 
+from maxlab.analysis.runs.shown import Recorded
+from maxlab.diagnostics.monitor import Monitor, Recording
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
@@ -32,13 +34,18 @@ COMFORTABLE = 100_000
 
 
 def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """The MIME bundle of a graph, a model or a profile.
+    """The MIME bundle of a graph, a model, a profile, a monitor or a recording.
 
     Args:
         obj: What to show.
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
+    if isinstance(obj, (Monitor, Recording)):
+        from maxlab.lab.dashboard.widget import DashboardView
+
+        shown = DashboardView(None if isinstance(obj, Monitor) else obj)
+        return dict(shown._repr_mimebundle_(include, exclude))
     snapshot = take(obj)
 
     def view() -> Any:
@@ -49,11 +56,11 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
     return bundle_of(snapshot, plain(obj, snapshot), view, include, exclude, obj)
 
 
-def plain(obj: Graph | Model | Profile, snapshot: Snapshot) -> str:
+def plain(obj: Graph | Model | Profile | Recorded, snapshot: Snapshot) -> str:
     """The ``text/plain`` of ``obj``: no times, no cell numbers, no addresses."""
     if isinstance(obj, Graph):
         return text.listing(snapshot.document)
-    if isinstance(obj, Profile):
+    if isinstance(obj, (Profile, Recorded)):
         return repr(obj)
     output = obj.compiled.source.output
     lines = [repr(obj)]
@@ -69,7 +76,7 @@ def bundle_of(
     view: Callable[[], Any],
     include: Collection[str] | None,
     exclude: Collection[str] | None,
-    obj: Graph | Model | Profile | None = None,
+    obj: Graph | Model | Profile | Recorded | None = None,
 ) -> dict[str, Any]:
     """The MIME bundle of ``snapshot``; ``view`` makes the widget, when there is a kernel for it."""
 
@@ -101,12 +108,12 @@ def bundle_of(
     return data
 
 
-def _saved(snapshot: Snapshot, obj: Graph | Model | Profile | None) -> Any:
+def _saved(snapshot: Snapshot, obj: Graph | Model | Profile | Recorded | None) -> Any:
     """The document to save: as complete as is fit for a notebook, and without the compiler's times,
     so that running a notebook again changes nothing; None when it is too large."""
     lasting = without_times(snapshot.document)
     saved = snapshot if lasting is snapshot.document else Snapshot(lasting)
-    if len(saved.base64) > COMFORTABLE and isinstance(obj, (Model, Profile)):
+    if len(saved.base64) > COMFORTABLE and isinstance(obj, (Model, Profile, Recorded)):
         saved = Snapshot(without_times(take(obj, sources=False).document))
     return saved.packed if len(saved.base64) <= MOST_SAVED else None
 

@@ -10,6 +10,8 @@ import sys
 from typing import Any
 
 from maxlab import __version__
+from maxlab.driver import Accelerator, accelerator_count
+from maxlab.driver.accelerator import missing_for_accelerators
 from maxlab.lab import bundle
 from maxlab.toolchain import doctor_rows
 from maxlab.toolchain.doctor import DoctorRow
@@ -25,6 +27,7 @@ def rows() -> list[DoctorRow]:
     """
     found = [DoctorRow("maxlab", True, f"{__version__} on Python {sys.version.split()[0]}", "")]
     found += doctor_rows()
+    found.append(_gpu_row())
     found.append(_dot_row())
     found.append(_bundle_row())
     found.append(_extension_row())
@@ -70,6 +73,20 @@ class Report:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _gpu_row() -> DoctorRow:
+    """The accelerators; none is no fault, and why there is none may be one."""
+    count = accelerator_count()
+    if not count:
+        why = "; ".join(missing_for_accelerators())
+        detail = f"none ({why}); driver.use_simulator() runs CUDA on the CPU"
+        return DoctorRow("GPU", True, detail, "")
+    names = []
+    for number in range(count):
+        found = Accelerator(number).context.properties
+        names.append(f"{found.name} ({found.architecture})")
+    return DoctorRow("GPU", True, ", ".join(names), "")
 
 
 def _dot_row() -> DoctorRow:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import overload
 from xml.sax.saxutils import escape
 
+from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
@@ -26,7 +27,7 @@ blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data: blob:">
 </head>
 <body>
 <div id="maxlab-view"></div>
-<script type="application/octet-stream" id="maxlab-graph">{data}</script>
+{text}<script type="application/octet-stream" id="maxlab-graph">{data}</script>
 <script>{code}</script>
 </body>
 </html>
@@ -34,21 +35,22 @@ blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data: blob:">
 
 
 @overload
-def to_html(obj: Graph | Model | Profile, path: None = None) -> str: ...
+def to_html(obj: Graph | Model | Profile | Recorded, path: None = None) -> str: ...
 
 
 @overload
-def to_html(obj: Graph | Model | Profile, path: Path | str) -> Path: ...
+def to_html(obj: Graph | Model | Profile | Recorded, path: Path | str) -> Path: ...
 
 
-def to_html(obj: Graph | Model | Profile, path: Path | str | None = None) -> str | Path:
+def to_html(obj: Graph | Model | Profile | Recorded, path: Path | str | None = None) -> str | Path:
     """The page of ``obj``; when ``path`` is given it is written there, and the path returned.
 
     Raises:
         DocumentError: ML810, the front end was not built.
         OSError: ``path`` cannot be written.
     """
-    page = page_of(take(obj, sources=True))
+    text = obj.table(rows=None) if isinstance(obj, Recorded) else ""
+    page = page_of(take(obj, sources=True), text)
     if path is None:
         return page
     target = Path(path)
@@ -56,8 +58,8 @@ def to_html(obj: Graph | Model | Profile, path: Path | str | None = None) -> str
     return target
 
 
-def page_of(snapshot: Snapshot) -> str:
-    """The page of ``snapshot``.
+def page_of(snapshot: Snapshot, text: str = "") -> str:
+    """The page of ``snapshot``, with ``text`` for readers that run no script.
 
     The document stands in it as base64, which has no character that HTML could take for its own.
 
@@ -68,4 +70,5 @@ def page_of(snapshot: Snapshot) -> str:
     # Inside of a script element only these two begin something of HTML's.
     code = re.sub(r"<(?=/script|!--)", r"\\x3c", code, flags=re.IGNORECASE)
     title = escape(snapshot.document["name"])
-    return _PAGE.format(title=title, data=snapshot.base64, code=code)
+    text = f"<noscript><pre>{escape(text)}</pre></noscript>\n" if text else ""
+    return _PAGE.format(text=text, title=title, data=snapshot.base64, code=code)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
-from maxlab.dtype import DType
+from maxlab.analysis.runs.inputs import made_inputs, shapes_for, symbols
 from maxlab.engine import Model
 from maxlab.errors import ExecutionError, InputError
-from maxlab.ir import TensorType
 
 EXAMPLE_SIZES: Mapping[str, int] = {
     "batch": 8,
@@ -27,8 +24,6 @@ EXAMPLE_SIZES: Mapping[str, int] = {
 OTHER_SIZES = (64, 32, 128, 16, 8, 4, 2, 1, 256)
 """Sizes to try for all other dims, until one suits the conditions of the graph."""
 
-Array = np.ndarray[Any, Any]
-
 
 def inputs_for(model: Model) -> list[Any]:
     """Inputs that ``model`` takes: those of its newest profile, else made-up ones of the sizes that
@@ -40,20 +35,10 @@ def inputs_for(model: Model) -> list[Any]:
     if model.last_profile is not None:
         return list(model.last_profile._inputs)
     for shapes in _shapes(model):
-        for fill in (1, 0):
-            inputs = [
-                _made(v.tensor_type.dtype, shape, fill, seed)
-                for seed, (v, shape) in enumerate(
-                    zip(model.compiled.source.inputs, shapes, strict=True)
-                )
-            ]
-            try:
-                model(*inputs)
-            except ExecutionError:
-                continue  # the ones were taken as indices, and there is no row 1
-            except InputError:
-                break
-            return inputs
+        try:
+            return made_inputs(model, shapes)
+        except (ExecutionError, InputError):
+            continue
     raise InputError(
         "ML804",
         f"{model.name}: no sizes are known that the graph allows",
@@ -63,28 +48,16 @@ def inputs_for(model: Model) -> list[Any]:
 
 def _shapes(model: Model) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Shapes for the inputs, the most likely first."""
-    if model._bindings:
-        yield next(reversed(model._bindings))
-    types = [v.tensor_type for v in model.compiled.source.inputs]
-    names = dict.fromkeys(p.name for kind in types for p in kind.parameters)
+    if model.bound_shapes:
+        yield model.bound_shapes[-1]
+    names = symbols(model)
     tried: set[tuple[tuple[int, ...], ...]] = set()
     for usual in (True, False):
         for other in OTHER_SIZES:
             env = {n: EXAMPLE_SIZES.get(n.lower(), other) if usual else other for n in names}
-            shapes = tuple(_shape(kind, env) for kind in types)
+            shapes = tuple(
+                tuple(max(size, 0) for size in shape) for shape in shapes_for(model, env)
+            )
             if shapes not in tried:
                 tried.add(shapes)
                 yield shapes
-
-
-def _shape(type: Any, env: Mapping[str, int]) -> tuple[int, ...]:
-    assert isinstance(type, TensorType)
-    return tuple(max(dim.evaluate(env), 0) for dim in type.shape)
-
-
-def _made(dtype: DType, shape: tuple[int, ...], fill: int, seed: int) -> Array:
-    """An array of ``dtype``: noise for floats, ``fill`` for numbers that may be indices."""
-    if dtype.is_float():
-        noise = np.random.default_rng(seed).standard_normal(shape, np.float32)
-        return noise.astype(dtype.ml_numpy)
-    return np.full(shape, fill, dtype.ml_numpy)

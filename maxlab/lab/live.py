@@ -59,7 +59,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
         found.append(
             LiveObject(
                 id=_id(obj),
-                kind=type(obj).__name__,
+                kind="Graph" if isinstance(obj, Graph) else "Model",
                 title=str(obj.name),
                 names=tuple(sorted(names.get(id(obj), []))),
                 stamp=f"{_id(obj)}.{obj.revision}",
@@ -111,6 +111,15 @@ def document(id: str) -> str:
         ArgumentError: ML807, there is no such object any more.
     """
     return _encoded(mimebundle(find(id), include={GRAPH_MIME}).get(GRAPH_MIME))
+
+
+def mark_cells() -> str:
+    """Mark this kernel's cells and runs in its session's recording from now on; empty text, for the
+    front end that asks. Nothing is written while nothing records."""
+    from maxlab.diagnostics.monitor import Monitor, marks
+
+    marks.attach(Monitor().folder, in_cell=False)
+    return ""
 
 
 def _encoded(value: Any) -> str:

@@ -101,6 +101,10 @@ class Kernel(TypedDict):
     flops: Quantity
     bytes: Quantity
     parallel: Quantity
+    device: NotRequired[str]
+    """Where it runs, such as ``gpu:0``; the CPU when it is left out."""
+    language: NotRequired[Literal["c", "cuda", "python"]]
+    """Of the generated text; C when it is left out. Python is not generated: torch runs it."""
 
 
 class Pass(TypedDict):
@@ -166,6 +170,10 @@ class GraphDocument(TypedDict):
     passes: list[Pass]
     profile: Profile | None
     error: GraphError | None
+    answers: NotRequired[dict[str, object]]
+    """Answers to questions of the panels, so that they work without a kernel: what -> data."""
+    panel: NotRequired[str]
+    """The panel to open when the graph is first shown."""
 
 
 class Packed(TypedDict):
@@ -213,7 +221,16 @@ class Reveal(TypedDict):
     node: str
 
 
-ClientMessage = NeedBundle | NeedDocument | ProfileRequest | SourceRequest | Reveal
+class Ask(TypedDict):
+    """A panel asks `what` about the thing that is shown; one `answer` with the same id follows."""
+
+    type: Literal["ask"]
+    id: int
+    what: str
+    args: dict[str, object]
+
+
+ClientMessage = NeedBundle | NeedDocument | ProfileRequest | SourceRequest | Reveal | Ask
 """Front end to kernel."""
 
 # ---------------------------------------------------------------- messages, kernel to front end
@@ -256,7 +273,18 @@ class ProfileMessage(TypedDict):
     message: NotRequired[str]
 
 
-ServerMessage = BundleMessage | DocumentMessage | SourceMessage | ProfileMessage
+class AnswerMessage(TypedDict):
+    """The answer to a question. `data` may refer to the buffers of the message by their index."""
+
+    type: Literal["answer"]
+    id: int
+    ok: bool
+    data: object
+    error: str
+    """Why there is no answer, as a sentence; empty when there is one."""
+
+
+ServerMessage = BundleMessage | DocumentMessage | SourceMessage | ProfileMessage | AnswerMessage
 """Kernel to front end."""
 
 
@@ -274,3 +302,92 @@ class WidgetTraits(TypedDict):
     """Empty while a kernel stands behind the view; otherwise why it cannot profile."""
     revision: int
     """Grows whenever the kernel has a newer document."""
+
+
+# ---------------------------------------------------------------- dashboard
+
+
+class Watch(TypedDict):
+    """Somebody looks at the dashboard: send what is newer than `cursor`, now and as it comes.
+
+    Sent again every ten seconds; a kernel that is not told so for thirty stops sending.
+    """
+
+    type: Literal["watch"]
+    cursor: str
+
+
+class StartMonitor(TypedDict):
+    """The user pressed Start: sample every `period` seconds."""
+
+    type: Literal["start"]
+    period: float
+
+
+class StopMonitor(TypedDict):
+    """The user pressed Stop."""
+
+    type: Literal["stop"]
+
+
+class DetailRequest(TypedDict):
+    """All samples between these seconds are wanted: what was sent of them was thinned out."""
+
+    type: Literal["detail"]
+    start: float
+    end: float
+
+
+class RecordingRequest(TypedDict):
+    """The user wants the recording as a file."""
+
+    type: Literal["recording"]
+
+
+DashboardClientMessage = (
+    NeedBundle | Watch | StartMonitor | StopMonitor | DetailRequest | RecordingRequest
+)
+"""Dashboard to kernel."""
+
+
+class FrameMessage(TypedDict):
+    """New samples (in the first buffer), marks and state. `dashboard/store.py` has its fields."""
+
+    type: Literal["frame"]
+    version: int
+
+
+class DetailMessage(TypedDict):
+    """The samples of a stretch of time, in the first buffer."""
+
+    type: Literal["detail"]
+    start: float
+    end: float
+
+
+class RecordingMessage(TypedDict):
+    """The recording as a file, in the first buffer."""
+
+    type: Literal["recording"]
+
+
+class FailedMessage(TypedDict):
+    """Why what the user asked for was not done."""
+
+    type: Literal["failed"]
+    message: str
+
+
+DashboardServerMessage = FrameMessage | DetailMessage | RecordingMessage | FailedMessage
+"""Kernel to dashboard."""
+
+
+class DashboardTraits(TypedDict):
+    """Traits of the dashboard's widget model, all synced."""
+
+    kind: Literal["dashboard"]
+    height: int
+    """Height in CSS pixels; 0 is that of the charts."""
+    theme: Literal["auto", "light", "dark"]
+    not_live: str
+    """Empty while a kernel stands behind the view; otherwise why it cannot record."""

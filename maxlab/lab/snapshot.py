@@ -15,12 +15,14 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile, origins_of, source_of, user_lines
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
 from maxlab.lab import protocol, words
+from maxlab.lab.questions import answers_to_save
 from maxlab.lab.scopes import Paths, scopes_of
 from maxlab.opset import OPSET, flops_of
 
@@ -87,7 +89,7 @@ def unpack(packed: protocol.Packed) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(packed["data"])))
 
 
-def take(obj: Graph | Model | Profile, *, sources: bool | None = None) -> Snapshot:
+def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None) -> Snapshot:
     """The ``Snapshot`` of ``obj``.
 
     Args:
@@ -112,6 +114,9 @@ def take(obj: Graph | Model | Profile, *, sources: bool | None = None) -> Snapsh
         return Snapshot(_model_document(obj, obj.last_profile, sources))
     if isinstance(obj, Profile):
         return Snapshot(_model_document(obj.model, obj, sources))
+    if isinstance(obj, Recorded):
+        document: Any = obj.document
+        return Snapshot(document if sources is not False else without_sources(document))
     raise ArgumentTypeError(
         "ML801",
         f"a view shows a Graph, a Model or a Profile, got {type(obj).__name__}",
@@ -202,7 +207,7 @@ class _Values:
 
 
 def _node(op: Op, path: str) -> protocol.Node:
-    name = op.name.removeprefix("mo.")
+    name = op.attrs["call"].name if op.name == "mo.host" else op.name.removeprefix("mo.")
     made: protocol.Node = {
         "id": op.id,
         "op": name,
@@ -274,24 +279,29 @@ def _model_document(
     document["nodes"] = [n for n in document["nodes"] if n["id"] != ERROR_NODE]
     origins = origins_of(model)
     steps = compiled.plan.steps
+    texts = [model.printed(step) for step in steps]
     if sources is None:
-        sources = sum(len(s.printed.text) for s in steps if s.printed) <= MOST_SOURCE
-    for step in steps:
-        printed = step.printed
-        document["kernels"].append(
-            {
-                "id": step.id,
-                "name": step.name,
-                "kind": step.kind,
-                "nodes": list(step.nodes),
-                "symbol": printed.symbol if printed is not None else step.builtin,
-                "source": source_of(step) if sources else None,
-                "lines": user_lines(step, origins) if sources else [],
-                "flops": words.quantity(step.flops),
-                "bytes": words.quantity(step.nbytes),
-                "parallel": words.quantity(step.parallel),
-            }
-        )
+        sources = sum(len(printed.text) for printed in texts if printed) <= MOST_SOURCE
+    for step, printed in zip(steps, texts, strict=True):
+        kernel: protocol.Kernel = {
+            "id": step.id,
+            "name": step.name,
+            "kind": step.kind,
+            "nodes": list(step.nodes),
+            "symbol": printed.symbol if printed is not None else step.callee,
+            "source": source_of(model, step) if sources else None,
+            "lines": user_lines(model, step, origins) if sources else [],
+            "flops": words.quantity(step.flops),
+            "bytes": words.quantity(step.nbytes),
+            "parallel": words.quantity(step.parallel),
+        }
+        if step.gpu is not None or step.kind == "transfer":
+            kernel["device"] = str(step.device)
+        if step.gpu is not None:
+            kernel["language"] = "cuda"
+        elif step.call is not None:
+            kernel["language"] = "python"
+        document["kernels"].append(kernel)
     document["passes"] = [
         {
             "name": record.name,
@@ -303,6 +313,9 @@ def _model_document(
     ]
     if profile is not None:
         document["profile"] = _profile(profile)
+        answers = answers_to_save(profile)
+        if answers:
+            document["answers"] = answers
     return document
 
 
@@ -314,7 +327,7 @@ def _profile(profile: Profile) -> protocol.Profile:
         "dims": dict(profile.dims),
         "wall_ns": profile.wall_ns,
         "wall_ns_min": profile.wall_ns_min,
-        "overhead": round(profile.overhead, 4),
+        "overhead": None if profile.overhead is None else round(profile.overhead, 4),
         "kernels": [
             {
                 "id": k.id,
@@ -341,9 +354,15 @@ def kernel_source(model: Model, kernel: str) -> protocol.SourceMessage:
     return {
         "type": "source",
         "kernel": kernel,
-        "source": source_of(step),
-        "lines": user_lines(step, origins_of(model)),
+        "source": source_of(model, step),
+        "lines": user_lines(model, step, origins_of(model)),
     }
+
+
+def without_sources(document: protocol.GraphDocument) -> protocol.GraphDocument:
+    """``document`` without the generated text of its kernels."""
+    kernels: Iterable[protocol.Kernel] = document["kernels"]
+    return {**document, "kernels": [{**k, "source": None, "lines": []} for k in kernels]}
 
 
 def without_times(document: protocol.GraphDocument) -> protocol.GraphDocument:

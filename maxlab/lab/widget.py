@@ -22,18 +22,22 @@ import anywidget
 import traitlets
 
 from maxlab import __version__, engine, trace
+from maxlab.analysis.runs.shown import Recorded
+from maxlab.driver import CPU, Accelerator, Device
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
-from maxlab.graph import Graph
-from maxlab.lab import bundle, protocol
+from maxlab.graph import BufferType, Graph, TensorType
+from maxlab.lab import bundle, protocol, questions
 from maxlab.lab.inputs import inputs_for
 from maxlab.lab.snapshot import Snapshot, kernel_source, take
 
-Shown = Graph | Model | Profile
+Shown = Graph | Model | Profile | Recorded
 
 PART_BYTES = 1 << 20
 """Bytes of a document in one message."""
+
+NO_MODEL = "what was saved has no model behind it"
 
 RECENT = 32
 """Displayed graphs that are kept alive for their views."""
@@ -104,7 +108,9 @@ class GraphView(anywidget.AnyWidget):
         self._snapshot = _snapshot or take(shown)
         self._shown: Callable[[], Shown | None] = lambda: shown
         self._reveals: list[Callable[[str, int, int], object]] = []
-        super().__init__(height=height, theme=theme)
+        self._asking = threading.Lock()
+        no_model = NO_MODEL if isinstance(shown, Recorded) else ""
+        super().__init__(height=height, theme=theme, not_live=no_model)
         self.on_msg(self._received)
         _views.add(self)
         _listen()
@@ -130,6 +136,7 @@ class GraphView(anywidget.AnyWidget):
         with _state_lock:
             if shown is not None:
                 made = take(shown)
+                self.not_live = NO_MODEL if isinstance(shown, Recorded) else ""
                 self._shown = lambda: shown
             else:
                 now = self._shown()
@@ -201,6 +208,8 @@ class GraphView(anywidget.AnyWidget):
                 self._send_source(kernel)
             case {"type": "profile"}:
                 self._profile()
+            case {"type": "ask", "id": int(number), "what": str(what), "args": dict(args)}:
+                self._answer_question(number, what, args)
             case {"type": "reveal", "file": str(file), "line": int(line), "col": int(column)}:
                 for callback in list(self._reveals):
                     callback(file, line, column)
@@ -244,6 +253,27 @@ class GraphView(anywidget.AnyWidget):
             message = {"type": "source", "kernel": kernel, "source": why, "lines": []}
         self.send(message)
 
+    def _answer_question(self, number: int, what: str, args: dict[str, Any]) -> None:
+        """Answer a question of a panel, or say why not; one after the other."""
+        message: protocol.AnswerMessage = {
+            "type": "answer",
+            "id": number,
+            "ok": False,
+            "data": None,
+            "error": "",
+        }
+        buffers: list[bytes] = []
+        try:
+            with self._asking:
+                shown = self._shown()
+                if shown is None or isinstance(shown, Recorded):
+                    raise _gone() if shown is None else _no_model()
+                found = questions.answer(shown, what, args)
+            message["ok"], message["data"], buffers = True, found.data, found.buffers
+        except Exception as error:  # the panel says it; the kernel must go on
+            message["error"] = str(error) or type(error).__name__
+        self.send(message, buffers)
+
     def _tell(self, message: protocol.ProfileMessage) -> None:
         self.send(message)
 
@@ -272,7 +302,7 @@ class GraphView(anywidget.AnyWidget):
 def _runs(model: Model, inputs: list[Any]) -> int:
     """How many runs a press of the button is worth: about a second, at least 3 and at most 20."""
     start = time.perf_counter()
-    model(*inputs)
+    model.run_to_the_end(*inputs)
     spent = time.perf_counter() - start
     return max(3, min(20, int(0.5 / max(spent, 1e-6))))
 
@@ -289,12 +319,35 @@ def _model_of(shown: Shown | None) -> Model:
     if isinstance(shown, Model):
         return shown
     if shown is None:
-        raise ArgumentError(
-            "ML806", "what this view shows is gone from the kernel", fix="run its cell again"
-        )
+        raise _gone()
+    if isinstance(shown, Recorded):
+        raise _no_model()
     live = importlib.import_module("maxlab.engine.model").LIVE
     models = [m for m in list(live) if m.graph is shown and _is_current(m, shown)]
-    return models[0] if models else engine.InferenceSession().load(shown)
+    return models[0] if models else engine.InferenceSession(_devices_of(shown)).load(shown)
+
+
+def _no_model() -> ArgumentError:
+    return ArgumentError("ML806", NO_MODEL, fix="profile the model that it was saved from")
+
+
+def _gone() -> ArgumentError:
+    return ArgumentError(
+        "ML806", "what this view shows is gone from the kernel", fix="run its cell again"
+    )
+
+
+def _devices_of(graph: Graph) -> list[Device]:
+    """The devices that ``graph`` names, and the CPU.
+
+    Raises:
+        DeviceError: ML410, one of them is not there.
+    """
+    function = graph._function
+    values = [*function.inputs, *(v for op in function.ops for v in op.results)]
+    places = {v.type.device for v in values if isinstance(v.type, (TensorType, BufferType))}
+    gpus = sorted(place.id for place in places if place.is_gpu())
+    return [CPU(), *(Accelerator(number) for number in gpus)]
 
 
 def _is_current(model: Model, graph: Graph) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import Location
-from maxlab.ir import Constant, DeviceRef, Dim, Op, Poly, Shape, StaticDim, Type
+from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Op, Poly, Shape, StaticDim, Type
 from maxlab.ir.types import _Typed
 from maxlab.lab import protocol
 
@@ -79,6 +79,8 @@ def attr_text(value: Any) -> str:
     """An attribute as text."""
     if isinstance(value, Constant):
         text = constant_text(value.array)
+    elif isinstance(value, HostCall):
+        text = value.name
     elif isinstance(value, DType):
         text = dtype_text(value)
     elif isinstance(value, Type):
@@ -99,6 +101,8 @@ def attrs_of(op: Op) -> dict[str, str]:
     something is on the CPU goes without saying."""
     if op.name == "mo.constant.external":
         return {"weight": attr_text(op.attrs.get("name", ""))}
+    if op.name == "mo.host":
+        return {"run by": op.attrs["call"].kind}
     return {key: attr_text(value) for key, value in op.attrs.items() if value != DeviceRef.CPU()}
 
 

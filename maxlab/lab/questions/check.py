@@ -1,0 +1,175 @@
+"""What the panel *Check* asks: is it right, who makes NaN, and a script that shows a wrong kernel.
+
+``compare``, with ``{"all": bool}``, or with ``{"newest": true}``, which runs nothing and tells of
+what was compared before, or ``{version: 1, nodes: []}``::
+
+    {version: 1, ok, message, first: id or null, kernel: id or null, canRepro,
+     nodes: [{id, op, kernel, ok, by: "value" | "kernel", message, maxUlp, maxAbs, maxRel,
+              nan, inf, nanWanted, infWanted, wrong, size}],   the worst first; numbers may be null
+     outputs: [{maxUlp, maxAbs, maxRel, ok}]}
+
+``nan``::
+
+    {version: 1, message, trip: null or {kind: "NaN" | "inf", node, op, kernel, sure, count,
+     at: [index], operands: {value: text}, isGiven}}
+
+``repro`` writes its files into the folder that the kernel runs in::
+
+    {version: 1, path, files: [name]}
+
+A comparison is saved with a notebook when one was made.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from maxlab.analysis.check import Comparison, Difference, NodeCheck, compare, first_nonfinite
+from maxlab.analysis.check.result import newest
+from maxlab.engine import Model
+from maxlab.engine.profile import Profile
+from maxlab.lab.inputs import inputs_for
+from maxlab.lab.questions import Answer, Shown, model_of, question, saved
+
+_made: weakref.WeakKeyDictionary[Model, Mapping[str, Any]] = weakref.WeakKeyDictionary()
+"""The newest comparison of each model, as it was told; it holds nothing of the model."""
+
+
+@question("compare")
+def compare_shown(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The answer to ``compare``."""
+    model = model_of(shown)
+    if args.get("newest"):
+        return Answer(_known(model) or {"version": 1, "nodes": []})
+    found = compare(model, *inputs_for(model), all=bool(args.get("all")))
+    data = told(found)
+    _made[model] = data
+    return Answer(data)
+
+
+@saved("compare")
+def saved_comparison(profile: Profile) -> Mapping[str, Any] | None:
+    """The comparison that was made of the profile's model, if there is one."""
+    return _known(profile.model)
+
+
+def _known(model: Model) -> Mapping[str, Any] | None:
+    """What is known of the newest comparison of the model: one of the user's own code, if its
+    variable is still there, or that of the panel."""
+    found = newest(model)
+    return told(found) if found is not None else _made.get(model)
+
+
+@question("nan")
+def first_nan(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The answer to ``nan``."""
+    model = model_of(shown)
+    trip = first_nonfinite(model, *inputs_for(model), infinities=bool(args.get("infinities", True)))
+    if trip is None:
+        return Answer(
+            {"version": 1, "message": "No operation makes NaN or an infinity.", "trip": None}
+        )
+    operands = {name: f"{number:.6g}" for name, number in trip.operands.items()}
+    return Answer(
+        {
+            "version": 1,
+            "message": sentence(trip.sentence()),
+            "trip": {
+                "kind": trip.kind,
+                "node": trip.node,
+                "op": trip.op,
+                "kernel": trip.kernel or None,
+                "sure": trip.sure,
+                "count": trip.count,
+                "at": list(trip.at),
+                "operands": operands,
+                "isGiven": not trip.kernel,
+            },
+        }
+    )
+
+
+@question("repro")
+def write_repro(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The answer to ``repro``.
+
+    Raises:
+        ArgumentError: ML661, nothing is wrong, or what is wrong is no kernel with a text.
+    """
+    model = model_of(shown)
+    found = compare(model, *inputs_for(model))
+    kernel = found.first.kernel if found.first is not None else "none"
+    path = found.repro(_free(f"{re.sub(r'[^A-Za-z0-9]+', '_', model.name)}_{kernel}"))
+    files = sorted(p.name for p in path.parent.glob(f"{path.stem}.*"))
+    return Answer({"version": 1, "path": str(path), "files": files})
+
+
+def _free(stem: str) -> Path:
+    """A path for a script that nothing has yet."""
+    number = 1
+    while True:
+        path = Path.cwd() / (f"{stem}.py" if number == 1 else f"{stem}_{number}.py")
+        if not path.exists():
+            return path
+        number += 1
+
+
+def told(found: Comparison) -> dict[str, Any]:
+    """A comparison as its answer."""
+    first = found.first
+    return {
+        "version": 1,
+        "ok": found.ok,
+        "message": sentence(found.message),
+        "first": first.id if first is not None else None,
+        "kernel": first.kernel if first is not None else None,
+        "canRepro": found.bad_kernel is not None and found.bad_kernel.alone is not None,
+        "nodes": [_node(node) for node in found.worst()],
+        "outputs": [{"ok": d.ok, **_numbers(d)} for d in found.outputs],
+    }
+
+
+def _node(node: NodeCheck) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "op": node.op,
+        "kernel": node.kernel,
+        "ok": node.ok,
+        "by": node.by,
+        "message": node.message,
+        **_numbers(node.difference),
+    }
+
+
+def _numbers(d: Difference | None) -> dict[str, Any]:
+    if d is None:
+        names = (
+            "maxUlp", "maxAbs", "maxRel", "nan", "inf", "nanWanted", "infWanted", "wrong", "size"
+        )  # fmt: skip
+        return dict.fromkeys(names)
+    return {
+        "maxUlp": d.max_ulp,
+        "maxAbs": number(d.max_abs),
+        "maxRel": number(d.max_rel),
+        "nan": d.nan,
+        "inf": d.inf,
+        "nanWanted": d.nan_wanted,
+        "infWanted": d.inf_wanted,
+        "wrong": d.wrong,
+        "size": d.size,
+    }
+
+
+def number(value: float) -> float | None:
+    """``value`` for JSON: None for NaN and infinities, and six digits of everything else."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def sentence(text: str) -> str:
+    """``text`` as a sentence."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."

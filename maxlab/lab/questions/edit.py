@@ -1,0 +1,113 @@
+"""The questions of the source panel: ``text``, ``edit``, ``keep`` and ``discard``.
+
+``text {kernel}`` is ``{version: 1, kernel, source, lines: [[first, last, node]], edited}``.
+``edit {kernel, source}`` tries a text and is ``{version: 1, kernel, kernels, state, errors: [{line,
+column, text}], log, check: {ok, max_ulp, max_abs, tolerance, message} | null, before_ns, after_ns,
+before_iqr, after_iqr, runs, device, canKeep}``, see ``maxlab.analysis.edit``. ``keep {kernel}``
+installs what was tried last, ``discard {kernel}`` goes back to what the compiler made; both are
+``{version: 1, kernel, message}``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from maxlab.analysis.edit import Edit, edit_kernel, restore_kernel
+from maxlab.engine import Model
+from maxlab.errors import ArgumentError
+from maxlab.lab.questions import Answer, Shown, model_of, question
+
+RUNS = 20
+
+_tried: weakref.WeakKeyDictionary[Model, dict[str, Edit]] = weakref.WeakKeyDictionary()
+"""The newest edit of each kernel, until it is kept or discarded."""
+
+
+@question("text")
+def text(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The text of a kernel, as the model runs it now."""
+    model, kernel = model_of(shown), _kernel(args)
+    view = model.kernels.get(kernel)
+    printed = model.printed(view._step) if view is not None else None
+    if view is None or printed is None:
+        raise ArgumentError(
+            "ML638",
+            f"the kernel {kernel} has no generated text",
+            fix="select another kernel: this one is a routine of the runtime library",
+        )
+    edited = printed.symbol in dict(model.options.replaced)
+    lines = [[first, last, node] for first, last, node in view.lines]
+    data = {"version": 1, "kernel": kernel, "source": view.source, "lines": lines}
+    return Answer({**data, "edited": edited})
+
+
+@question("edit")
+def edit(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """What becomes of a kernel with another text."""
+    model, kernel = model_of(shown), _kernel(args)
+    source = args.get("source")
+    if not isinstance(source, str):
+        raise ArgumentError("ML806", "there is no text to try", fix="reload the page")
+    made = edit_kernel(model, kernel, source, runs=RUNS)
+    _tried.setdefault(model, {})[kernel] = made
+    check = made.check
+    return Answer(
+        {
+            "version": 1,
+            "kernel": kernel,
+            "kernels": list(made.kernels),
+            "state": made.state,
+            "errors": [{"line": e.line, "column": e.column, "text": e.text} for e in made.errors],
+            "log": made.log,
+            "check": None
+            if check is None
+            else {
+                "ok": check.ok,
+                "max_ulp": check.max_ulp,
+                "max_abs": check.max_abs,
+                "tolerance": check.tolerance,
+                "message": check.message,
+            },
+            "before_ns": made.before_ns,
+            "after_ns": made.after_ns,
+            "before_iqr": made.before_iqr,
+            "after_iqr": made.after_iqr,
+            "runs": made.runs,
+            "device": made.device,
+            "canKeep": made.can_keep,
+        }
+    )
+
+
+@question("keep")
+def keep(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """Let the model run what was tried last."""
+    model, kernel = model_of(shown), _kernel(args)
+    made = _tried.get(model, {}).pop(kernel, None)
+    if made is None:
+        raise ArgumentError(
+            "ML640", f"no edit of {kernel} was tried", fix="press Compile and check first"
+        )
+    made.keep()
+    more = f" and {', '.join(made.kernels)} with it" if len(made.kernels) > 1 else ""
+    return _message(kernel, f"The model runs your {kernel} now{more}.")
+
+
+@question("discard")
+def discard(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """Forget what was tried, and run the compiler's own kernel."""
+    model, kernel = model_of(shown), _kernel(args)
+    _tried.get(model, {}).pop(kernel, None)
+    if restore_kernel(model, kernel):
+        return _message(kernel, f"The model runs {kernel} as the compiler made it.")
+    return _message(kernel, f"The edit of {kernel} is gone; the model never ran it.")
+
+
+def _kernel(args: Mapping[str, Any]) -> str:
+    return str(args.get("kernel", ""))
+
+
+def _message(kernel: str, text: str) -> Answer:
+    return Answer({"version": 1, "kernel": kernel, "message": text})

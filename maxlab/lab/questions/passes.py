@@ -1,0 +1,72 @@
+"""The question ``passes``: what the stages of the compiler made of a graph.
+
+Without ``args`` the answer is ``{version: 1, stages: [{name, before, after, ms, added, rewritten,
+folded, removed, fused}]}``, with counts of what each stage did. With ``{"stage": n}`` it is
+``{version: 1, stage: n, name, nodes: {id: {state, kernel, rule, changed}}, rewrites: [{rule, node,
+op, into, text}]}``; operations that nothing has been said about yet are left out of ``nodes``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from maxlab.analysis.stages import Stage, stages
+from maxlab.engine import Model
+from maxlab.errors import ArgumentError
+from maxlab.lab.questions import Answer, Shown, model_of, question
+
+_newest: weakref.WeakKeyDictionary[Model, list[Stage]] = weakref.WeakKeyDictionary()
+"""The stages of models that were asked about: a slider asks for one after the other."""
+
+
+@question("passes")
+def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The list of stages, or one of them."""
+    model = model_of(shown)
+    found = _newest.get(model)
+    if found is None:
+        found = _newest[model] = stages(model)
+    number = args.get("stage")
+    if number is None:
+        return Answer({"version": 1, "stages": [_listed(stage) for stage in found]})
+    if not isinstance(number, int) or not 0 <= number < len(found):
+        raise ArgumentError(
+            "ML806",
+            f"there is no stage {number!r}: they are 0 to {len(found) - 1}",
+            fix="reload the page",
+        )
+    stage = found[number]
+    return Answer(
+        {
+            "version": 1,
+            "stage": number,
+            "name": stage.name,
+            "nodes": {
+                id: {
+                    "state": fate.state,
+                    "kernel": fate.kernel,
+                    "rule": fate.rule,
+                    "changed": fate.changed,
+                }
+                for id, fate in stage.nodes.items()
+                if fate.state != "kept" or fate.kernel is not None or fate.rule
+            },
+            "rewrites": [
+                {"rule": r.rule, "node": r.node, "op": r.op, "into": list(r.into), "text": r.text}
+                for r in stage.rewrites
+            ],
+        }
+    )
+
+
+def _listed(stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "before": stage.before,
+        "after": stage.after,
+        "ms": None if stage.ns is None else round(stage.ns / 1e6, 3),
+        "added": stage.added,
+        **stage.counts,
+    }

@@ -1,0 +1,135 @@
+"""The questions ``runs``, what changed between runs, and ``sweep``, how costs grow with sizes.
+
+The answer to ``runs`` lists the runs of the graph that this process remembers, and compares two:
+
+    {"version": 1, "kind": "history", "confidence": 0.95, "dims": {"batch": 8},
+     "sides": [{"number": 1, "label": "#1", "device": "cpu", "threads": 2, "dims": {"batch": 8},
+                "options": "defaults", "wall": 211000.0, "runs": 20, …}, …],
+     "pairs": [{"before": 0, "side": 1, "notes": […], "more": 0,
+                "wall": E, "total": E,
+                "rows": [{"name": "matmul_gelu", "kind": "contract", "kernels": "k0",
+                          "nodes": ["n4"], "code": "same", "regrouped": false,
+                          "bytes": [1, 1], **E}, …]}]}
+
+where an estimate ``E`` is ``{"before": ns, "after": ns, "ratio": 1.02, "low": 0.99, "high": 1.05,
+"p": 0.2, "state": "unclear"}``. ``before`` and ``side`` are indices of ``sides``; numbers that are
+not known are null. Arguments: ``before`` and ``after``, numbers of runs; the newest two by default.
+Of what was drawn for the sake of a comparison (``maxlab.diff``) the saved answer has the kind
+``"diff"``, and of ``maxlab.sweep`` ``"sweep"``, which is also what answers ``sweep``:
+
+    {"version": 1, "kind": "sweep", "dims": ["batch"], "points": [{"batch": 1}, …],
+     "wall": {"ns": […], "low": […], "high": […], "growth": {"batch": [1.0, 1.0, 0.5]}},
+     "kernels": [{"id": "k0", "name": …, "kind": …, "nodes": […], "ns": […], "low": […],
+                  "high": […], "growth": {"batch": [time, flops, bytes]}}, …]}
+
+Its argument ``sizes`` maps dims to lists of sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxlab.analysis.runs.diff import pair_data, side_data
+from maxlab.analysis.runs.history import HISTORY, Kept, compare
+from maxlab.analysis.runs.noise import Rules
+from maxlab.analysis.runs.sweep import sweep
+from maxlab.engine import Model
+from maxlab.engine.profile import Profile
+from maxlab.errors import ArgumentError
+from maxlab.lab.questions import Answer, Shown, model_of, profile_of, question, saved
+
+SWEEP_RUNS = 6
+"""Timed executions of each size when a view sweeps."""
+
+MOST_SWEEP_S = 30.0
+"""Seconds above which a sweep is left to a cell, where it can be interrupted."""
+
+MOST_SAVED_KERNELS = 120
+"""Kernels above which a comparison is not saved with a graph."""
+
+
+@question("runs")
+def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """The runs of the graph that is shown, and what changed between two of them.
+
+    Raises:
+        ArgumentError: ML806, there is no profile, or no run of that number any more.
+    """
+    profile = profile_of(shown)
+    kept = HISTORY.remember(profile)
+    numbers = [one.number for one in kept]
+    chosen: list[int] = numbers[-2:]
+    if "before" in args or "after" in args:
+        chosen = [args.get("before", 0), args.get("after", 0)]
+    for number in chosen:
+        if number not in numbers:
+            raise ArgumentError(
+                "ML806",
+                f"the run {str(number)[:20]} is not remembered",
+                fix=f"the newest {len(kept)} runs of the graph are",
+            )
+    return Answer(_data(profile, kept, [numbers.index(number) for number in chosen]))
+
+
+@saved("runs")
+def to_save(profile: Profile) -> Mapping[str, Any] | None:
+    """The newest run against the one before; None for large models, and while there is one."""
+    kept = HISTORY.remember(profile)
+    if len(kept) < 2 or len(profile.kernels) > MOST_SAVED_KERNELS:
+        return None
+    return _data(profile, kept[-2:], [0, 1])
+
+
+@question("sweep")
+def swept(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    """What the model costs at other sizes, with made-up inputs.
+
+    Raises:
+        ArgumentError: ML848, the sizes cannot be swept, or take too long for a view to wait.
+    """
+    model = model_of(shown)
+    sizes = args.get("sizes")
+    if not isinstance(sizes, dict) or not all(isinstance(v, list) for v in sizes.values()):
+        raise ArgumentError(
+            "ML848", "the sizes are not lists by dim", fix='send {"batch": [1, 2, 4]}'
+        )
+    _check_time(model, sizes)
+    return Answer(sweep(model, sizes, runs=SWEEP_RUNS).data())
+
+
+def _data(profile: Profile, kept: Sequence[Kept], chosen: Sequence[int]) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "version": 1,
+        "kind": "history",
+        "confidence": Rules().confidence,
+        "dims": dict(profile.dims),
+        "sides": [{**side_data((one.run,), one.run.label), "number": one.number} for one in kept],
+        "pairs": [],
+    }
+    if len(chosen) == 2:
+        before, after = chosen
+        pair = compare(kept[before], kept[after])
+        data["pairs"] = [pair_data(pair, before, after, {})]
+    return data
+
+
+def _check_time(model: Model, sizes: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse a sweep that would take long, as far as the newest profile tells."""
+    last = model.last_profile
+    if last is None:
+        return
+    total = float(SWEEP_RUNS * 2 + 6)  # timed, not timed, and before the rounds
+    for name, values in sizes.items():
+        known = last.dims.get(name, 0)
+        numbers = [v for v in values if isinstance(v, (int, float)) and math.isfinite(v)]
+        total *= sum(numbers) / known if known else len(numbers)
+    seconds = total * last.wall_ns / 1e9
+    if seconds > MOST_SWEEP_S:
+        arguments = ", ".join(f"{name}={list(values)}" for name, values in sizes.items())
+        raise ArgumentError(
+            "ML848",
+            f"this would take about {seconds:.0f} s, too long for a view to wait",
+            fix=f"give fewer or smaller sizes, or run maxlab.sweep(model, {arguments}) in a cell",
+        )
