@@ -1,7 +1,7 @@
 /** Bundles the graph view for notebooks (`widget.js`, a module) and for exported pages (`export.js`). */
 
 import { build } from 'esbuild';
-import { mkdir, stat } from 'node:fs/promises';
+import { copyFile, mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -38,6 +38,9 @@ async function main() {
     ['src/widget/index.ts', 'widget.js', 'esm'],
     ['src/export/index.ts', 'export.js', 'iife']
   ];
+  // The one library that a bundle carries, and the terms on which it may.
+  const terms = join(root, 'node_modules', 'uplot', 'LICENSE');
+  await copyFile(terms, join(outdir, 'LICENSE-uplot.txt'));
   for (const [entry, name, format] of targets) {
     const outfile = join(outdir, name);
     await build({ ...common, entryPoints: [entry], outfile, format, define });

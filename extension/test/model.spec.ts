@@ -86,6 +86,24 @@ describe('scene', () => {
     expect(items[1]?.chips).toEqual(['scale f32[2048]']);
   });
 
+  it('draws no box around constants alone: they are on their users', () => {
+    const b = new Builder('g');
+    const x = b.input('x', [4]);
+    const { document } = b;
+    const made = b.value([4], 'constant');
+    document.nodes.push({
+      id: 'c1', op: 'constant', name: 'constant', scope: 'weight', operands: [], results: [made],
+      attrs: {}, source: null, error: null
+    });
+    b.scope('weight', 'weight', '', '');
+    b.output(b.op('mul', [x, made], [4]));
+    for (const open of [new Set<string>(), new Set(['weight'])]) {
+      const { items } = sceneOf(load(document), open);
+      expect(items.map(i => i.kind)).toEqual(['input', 'node', 'output']);
+      expect(items[1]?.chips).toHaveLength(1);
+    }
+  });
+
   it('merges lifted edges and counts them', () => {
     const model = load(transformer(2));
     const scene = sceneOf(model, new Set());

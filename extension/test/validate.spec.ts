@@ -49,6 +49,14 @@ describe('documents', () => {
     expect(twice[0]).toContain('used twice');
   });
 
+  it.each(['cuda', 'python', undefined, 'fortran'])('knows the language %s of a kernel, or C', word => {
+    const doc = JSON.parse(JSON.stringify(withProfile(threeOps()))) as Record<string, unknown>;
+    (doc.kernels as { language?: unknown }[])[0]!.language = word;
+    const result = parseDocument(doc);
+    const found = result.ok ? result.document.kernels[0]!.language : 'refused';
+    expect(found).toBe(word === 'fortran' ? undefined : word);
+  });
+
   it('counts problems beyond the first twenty', () => {
     const list = problems(d => (d.nodes = new Array(50).fill(3)));
     expect(list).toHaveLength(21);

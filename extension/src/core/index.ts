@@ -8,3 +8,4 @@ export type { ThemeName } from './render/theme';
 export { parseDocument, DOCUMENT_FORMAT, DOCUMENT_VERSION, type ParseResult } from '../proto/validate';
 export { LayoutClient } from './layout/client';
 export { inflate, fromBase64 } from './inflate';
+export * from './dashboard';

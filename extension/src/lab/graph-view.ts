@@ -7,7 +7,15 @@
 import { GraphView as CoreView, type IGraphViewOptions, type ThemeName } from '../core';
 import { viewRegistry } from './views';
 
-export { fromBase64, inflate, parseDocument } from '../core';
+export {
+  Dashboard,
+  fromBase64,
+  inflate,
+  parseDocument,
+  readDetail,
+  readFrame,
+  unpackReply
+} from '../core';
 
 export interface IViewDefaults {
   theme: ThemeName;

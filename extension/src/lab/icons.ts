@@ -1,4 +1,4 @@
-/** The icon of maxlab: four operations of a graph. */
+/** The icons of maxlab: four operations of a graph, and a chart. */
 
 import { LabIcon } from '@jupyterlab/ui-components';
 
@@ -10,5 +10,14 @@ const GRAPH_SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0
     <rect x="12" y="12" width="8" height="5" rx="1.4"/>
   </g>
 </svg>`;
+
+const DASHBOARD_SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">
+  <g class="jp-icon3" fill="#616161">
+    <path d="M3 3h1.7v14.3H19V19H3z"/>
+    <path d="M6.2 14.2l3.4-5 3 2.6 4.6-7 1.4 1-5.6 8.5-3-2.7-2.4 3.6z"/>
+  </g>
+</svg>`;
+
+export const dashboardIcon = new LabIcon({ name: 'maxlab:dashboard', svgstr: DASHBOARD_SVG });
 
 export const graphIcon = new LabIcon({ name: 'maxlab:graph', svgstr: GRAPH_SVG });

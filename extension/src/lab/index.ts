@@ -4,6 +4,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { commandsPlugin } from './commands-plugin';
 import { corePlugin } from './core-plugin';
+import { diagnosticsPlugin } from './dashboard-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
 import { mimePlugin } from './mime-plugin';
@@ -17,6 +18,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   launcherPlugin,
   graphsPlugin,
   mimePlugin,
+  diagnosticsPlugin,
   revealPlugin
 ];
 

@@ -57,6 +57,19 @@ export async function fetchDocument(
   return document;
 }
 
+const MARKS =
+  "__import__('maxlab.lab.live', fromlist=['live']).mark_cells() " +
+  "if 'maxlab' in __import__('sys').modules else ''";
+
+/** Lets the cells of a kernel that uses maxlab show on the time axis of its session's recording. */
+export async function markCells(kernel: Kernel.IKernelConnection): Promise<void> {
+  try {
+    await evaluate(kernel, MARKS);
+  } catch {
+    // A kernel of another language, or one that is busy ending: its cells are not marked.
+  }
+}
+
 async function evaluate(kernel: Kernel.IKernelConnection, expression: string): Promise<string> {
   const future = kernel.requestExecute({
     code: '',

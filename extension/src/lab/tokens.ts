@@ -28,7 +28,8 @@ export const CommandIDs = {
   profile: 'maxlab:profile',
   toggleHeat: 'maxlab:toggle-heat',
   search: 'maxlab:search',
-  exportHtml: 'maxlab:export-html'
+  exportHtml: 'maxlab:export-html',
+  openDiagnostics: 'maxlab:open-diagnostics'
 } as const;
 
 /** All graph views of this page, whoever mounted them, and which one commands act on. */

@@ -83,6 +83,10 @@ export interface IKernel {
   flops: Quantity;
   bytes: Quantity;
   parallel: Quantity;
+  /** Where it runs, such as ``gpu:0``; the CPU when it is left out. */
+  device?: string;
+  /** Of the generated text; C when it is left out. Python is not generated: torch runs it. */
+  language?: 'c' | 'cuda' | 'python';
 }
 
 /** What one pass of the compiler did. */
@@ -143,6 +147,10 @@ export interface IGraphDocument {
   passes: IPass[];
   profile: IProfile | null;
   error: IGraphError | null;
+  /** Answers to questions of the panels, so that they work without a kernel: what -> data. */
+  answers?: Record<string, unknown>;
+  /** The panel to open when the graph is first shown. */
+  panel?: string;
 }
 
 /** A document as it is saved: JSON in UTF-8, compressed with zlib, in base64. */

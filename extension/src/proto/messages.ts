@@ -36,13 +36,22 @@ export interface IReveal {
   node: string;
 }
 
+/** A panel asks `what` about the thing that is shown; one `answer` with the same id follows. */
+export interface IAsk {
+  type: 'ask';
+  id: number;
+  what: string;
+  args: Record<string, unknown>;
+}
+
 /** Front end to kernel. */
 export type ClientMessage =
   | INeedBundle
   | INeedDocument
   | IProfileRequest
   | ISourceRequest
-  | IReveal;
+  | IReveal
+  | IAsk;
 
 /** The code of the view, a JavaScript module, in the first buffer. Read by the loader. */
 export interface IBundleMessage {
@@ -78,8 +87,23 @@ export interface IProfileMessage {
   message?: string;
 }
 
+/** The answer to a question. `data` may refer to the buffers of the message by their index. */
+export interface IAnswerMessage {
+  type: 'answer';
+  id: number;
+  ok: boolean;
+  data: unknown;
+  /** Why there is no answer, as a sentence; empty when there is one. */
+  error: string;
+}
+
 /** Kernel to front end. */
-export type ServerMessage = IBundleMessage | IDocumentMessage | ISourceMessage | IProfileMessage;
+export type ServerMessage =
+  | IBundleMessage
+  | IDocumentMessage
+  | ISourceMessage
+  | IProfileMessage
+  | IAnswerMessage;
 
 /** Traits of the widget model, all synced. */
 export interface IWidgetTraits {
@@ -94,4 +118,87 @@ export interface IWidgetTraits {
   not_live: string;
   /** Grows whenever the kernel has a newer document. */
   revision: number;
+}
+
+/**
+ * Somebody looks at the dashboard: send what is newer than `cursor`, now and as it comes.
+ *
+ * Sent again every ten seconds; a kernel that is not told so for thirty stops sending.
+ */
+export interface IWatch {
+  type: 'watch';
+  cursor: string;
+}
+
+/** The user pressed Start: sample every `period` seconds. */
+export interface IStartMonitor {
+  type: 'start';
+  period: number;
+}
+
+/** The user pressed Stop. */
+export interface IStopMonitor {
+  type: 'stop';
+}
+
+/** All samples between these seconds are wanted: what was sent of them was thinned out. */
+export interface IDetailRequest {
+  type: 'detail';
+  start: number;
+  end: number;
+}
+
+/** The user wants the recording as a file. */
+export interface IRecordingRequest {
+  type: 'recording';
+}
+
+/** Dashboard to kernel. */
+export type DashboardClientMessage =
+  | INeedBundle
+  | IWatch
+  | IStartMonitor
+  | IStopMonitor
+  | IDetailRequest
+  | IRecordingRequest;
+
+/** New samples (in the first buffer), marks and state. `dashboard/store.py` has its fields. */
+export interface IFrameMessage {
+  type: 'frame';
+  version: number;
+}
+
+/** The samples of a stretch of time, in the first buffer. */
+export interface IDetailMessage {
+  type: 'detail';
+  start: number;
+  end: number;
+}
+
+/** The recording as a file, in the first buffer. */
+export interface IRecordingMessage {
+  type: 'recording';
+}
+
+/** Why what the user asked for was not done. */
+export interface IFailedMessage {
+  type: 'failed';
+  message: string;
+}
+
+/** Kernel to dashboard. */
+export type DashboardServerMessage =
+  | IFrameMessage
+  | IDetailMessage
+  | IRecordingMessage
+  | IFailedMessage;
+
+/** Traits of the dashboard's widget model, all synced. */
+export interface IDashboardTraits {
+  kind: 'dashboard';
+  /** Height in CSS pixels; 0 is that of the charts. */
+  height: number;
+  theme: 'auto' | 'light' | 'dark';
+  /** Empty while a kernel stands behind the view; otherwise why it cannot record. */
+  not_live: string;
 }

@@ -205,6 +205,8 @@ function readKernel(r: Reader, value: unknown, where: string): IKernel {
   const id = r.text(o.id, `${where}.id`);
   return {
     id,
+    ...(typeof o.device === 'string' ? { device: o.device } : {}),
+    ...(o.language === 'cuda' || o.language === 'python' ? { language: o.language } : {}),
     name: r.text(o.name, `${where}.name`, id),
     kind: r.text(o.kind, `${where}.kind`, ''),
     nodes: r.texts(o.nodes, `${where}.nodes`),
@@ -337,6 +339,13 @@ export function parseDocument(input: unknown): ParseResult {
     profile: readProfile(r, o.profile),
     error: readError(r, o.error)
   };
+  if (typeof o.answers === 'object' && o.answers !== null && !Array.isArray(o.answers)) {
+    // Each panel reads its own answer, and says itself when it cannot.
+    document.answers = o.answers as Record<string, unknown>;
+  }
+  if (typeof o.panel === 'string') {
+    document.panel = o.panel;
+  }
   checkUnique(r, document.nodes, 'nodes');
   const values = checkUnique(r, document.values, 'values');
   checkUnique(r, document.kernels, 'kernels');

@@ -1,6 +1,7 @@
 /** Notebook widget entry (anywidget): mounts a graph view on a model with the traits of `IWidgetTraits`. */
 
 import { GraphView, inflate } from '../core';
+import { isDashboard, renderDashboard } from './dashboard';
 import type { ClientMessage, IWidgetTraits, ServerMessage } from '../proto/messages';
 import { readLines } from '../proto/validate';
 
@@ -55,13 +56,18 @@ function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8
     : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
-export function render({ model, el }: IRenderContext): () => void {
+export function render(context: IRenderContext): () => void {
+  const { model, el } = context;
+  if (isDashboard(context)) {
+    return renderDashboard(context);
+  }
   const reason = (): string | null => model.get('not_live') || null;
   const view = new GraphView(el, {
     theme: model.get('theme') || 'auto',
     height: model.get('height') || 560,
     noProfile: reason(),
-    canReveal: true
+    canReveal: true,
+    canAsk: true
   });
   const parts = new Parts();
 
@@ -93,7 +99,10 @@ export function render({ model, el }: IRenderContext): () => void {
             json => {
               if (!view.isDisposed) {
                 view.setDocument(json);
-                showSelection();
+                // A view that was just drawn may have selected what failed.
+                if (model.get('selection').length > 0) {
+                  showSelection();
+                }
               }
             },
             (error: unknown) => view.showProblems('This graph cannot be read', [String(error)])
@@ -103,6 +112,15 @@ export function render({ model, el }: IRenderContext): () => void {
       }
       case 'source':
         view.setKernelSource(message.kernel, String(message.source), readLines(message.lines));
+        return;
+      case 'answer':
+        view.setAnswer(
+          message.id,
+          message.ok,
+          message.data,
+          message.error,
+          (buffers ?? []).map(buffer => bytesOf(buffer).slice().buffer as ArrayBuffer)
+        );
         return;
       case 'profile':
         view.setProfileStatus(message.status, message.message ?? '');
@@ -132,6 +150,7 @@ export function render({ model, el }: IRenderContext): () => void {
     view.setProfileStatus('running');
     model.send({ type: 'profile' });
   });
+  view.events.on('asked', asked => model.send({ type: 'ask', ...asked }));
   view.events.on('sourceRequested', kernel => model.send({ type: 'source', kernel }));
   view.events.on('revealRequested', place => {
     model.send({ type: 'reveal', ...place });

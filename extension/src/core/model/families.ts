@@ -25,7 +25,7 @@ export const FAMILY_NAMES: Record<Family, string> = {
 
 const MEMBERS: Record<Exclude<Family, 'other'>, string> = {
   contract:
-    'matmul linear dot outer einsum conv conv2d conv3d conv_transpose conv2d_transpose ' +
+    'matmul linear dot outer einsum conv convolution conv2d conv3d conv_transpose conv2d_transpose ' +
     'batch_matmul bmm band_part attention flash_attention gemm fold',
   elementwise:
     'add sub mul div floordiv mod pow neg abs exp exp2 log log1p log2 sqrt rsqrt rsqrt sin cos tan ' +

@@ -91,6 +91,8 @@ export interface ISceneOptions {
   expanded: ReadonlySet<string>;
   chips: boolean;
   timing: Timing | null;
+  /** Every item has room for a line of its own: an overlay is shown. */
+  hasNotes?: boolean;
   measure?: Measure;
 }
 
@@ -206,11 +208,16 @@ class SceneBuilder {
   }
 
   private _addBox(box: IBox, parent: IItem): void {
+    // A function that only makes constants: they are written on whoever reads them.
+    if (this._model.nodesIn(box).every(index => this._model.nodes[index]?.isChip === true)) {
+      return;
+    }
     const item = this._item(box.kind === 'run' ? 'run' : 'scope', boxKey(box), box.label, parent);
     item.box = box;
     item.count = box.kind === 'run' ? box.children.length : 1;
     item.detail = box.type !== box.label ? box.type : '';
-    item.hasTime = (this._options.timing?.ofBox(box).ns ?? 0) > 0;
+    item.hasTime =
+      this._options.hasNotes === true || (this._options.timing?.ofBox(box).ns ?? 0) > 0;
     if (this._options.expanded.has(box.key)) {
       item.container = makeContainer(item);
       this._fill(box, item);
@@ -242,7 +249,8 @@ class SceneBuilder {
     const item = this._item('node', node.node.id, clip(node.node.op, 32), parent);
     item.node = node;
     item.detail = clip(nodeDetail(node), 34);
-    item.hasTime = (this._options.timing?.ofNode(node.index).ns ?? 0) > 0;
+    item.hasTime =
+      this._options.hasNotes === true || (this._options.timing?.ofNode(node.index).ns ?? 0) > 0;
     if (this._options.chips) {
       item.chips = this._chips(node);
     }

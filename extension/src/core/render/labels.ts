@@ -3,7 +3,7 @@
 import { METRICS } from '../model/metrics';
 import { boxSubtitle, type IItem } from '../model/scene';
 import { Detail, rampIndex, screenRect, type IFrame } from './painter';
-import type { IEdgeLabel, IPicture } from './picture';
+import { lineOf, type IEdgeLabel, type IPicture } from './picture';
 import { scopeFill, type ITheme } from './theme';
 
 function uiFont(theme: ITheme, px: number, weight = 400): string {
@@ -51,6 +51,11 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
     return { title: theme.error, detail: theme.text, time: theme.text };
   }
   const heat = picture.heat.get(item);
+  if (picture.notes !== null) {
+    const isQuiet = !picture.notes.has(item);
+    const title = isQuiet ? theme.muted : theme.text;
+    return { title, detail: theme.muted, time: theme.text };
+  }
   if (frame.isHeat && heat !== undefined) {
     const color = theme.rampText[rampIndex(heat.t)] as string;
     return { title: color, detail: color, time: color };
@@ -124,9 +129,9 @@ export function paintFarTitles(
       continue;
     }
     const ink = inkOf(frame, picture, item);
-    const heat = isHeat ? picture.heat.get(item) : undefined;
+    const line = isHeat || picture.notes !== null ? lineOf(picture, item) : undefined;
     const both =
-      heat !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= nameWidth(ctx, small, heat.text) + 4;
+      line !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= nameWidth(ctx, small, line) + 4;
     const x = r.x + r.w / 2;
     const y = r.y + r.h / 2;
     const isView = item.node?.family === 'view';
@@ -134,7 +139,7 @@ export function paintFarTitles(
     const font = size >= px ? (isView ? plain : strong) : uiFont(theme, size, isView ? 500 : 600);
     batch.add(font, ink.title, text, x, both ? y - px * 0.55 : y);
     if (both) {
-      batch.add(small, ink.time, heat.text, x, y + px * 0.6);
+      batch.add(small, ink.time, line, x, y + px * 0.6);
     }
   }
   ctx.textAlign = 'center';
@@ -197,14 +202,14 @@ export function paintItemText(
       centre.add(detailFont, ink.detail, item.detail, mid, y);
       y += METRICS.rowSmall * k;
     }
-    const chipInk = frame.isHeat && picture.heat.has(item) ? ink.detail : theme.chipText;
+    const chipInk = frame.isHeat && picture.notes === null && picture.heat.has(item) ? ink.detail : theme.chipText;
     for (const chip of item.chips) {
       centre.add(chipFont, chipInk, `▪ ${chip}`, mid, y);
       y += METRICS.rowSmall * k;
     }
-    const heat = picture.heat.get(item);
-    if (heat !== undefined) {
-      centre.add(timeFont, ink.time, heat.text, mid, y);
+    const line = lineOf(picture, item);
+    if (line !== undefined) {
+      centre.add(timeFont, ink.time, line, mid, y);
     }
   }
   ctx.textAlign = 'left';
@@ -231,9 +236,9 @@ function paintFoldedBox(
   const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
   batch.add(uiFont(theme, METRICS.labelFont * k, 650), ink.title, title, x, top + 18 * k);
   batch.add(uiFont(theme, METRICS.smallFont * k), ink.detail, boxSubtitle(item), x, top + 35 * k);
-  const heat = picture.heat.get(item);
-  if (heat !== undefined) {
-    batch.add(uiFont(theme, METRICS.smallFont * k, 600), ink.time, heat.text, x, top + 52 * k);
+  const line = lineOf(picture, item);
+  if (line !== undefined) {
+    batch.add(uiFont(theme, METRICS.smallFont * k, 600), ink.time, line, x, top + 52 * k);
   }
 }
 
@@ -309,16 +314,16 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   ctx.fillStyle = theme.text;
   ctx.fillText(title, x, y);
   x += titleWidth + 8 * k;
-  const heat = picture.heat.get(box);
+  const line = lineOf(picture, box);
   let right = r.x + r.w - 12 * k;
-  if (heat !== undefined && detail >= Detail.Names) {
+  if (line !== undefined && detail >= Detail.Names) {
     ctx.font = uiFont(theme, METRICS.smallFont * k, 600);
-    const width = ctx.measureText(heat.text).width;
+    const width = ctx.measureText(line).width;
     if (x + width + 8 * k < right) {
       ctx.fillStyle = fill;
       ctx.fillRect(right - width - 4 * k, y - 8 * k, width + 8 * k, 16 * k);
       ctx.fillStyle = theme.text;
-      ctx.fillText(heat.text, right - width, y);
+      ctx.fillText(line, right - width, y);
       right -= width + 12 * k;
     }
   }

@@ -9,6 +9,7 @@ import type { Camera } from './camera';
 import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
 import type { IPicture } from './picture';
 import { RAMP_STEPS, scopeFill, type ITheme } from './theme';
+import { toneColors } from './tones';
 
 /** What is drawn at a zoom: rectangles only; outlines; names; everything. */
 export const enum Detail {
@@ -299,6 +300,9 @@ function styleOf(frame: IFrame, picture: IPicture, item: IItem): IStyle {
   if (item.kind === 'input' || item.kind === 'output') {
     return { fill: theme.terminalFill, border: theme.terminalBorder, stripe: '' };
   }
+  if (picture.notes !== null) {
+    return toneColors(picture.notes.get(item)?.tone ?? 'quiet', theme);
+  }
   if (frame.isHeat) {
     const heat = picture.heat.get(item);
     if (heat !== undefined) {
@@ -333,7 +337,7 @@ function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[])
     for (const [key, items] of byStyle) {
       const { fill, border, stripe } = styles.get(key) as IStyle;
       // Far out a pale fill would vanish: the strong colour of the style stands for it.
-      ctx.fillStyle = frame.isHeat ? fill : stripe || border;
+      ctx.fillStyle = frame.isHeat && picture.notes === null ? fill : stripe || border;
       for (const item of items) {
         const r = screenRect(frame, item);
         ctx.fillRect(r.x, r.y, Math.max(r.w, 1), Math.max(r.h, 1));
@@ -366,7 +370,7 @@ function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[])
       ctx.fill();
     }
   }
-  if (frame.isHeat) {
+  if (frame.isHeat && picture.notes === null) {
     paintHatch(frame, picture, leaves);
   }
 }

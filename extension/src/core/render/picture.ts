@@ -7,6 +7,7 @@ import { METRICS, monoWidth } from '../model/metrics';
 import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
 import type { IRect } from './camera';
 import { Grid } from './grid';
+import { noteText, notesOf, type IToneNote, type Overlay } from './tones';
 
 export interface IHeat {
   /** 0 (cold) to 1 (the hottest item in view). */
@@ -34,6 +35,8 @@ export interface IPicture {
   /** Every edge, for counting and tests. */
   allEdges: IEdge[];
   heat: Map<IItem, IHeat>;
+  /** What an overlay says of items, instead of their heat; null without one. */
+  notes: Map<IItem, IToneNote> | null;
   /** Nanoseconds at the hot end of the scale. */
   hottestNs: number;
   errors: Set<IItem>;
@@ -45,7 +48,8 @@ const CELL = 320;
 export function makePicture(
   model: GraphModel,
   scene: IScene,
-  timing: Timing
+  timing: Timing,
+  overlay: Overlay | null = null
 ): IPicture {
   const items = new Grid<IItem>(CELL);
   const edges = new Grid<IEdge>(CELL);
@@ -78,10 +82,21 @@ export function makePicture(
     labels,
     allEdges,
     heat,
+    notes: overlay === null ? null : notesOf(model, scene, overlay),
     hottestNs,
     errors: findErrors(model, scene),
     bounds: { x: scene.root.x, y: scene.root.y, w: scene.root.w, h: scene.root.h }
   };
+}
+
+/** The line about an item: what the overlay says, or, without one, its time. */
+export function lineOf(picture: IPicture, item: IItem): string | undefined {
+  if (picture.notes === null) {
+    return picture.heat.get(item)?.text;
+  }
+  const note = picture.notes.get(item);
+  const text = note === undefined ? '' : noteText(note);
+  return text === '' ? undefined : text;
 }
 
 /**

@@ -9,6 +9,7 @@ export interface IBarState {
   hasProfile: boolean;
   hasChips: boolean;
   isPanelOpen: boolean;
+  isDockOpen: boolean;
   /** Why Profile is not possible; null when it is. */
   noProfile: string | null;
   isProfiling: boolean;
@@ -55,6 +56,7 @@ export class Bar {
         this._button('toggle-heat', 'Heat by time (H)', 'flame')
       ),
       profile,
+      this._button('toggle-dock', 'Panels below (D)', 'dock'),
       this._button('toggle-panel', 'Side panel (I)', 'panel')
     );
   }
@@ -68,6 +70,7 @@ export class Bar {
     press('toggle-heat', state.isHeat);
     press('toggle-chips', state.hasChips);
     press('toggle-panel', state.isPanelOpen);
+    press('toggle-dock', state.isDockOpen);
     this._enable('toggle-heat', state.hasProfile, 'Heat by time (H)', 'no times yet: profile first');
     this._enable('fold-level', state.hasBoxes, 'Fold one level ([)', 'this graph has no scopes');
     this._enable('unfold-level', state.hasBoxes, 'Unfold one level (])', 'this graph has no scopes');

@@ -8,12 +8,13 @@ const TOKEN =
 
 const KEYWORDS = new Set(
   ('if else for while do return break continue switch case default static const restrict inline ' +
-    'sizeof struct typedef goto volatile extern __restrict __attribute__ register').split(' ')
+    'sizeof struct typedef goto volatile extern __restrict __restrict__ __attribute__ register ' +
+    '__global__ __device__ __shared__ __launch_bounds__ __align__ threadIdx blockIdx blockDim gridDim static_assert').split(' ')
 );
 
 const TYPES = new Set(
   ('void int long float double char unsigned signed short size_t i64 i32 u8 i8 u16 u32 u64 int8_t ' +
-    'int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t bool mx_ctx f32 f64').split(' ')
+    'int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t bool mx_ctx f32 f64 mx_bf16 mx_f16').split(' ')
 );
 
 /** A longer text is cut: nobody reads it here, and the page stays quick. */
@@ -73,7 +74,8 @@ export function tokenize(line: string, state: IState): [string, string][] {
 export function codeBlock(
   text: string,
   spans: readonly LineSpan[],
-  marked: ReadonlySet<string>
+  marked: ReadonlySet<string>,
+  language = 'C'
 ): HTMLElement {
   const lines = text.replace(/\n$/, '').split('\n');
   const shown = lines.slice(0, MAX_LINES);
@@ -106,15 +108,15 @@ export function codeBlock(
   const scroller = el('div', 'jp-MaxLab-codeScroll', body);
   scroller.tabIndex = 0;
   scroller.setAttribute('role', 'region');
-  scroller.setAttribute('aria-label', 'Generated C');
-  const copy = button('jp-MaxLab-iconButton jp-MaxLab-copy', 'Copy the generated C', () => {
+  scroller.setAttribute('aria-label', `Generated ${language}`);
+  const copy = button('jp-MaxLab-iconButton jp-MaxLab-copy', `Copy the generated ${language}`, () => {
     void copyText(text).then(done => {
       copy.classList.toggle('jp-mod-done', done);
       setTimeout(() => copy.classList.remove('jp-mod-done'), 1200);
     });
   });
   copy.append(icon('copy'));
-  const head = el('div', 'jp-MaxLab-codeHead', el('span', '', `generated C · ${lines.length} lines`), copy);
+  const head = el('div', 'jp-MaxLab-codeHead', el('span', '', `generated ${language} · ${lines.length} lines`), copy);
   const block = el('div', 'jp-MaxLab-code', head, scroller);
   if (firstMarked !== null) {
     const row: HTMLElement = firstMarked;

@@ -4,6 +4,7 @@ import { collapseLevel, expandLevel } from '../model/fold';
 import { boxKey, type IItem } from '../model/scene';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
+import { PANELS } from './panels';
 import type { GraphView } from './view';
 
 export interface ICommand {
@@ -142,6 +143,10 @@ export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
   );
   add('show-hottest', 'Kernels by time', () => view.showTab('hottest'));
   add('show-inspector', 'Inspector', () => view.showTab('inspector'));
+  add('toggle-dock', 'Panels below the graph', () => view.toggleDock());
+  for (const panel of PANELS) {
+    add(`panel-${panel.id}`, panel.title, () => view.showDock(panel.id));
+  }
   add('toggle-panel', 'Side panel', () => view.setPanel(!view.isPanelOpen));
 
   add('search', 'Search', () => {

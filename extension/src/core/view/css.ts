@@ -87,9 +87,20 @@ export const STYLES = `
 .jp-MaxLab-hint { position: absolute; left: 50%; bottom: 16px; transform: translateX(-50%); z-index: 3; padding: 5px 12px; border-radius: 7px; pointer-events: none;
   background: var(--mx-text); color: var(--mx-bg); font-size: 12px; white-space: nowrap; }
 
+.jp-MaxLab-dock { position: relative; display: flex; flex-direction: column; flex: 0 0 240px; min-height: 0; border-top: 1px solid var(--mx-line); background: var(--mx-surface); }
+.jp-MaxLab-splitter { position: absolute; left: 0; right: 0; top: -4px; height: 8px; z-index: 2; cursor: row-resize; touch-action: none; }
+.jp-MaxLab-splitter:hover, .jp-MaxLab-splitter:focus-visible { background: var(--mx-accent-soft); outline: none; }
+.jp-MaxLab-splitter:focus-visible { box-shadow: inset 0 0 0 2px var(--mx-accent); }
+.jp-MaxLab-dockHead { display: flex; align-items: center; flex: none; border-bottom: 1px solid var(--mx-line); padding-right: 8px; }
+.jp-MaxLab-dockHead .jp-MaxLab-dockTabs { flex: 1 1 auto; min-width: 0; overflow-x: auto; border-bottom: 0; scrollbar-width: thin; }
+.jp-MaxLab-dockTabs .jp-MaxLab-tab { flex: none; }
+.jp-MaxLab-dockBody { position: relative; flex: 1 1 auto; min-height: 0; overflow: hidden; }
+.jp-MaxLab-view .jp-MaxLab-dockNotice { flex: 1 1 auto; padding: 18px; color: var(--mx-muted); text-align: center; }
+.jp-MaxLab-view tbody th { font-weight: inherit; }
 .jp-MaxLab-panel { display: flex; flex-direction: column; flex: 0 0 min(348px, 46%); min-height: 0; min-width: 0; border-left: 1px solid var(--mx-line); background: var(--mx-surface); }
 .jp-MaxLab-tabs { display: flex; align-items: center; gap: 2px; padding: 5px 8px; border-bottom: 1px solid var(--mx-line); flex: none; }
-.jp-MaxLab-tabs .jp-MaxLab-iconButton { margin-left: auto; }
+.jp-MaxLab-sideHead { display: flex; align-items: center; flex: none; padding-right: 8px; border-bottom: 1px solid var(--mx-line); }
+.jp-MaxLab-sideHead .jp-MaxLab-tabs { flex: 1 1 auto; border-bottom: 0; }
 .jp-MaxLab-view .jp-MaxLab-tab { padding: 3px 10px; border: 0; border-radius: 6px; background: none; color: var(--mx-muted); font-size: 12.5px; }
 .jp-MaxLab-view .jp-MaxLab-tab[aria-selected='true'] { color: var(--mx-text); font-weight: 600; background: var(--mx-accent-soft); }
 .jp-MaxLab-inspector, .jp-MaxLab-hottest { flex: 1 1 auto; min-height: 0; overflow: auto; padding: 12px 14px 18px; user-select: text; }
@@ -137,9 +148,9 @@ export const STYLES = `
 .jp-MaxLab-copy.jp-mod-done { color: var(--mx-accent) !important; }
 .jp-MaxLab-tok-comment { color: var(--mx-muted); font-style: italic; }
 .jp-MaxLab-tok-keyword { color: #8a3fb0; }
-.jp-MaxLab-tok-type { color: #1f6f9f; }
-.jp-MaxLab-tok-number { color: #9a5b00; }
-.jp-MaxLab-tok-string { color: #2f7a3d; }
+.jp-MaxLab-tok-type { color: #1a648f; }
+.jp-MaxLab-tok-number { color: #905500; }
+.jp-MaxLab-tok-string { color: #2a6e37; }
 .jp-MaxLab-tok-macro { color: #a0442c; }
 .jp-MaxLab-tok-call { color: #2d5bb8; }
 .jp-mod-dark .jp-MaxLab-tok-keyword { color: #cf9cec; }

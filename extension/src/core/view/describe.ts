@@ -2,6 +2,7 @@
 
 import { formatShare, formatTime, plural } from '../model/format';
 import type { IEdge, IItem } from '../model/scene';
+import { lineOf } from '../render/picture';
 import { el } from './dom';
 import type { GraphView } from './view';
 
@@ -45,7 +46,9 @@ export function describeItem(view: GraphView, item: IItem): string {
 
 export function tooltipLines(view: GraphView, item: IItem): string[] {
   const heat = view.stage.picture?.heat.get(item);
-  const time = heat === undefined ? '' : heat.text;
+  const { picture } = view.stage;
+  const note = picture === null || picture.notes === null ? '' : (lineOf(picture, item) ?? '');
+  const time = [note, heat?.text ?? ''].filter(Boolean).join('  ');
   if (item.node !== null) {
     const { node } = item.node;
     const { source } = node;

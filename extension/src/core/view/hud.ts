@@ -9,6 +9,12 @@ import { button, el, icon, type IconName } from './dom';
 export class Legend {
   readonly element = el('div', 'jp-MaxLab-legend');
 
+  /** Says what the tones of an overlay mean; nothing when `text` is empty. */
+  note(text: string): void {
+    this.element.hidden = text === '';
+    this.element.replaceChildren(el('div', 'jp-MaxLab-legendTitle', text));
+  }
+
   show(theme: ITheme, timing: Timing, hottestNs: number, isVisible: boolean): void {
     this.element.hidden = !isVisible || hottestNs <= 0;
     if (this.element.hidden) {
@@ -31,8 +37,11 @@ export class Legend {
       ticks.append(tick);
     }
     const hatch = el('span', 'jp-MaxLab-legendHatch');
+    // Times of a simulated GPU are not a GPU's: that has to stand where the times stand.
+    const device = timing.profile?.device ?? 'cpu';
+    const where = device === 'cpu' ? '' : ` · ${device}`;
     this.element.replaceChildren(
-      el('div', 'jp-MaxLab-legendTitle', 'kernel time · ms, share of the run'),
+      el('div', 'jp-MaxLab-legendTitle', `kernel time · ms, share of the run${where}`),
       bar,
       ticks,
       el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')
@@ -155,6 +164,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['W', 'weights on or off'],
   ['P', 'profile'],
   ['I', 'side panel'],
+  ['D', 'panels below: timeline, roofline and more'],
   ['Esc', 'clear the selection, leave search']
 ];
 

@@ -46,6 +46,7 @@ const KEYS: Record<string, string> = {
   w: 'toggle-chips',
   p: 'profile',
   i: 'toggle-panel',
+  d: 'toggle-dock',
   n: 'next-match',
   N: 'previous-match',
   '?': 'help'

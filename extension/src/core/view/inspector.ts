@@ -9,6 +9,9 @@ import { SPLIT_MODEL, valueBytes } from '../model/timing';
 import { button, el, type Child } from './dom';
 import { facts, kernelSection, MAX_LISTED, nodeLink, section, type IInspectorHost } from './kernel';
 
+/** Lines of the user's code that are shown of one kernel. */
+const MAX_LINES = 5;
+
 export class Inspector {
   readonly element = el('div', 'jp-MaxLab-inspector');
 
@@ -150,9 +153,35 @@ export class Inspector {
   }
 
   private _source(node: IGraphNode): HTMLElement {
+    return section('Source', ...this._line(node));
+  }
+
+  /** The lines that the operations of a kernel were written on, each once. */
+  private _sources(nodes: readonly IGraphNode[]): HTMLElement | null {
+    const first = new Map<string, IGraphNode>();
+    for (const node of nodes) {
+      const { source } = node.node;
+      const key = source === null ? '' : `${source.file}:${source.line}`;
+      if (key !== '' && !node.isChip && !first.has(key)) {
+        first.set(key, node);
+      }
+    }
+    const lines = [...first.values()];
+    if (lines.length === 0) {
+      return null;
+    }
+    const more = lines.length > MAX_LINES ? `and ${lines.length - MAX_LINES} more lines` : '';
+    return section(
+      'Source',
+      ...lines.slice(0, MAX_LINES).flatMap(node => this._line(node)),
+      more === '' ? null : el('p', 'jp-MaxLab-sub', more)
+    );
+  }
+
+  private _line(node: IGraphNode): HTMLElement[] {
     const source = node.node.source;
     if (source === null) {
-      return el('section');
+      return [];
     }
     const place = `${source.file}, line ${source.line}`;
     const where = this._host.canReveal()
@@ -172,7 +201,7 @@ export class Inspector {
       text.slice(at + token.length)
     );
     const inside = source.function ? ` in ${source.function}` : '';
-    return section('Source', el('p', 'jp-MaxLab-sub', where, inside), el('pre', 'jp-MaxLab-source', line));
+    return [el('p', 'jp-MaxLab-sub', where, inside), el('pre', 'jp-MaxLab-source', line)];
   }
 
   private _nodeTime(node: IGraphNode): Child {
@@ -371,7 +400,11 @@ export class Inspector {
     const title = plural(ids.length, 'operation');
     const [only] = [...kernels];
     if (kernels.size === 1 && only !== undefined) {
-      return [this._heading(only.name, `${title} in one kernel`), kernelSection(this._host, only, new Set(ids))];
+      return [
+        this._heading(only.name, `${title} in one kernel`),
+        this._sources(nodes),
+        kernelSection(this._host, only, new Set(ids))
+      ];
     }
     const list = el('p', 'jp-MaxLab-members');
     nodes.slice(0, MAX_LISTED).forEach(n => list.append(nodeLink(this._host, n), ' '));

@@ -26,6 +26,8 @@ export interface IInspectorHost {
   requestSource(kernel: IKernel): boolean;
   canReveal(): boolean;
   familyColor(node: IGraphNode): string;
+  /** Runs a command of the view. */
+  execute(command: string): boolean;
 }
 
 /** Longer lists are cut. */
@@ -65,6 +67,9 @@ export function kernelSection(
   const flops = profile?.flops ?? evaluate(kernel.flops, dims);
   const bytes = profile?.bytes ?? evaluate(kernel.bytes, dims);
   const rows: [string, Child][] = [['kind', kernel.kind]];
+  if (kernel.device !== undefined) {
+    rows.push(['device', kernel.device]);
+  }
   if (profile !== undefined) {
     rows.push([
       'time',
@@ -105,17 +110,39 @@ export function kernelSection(
     `Kernel ${kernel.id} · ${kernel.name}`,
     isShared ? el('p', 'jp-MaxLab-sub', `Computes ${plural(nodes.length, 'operation')}:`) : null,
     isShared ? members : null,
+    kernel.kind === 'torch'
+      ? el('p', 'jp-MaxLab-note', 'torch ran this: maxlab has no kernel for it.')
+      : null,
     facts(rows),
-    code(host, kernel, marked)
+    code(host, kernel, marked),
+    panelLinks(host)
   );
+}
+
+/** Ways to the panels that say more about the kernel of the selection. */
+function panelLinks(host: IInspectorHost): HTMLElement {
+  const link = (command: string, text: string): HTMLElement =>
+    button('jp-MaxLab-link', text, () => host.execute(command), text);
+  return el(
+    'p',
+    'jp-MaxLab-sub',
+    link('panel-source', 'Beside your code, and edit'),
+    ' · ',
+    link('panel-passes', 'Why one kernel?')
+  );
+}
+
+/** What the generated text of a kernel is written in. */
+export function languageOf(kernel: IKernel): string {
+  return kernel.language === 'cuda' ? 'CUDA' : kernel.language === 'python' ? 'Python' : 'C';
 }
 
 function code(host: IInspectorHost, kernel: IKernel, marked: ReadonlySet<string>): Child {
   if (kernel.source !== null) {
-    return codeBlock(kernel.source, kernel.lines, marked);
+    return codeBlock(kernel.source, kernel.lines, marked, languageOf(kernel));
   }
   const text = host.requestSource(kernel)
-    ? 'Fetching the generated C…'
-    : 'The generated C is not in this snapshot.';
+    ? `Fetching the generated ${languageOf(kernel)}…`
+    : `The generated ${languageOf(kernel)} is not in this snapshot.`;
   return el('p', 'jp-MaxLab-note', text);
 }

@@ -39,7 +39,7 @@ export interface ITestView {
 }
 
 interface ITestScope {
-  __maxlabTest?: { views: ITestView[] };
+  __maxlabTest?: { views: ITestView[]; graphViews?: GraphView[] };
 }
 
 function describe(view: GraphView, item: IItem): ITestNode {
@@ -106,7 +106,10 @@ export function register(view: GraphView): () => void {
     inspectorText: () => view.inspectorText()
   };
   registry.views.push(entry);
+  const all = (registry.graphViews ??= []);
+  all.push(view);
   return () => {
+    registry.graphViews = registry.graphViews?.filter(other => other !== view);
     registry.views = registry.views.filter(other => other !== entry);
   };
 }

@@ -33,6 +33,7 @@ export abstract class ViewShell {
   /** The last thing used was the keyboard: its place is outlined. */
   protected _isKeyboard = false;
   private readonly _theming: Theming;
+  private _extraPx = 0;
   private _help: HTMLElement | null = null;
 
   constructor(host: HTMLElement, options: IGraphViewOptions) {
@@ -41,7 +42,8 @@ export abstract class ViewShell {
       height: options.height ?? DEFAULT_HEIGHT_PX,
       noProfile: options.noProfile === undefined ? 'no live kernel' : options.noProfile,
       isPage: options.isPage ?? false,
-      canReveal: options.canReveal ?? false
+      canReveal: options.canReveal ?? false,
+      canAsk: options.canAsk ?? false
     };
     const { element } = this;
     // JupyterLab's notebook shortcuts must not see the keys that are typed in here.
@@ -50,6 +52,7 @@ export abstract class ViewShell {
     this._disposables.add(addStyles(element));
     this._theming = new Theming(element, this._options.theme, theme => {
       this.stage.setTheme(theme);
+      this._themed();
       this._showLegend();
     });
     this._disposables.add(() => this._theming.dispose());
@@ -65,10 +68,16 @@ export abstract class ViewShell {
   }
 
   protected abstract _showLegend(): void;
+  protected abstract _themed(): void;
   protected abstract _keyboardChanged(): void;
 
   /** Puts the parts in place; `overlays` lie over the drawing. */
-  protected _assemble(bar: HTMLElement, panel: HTMLElement, overlays: readonly Child[]): void {
+  protected _assemble(
+    bar: HTMLElement,
+    panel: HTMLElement,
+    dock: HTMLElement,
+    overlays: readonly Child[]
+  ): void {
     const { element, stage } = this;
     append(
       stage.element,
@@ -79,7 +88,7 @@ export abstract class ViewShell {
       this.announcer.live,
       this._message
     );
-    element.append(bar, el('div', 'jp-MaxLab-body', stage.element, panel));
+    element.append(bar, el('div', 'jp-MaxLab-body', stage.element, panel), dock);
     const capture = { capture: true };
     const use = (isKeyboard: boolean): void => {
       if (isKeyboard) {
@@ -118,7 +127,20 @@ export abstract class ViewShell {
   }
 
   setHeight(height: number | 'fill'): void {
-    this.element.style.height = height === 'fill' ? '100%' : `${Math.max(160, height)}px`;
+    this._options.height = height;
+    this._applyHeight();
+  }
+
+  /** Makes the view so much higher than it was asked to be; one that fills its host stays. */
+  protected _grow(px: number): void {
+    this._extraPx = px;
+    this._applyHeight();
+  }
+
+  private _applyHeight(): void {
+    const { height } = this._options;
+    this.element.style.height =
+      height === 'fill' ? '100%' : `${Math.max(160, height) + this._extraPx}px`;
   }
 
   /** Opens or closes the list of keys. */

@@ -41,8 +41,8 @@ export class SidePanel {
     }
     const done = button('jp-MaxLab-iconButton', 'Close the side panel', close);
     done.append(icon('close'));
-    tabs.append(done);
-    this.element.append(tabs, this._inspector.element, this._hottest.element);
+    const head = el('div', 'jp-MaxLab-sideHead', tabs, done);
+    this.element.append(head, this._inspector.element, this._hottest.element);
     this.element.hidden = true;
   }
 

@@ -1,6 +1,7 @@
 /** Options and events of a graph view. */
 
 import type { ThemeName } from '../render/theme';
+import type { IAsked } from './ask';
 
 export interface IGraphViewOptions {
   theme?: ThemeName;
@@ -12,6 +13,8 @@ export interface IGraphViewOptions {
   isPage?: boolean;
   /** Source lines can be opened by the host. */
   canReveal?: boolean;
+  /** Somebody listens to `asked` and hands answers to `setAnswer` while `noProfile` is null. */
+  canAsk?: boolean;
 }
 
 export interface IGraphViewEvents {
@@ -20,6 +23,8 @@ export interface IGraphViewEvents {
   profileRequested: void;
   /** Generated text is wanted that the document leaves out. */
   sourceRequested: string;
+  /** A panel wants to know something of the kernel. */
+  asked: IAsked;
   revealRequested: { file: string; line: number; col: number; node: string };
   /** Keys of the unfolded boxes. */
   foldChanged: string[];

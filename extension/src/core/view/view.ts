@@ -17,17 +17,16 @@ import { boxKey, buildScene, type IEdge, type IItem, type IScene } from '../mode
 import { search } from '../model/search';
 import { Timing } from '../model/timing';
 import { headerWidth } from '../render/labels';
-import { makePicture } from '../render/picture';
 import { Bar } from './bar';
 import { makeCommands, type ICommand } from './commands';
 import { describeItem, edgeLines, tooltipLines } from './describe';
+import { DockedView } from './docked';
 import { Emitter } from './dom';
 import { Breadcrumb, zoomButtons } from './hud';
 import { DOUBLE_MS, Input } from './input';
 import type { IInspectorHost } from './kernel';
 import { Selection } from './selection';
 import { SidePanel, type TabName } from './side';
-import { ViewShell } from './shell';
 import { AccessibleTree } from './tree';
 import { register } from './registry';
 import type { IGraphViewEvents, IGraphViewOptions } from './types';
@@ -36,7 +35,7 @@ import { firstView, insideView, viewOf } from './viewpoint';
 /** Time that refinement of a layout may take. */
 const LAYOUT_BUDGET_MS = 700;
 
-export class GraphView extends ViewShell implements IInspectorHost {
+export class GraphView extends DockedView implements IInspectorHost {
   readonly commands: ReadonlyMap<string, ICommand>;
   readonly events = new Emitter<IGraphViewEvents>();
   readonly tree: AccessibleTree;
@@ -74,7 +73,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
     const run = (id: string): boolean => this.execute(id);
     this.bar = new Bar(run, query => this.search(query));
     this._crumbs.element.hidden = true;
-    this._assemble(this.bar.element, this._side.element, [
+    this._assemble(this.bar.element, this._side.element, this.dock.element, [
       this.tree.element,
       this._crumbs.element,
       zoomButtons(run)
@@ -123,7 +122,8 @@ export class GraphView extends ViewShell implements IInspectorHost {
     this.model = new GraphModel(document);
     this.timing = new Timing(this.model, document.profile);
     this._requested.clear();
-    if (!this._hasDocument) {
+    const isFirst = !this._hasDocument;
+    if (isFirst) {
       this.expanded = initialFold(this.model);
       this._needsFit = true;
     } else {
@@ -147,7 +147,12 @@ export class GraphView extends ViewShell implements IInspectorHost {
       this._selection.set(this.model, [failed]);
       this._side.isOpen = true;
     }
+    this._dropOverlay();
     void this.rebuild(null);
+    this.dock.update();
+    if (isFirst && document.panel !== undefined) {
+      this.dock.open(document.panel, true);
+    }
     return true;
   }
 
@@ -167,11 +172,6 @@ export class GraphView extends ViewShell implements IInspectorHost {
       this.announcer.hint(message || 'Profiling failed');
     }
     this.announcer.say(status === 'running' ? 'Profiling' : message || `Profile ${status}`);
-    this._refresh();
-  }
-
-  setNoProfile(reason: string | null): void {
-    this._options.noProfile = reason;
     this._refresh();
   }
 
@@ -197,6 +197,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
       expanded: this.expanded,
       chips: this.hasChips,
       timing: this.timing,
+      hasNotes: this._hasOverlay,
       measure: this._measure
     });
     const request = makeRequest(scene, item => headerWidth(item, this._measure), LAYOUT_BUDGET_MS);
@@ -210,8 +211,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
     this._selection.edge = null;
     this._selection.hoverEdge = null;
     this._tooltip.hide();
-    const picture = makePicture(this.model, scene, this.timing);
-    this.stage.setPicture(picture, anchor ?? this._middleKey());
+    this.stage.setPicture(this._pictureOf(scene), anchor ?? this._middleKey());
     this.tree.setScene(scene, this.tree.active?.key ?? this._selection.keys[0] ?? null);
     if (this._needsFit) {
       this._firstView();
@@ -226,7 +226,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
   }
 
   /** Key of an item near the middle of the window: it keeps its place when a document changes. */
-  private _middleKey(): string | null {
+  protected _middleKey(): string | null {
     if (this._needsFit || this.scene === null) {
       return null;
     }
@@ -353,6 +353,9 @@ export class GraphView extends ViewShell implements IInspectorHost {
     }
     this._marks();
     this._showPanel();
+    if (changed) {
+      this.dock.selected(this.selection);
+    }
     if (isChange && changed) {
       this.events.emit('selectionChanged', this.selection);
     }
@@ -512,12 +515,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
     this._refresh();
   }
 
-  protected _showLegend(): void {
-    const ns = this.stage.picture?.hottestNs ?? 0;
-    this._legend.show(this.theme, this.timing, ns, this.stage.isHeat);
-  }
-
-  private _refresh(): void {
+  protected _refresh(): void {
     const { document } = this.model;
     const ops = this.model.nodes.filter(n => !n.isChip).length;
     this.bar.update({
@@ -527,6 +525,7 @@ export class GraphView extends ViewShell implements IInspectorHost {
       hasProfile: this.timing.totalNs > 0,
       hasChips: this.hasChips,
       isPanelOpen: this.isPanelOpen,
+      isDockOpen: this.dock.isOpen,
       noProfile: this._options.noProfile,
       isProfiling: this._isProfiling,
       hasBoxes: this.model.root.children.length > 0
@@ -549,12 +548,15 @@ export class GraphView extends ViewShell implements IInspectorHost {
     return true;
   }
 
-  reveal(node: IGraphNode): void {
-    const { source } = node.node;
-    if (source !== null) {
-      const { file, line, col } = source;
-      this.events.emit('revealRequested', { file, line, col, node: node.node.id });
+  reveal(given: IGraphNode | string): boolean {
+    const node = typeof given === 'string' ? this.model.node(given) : given;
+    const source = node?.node.source ?? null;
+    if (node === undefined || source === null || !this.canReveal()) {
+      return false;
     }
+    const { file, line, col } = source;
+    this.events.emit('revealRequested', { file, line, col, node: node.node.id });
+    return true;
   }
 
   canReveal(): boolean {

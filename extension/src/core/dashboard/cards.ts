@@ -1,0 +1,182 @@
+/** The cards of a dashboard: a title, the values that are read off, and a chart. */
+
+import { el } from '../view/dom';
+import type { Values } from './data';
+import { formatSpan, formatValue } from './format';
+import type { IGroup } from './groups';
+import { seriesColor } from './palette';
+import { HeatPlot } from './heat';
+import { LanePlot, LANES } from './lanes';
+import { LinePlot } from './lines';
+import type { IPlot, IPlotHost } from './plot';
+import type { IColumn, IMark, Process } from './wire';
+
+const MAX_READOUTS = 8;
+
+/** How a legend shows the dashes of `palette.ts`. */
+const STYLES = ['solid', 'dashed', 'dotted', 'double'];
+
+export class Card {
+  readonly element = el('section', 'jp-MaxLab-card');
+  readonly plot: IPlot | null;
+  readonly title: string;
+  /** What the readouts say, in words. */
+  words = '';
+  protected readonly _values = el('div', 'jp-MaxLab-readouts');
+  private readonly _cells: HTMLElement[] = [];
+
+  constructor(
+    host: IPlotHost,
+    sync: string,
+    readonly group: IGroup | null,
+    private readonly _columns: readonly IColumn[],
+    plot?: IPlot,
+    title = ''
+  ) {
+    this.title = group?.title ?? title;
+    this.plot =
+      plot ??
+      (group === null
+        ? null
+        : group.kind === 'heat'
+          ? new HeatPlot(host, sync, group)
+          : new LinePlot(host, sync, group, _columns));
+    const heading = el('h3', '', this.title);
+    if (group !== null) {
+      heading.title = group.note;
+      this.element.dataset.quantity = group.quantity;
+    }
+    this.element.append(el('div', 'jp-MaxLab-cardHead', heading, this._values));
+    if (this.plot !== null) {
+      this.plot.element.setAttribute('role', 'img');
+      this.element.append(this.plot.element);
+    }
+    for (const one of this._listed()) {
+      const swatch = el('span', 'jp-MaxLab-line');
+      swatch.style.borderTopColor = seriesColor(one.color, host.theme.isDark);
+      swatch.style.borderTopStyle = STYLES[one.dash % STYLES.length] as string;
+      const cell = el('b');
+      this._cells.push(cell);
+      this._values.append(el('span', 'jp-MaxLab-readout', swatch, one.label, cell));
+    }
+  }
+
+  private _listed(): IGroup['series'] {
+    return this.group === null || this.group.kind === 'heat'
+      ? []
+      : this.group.series.slice(0, MAX_READOUTS);
+  }
+
+  /** Reads the values of the sample `place` of `values`. */
+  read(values: readonly Values[], times: readonly number[], place: number): void {
+    const { group } = this;
+    if (group === null || times.length === 0) {
+      return;
+    }
+    if (group.kind === 'heat') {
+      const found = group.series
+        .map(({ column }) => values[column]?.[place] ?? null)
+        .filter(value => value !== null);
+      const busy = found.filter(value => value > 50).length;
+      this.words = found.length === 0 ? '–' : `${busy} of ${found.length} busy`;
+      this._values.replaceChildren(el('span', 'jp-MaxLab-readout', this.words));
+    } else {
+      const texts = group.series.map(({ column }) => {
+        const value = values[column]?.[place] ?? null;
+        const top = this._columns[column]?.top ?? null;
+        const whole = group.unit === 'B' && top !== null && group.series.length <= 3;
+        return formatValue(value, group.unit) + (whole && column === group.series[0]?.column ? ` of ${formatValue(top, 'B')}` : '');
+      });
+      texts.forEach((text, n) => {
+        const cell = this._cells[n];
+        if (cell !== undefined && cell.textContent !== text) {
+          cell.textContent = text;
+        }
+      });
+      this.words = group.series.map(({ label }, n) => `${label} ${texts[n] ?? ''}`).join(', ');
+    }
+    this.plot?.element.setAttribute('aria-label', `${this.title}: ${this.words}; ${group.note}`);
+  }
+
+  dispose(): void {
+    this.plot?.dispose();
+    this.element.remove();
+  }
+}
+
+/** Cells and runs: what a kernel did, over the time axis that all charts share. */
+export class LaneCard extends Card {
+  static kindsOf(marks: readonly IMark[]): string[] {
+    const found = new Set(marks.map(mark => mark.kind));
+    return Object.keys(LANES).filter(kind => found.has(kind));
+  }
+
+  private readonly _time = el('span', 'jp-MaxLab-dashTime');
+
+  constructor(host: IPlotHost, sync: string, kinds: readonly string[]) {
+    super(host, sync, null, [], new LanePlot(host, sync, kinds), 'Activity');
+    this.element.classList.add('jp-mod-wide');
+    this.element.dataset.quantity = 'activity';
+    this._values.replaceWith(this._time);
+  }
+
+  readMarks(marks: readonly IMark[], hovered: number | null, when: string, end: number): void {
+    const at = hovered ?? end;
+    const there = marks.filter(
+      mark => mark.start <= at && at <= (mark.took === null ? end : mark.start + mark.took)
+    );
+    const texts = there.slice(-4).map(mark => {
+      const many = mark.count > 1 ? ` ×${mark.count}` : '';
+      const took = mark.took === null ? 'running' : formatSpan(mark.took);
+      return `${mark.kind === 'cell' ? '' : `${mark.kind} `}${mark.name}${many}, ${took}`;
+    });
+    this.words = [when, ...texts].join(' · ');
+    if (this._time.textContent !== this.words) {
+      this._time.textContent = this.words;
+    }
+    this.plot?.element.setAttribute('aria-label', `Activity: ${this.words}`);
+  }
+}
+
+/** Who holds the memory of the GPUs. */
+export class ProcessCard {
+  readonly element = el('section', 'jp-MaxLab-card');
+  private readonly _rows = el('tbody');
+
+  constructor() {
+    const head = el('tr');
+    for (const [text, isNumber] of [['GPU', false], ['process', false], ['pid', true], ['memory', true]] as const) {
+      const cell = el('th', isNumber ? 'jp-mod-number' : '', text);
+      cell.scope = 'col';
+      head.append(cell);
+    }
+    const table = el('table', 'jp-MaxLab-table', el('thead', '', head), this._rows);
+    this.element.append(el('div', 'jp-MaxLab-cardHead', el('h3', '', 'GPU memory by process')), table);
+    this.element.dataset.quantity = 'processes';
+    this.element.hidden = true;
+  }
+
+  show(processes: Readonly<Record<string, readonly Process[]>>, hidden: ReadonlySet<string>): void {
+    const rows = Object.entries(processes)
+      .filter(([gpu]) => !hidden.has(gpu))
+      .flatMap(([gpu, held]) => held.map(([pid, name, bytes]) => ({ gpu, pid, name, bytes })));
+    this.element.hidden = rows.length === 0;
+    const said = JSON.stringify(rows);
+    if (this._rows.dataset.said === said) {
+      return;
+    }
+    this._rows.dataset.said = said;
+    this._rows.replaceChildren(
+      ...rows.slice(0, 12).map(({ gpu, pid, name, bytes }) =>
+        el(
+          'tr',
+          '',
+          el('td', '', gpu),
+          el('td', '', name === '' ? 'outside of this container' : name),
+          el('td', 'jp-mod-number', String(pid)),
+          el('td', 'jp-mod-number', formatValue(bytes, 'B'))
+        )
+      )
+    );
+  }
+}

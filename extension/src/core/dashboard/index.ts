@@ -1,0 +1,11 @@
+/** The dashboard of a recording, free of any notebook. */
+
+export { Dashboard, type IDashboardEvents, type IDashboardOptions } from './view';
+export {
+  FrameError,
+  type IDetail,
+  type IFrame,
+  readDetail,
+  readFrame,
+  unpackReply
+} from './wire';

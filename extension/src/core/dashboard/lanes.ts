@@ -1,0 +1,128 @@
+/** What kernels did, over the time axis of the charts. */
+
+import type uPlot from 'uplot';
+
+import { markColor } from './palette';
+import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
+import type { IMark } from './wire';
+
+const LANE_ROW_PX = 20;
+
+/** What kernels did: a lane for each kind of mark. */
+export class LanePlot extends BasePlot {
+  constructor(
+    host: IPlotHost,
+    sync: string,
+    private readonly _kinds: readonly string[]
+  ) {
+    super(host, sync);
+    this._above = (u, context) => this._paint(u, context);
+  }
+
+  protected _height(): number {
+    return this._kinds.length * LANE_ROW_PX + 36;
+  }
+
+  protected _data(): uPlot.AlignedData {
+    return [this._times as number[], this._times.map(() => null)];
+  }
+
+  protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {
+    const { theme } = this._host;
+    const rows = this._kinds.length;
+    return {
+      scales: { y: { range: [0, rows] } },
+      axes: [
+        this._timeAxis(),
+        {
+          scale: 'y',
+          size: AXIS_PX,
+          gap: 6,
+          stroke: theme.muted,
+          font: `11px ${theme.fontUi}`,
+          grid: { show: false },
+          ticks: { show: false },
+          splits: () => this._kinds.map((_, row) => rows - row - 0.5),
+          values: () => this._kinds.map(kind => LANES[kind] ?? kind)
+        }
+      ],
+      series: [{}, { scale: 'y', show: false }]
+    };
+  }
+
+  private _paint(u: uPlot, context: CanvasRenderingContext2D): void {
+    const { left, top, width, height } = areaOf(u);
+    const { theme, shown, end } = this._host;
+    const ratio = width / Math.max(u.over.clientWidth, 1);
+    const row = height / this._kinds.length;
+    context.save();
+    context.beginPath();
+    context.rect(left, top, width, height);
+    context.clip();
+    context.font = `${11 * ratio}px ${theme.fontUi}`;
+    context.textBaseline = 'middle';
+    context.textAlign = 'left';
+    const nextStarts = startsOfNext(this._host.marks);
+    for (const [n, mark] of this._host.marks.entries()) {
+      const lane = this._kinds.indexOf(mark.kind);
+      const until = mark.took === null ? end : mark.start + mark.took;
+      if (lane < 0 || until < shown.start || mark.start > shown.end) {
+        continue;
+      }
+      const from = u.valToPos(mark.start, 'x', true);
+      const size = Math.max(u.valToPos(until, 'x', true) - from, 2 * ratio);
+      const y = top + lane * row + 2 * ratio;
+      const tall = row - 4 * ratio;
+      context.fillStyle = markColor(mark.kind, theme.isDark, mark.took === null ? 0.55 : 0.9);
+      context.beginPath();
+      roundRect(context, from, y, size, tall, Math.min(3 * ratio, size / 2));
+      context.fill();
+      const words = mark.count > 1 ? `${mark.name} ×${mark.count}` : mark.name;
+      const inside = Math.max(from, left) + 5 * ratio;
+      // Things that are done side by side lie over each other, the later one on top.
+      const free = Math.min(from + size, left + width, u.valToPos(nextStarts[n] as number, 'x', true));
+      const room = free - inside - 4 * ratio;
+      if (room > 12 * ratio && context.measureText(words).width <= room) {
+        context.fillStyle = theme.isDark ? '#000' : '#fff';
+        context.fillText(words, inside, y + tall / 2 + ratio / 2);
+      }
+    }
+    context.restore();
+  }
+}
+
+/** For each mark, when the next one of its lane begins. `marks` are in the order of their starts. */
+export function startsOfNext(marks: readonly IMark[]): number[] {
+  const next: Record<string, number> = {};
+  const starts = new Array<number>(marks.length);
+  for (let n = marks.length - 1; n >= 0; n -= 1) {
+    const { kind, start } = marks[n] as IMark;
+    starts[n] = next[kind] ?? Number.MAX_SAFE_INTEGER;
+    next[kind] = start;
+  }
+  return starts;
+}
+
+export const LANES: Record<string, string> = {
+  cell: 'cells',
+  run: 'runs',
+  load: 'load',
+  compile: 'compile',
+  kernel: 'kernels',
+  profile: 'profile'
+};
+
+function roundRect(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  radius: number
+): void {
+  if (typeof context.roundRect === 'function') {
+    context.roundRect(x, y, width, height, radius);
+  } else {
+    context.rect(x, y, width, height);
+  }
+}

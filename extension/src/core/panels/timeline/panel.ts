@@ -1,0 +1,389 @@
+/** The timeline panel: which kernel ran when, on which thread or stream, linked with the graph. */
+
+import { formatTime, plural } from '../../model/format';
+import type { Measure } from '../../model/metrics';
+import { parseColor, type Rgb } from '../../render/color';
+import type { ITheme } from '../../render/theme';
+import { Tooltip } from '../../view/hud';
+import type { IPanel, IPanelHost } from '../../view/panel';
+import { makeMeasure } from '../../view/text';
+import { markRows } from '../kernels';
+import { Surface } from '../surface';
+import { TimelineControls, type IQuery } from './controls';
+import { parseTimeline } from './data';
+import { TimelineInput } from './input';
+import type { Lane } from './lanes';
+import { TimelineModel, type ITotal } from './model';
+import { OVERLAY, TimelineNavigator } from './navigator';
+import { paintOverlay, paintScene, TOP_PX, type IFrame } from './paint';
+import { Patterns } from './patterns';
+import { makeStyling, type ColorBy, type IStyling } from './styles';
+import { MAX_ROWS, totalsTable } from './table';
+import type { TimeWindow } from './window';
+import { describeSlice, describeTimeline } from './words';
+
+/** Any colour that CSS knows, such as `rebeccapurple`: a canvas says what it is; null for none. */
+function readCssColor(text: string): Rgb | null {
+  const ctx = document.createElement('canvas').getContext('2d');
+  if (ctx === null || (typeof CSS !== 'undefined' && !CSS.supports('color', text))) {
+    return null;
+  }
+  ctx.fillStyle = text;
+  return parseColor(ctx.fillStyle);
+}
+
+export class TimelinePanel implements IPanel {
+  readonly element: HTMLElement;
+  private readonly _surface: Surface;
+  private readonly _controls: TimelineControls;
+  private readonly _input: TimelineInput;
+  private readonly _navigator: TimelineNavigator;
+  private readonly _tooltip = new Tooltip();
+  private readonly _patterns = new Patterns();
+  private _measure: Measure;
+  private _data: TimelineModel | null = null;
+  private _styling: IStyling | null = null;
+  private _theme: ITheme;
+  private _colorBy: ColorBy = 'family';
+  private _query: IQuery = { runs: 'one', events: false };
+  private _shownQuery = this._query;
+  /** Ids of the kernels that are selected. */
+  private _selected: ReadonlySet<string> = new Set();
+  private _marks: Uint8Array | null = null;
+  private _found: Map<Lane, Lane> | null = null;
+  private _isShown = false;
+  private _isStale = true;
+  private _isChoosing = false;
+  private _asked = 0;
+
+  constructor(private readonly _host: IPanelHost) {
+    const { theme } = _host.view;
+    this._theme = theme;
+    this._measure = makeMeasure(theme.fontUi);
+    this._surface = new Surface('jp-MaxLab-timelineStage', [
+      (ctx, width, height) => {
+        const frame = this._frame(width, height);
+        if (frame !== null) {
+          paintScene(ctx, frame);
+        }
+      },
+      (ctx, width, height) => {
+        const frame = this._frame(width, height);
+        if (frame !== null) {
+          paintOverlay(ctx, frame, this._navigator.over);
+        }
+      }
+    ]);
+    const stage = this._surface.element;
+    stage.tabIndex = 0;
+    stage.setAttribute('role', 'application');
+    stage.setAttribute('aria-label', 'Timeline');
+    stage.append(this._tooltip.element);
+    this._controls = new TimelineControls(stage, {
+      search: text => this._search(text),
+      step: direction => void this._stepMatch(direction),
+      leave: () => stage.focus(),
+      colorBy: by => this._setColorBy(by),
+      query: query => {
+        this._query = query;
+        void this._load();
+      },
+      zoom: direction => this._navigator.run(direction > 0 ? 'zoom-in' : 'zoom-out'),
+      fit: () => this._navigator.run('fit'),
+      table: isTable => this._showTable(isTable)
+    });
+    this.element = this._controls.element;
+    this._navigator = new TimelineNavigator(this._surface, {
+      choose: (slice, extend) => this._choose(slice, extend),
+      stepMatch: direction => this._stepMatch(direction),
+      focusSearch: () => this._controls.focusSearch(),
+      toggleKeys: () => this._controls.toggleKeys(),
+      tooltip: (lines, x, y) => {
+        if (lines === null) {
+          this._tooltip.hide();
+        } else {
+          this._tooltip.show(lines, x, y, this._surface.width, this._surface.height);
+        }
+      },
+      hint: text => this._controls.hint(text),
+      say: text => _host.view.say(text)
+    });
+    this._input = new TimelineInput(this._surface, this._navigator);
+  }
+
+  // --- the panel in its dock ----------------------------------------------------------------------
+
+  update(): void {
+    this._isStale = true;
+    this._controls.setLive(this._host.view.notLive);
+    if (this._isShown) {
+      void this._load();
+    }
+  }
+
+  shown(isShown: boolean): void {
+    this._isShown = isShown;
+    if (isShown && this._isStale) {
+      void this._load();
+    }
+  }
+
+  resized(): void {
+    const { theme } = this._host.view;
+    if (theme !== this._theme) {
+      this._theme = theme;
+      this._measure = makeMeasure(theme.fontUi);
+      this._restyle();
+    }
+    this._surface.measure();
+    this._surface.redraw();
+  }
+
+  selected(ids: readonly string[]): void {
+    const data = this._data;
+    if (data === null) {
+      return;
+    }
+    const kernels = data.kernelsOf(ids);
+    const marks = data.ofKernels(kernels);
+    this._selected = new Set([...kernels].map(k => data.timeline.kernels[k] ?? ''));
+    markRows(this.element, this._selected);
+    const { over } = this._navigator;
+    over.selected = marks === null ? null : this._pick(marks);
+    if (over.selected !== null && !this._isChoosing) {
+      this._navigator.bringIn(over.selected);
+    }
+    this._surface.redraw(OVERLAY);
+  }
+
+  dispose(): void {
+    this._asked += 1;
+    this._input.dispose();
+    this._surface.dispose();
+    this._controls.dispose();
+    // Columns of a million slices go with the panel, whoever still holds it.
+    this._navigator.setData(null);
+    this._data = null;
+    this._styling = null;
+    this._marks = null;
+    this._found = null;
+  }
+
+  // --- what is shown --------------------------------------------------------------------------------
+
+  /** Slices and lanes that are shown, for tests. */
+  get data(): TimelineModel | null {
+    return this._data;
+  }
+
+  /** The slice that the keyboard is at, for tests. */
+  get focus(): number | null {
+    return this._navigator.over.focus;
+  }
+
+  get window(): TimeWindow {
+    return this._navigator.window;
+  }
+
+  get frameTimes(): readonly number[] {
+    return this._surface.frameTimes;
+  }
+
+  private async _load(): Promise<void> {
+    const { view } = this._host;
+    this._isStale = false;
+    const asked = (this._asked += 1);
+    const query = this._query;
+    const args = query.runs === 'one' && !query.events ? {} : { ...query };
+    this._controls.busy(true);
+    try {
+      const { data, buffers } = await view.ask<unknown>('timeline', args);
+      if (asked !== this._asked) {
+        return;
+      }
+      const parsed = parseTimeline(data, buffers);
+      if (parsed.ok) {
+        this._shownQuery = query;
+        this._show(new TimelineModel(parsed.timeline, view.model, view.timing));
+      } else {
+        this._explain(parsed.problem);
+      }
+    } catch (error) {
+      if (asked === this._asked) {
+        this._failed(error instanceof Error ? error.message : String(error));
+      }
+    } finally {
+      if (asked === this._asked) {
+        this._controls.busy(false);
+      }
+    }
+  }
+
+  /** Nobody answered: what is shown stays when it is of the same graph and times. */
+  private _failed(problem: string): void {
+    const { view } = this._host;
+    if (this._data === null || this._data.timing !== view.timing) {
+      this._explain(problem);
+      return;
+    }
+    this._query = this._shownQuery;
+    this._controls.setQuery(this._query);
+    this._controls.busy(false);
+    this._controls.setLive(view.notLive);
+    this._controls.hint(problem);
+    view.say(problem);
+  }
+
+  private _explain(problem: string): void {
+    this._data = null;
+    this._navigator.setData(null);
+    this._controls.problem(problem);
+    this._surface.redraw();
+  }
+
+  private _show(data: TimelineModel): void {
+    this._data = data;
+    this._navigator.setData(data);
+    const { timeline } = data;
+    const problem =
+      timeline.n > 0
+        ? null
+        : timeline.dropped > 0
+          ? `All ${plural(timeline.dropped, 'slice')} of this timeline make no sense.`
+          : 'Nothing was recorded.';
+    this._controls.problem(problem);
+    this._controls.status(
+      [
+        formatTime(timeline.length),
+        plural(timeline.n, 'slice'),
+        timeline.simulated
+          ? `${timeline.device}: times of the CPU that plays it`
+          : timeline.device === 'cpu'
+            ? ''
+            : timeline.device,
+        timeline.dropped > 0 ? `${plural(timeline.dropped, 'bad slice')} left out` : ''
+      ].filter(Boolean)
+    );
+    this._surface.element.setAttribute('aria-label', describeTimeline(data));
+    this._restyle();
+    this._search(this._controls.query);
+    this._showTable(this._controls.isTable);
+    this._isChoosing = true;
+    this.selected(this._host.view.selection);
+    this._isChoosing = false;
+    this._surface.redraw();
+  }
+
+  private _restyle(): void {
+    if (this._data !== null) {
+      this._styling = makeStyling(this._data, this._theme, this._colorBy, readCssColor);
+      this._controls.legend(this._styling.legend);
+      this._surface.redraw();
+    }
+  }
+
+  private _setColorBy(by: ColorBy): void {
+    this._colorBy = by;
+    this._restyle();
+  }
+
+  private _frame(width: number, height: number): IFrame | null {
+    if (this._data === null || this._styling === null) {
+      return null;
+    }
+    const navigator = this._navigator;
+    navigator.scroll = Math.min(
+      navigator.scroll,
+      Math.max(0, this._data.rows.height - height + TOP_PX)
+    );
+    return {
+      data: this._data,
+      theme: this._theme,
+      styling: this._styling,
+      patterns: this._patterns,
+      measure: this._measure,
+      window: navigator.window,
+      scroll: navigator.scroll,
+      width,
+      height,
+      found: this._found
+    };
+  }
+
+  private _showTable(isTable: boolean): void {
+    const data = this._data;
+    this._controls.table(
+      isTable && data !== null
+        ? totalsTable(data.totals(MAX_ROWS), data.kernelNs, total => this._chooseTotal(total))
+        : null
+    );
+    markRows(this.element, this._selected);
+    if (!isTable) {
+      this._surface.measure();
+    }
+  }
+
+  private _chooseTotal(total: ITotal): void {
+    this._navigator.over.focus = total.slice;
+    this._choose(total.slice, false);
+    this._host.view.say(`${total.label} selected`);
+  }
+
+  // --- search -----------------------------------------------------------------------------------------
+
+  private _search(text: string): void {
+    const data = this._data;
+    const found = data?.search(text) ?? null;
+    this._marks = found?.marks ?? null;
+    this._found = found === null ? null : this._pick(found.marks);
+    this._controls.count(found?.count ?? null);
+    if (found !== null) {
+      this._host.view.say(found.count === 0 ? 'no slice found' : `${plural(found.count, 'slice')} found`);
+    }
+    this._surface.redraw();
+  }
+
+  private _stepMatch(direction: 1 | -1): boolean {
+    if (this._data === null || this._marks === null) {
+      return false;
+    }
+    const next = this._data.step(this._marks, this._navigator.over.focus, direction);
+    if (next !== null) {
+      this._navigator.focus(next);
+    }
+    return true;
+  }
+
+  /** The marked slices of each lane that has any. */
+  private _pick(marks: Uint8Array): Map<Lane, Lane> {
+    const found = new Map<Lane, Lane>();
+    for (const row of this._data?.rows.lanes ?? []) {
+      const lane = row.lane.pick(marks);
+      if (lane.length > 0) {
+        found.set(row.lane, lane);
+      }
+    }
+    return found;
+  }
+
+  // --- choosing ---------------------------------------------------------------------------------------
+
+  /** Selects the operations of a slice's kernel in the graph. */
+  private _choose(slice: number, extend: boolean): void {
+    const data = this._data;
+    const kernel = data?.kernelOf(slice) ?? null;
+    if (data === null) {
+      return;
+    }
+    this._surface.redraw(OVERLAY);
+    if (kernel === null) {
+      this._host.view.say(`${describeSlice(data, slice)}; it belongs to no operation`);
+      return;
+    }
+    const { view } = this._host;
+    const nodes = data.nodesOf(kernel);
+    this._isChoosing = true;
+    view.select(extend ? [...new Set([...view.selection, ...nodes])] : nodes);
+    this._isChoosing = false;
+  }
+}
