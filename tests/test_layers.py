@@ -49,9 +49,13 @@ LAYERS: dict[str, frozenset[str]] = {
     "nn": _NN,
     "pipelines": _PIPELINES,
     "entrypoints": _ENTRYPOINTS,
-    "torch": _ENGINE | {"torch"},
+    "torch": _NN | {"torch", "analysis", "profiler"},
     "diagnostics": _DRIVER | {"diagnostics"},
     "profiler": _DRIVER | {"diagnostics", "profiler"},
+    # Readings of compiled models and their runs: everything but the notebook side may be read.
+    "analysis": _NN | {"analysis", "diagnostics", "profiler"},
+    # The commands; pages are written through the hook that `maxlab` sets.
+    "__main__": _NN | {"analysis", "profiler"},
 }
 # Stands on top of everything; nobody imports it.
 TOP = "lab"

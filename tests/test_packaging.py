@@ -101,6 +101,8 @@ def test_holds_the_front_end(wheel: Path) -> None:
     data = f"maxlab-{PROJECT['version']}.data/data/{LABEXTENSION}"
     names = files(wheel)
     assert {f"{data}/package.json", f"{data}/install.json", f"{data}/static/style.js"} <= names
+    server = f"{data.removesuffix(LABEXTENSION)}etc/jupyter/jupyter_server_config.d/maxlab.json"
+    assert server in names, "Jupyter would not find the server's part"
     assert any(re.search(r"/static/remoteEntry\.[0-9a-f]+\.js$", name) for name in names)
     assert any(name.endswith("/schemas/maxlab-extension/settings.json") for name in names)
     static = {

@@ -15,6 +15,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from tests.browser.server import LabServer
 
 SHOTS = Path(__file__).parent / "shots"
+AXE = Path(__file__).parents[2] / "extension" / "node_modules" / "axe-core" / "axe.min.js"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 # As root in a closed network: no sandbox, and no calls home, which would be refused one by one.
@@ -62,7 +63,7 @@ class LabPage:
         page = context.new_page()
         page.set_default_timeout(TIMEOUT * 1000)
         lab = cls(server, page, context)
-        page.on("pageerror", lambda error: lab.errors.append(f"uncaught: {error}"))
+        page.on("pageerror", lambda error: lab.errors.append(f"uncaught: {error.stack or error}"))
         page.on("console", lab._console)
         page.on("requestfailed", lab._request_failed)
         page.on("request", lab._request)
@@ -136,7 +137,9 @@ class LabPage:
                 items.first.wait_for(timeout=5000)
             except PlaywrightTimeout:
                 continue
-            return items.all_text_contents()
+            found = items.all_text_contents()
+            if found:  # it may have closed since
+                return found
         raise AssertionError("the command palette does not stay open")
 
     def set_theme(self, theme: str) -> None:
@@ -311,6 +314,22 @@ class LabPage:
         path = SHOTS / f"{name}.png"
         self.page.screenshot(path=path)
         return path
+
+    def barriers(self, selector: str) -> list[str]:
+        """What axe-core finds below ``selector`` against WCAG 2.1 A and AA, a line each."""
+        if not self.page.evaluate("() => typeof window.axe === 'object'"):
+            self.page.evaluate(AXE.read_text("utf-8"))
+        found: list[str] = self.page.evaluate(
+            """async (selector) => {
+                const { violations } = await window.axe.run(selector, {
+                    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] });
+                return violations.flatMap(({ id, nodes }) => nodes.map(
+                    ({ target, failureSummary }) =>
+                        `${id}: ${target.join(' ')}: ${failureSummary.replace(/\\s+/g, ' ')}`));
+            }""",
+            selector,
+        )
+        return found
 
     def contrast(self, selector: str) -> list[tuple[str, float]]:
         """Text and WCAG contrast ratio of each visible element with own text below ``selector``."""

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 PLUGINS = {
     "maxlab-extension:commands",
     "maxlab-extension:core",
+    "maxlab-extension:diagnostics",
     "maxlab-extension:graphs",
     "maxlab-extension:launcher",
     "maxlab-extension:mime",
@@ -27,6 +28,7 @@ COMMANDS = {
     "maxlab:toggle-heat",
     "maxlab:search",
     "maxlab:export-html",
+    "maxlab:open-diagnostics",
 }
 # WCAG AA for normal text.
 LEGIBLE = 4.5

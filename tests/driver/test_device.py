@@ -48,7 +48,7 @@ def test_stats() -> None:
 
 def test_no_accelerator_is_said_with_its_reason() -> None:
     assert driver.accelerator_count() == 0
-    with pytest.raises(DeviceError, match=r"there are 0.*ML410[\s\S]*no CUDA backend[\s\S]*fix"):
+    with pytest.raises(DeviceError, match=r"there are 0.*ML410[\s\S]*(PyCUDA|NVIDIA)[\s\S]*fix"):
         Accelerator()
     for arguments in ((-2,), (0, 0), (0, -5)):
         with pytest.raises(ValueError, match="ML410"):
@@ -215,5 +215,5 @@ def test_documented_examples(capsys: pytest.CaptureFixture[str]) -> None:
 def test_documented_gpu_examples_say_what_is_missing() -> None:
     examples: list[dict[str, int]] = [{}, {"id": 0}, {"id": 0, "device_memory_limit": 256 << 20}]
     for arguments in examples:
-        with pytest.raises(RuntimeError, match="no CUDA backend"):
+        with pytest.raises(RuntimeError, match="(PyCUDA|NVIDIA)"):
             driver.Accelerator(**arguments)

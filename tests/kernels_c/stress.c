@@ -7,6 +7,7 @@
 
 #define STEPS 20
 #define ITEMS 500
+#define THREADS 4
 
 static mx_team *team;
 static i64 counts[2][STEPS][ITEMS];
@@ -31,7 +32,8 @@ static void *run(void *arg) {
   for (int round = 0; round < 3000; round++) {
     mx_step steps[STEPS];
     void *pointers[STEPS];
-    i64 dims[STEPS], error[6];
+    i64 dims[STEPS], error[6], begins_and_ends[2 * STEPS], rows[THREADS * STEPS * MX_ROW];
+    mx_times times = {begins_and_ends, round % 3 ? rows : 0};
     int n = rand_r(&seed) % STEPS + 1, bad = rand_r(&seed) % (2 * STEPS);
     for (int i = 0; i < n; i++) {
       i64 extent = rand_r(&seed) % ITEMS;
@@ -40,10 +42,19 @@ static void *run(void *arg) {
       steps[i] = (mx_step){i == bad ? k_fail : k_count, i, i, extent, rand_r(&seed) % 40, 0};
     }
     int want = bad < n && steps[bad].extent > 0 ? MX_ERR_STEP : MX_OK;
-    int code = mx_execute(team, steps, n, pointers, dims, 0, 0, 0, 64 + rand_r(&seed) % 9000, 0, error);
+    int code = mx_execute(team, steps, n, pointers, dims, 0, 0, 0, 64 + rand_r(&seed) % 9000,
+                          round % 2 ? &times : 0, error);
     if (code != want || (code && error[0] != bad)) {
       fprintf(stderr, "round %d: code %d, expected %d\n", round, code, want);
       exit(1);
+    }
+    for (int i = 0; !code && round % 2 && round % 3 && i < n; i++) {
+      i64 chunks = 0;
+      for (int thread = 0; thread < THREADS; thread++) chunks += rows[(thread * n + i) * MX_ROW + 2];
+      if ((chunks > 0) != (steps[i].extent > 0)) {
+        fprintf(stderr, "round %d, step %d: %lld chunks of %lld items\n", round, i, chunks, steps[i].extent);
+        exit(1);
+      }
     }
   }
   return 0;
@@ -51,7 +62,7 @@ static void *run(void *arg) {
 
 int main(void) {
   pthread_t threads[2];
-  team = mx_team_new(4);
+  team = mx_team_new(THREADS);
   for (i64 i = 0; i < 2; i++) pthread_create(&threads[i], 0, run, (void *)i);
   for (i64 i = 0; i < 2; i++) pthread_join(threads[i], 0);
   mx_team_free(team);

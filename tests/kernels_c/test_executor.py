@@ -122,13 +122,59 @@ def test_steps_are_barriers_and_times_are_ordered(
     for s in range(steps):
         program.add(kernels.k_next, [a, b] if s % 2 == 0 else [b, a], [1, n, 300], n, 37 + s)
     program.ready()
-    times = lab.ffi.new("i64[]", 2 * steps)
+    begins_and_ends = lab.ffi.new("i64[]", 2 * steps)
+    times = lab.ffi.new("mx_times *", {"steps": begins_and_ends})
     for turn in range(100):
         assert program.run(team, 300 + 5000 * turn, times) == 0, list(program.err)
-        stamps = np.array(list(times))
+        stamps = np.array(list(begins_and_ends))
         assert (np.diff(stamps) >= 0).all()
         assert stamps[0] > 0
     assert (a == 100 * steps).all()
+
+
+def test_every_chunk_is_in_a_row_of_the_thread_that_ran_it(
+    program: Program, team: Any, kernels: Any, lab: Lab, runtime: Any
+) -> None:
+    cases = [(60, 1), (0, 1), (7, 7), (100, 9)]
+    for n, grain in cases:
+        program.add(kernels.k_spin, [], [2000], n, grain)
+    program.ready()
+    threads, steps = runtime.mx_team_size(team), len(cases)
+    begins_and_ends = lab.ffi.new("i64[]", 2 * steps)
+    rows = lab.ffi.new("i64[]", [-1] * (threads * steps * 3 + 1))
+    times = lab.ffi.new("mx_times *", {"steps": begins_and_ends, "threads": rows})
+    for _ in range(50):
+        assert program.run(team, 0, times) == 0
+        table = np.array(list(rows)[:-1]).reshape(threads, steps, 3)
+        whole = np.array(list(begins_and_ends)).reshape(steps, 2)
+        chunks = [-(-n // grain) for n, grain in cases]
+        # A team of one runs each step in one call.
+        assert table[:, :, 2].sum(0).tolist() == (chunks if threads > 1 else [1, 0, 1, 1])
+        for begin, end, count in table.reshape(-1, 3):
+            assert (begin == end == 0) if count == 0 else (0 < begin < end)
+        for step, (begin, end) in enumerate(whole):
+            busy = table[:, step][table[:, step, 2] > 0]
+            assert (busy[:, 0] >= begin).all()
+            assert end == max([begin, *busy[:, 1]])
+            assert step == 0 or begin == whole[step - 1, 1]
+    assert rows[threads * steps * 3] == -1
+
+
+def test_threads_share_the_work_they_are_timed_for(
+    program: Program, runtime: Any, kernels: Any, lab: Lab
+) -> None:
+    program.add(kernels.k_spin, [], [200_000], 16, 1)
+    program.ready()
+    team = runtime.mx_team_new(2)
+    begin_and_end = lab.ffi.new("i64[2]")
+    rows = lab.ffi.new("i64[6]")
+    times = lab.ffi.new("mx_times *", {"steps": begin_and_end, "threads": rows})
+    helped = 0
+    for _ in range(50):
+        assert program.run(team, 0, times) == 0
+        helped += rows[5] > 0
+    runtime.mx_team_free(team)
+    assert helped, "the worker never took a chunk"
 
 
 def test_patches_replace_pointers(program: Program, runtime: Any, kernels: Any, lab: Lab) -> None:

@@ -30,7 +30,14 @@ SAMPLED = [
     for symbolic, kind in ((False, "static"), (True, "symbolic"))
     if (sample.shapes is not None if symbolic else not needs_names(sample))
 ]
-WITHOUT_SAMPLES = {"mo.constant", "mo.constant.external", "mo.iota", "mo.output", "mo.recip"}
+WITHOUT_SAMPLES = {
+    "mo.constant",
+    "mo.constant.external",
+    "mo.host",
+    "mo.iota",
+    "mo.output",
+    "mo.recip",
+}
 
 
 def typed(sample: Sample, symbolic: bool) -> tuple[list[TensorType], dict[str, int]]:

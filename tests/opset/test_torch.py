@@ -28,6 +28,7 @@ NO_TORCH = {
     "mo.constant": "data",
     "mo.constant.external": "data",
     "mo.output": "ends a graph",
+    "mo.host": "a function of Python: what it computes is up to it",
     "mo.dim": "a size as a tensor: torch sizes are Python numbers",
     "mo.rebind": "names sizes; computes nothing",
     "mo.transfer": "copies between devices",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import threading
@@ -27,6 +26,7 @@ from maxlab.errors import (
     ToolchainError,
 )
 from maxlab.toolchain import kernels_dir
+from maxlab.toolchain.nvlib import find_program
 
 Modules = Callable[[str, bool], SimModule]
 FOLDER = Path(__file__).parent
@@ -262,9 +262,9 @@ def test_dynamic_shared_memory_as_cuda_writes_it() -> None:
 
 @pytest.mark.parametrize("name", ["kernels.cu", "tensor_core.cu", "features.cu"])
 def test_nvcc_takes_the_same_text(name: str, tmp_path: Path) -> None:
-    nvcc = shutil.which("nvcc")
+    nvcc = find_program("nvcc")
     if nvcc is None:
-        pytest.skip("nvcc is not on the PATH")
+        pytest.skip("nvcc was not found")
     target = str(tmp_path / "kernels.fatbin")
     archs = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90, 100)]
     header = str(kernels_dir() / "cuda" / "mx_device.cuh")

@@ -1,0 +1,245 @@
+"""Products of matrices by hand-written CUDA, on the simulator against float64."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maxlab.driver.sim import SimModule
+from tests.cuda.device_text import (
+    ARCHITECTURES,
+    DTYPES,
+    compile_by_nvrtc,
+    compile_for_devices,
+    matrices,
+    module,
+    stored,
+)
+
+Array = np.ndarray[Any, Any]
+
+HEADERS = ("prelude.cuh", "tiles.cuh", "product.cuh", "product_mma.cuh", "gemv.cuh")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template, the type that says how much shared memory and how many threads it needs."""
+
+    function: str
+    sizes: str
+    a: str
+    b: str
+    threads: int
+    tile: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """What its kernel is called."""
+        plain = "".join(c if c.isalnum() else "_" for c in self.sizes)
+        return f"{plain}_{self.a}_{self.b}".replace("__", "_")
+
+    def text(self, strides: str = "a_row, a_col|b_row, b_col") -> str:
+        """Its kernel; ``counts`` sees how often each element is finished."""
+        left, right = strides.split("|")
+        return f"""
+extern "C" __global__ void __launch_bounds__({self.sizes}::THREADS, {self.sizes}::BLOCKS)
+    {self.name}(
+    f32 *c, i32 *counts, const {stored(self.a)} *a, i64 a_at, i64 a_item, i64 a_row, i64 a_col,
+    const {stored(self.b)} *b, i64 b_at, i64 b_item, i64 b_row, i64 b_col, i64 items, i64 m, i64 n,
+    i64 k) {{
+  __shared__ __align__(128) f32 shared[{self.sizes}::SHARED / 4];
+  {self.function}(
+      shared, [=](i64 item) {{ return a + a_at + item * a_item; }}, {left},
+      [=](i64 item) {{ return b + b_at + item * b_item; }}, {right}, items, m, n, k,
+      [=](i64 item, i64 row, i64 col, f32 value) {{
+        const i64 at = (item * m + row) * n + col;
+        c[at] = value;
+        counts[at] += 1;
+      }});
+}}
+"""
+
+
+def tiled(tile: str, rows: int, columns: int, threads: int, a: str, b: str) -> Template:
+    """`mx_product` with a tile of rows x columns."""
+    return Template(f"mx_product<{tile}, {a}, {b}>", tile, a, b, threads, (rows, columns))
+
+
+def tensor_cores(tile: str, rows: int, columns: int, threads: int, dtype: str) -> Template:
+    """`mx_product_mma` with a tile of rows x columns."""
+    function = f"mx_product_mma<{tile}, {dtype}>"
+    return Template(function, tile, dtype, dtype, threads, (rows, columns))
+
+
+def few_rows(rows: int, columns: int, a: str, b: str) -> Template:
+    """`mx_gemv` for that many rows, and columns a lane."""
+    sizes = f"mx_gemv_block<{rows}, {columns}>"
+    return Template(f"mx_gemv<{rows}, {columns}, {a}, {b}>", sizes, a, b, 256, (rows, 8 * columns))
+
+
+TEMPLATES = [
+    tiled("mx_tile_128x128", 128, 128, 256, "f32", "f32"),
+    tiled("mx_tile_64x64", 64, 64, 128, "f32", "f32"),
+    tiled("mx_tile_32x32", 32, 32, 128, "f32", "f32"),
+    tiled("mx_tile_32x32", 32, 32, 128, "mx_bf16", "mx_f16"),
+    tiled("mx_tile_16x64", 16, 64, 128, "f32", "f32"),
+    tiled("mx_tile_16x64", 16, 64, 128, "f32", "mx_bf16"),
+    tensor_cores("mx_mma_128x128", 128, 128, 256, "mx_bf16"),
+    tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_bf16"),
+    tensor_cores("mx_mma_64x64", 64, 64, 128, "mx_f16"),
+    tensor_cores("mx_mma_16x64", 16, 64, 128, "mx_f16"),
+    few_rows(1, 4, "f32", "f32"),
+    few_rows(2, 1, "mx_f16", "f32"),
+    few_rows(4, 2, "f32", "mx_bf16"),
+    few_rows(4, 4, "mx_bf16", "mx_bf16"),
+    few_rows(8, 4, "f32", "f32"),
+]
+each_template = pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: t.name)
+
+
+@functools.cache
+def compiled(check: bool) -> SimModule:
+    """All kernels of this file in one module."""
+    return module("".join(t.text() for t in TEMPLATES), HEADERS, check=check)
+
+
+def run(
+    template: Template,
+    sizes: tuple[int, int, int, int],
+    layouts: tuple[str, str] = ("rows", "rows"),
+    *,
+    grid: int = 0,
+    check: bool = False,
+    edit: Any = None,
+) -> tuple[Array, Array, Array]:
+    """The product, its operands in float64; every element is finished once, nothing reported."""
+    items, m, n, k = sizes
+    rng = np.random.default_rng(items + m + n + k)
+    a = matrices(rng, items, m, k, layouts[0], template.a)
+    b = matrices(rng, items, k, n, layouts[1], template.b)
+    if edit is not None:
+        edit(a, b)
+    c = np.full((items, m, n), np.nan, np.float32)
+    counts = np.zeros((items, m, n), np.int32)
+    blocks = grid or max(1, items * -(-m // template.tile[0]) * -(-n // template.tile[1]))
+    arguments = [c, counts, a.array, *a.strides, b.array, *b.strides, items, m, n, k]
+    reports = compiled(check).launch(template.name, blocks, template.threads, arguments)
+    assert not reports, "\n".join(map(str, reports))
+    assert (counts == 1).all()
+    return c, a.values, b.values
+
+
+def close(c: Array, a: Array, b: Array) -> None:
+    """Every element is as near as float32 sums in any order can be held to."""
+    with np.errstate(invalid="ignore"):
+        exact = a @ b
+    bound = (a.shape[-1] + 2) * 2.0**-24 * (np.abs(a) @ np.abs(b))
+    assert (np.abs(c - exact) <= bound).all()
+
+
+@each_template
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1, 1), (1, 16, 64, 32), (2, 17, 35, 23), (3, 5, 130, 67), (1, 70, 9, 200)],
+    ids=str,
+)
+def test_product(template: Template, sizes: tuple[int, int, int, int]) -> None:
+    close(*run(template, sizes))
+
+
+@each_template
+@pytest.mark.parametrize("right", ["rows", "columns", "columns-shifted", "strided", "shared"])
+@pytest.mark.parametrize("left", ["rows-padded", "columns-padded", "rows-shifted", "strided"])
+def test_every_layout(template: Template, left: str, right: str) -> None:
+    close(*run(template, (2, 6, 44, 36), (left, right)))
+
+
+@each_template
+@pytest.mark.parametrize("left", ["rows-padded", "columns-padded"])
+@pytest.mark.parametrize("right", ["rows-padded", "columns-padded"])
+def test_aligned_groups_that_reach_over_the_edge(template: Template, left: str, right: str) -> None:
+    close(*run(template, (2, 19, 69, 37), (left, right)))
+
+
+@each_template
+@pytest.mark.parametrize("sizes", [(0, 4, 4, 4), (2, 0, 5, 3), (2, 3, 0, 5)], ids=str)
+def test_nothing_to_do(template: Template, sizes: tuple[int, int, int, int]) -> None:
+    c, _, _ = run(template, sizes)
+    assert c.size == 0
+
+
+@each_template
+def test_an_empty_sum_is_zero(template: Template) -> None:
+    c, _, _ = run(template, (2, 3, 7, 0))
+    assert (c == 0).all()
+
+
+@each_template
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_the_grid_does_not_change_a_bit(template: Template, layout: str) -> None:
+    sizes = (2, 40, 150, 50)
+    few, many = (run(template, sizes, ("rows", layout), grid=g)[0] for g in (1, 97))
+    np.testing.assert_array_equal(few, many)
+    np.testing.assert_array_equal(few, run(template, sizes, ("rows", layout), grid=3)[0])
+
+
+@each_template
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_infinities_and_nans_stay_in_their_row(template: Template, layout: str) -> None:
+    def edit(a: Any, b: Any) -> None:
+        del b
+        infinity = np.array([np.inf], np.float32).astype(DTYPES[template.a])
+        a.array[a.offset] = infinity.view(a.array.dtype)[0]
+
+    c, a, b = run(template, (1, 6, 37, 21), ("rows", layout), edit=edit)
+    assert np.isinf(c[0, 0]).all()
+    close(c[:, 1:], a[:, 1:], b)
+
+
+@each_template
+@pytest.mark.parametrize("layouts", [("rows", "rows"), ("rows-padded", "columns-padded")], ids=str)
+def test_no_race_and_no_stray_access(template: Template, layouts: tuple[str, str]) -> None:
+    """Several tiles a block, an odd number of panels, ragged edges; with every access seen."""
+    m, n = (min(size + 3, 70) for size in template.tile)
+    close(*run(template, (1, m, n, 133), layouts, grid=2, check=True))
+
+
+def test_shared_memory_and_threads_are_what_the_types_say() -> None:
+    sizes = sorted({(t.sizes, t.threads) for t in TEMPLATES})
+    text = 'extern "C" __global__ void sizes(i32 *out) {\n'
+    for at, (name, _) in enumerate(sizes):
+        text += f"  out[{2 * at}] = {name}::SHARED, out[{2 * at + 1}] = {name}::THREADS;\n"
+    out = np.zeros((len(sizes), 2), np.int32)
+    module(text + "}\n", HEADERS).launch("sizes", 1, 1, [out])
+    by_name = {name: tuple(row) for (name, _), row in zip(sizes, out.tolist(), strict=True)}
+    assert by_name["mx_tile_128x128"] == (33792, 256)
+    assert by_name["mx_tile_64x64"] == (17408, 128)
+    assert by_name["mx_tile_32x32"] == (18432, 128)
+    assert by_name["mx_tile_16x64"] == (45056, 128)
+    assert by_name["mx_mma_128x128"] == (49152, 256)
+    assert by_name["mx_mma_64x64"] == (32768, 128)
+    assert by_name["mx_mma_16x64"] == (40960, 128)
+    assert by_name["mx_gemv_block<8, 4>"] == (32768, 256)
+    for name, threads in sizes:
+        assert by_name[name][1] == threads
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_devices_get_no_warning_and_no_spill(tmp_path: Path, architecture: str) -> None:
+    made = compile_for_devices(
+        "".join(t.text() for t in TEMPLATES), HEADERS, tmp_path, architecture
+    )
+    assert set(made) == {t.name for t in TEMPLATES}
+    for name, resources in made.items():
+        assert (resources.stack, resources.spilled) == (0, 0), (name, resources)
+        assert resources.shared <= 48 * 1024, (name, resources)
+
+
+def test_nvrtc_takes_the_headers() -> None:
+    chosen = [t for t in TEMPLATES if "128x128" in t.sizes or "8, 4" in t.sizes]
+    compile_by_nvrtc("".join(t.text() for t in chosen), HEADERS)

@@ -1,0 +1,284 @@
+"""Products and attention as graphs on a GPU: every template, fused epilogues, strides and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from maxlab.compiler import gpu_templates
+from maxlab.compiler.gpu_templates import ATTENTION, choose_attention, choose_product
+from maxlab.compiler.plan import Env, GpuLaunch
+from maxlab.driver import CPU, Accelerator, Tensor
+from maxlab.driver.backend import Properties
+from maxlab.dtype import DType
+from maxlab.engine.device_model import DeviceModel
+from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
+from tests.compiler.interpret import Array, Builder, host, interpret, same
+from tests.cuda.placing import GPU, load_on, on_gpu, run_on
+
+H200 = Properties("test", "sm_90", 132, 227 << 10, False)
+
+
+def take(model: DeviceModel, kind: str, variant: int) -> None:
+    """Let the steps of a kind use one of their templates, with a grid smaller than the work."""
+    for step in model.plan.steps:
+        if step.kind == kind:
+            assert step.gpu is not None
+            template = step.gpu.printed(variant)
+            step.gpu.launch = _taking(step.gpu.launch, variant, template.threads, template.shared)
+
+
+def _taking(
+    usual: Callable[[Env, Properties], GpuLaunch], variant: int, threads: int, shared: int
+) -> Callable[[Env, Properties], GpuLaunch]:
+    def launch(env: Env, properties: Properties) -> GpuLaunch:
+        found = usual(env, properties)
+        return GpuLaunch(variant, (3, 1, 1), (threads, 1, 1), shared, 0, found.items)
+
+    return launch
+
+
+TEMPLATES = [(DType.float32, n) for n in range(16)]
+TEMPLATES += [(DType.bfloat16, n) for n in range(15)] + [(DType.float16, n) for n in range(3)]
+
+
+@pytest.mark.parametrize(("dtype", "variant"), TEMPLATES, ids=str)
+def test_every_template_with_an_epilogue(dtype: DType, variant: int, gpu: Accelerator) -> None:
+    """relu(x @ w + bias) and the product itself, which something else reads too."""
+    rng = np.random.default_rng(variant)
+    x, w = (rng.standard_normal(s).astype(dtype.ml_numpy) for s in ((37, 50), (50, 71)))
+    bias = rng.standard_normal(71).astype(dtype.ml_numpy)
+    b = Builder()
+    values = [b.input(dtype, "m", 50), b.input(dtype, 50, 71), b.input(dtype, 71)]
+    product = b.op("matmul", values[0], values[1])
+    function = b.output(b.op("relu", b.op("add", product, values[2])), product)
+    model = load_on(gpu, on_gpu(function))
+    take(model, "contract", variant)
+    for got, want in zip(
+        run_on(gpu, model, [x, w, bias]), interpret(function, [x, w, bias]), strict=True
+    ):
+        if dtype is DType.float32:
+            same(got, want, rtol=2e-6, atol=2e-5)
+        else:
+            wide = np.abs(got.astype(np.float64) - want.astype(np.float64))
+            assert wide.max() <= 2.0 ** (-6 if dtype is DType.bfloat16 else -9) * 32
+    (kernel,) = [s for s in model.plan.steps if s.kind == "contract"]
+    assert len(model.plan.steps) == 1, [s.name for s in model.plan.steps]
+    assert kernel.gpu is not None
+    assert (kernel.number, variant) in model.gpu_kernels
+
+
+SHAPES = [
+    ((4, 3, 5, 8), (4, 3, 8, 6)),
+    ((4, 1, 5, 8), (1, 3, 8, 6)),
+    ((2, 5, 8), (8, 6)),
+    ((5, 8), (2, 8, 6)),
+    ((1, 0), (0, 4)),
+    ((0, 7), (7, 4)),
+    ((1, 300), (300, 1)),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), SHAPES, ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_shapes_and_strides(
+    left: tuple[int, ...], right: tuple[int, ...], transposed: bool, gpu: Accelerator
+) -> None:
+    rng = np.random.default_rng(1)
+    stored = (*right[:-2], right[-1], right[-2]) if transposed else right
+    x, w = rng.standard_normal(left).astype("f4"), rng.standard_normal(stored).astype("f4")
+    b = Builder()
+    values = [b.input(DType.float32, *x.shape), b.input(DType.float32, *w.shape)]
+    second = values[1]
+    if transposed:
+        second = b.op("transpose", second, axis_1=-1, axis_2=-2)
+    function = b.output(b.op("tanh", b.op("matmul", values[0], second)))
+    model = load_on(gpu, on_gpu(function))
+    (got,) = run_on(gpu, model, [x, w])
+    (want,) = interpret(function, [x, w])
+    same(got, want, rtol=1e-5, atol=2e-6)
+
+
+def test_integers_are_multiplied_too(gpu: Accelerator) -> None:
+    x = np.arange(12, dtype=np.int64).reshape(3, 4) * 2**40
+    b = Builder()
+    v = b.input(DType.int64, 3, 4)
+    function = b.output(b.op("matmul", v, b.op("transpose", v, axis_1=0, axis_2=1)))
+    (got,) = run_on(gpu, load_on(gpu, on_gpu(function)), [x])
+    (want,) = interpret(function, [x])
+    same(got, want)
+
+
+def test_the_choice_of_a_tile_follows_the_sizes() -> None:
+    templates = gpu_templates.product_templates(DType.float32, False)
+
+    def chosen(items: int, m: int, n: int) -> str:
+        number = choose_product(templates, (items, m, n), H200)
+        return f"{templates[number].config}"
+
+    assert chosen(1, 8192, 8192) == "mx_tile_128x128"
+    assert chosen(1, 1024, 1024) == "mx_tile_64x64"
+    assert chosen(1, 128, 384) == "mx_tile_32x32"
+    assert chosen(1, 16, 4096) == "mx_tile_16x64"
+    assert chosen(1, 1, 4096) == "mx_gemv_block<1, 1>"
+    assert chosen(1, 1, 20_000) == "mx_gemv_block<1, 2>"
+    assert chosen(1, 5, 65536) == "mx_gemv_block<8, 4>"
+    assert chosen(512, 64, 64) == "mx_tile_64x64"
+    assert chosen(0, 8, 8).startswith("mx_gemv_block<8")
+
+
+# ---------------------------------------------------------------- attention
+def attention(
+    q: TensorValue, k: TensorValue, v: TensorValue, *, causal: str = "", offset: int = 0
+) -> TensorValue:
+    """softmax(mask(q k^T / sqrt(d))) v, the mask made of ranges and a choice."""
+    size = int(q.shape[-1])
+    scores = ops.matmul(q, ops.transpose(k, -1, -2)) * size**-0.5
+    if causal:
+        rows, keys = (ops.range(0, x.shape[-2], dtype=DType.int32, device=x.device) for x in (q, k))
+        rows, keys = ops.unsqueeze(rows, -1) + offset, ops.unsqueeze(keys, 0)
+        hidden = ops.constant(-np.inf, DType.float32, q.device)
+        if causal == "keys <= rows":
+            scores = ops.where(rows >= keys, scores, hidden)
+        elif causal == "keys > rows":
+            scores = ops.where(keys > rows, hidden, scores)
+        else:
+            scores = ops.where(rows + 1 > keys, scores, hidden)
+    return ops.matmul(ops.softmax(scores), v)
+
+
+def reference(q: Array, k: Array, v: Array, seen: Array | None) -> Array:
+    """The same in float64."""
+    scores = q.astype("f8") @ np.swapaxes(k.astype("f8"), -1, -2) / np.sqrt(q.shape[-1])
+    if seen is not None:
+        scores = np.where(seen, scores, -np.inf)
+    with np.errstate(invalid="ignore"):
+        e = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.asarray(e / e.sum(-1, keepdims=True) @ v)
+
+
+def attention_model(
+    gpu: Accelerator, dim: int, heads: tuple[int, int] = (2, 3), **options: object
+) -> DeviceModel:
+    """A model of attention alone, its numbers of queries and keys symbolic."""
+    types = [
+        TensorType(DType.float32, [*heads, name, dim], DeviceRef.GPU()) for name in ("q", "k", "k")
+    ]
+    with Graph("attention", input_types=types) as graph:
+        graph.output(attention(*(v.tensor for v in graph.inputs), **options))  # type: ignore[arg-type]
+    return load_on(gpu, graph._function)
+
+
+@pytest.mark.parametrize("number", range(len(ATTENTION)))
+@pytest.mark.parametrize("causal", ["", "keys <= rows", "keys > rows", "keys < rows + 1"])
+def test_every_attention_template(number: int, causal: str, gpu: Accelerator) -> None:
+    template = ATTENTION[number]
+    dim = template.head - 3
+    model = attention_model(gpu, dim, (1, 2), causal=causal, offset=5)
+    assert [s.kind for s in model.plan.steps] == ["attention"]
+    candidates = gpu_templates.attention_templates(dim)
+    variant = candidates.index(template)
+    kernels = model.plan.steps[0].gpu
+    assert kernels is not None
+    kernels.launch = _taking(kernels.launch, variant, template.threads, template.shared)
+    rng = np.random.default_rng(number)
+    q = rng.standard_normal((1, 2, 21, dim)).astype("f4")
+    k, v = (rng.standard_normal((1, 2, 70, dim)).astype("f4") for _ in range(2))
+    (got,) = run_on(gpu, model, [q, k, v])
+    seen = np.arange(21)[:, None] + 5 >= np.arange(70) if causal else None
+    np.testing.assert_allclose(got, reference(q, k, v, seen), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [DType.bfloat16, DType.float16])
+def test_attention_of_halves_stays_in_one_kernel(dtype: DType, gpu: Accelerator) -> None:
+    """Scores are rounded as the ops say; what is between them and the result is not."""
+    b = Builder()
+    q, k, v = (b.input(dtype, 2, 3, "t", 16) for _ in range(3))
+    scores = b.op("matmul", q, b.op("transpose", k, axis_1=2, axis_2=3))
+    scores = b.op("mul", scores, b.scalar(0.25, dtype))
+    function = b.output(b.op("matmul", b.op("softmax", scores, axis=-1), v))
+    model = load_on(gpu, on_gpu(function))
+    assert [s.kind for s in model.plan.steps] == ["attention"]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((2, 3, 37, 16)).astype(dtype.ml_numpy) for _ in range(3)]
+    (got,) = run_on(gpu, model, arrays)
+    exact = reference(arrays[0], arrays[1], arrays[2], None)
+    (rounded,) = interpret(function, arrays)
+    mine, theirs = (np.abs(x.astype(np.float64) - exact).max() for x in (got, rounded))
+    assert mine <= 1.5 * theirs, (mine, theirs)
+
+
+def test_keys_behind_a_causal_mask_are_not_read(gpu: Accelerator) -> None:
+    model = attention_model(gpu, 32, causal="keys <= rows")
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, 3, 130, 32)).astype("f4") for _ in range(3))
+    # Were the last keys read for the first queries, 0 times infinity would make these NaN.
+    v[:, :, 128:] = np.inf
+    (got,) = run_on(gpu, model, [q, k, v])
+    assert np.isfinite(got[:, :, :64]).all()
+    seen = np.tril(np.ones((128, 128), bool))
+    want = reference(q[:, :, :128], k[:, :, :128], v[:, :, :128], seen)
+    np.testing.assert_allclose(got[:, :, :64], want[:, :, :64], rtol=2e-5, atol=2e-6)
+
+
+def test_an_additive_mask_is_an_input(gpu: Accelerator) -> None:
+    types = [TensorType(DType.float32, ["b", 4, "t", 16], GPU)] * 3
+    types.append(TensorType(DType.float32, ["b", 1, 1, "t"], GPU))
+    with Graph("masked", input_types=types) as graph:
+        q, k, v, mask = (value.tensor for value in graph.inputs)
+        scores = ops.matmul(q, ops.transpose(k, 2, 3)) * 0.25 + mask
+        graph.output(ops.matmul(ops.softmax(scores), v))
+    model = load_on(gpu, graph._function)
+    assert [s.kind for s in model.plan.steps] == ["attention"]
+    rng = np.random.default_rng(0)
+    q0, k0, v0 = (rng.standard_normal((2, 4, 9, 16)).astype("f4") for _ in range(3))
+    seen = rng.random((2, 1, 1, 9)) > 0.4
+    mask0 = np.where(seen, 0, -np.inf).astype("f4")
+    (got,) = run_on(gpu, model, [q0, k0, v0, mask0])
+    np.testing.assert_allclose(got, reference(q0, k0, v0, seen), rtol=2e-5, atol=2e-6)
+
+
+def test_heads_too_large_for_a_template_are_composed(gpu: Accelerator) -> None:
+    model = attention_model(gpu, 300, (1, 1))
+    assert "attention" not in [s.kind for s in model.plan.steps]
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, 7, 300)).astype("f4") for _ in range(3))
+    (got,) = run_on(gpu, model, [q, k, v])
+    np.testing.assert_allclose(got, reference(q, k, v, None), rtol=2e-5, atol=2e-6)
+
+
+def test_the_choice_of_attention_follows_the_sizes() -> None:
+    templates = gpu_templates.attention_templates(64)
+
+    def chosen(heads: int, queries: int) -> str:
+        return templates[choose_attention(templates, (heads, queries), H200)].config
+
+    assert chosen(32, 2048) == "mx_attention_64"
+    assert chosen(12, 128) == "mx_attention_64_short"
+    assert chosen(32, 1) == "mx_decode_64"
+    assert chosen(1024, 16) == "mx_attention_64_short"
+
+
+def test_a_product_into_memory_of_another_model(gpu: Accelerator) -> None:
+    """Outputs of one model are inputs of the next without leaving the device."""
+    b = Builder()
+    x = b.input(DType.float32, "n", 16)
+    model = load_on(
+        gpu, on_gpu(b.output(b.op("matmul", x, b.op("transpose", x, axis_1=0, axis_2=1))))
+    )
+    second = Builder()
+    y = second.input(DType.float32, "n", "n")
+    other = load_on(gpu, on_gpu(second.output(second.op("softmax", y, axis=-1))))
+    data = np.random.default_rng(0).standard_normal((20, 16)).astype("f4")
+    before = gpu.stats
+    (found,) = other(*model(Tensor.from_numpy(data).to(gpu)))
+    after = gpu.stats
+    assert (after["launches"] - before["launches"], after["uploads"] - before["uploads"]) == (2, 1)
+    assert (after["downloads"], after["waits"]) == (before["downloads"], before["waits"])
+    e = data @ data.T
+    e = np.exp(e - e.max(-1, keepdims=True))
+    np.testing.assert_allclose(
+        host(found.to(CPU())), e / e.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6
+    )
