@@ -1,0 +1,1 @@
+"""Benchmarks of the GPU side, timed by the device's own clock; see ``__main__``."""
