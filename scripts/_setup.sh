@@ -210,6 +210,33 @@ need_maxlab() {
   fi
 }
 
+install_pycuda() {
+  local wheel
+  wheel=$("$PY" scripts/build_pycuda.py --python "$PY")
+  "$PY" -m pip install -q -c scripts/constraints.txt "$wheel"
+}
+
+# need_pycuda: PyCUDA, for the tests that drive a GPU which is not there; built once a user. Where that is not possible
+# these tests skip with the reason, or fail where MAXLAB_REQUIRE_PYCUDA is 1.
+need_pycuda() {
+  local want rc
+  want=$(digest scripts/build_pycuda.py scripts/constraints.txt)
+  is_stamped pycuda "$want" && return
+  trap - ERR
+  set +e
+  (set -e && step "PyCUDA, built from source" install_pycuda)
+  rc=$?
+  set -e
+  name_the_stop
+  if [ "$rc" -eq 0 ]; then
+    stamp pycuda "$want"
+  elif [ "${MAXLAB_REQUIRE_PYCUDA:-}" = 1 ]; then
+    die "PyCUDA is required here (MAXLAB_REQUIRE_PYCUDA=1)"
+  else
+    say "  going on without it: tests of the CUDA driver skip"
+  fi
+}
+
 # One set-up at a time: two terminals may start in the same checkout.
 setup() { # EXTRA...
   mkdir -p "$VENV" "$LOGS"
