@@ -115,8 +115,8 @@ may take less time than recording an event, so runs are events only for whoever 
 
 RunRecorder = Callable[[Any, Any], Any]
 run_recorder: RunRecorder | None = None
-"""Runs a model in place of itself: called with the model and its inputs, returns its outputs. Whoever
-times the runs of somebody else's code is here, and at most one at a time.
+"""Runs a model in place of itself: called with the model and its inputs, returns its outputs.
+Whoever times the runs of somebody else's code is here, and at most one at a time.
 """
 
 

@@ -105,7 +105,9 @@ def test_page(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return
     failing, mended = programs
     if "\nimport torch\n" in text:
-        pytest.importorskip("torch", reason="torch not installed; scripts/test --oracle installs it")
+        pytest.importorskip(
+            "torch", reason="torch not installed; scripts/test --oracle installs it"
+        )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(config, "_config", config.config())  # put back what programs change
     error = run(failing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxlab.driver import Tensor
-from maxlab.engine.model import Model, TensorSpec
+from maxlab.engine.model import Model
 from maxlab.engine.session import (
     AssertLevel,
     CustomExtensionsType,
@@ -13,6 +13,7 @@ from maxlab.engine.session import (
     MojoValue,
     SplitKReductionPrecision,
 )
+from maxlab.engine.spec import TensorSpec
 
 __all__ = [
     "AssertLevel",

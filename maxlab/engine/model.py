@@ -85,14 +85,16 @@ class Model:
     @property
     def input_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the inputs."""
-        return [spec_of(v.name, v.tensor_type) for v in self.compiled.source.inputs]
+        types = ((v.name, v.tensor_type) for v in self.compiled.source.inputs)
+        return [spec_of(name, type.shape, type.dtype) for name, type in types]
 
     @property
     def output_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the outputs."""
         output = self.compiled.source.output
         assert output is not None
-        return [spec_of(f"output{n}", v.tensor_type) for n, v in enumerate(output.operands)]
+        types = (v.tensor_type for v in output.operands)
+        return [spec_of(f"output{n}", t.shape, t.dtype) for n, t in enumerate(types)]
 
     # ------------------------------------------------------------ running
     def execute(self, *args: Any) -> list[Tensor]:

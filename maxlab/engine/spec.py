@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maxlab.dtype import DType
-from maxlab.ir import StaticDim, TensorType
+from maxlab.ir import Shape, StaticDim
 
 
 class TensorSpec:
@@ -46,10 +46,10 @@ class TensorSpec:
         return f"TensorSpec(name={self._name!r}, shape={self._shape}, dtype={self._dtype.name})"
 
 
-def spec_of(name: str, type: TensorType) -> TensorSpec:
-    """The spec of a value of ``type``."""
-    sizes = [dim.dim if isinstance(dim, StaticDim) else None for dim in type.shape]
-    return TensorSpec(name, sizes, type.dtype)
+def spec_of(name: str, shape: Shape, dtype: DType) -> TensorSpec:
+    """The spec of a value of ``shape`` and ``dtype``."""
+    sizes = [dim.dim if isinstance(dim, StaticDim) else None for dim in shape]
+    return TensorSpec(name, sizes, dtype)
 
 
 __all__ = ["TensorSpec", "spec_of"]

@@ -1,4 +1,4 @@
-"""Is it right? The panel *Check* below a live view: a wrong kernel, and what flows along an edge."""
+"""Is it right? The panel *Check* below a live view: a wrong kernel, and what flows on an edge."""
 
 from __future__ import annotations
 

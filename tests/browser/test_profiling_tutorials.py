@@ -13,8 +13,8 @@ FOLDER = "notebooks/profiling"
 # Notebook, last line of the cell whose view is looked at, the panel, and words that it shows.
 WALKS = [
     ("01_reading_a_profile", "profile", "timeline", ("slices",)),
-    ("02_roofline", "profile", "roofline", ("DRAM",)),
-    ("03_fusion", "off", "advice", ("predicted",)),
+    ("02_roofline", "profile", "roofline", ("held back by",)),
+    ("03_fusion", "off", "advice", ("Try it",)),
     ("04_memory_peak", "profile", "memory", ("peak",)),
     ("05_c_beside_cuda", None, None, ()),
     ("06_hunting_an_idle_gpu", None, None, ()),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from playwright.sync_api import Browser, CDPSession
 
 from maxlab.lab.export import page_of
+from maxlab.lab.protocol import GraphDocument
 from maxlab.lab.snapshot import Snapshot
 from tests.browser.documents import encoder
 
@@ -50,7 +52,7 @@ def heap(session: CDPSession) -> int:
 def test_fifty_views_give_the_heap_back(browser: Browser, tmp_path: Path) -> None:
     document = encoder(layers=12)
     file = tmp_path / "page.html"
-    file.write_text(page_of(Snapshot(document)), "utf-8")
+    file.write_text(page_of(Snapshot(cast(GraphDocument, document))), "utf-8")
     context = browser.new_context(viewport={"width": 1100, "height": 800})
     page = context.new_page()
     errors: list[str] = []

@@ -65,7 +65,7 @@ def compile_for_devices(
     file = folder / "kernels.cu"
     file.write_text("\n".join([*lines, text]))
     target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    command = [nvcc, "-std=c++17", "-cubin", target, "-Xptxas", "-v"]
+    command: list[str] = [str(nvcc), "-std=c++17", "-cubin", target, "-Xptxas", "-v"]
     command += [f"-I{kernels_dir() / 'cuda'}", "-o", str(folder / "kernels.cubin"), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -50,7 +50,7 @@ def test_data_and_columns(comms: list[FakeComm]) -> None:
 
 def test_what_cannot_be_answered_is_said(comms: list[FakeComm]) -> None:
     @questions.question("broken")
-    def _(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    def broken(shown: Shown, args: Mapping[str, Any]) -> Answer:
         raise ZeroDivisionError
 
     view = GraphView(small())

@@ -80,10 +80,12 @@ def test_it_runs_on_the_thread_that_runs_the_model() -> None:
         model(x)
     assert set(threads) == {threading.get_ident()}
     others: list[int] = []
-    workers = [
-        threading.Thread(target=lambda: (others.append(threading.get_ident()), model(x)))
-        for _ in range(3)
-    ]
+
+    def work() -> None:
+        others.append(threading.get_ident())
+        model(x)
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -145,9 +147,9 @@ def test_views_and_constants_are_laid_out_for_it() -> None:
         wide = ops.broadcast_to(x[:1], [8, 8])
         three = ops.constant(3.0, DType.float32, DeviceRef.CPU())
         graph.output(host(calling(run), ops.permute(x, [1, 0]), wide, three, types=[square]))
-    x = np.arange(64, dtype=np.float32).reshape(8, 8)
-    (made,) = engine.InferenceSession().load(graph)(x)
-    np.testing.assert_array_equal(made.to_numpy(), x.T * 3 + x[:1])
+    data = np.arange(64, dtype=np.float32).reshape(8, 8)
+    (made,) = engine.InferenceSession().load(graph)(data)
+    np.testing.assert_array_equal(made.to_numpy(), data.T * 3 + data[:1])
 
 
 def test_equal_calls_stay_two() -> None:

@@ -20,13 +20,12 @@ from maxlab.errors import MaxlabError
 from maxlab.graph import Graph, TensorType
 
 pytestmark = pytest.mark.oracle
-torch = pytest.importorskip(
-    "torch", reason="torch not installed; scripts/test --oracle installs it"
-)
+pytest.importorskip("torch", reason="torch not installed; scripts/test --oracle installs it")
+
+import torch  # noqa: E402 - where it is installed
+from torch import nn  # noqa: E402
 
 from maxlab.torch import TorchProfile, load  # noqa: E402 - needs torch
-
-nn = torch.nn
 
 
 class Block(nn.Module):

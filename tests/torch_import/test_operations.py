@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.oracle
-torch = pytest.importorskip(
-    "torch", reason="torch not installed; scripts/test --oracle installs it"
-)
+pytest.importorskip("torch", reason="torch not installed; scripts/test --oracle installs it")
+
+import torch  # noqa: E402 - where it is installed
 
 from maxlab.torch import load  # noqa: E402 - needs torch
 from maxlab.torch.aten import TABLE  # noqa: E402 - needs torch

@@ -31,7 +31,7 @@ from maxlab.analysis.advice.context import Context
 from maxlab.analysis.machine import Machine
 from maxlab.analysis.roofline import size_text
 from maxlab.compiler.options import Options
-from maxlab.engine.times import time_text
+from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def _apart(context: Context, options: Options, id: str, title: str, nodes: Seque
         id,
         "apart",
         title,
-        why=f"It has {len(plan.steps)} kernels then instead of {len(context.plan.steps)}, and "
-        f"moves {size_text(after)} instead of {size_text(before)}.",
+        why=f"It has {plural(len(plan.steps), 'kernel')} then instead of "
+        f"{len(context.plan.steps)}, and moves {size_text(after)} instead of {size_text(before)}.",
         kernels=about,
         nodes=nodes or None,
         saved=context.total_ns - context.replanned_ns(plan),

@@ -16,7 +16,7 @@ from maxlab.analysis.rewrites import from_data
 from maxlab.analysis.roofline import size_text
 from maxlab.compiler.options import Options
 from maxlab.dtype import DType
-from maxlab.engine.times import time_text
+from maxlab.engine.times import plural, time_text
 from maxlab.ir import Shape
 
 BATCH = 8
@@ -123,10 +123,10 @@ def fuse(context: Context) -> Iterator[Action]:
         "fuse",
         "fuse",
         "Let kernels compute several ops",
-        why=f"The model was compiled with {options}. Fused, it has {len(plan.steps)} kernels "
-        f"instead of {len(context.plan.steps)} and moves {size_text(after)} instead of "
-        f"{size_text(before)}; each kernel is taken to be as far from its estimate as those "
-        "whose ops it computes.",
+        why=f"The model was compiled with {options}. Fused, it has "
+        f"{plural(len(plan.steps), 'kernel')} instead of {len(context.plan.steps)} and moves "
+        f"{size_text(after)} instead of {size_text(before)}; each kernel is taken to be as far "
+        "from its estimate as those whose ops it computes.",
         kernels=context.kernels,
         saved=saved,
         how=reload_code(wanted),

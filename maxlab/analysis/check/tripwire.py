@@ -58,7 +58,7 @@ class Trip:
         if not self.kernel:
             return f"the {self.op} {self.node} has {self.count} {self.kind}, the first at {where}"
         line = f" at {self.place}" if self.place is not None else ""
-        what = f"{self.op} {self.node}{line} in {self.kernel}"
+        what = f"the {self.op} {self.node}{line} in {self.kernel}"
         if not self.sure:
             what = f"the kernel {self.kernel}, with {self.op} {self.node}{line},"
         read = ", ".join(f"{name} = {number:.6g}" for name, number in self.operands.items())

@@ -43,8 +43,9 @@ HEADERS = ("prelude.cuh",)
 
 
 ROW_BLOCKS = 5
-"""Blocks of a row kernel that a multiprocessor should hold. Left to itself, ptxas aims for eight and
-spills a register for it on some architectures; these kernels wait for memory, not for threads."""
+"""Blocks of a row kernel that a multiprocessor should hold. Left to itself, ptxas aims for eight
+and spills a register for it on some architectures; these kernels wait for memory, not for threads.
+"""
 
 
 def row_bytes(columns: int, size: int) -> int:
