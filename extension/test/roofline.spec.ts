@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { GraphView } from '../src/core';
 import {
@@ -301,8 +301,11 @@ describe('panel', () => {
     view.setDocument(doc);
     await view.layoutDone();
     view.showDock('roofline');
-    await new Promise(done => setTimeout(done, 0));
-    return { view, panel: view.dock.panel('roofline') as RooflinePanel };
+    const panel = view.dock.panel('roofline') as RooflinePanel;
+    // With an answer, it is painted in a frame.
+    const count = doc.answers?.roofline === undefined ? 0 : 1;
+    await vi.waitFor(() => expect(panel.dots.length).toBeGreaterThanOrEqual(count));
+    return { view, panel };
   }
 
   function saved(): IGraphDocument {
