@@ -40,6 +40,9 @@ from maxlab.torch.types import dim_of, type_of, types_of
 SMALL = 16
 """Constant tensors of up to this many elements are written into the graph, where they fold."""
 
+NO_SUCH = "maxlab has no such operation yet"
+TOGETHER = "it works on what another operation here makes"
+
 PROVED = frozenset(
     {
         "aten._assert_scalar",
@@ -211,7 +214,7 @@ class Importer:
             self._build_node(unit[0])
             return
         reasons = {
-            node: alone.get(node) or "it works on what another operation here makes"
+            node: alone.get(node) or (NO_SUCH if handler_of(node) is None else TOGETHER)
             for node in unit
             if is_operation(node)
         }
@@ -236,10 +239,10 @@ class Importer:
             return
         types = types_of(value, self.names)
         mark, before = self.graph._mark(), len(self.graph._function.ops)
-        handler = TABLE.get(str(node.target).removeprefix("aten."))
+        handler = handler_of(node)
         try:
             if handler is None:
-                raise NotImported("maxlab has no such operation yet")
+                raise NotImported(NO_SUCH)
             site = Site(node, types)
             args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._argument)
             made = handler(site, *args, **kwargs)
@@ -369,6 +372,11 @@ class Importer:
                 )
             found.append(value)
         return found
+
+
+def handler_of(node: Node) -> Any:
+    """The function that builds what ``node`` calls; None when there is none."""
+    return TABLE.get(str(node.target).removeprefix("aten."))
 
 
 def _effects(nodes: Sequence[Node]) -> list[tuple[Node, Node]]:
