@@ -133,7 +133,9 @@ def test_metadata(wheel: Path) -> None:
         licence = archive.read(f"{info}/licenses/LICENSE").decode()
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert set(metadata.get_all("Provides-Extra", [])) == {"amd", "cuda", "oracle", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        "amd", "cuda", "nvcc", "nvrtc", "oracle", "test",
+    }  # fmt: skip
     assert "Apache License" in licence
     # Anyone may install it: nothing is pulled in for a GPU or for tests unless asked for.
     plain = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]

@@ -168,6 +168,27 @@ def _index_select(at: Site, x: Any, dim: int, index: Any) -> TensorValue:
     return ops.gather(tensor(x), tensor(index), axis_of(dim, tensor(x).rank))
 
 
+@aten("gather.default")
+def _gather(at: Site, x: Any, dim: int, index: Any, **_: Any) -> TensorValue:
+    """Each element from its own place, which differs from the result's along ``dim`` alone."""
+    value, chosen = tensor(x), tensor(index)
+    if value.rank == 0:
+        return value
+    axis = axis_of(dim, value.rank)
+    place: TensorValue | None = None  # in the elements as a row, counted axis by axis
+    for n in range(value.rank):
+        if n == axis:
+            along = _wrapped(at, chosen, value.shape[n])
+        else:
+            along = ops.range(0, at.shape[n], 1, dtype=DType.int64, device=HOST)
+            along = ops.reshape(along, [at.shape[n] if m == n else 1 for m in range(value.rank)])
+        if place is not None:
+            along = ops.add(ops.mul(place, at.value(value.shape[n], DType.int64)), along)
+        place = along
+    assert place is not None
+    return ops.gather(ops.reshape(value, [-1]), ops.broadcast_to(place, at.shape), 0)
+
+
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def _index(at: Site, x: Any, indices: Sequence[Any]) -> TensorValue:
     value = tensor(x)
