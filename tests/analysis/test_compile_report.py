@@ -30,7 +30,7 @@ def layers(device: DeviceRef | None = None) -> Graph:
         w = Weight("w", F32, [32, 32], place)
         for _ in range(3):
             x = ops.relu(x @ w)
-        graph.output(ops.softmax(x * new), ops.sum(ops.tanh(x * new), axis=0))
+        graph.output(ops.softmax(x) * new, ops.sum(ops.tanh(x), axis=0) * new)
     return graph
 
 
