@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.analysis.target import model_behind
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.profile import Profile
 
 PHASES = {
     "passes": "rewriting the graph",
@@ -117,8 +119,11 @@ class CompileReport:
         )
 
 
-def compile_report(model: Model) -> CompileReport:
-    """What compiling ``model`` took.
+def compile_report(target: Model | Profile) -> CompileReport:
+    """What compiling ``target``, a model or the model of a profile, took.
+
+    Raises:
+        ArgumentTypeError: ML674, ``target`` is something else.
 
     Example:
         >>> from maxlab import engine
@@ -131,6 +136,7 @@ def compile_report(model: Model) -> CompileReport:
         >>> list(report.phases), report.units[0].kernels
         (['passes', 'schedule', 'plan', 'kernels', 'weights'], ('k0',))
     """
+    model = model_behind(target, "compile_report")
     libraries: dict[tuple[int, int], int] = {}
     by_symbol: dict[tuple[str, bool], list[tuple[Step, str, bool, str | None, float, Path | None]]]
     by_symbol = {}

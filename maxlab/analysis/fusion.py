@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from maxlab.analysis.target import model_behind
 from maxlab.compiler import Compiled, Options
 from maxlab.compiler.groups import Group
 from maxlab.compiler.reasons import APART, MERGE, STORED, TOGETHER, Reason
 from maxlab.engine import Model
+from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.ir import Op, Value
 from maxlab.opset import OPSET
@@ -45,7 +47,7 @@ class Why:
         return f"{text}\n  to change it: {self.attempt}" if self.attempt else text
 
 
-def why(model: Model, a: str, b: str) -> Why:
+def why(model: Model | Profile, a: str, b: str) -> Why:
     """Why the operations ``a`` and ``b`` of a graph, of which one reads the other, are in one
     kernel or are not.
 
@@ -56,6 +58,7 @@ def why(model: Model, a: str, b: str) -> Why:
 
     Raises:
         ArgumentError: ML628, there is no such operation, or neither reads the other.
+        ArgumentTypeError: ML674, ``model`` is something else.
 
     Example:
         >>> from maxlab import engine
@@ -70,7 +73,7 @@ def why(model: Model, a: str, b: str) -> Why:
         >>> why(model, tanh, total).rule
         'two readers'
     """
-    return _Question(model.compiled).answer(a, b)
+    return _Question(model_behind(model, "why").compiled).answer(a, b)
 
 
 class _Question:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from maxlab.analysis.target import model_behind
 from maxlab.compiler.plan import Slot
 from maxlab.engine import Model
 from maxlab.engine.binding import layout_arena, slot_uses
 from maxlab.engine.device_model import DeviceModel
-from maxlab.errors import ArgumentError
+from maxlab.engine.profile import Profile
+from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import DeviceRef
 
 GPU_ARENA = 256
@@ -151,15 +153,17 @@ class MemoryPlan:
         )
 
 
-def memory(model: Model, dims: Mapping[str, int] | None = None) -> MemoryPlan:
-    """The memory plan of ``model``.
+def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> MemoryPlan:
+    """The memory plan of ``target``, a model or the model of a profile.
 
     Args:
-        model: The compiled graph.
-        dims: The size of every symbolic dim; by default those of the model's last run.
+        target: The model, or a profile of it.
+        dims: The size of every symbolic dim; by default those of the profile, or of the model's
+            last run.
 
     Raises:
         ArgumentError: ML629, the size of a dim is missing.
+        ArgumentTypeError: ML674, ``target`` or ``dims`` are something else.
 
     Example:
         >>> from maxlab import engine
@@ -173,6 +177,15 @@ def memory(model: Model, dims: Mapping[str, int] | None = None) -> MemoryPlan:
         >>> plan, plan.steps[plan.peak_step]
         (MemoryPlan('f', arena 8.00 KiB, peak 8.00 KiB, 3 slots), 'k0')
     """
+    model = model_behind(target, "memory")
+    if dims is not None and not isinstance(dims, Mapping):
+        raise ArgumentTypeError(
+            "ML674",
+            f"memory takes the sizes of dims by their names, got {type(dims).__name__}",
+            fix="write memory(model, {'rows': 128}), or run the model and leave them out",
+        )
+    if dims is None and isinstance(target, Profile):
+        dims = target.dims
     env = _sizes(model, dims)
     slots = model.compiled.plan.slots
     uses = slot_uses(model.compiled)

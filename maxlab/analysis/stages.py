@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Marker
 from maxlab.compiler.passes import PIPELINE, Rewrite
 from maxlab.compiler.passes.canonicalise import RULES
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
+from maxlab.engine.profile import Profile
 from maxlab.ir import Function, Op
 from maxlab.opset import OPSET
 
@@ -145,8 +147,11 @@ class _Fates:
         return now
 
 
-def stages(model: Model) -> list[Stage]:
-    """The stages of the compiler on the graph of ``model``, from what was written to its kernels.
+def stages(target: Model | Profile) -> list[Stage]:
+    """The stages of the compiler on the graph of ``target``, from what was written to its kernels.
+
+    Raises:
+        ArgumentTypeError: ML674, ``target`` is something else.
 
     Example:
         >>> from maxlab import engine
@@ -162,6 +167,7 @@ def stages(model: Model) -> list[Stage]:
         >>> len(found["decompose"].ops) > len(found["graph"].ops)
         True
     """
+    model = model_behind(target, "stages")
     compiled = model.compiled
     times = {record.name: record.elapsed_ns for record in compiled.passes}
     source = {op.id: op for op in compiled.source.ops}

@@ -15,8 +15,10 @@ from maxlab.analysis.check.reference import Reference
 from maxlab.analysis.check.result import Bad, Comparison, KernelCheck, NodeCheck, remember
 from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, Written, facts_of
+from maxlab.analysis.target import model_behind
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
+from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import InputError, MaxlabError
 from maxlab.ir import Op, Value
@@ -27,8 +29,8 @@ BEHIND = "it is computed from what is wrong"
 """What is said of ops that are off because another one of their kernel is."""
 
 
-def compare(model: Model, *inputs: Any, all: bool = False) -> Comparison:
-    """Whether ``model`` computes on ``inputs`` what its graph says, and where it does not.
+def compare(target: Model | Profile, *inputs: Any, all: bool = False) -> Comparison:
+    """Whether ``target`` computes on ``inputs`` what its graph says, and where it does not.
 
     The model runs step by step. After each kernel the memory it has read is given to the op table's
     references, and what they compute is compared with what the kernel has written: an error that
@@ -37,13 +39,14 @@ def compare(model: Model, *inputs: Any, all: bool = False) -> Comparison:
     once more with lines that write its scalars down, and the first wrong one names the op.
 
     Args:
-        model: The model, of the CPU, a GPU or the simulator. On a simulator that checks, races and
-            strays of its kernels are found too.
+        target: The model, of the CPU, a GPU or the simulator, or a profile of it. On a simulator
+            that checks, races and strays of its kernels are found too.
         *inputs: As for ``Model.execute``; those of its newest profile when left out.
         all: Go on behind the first wrong kernel.
 
     Raises:
         InputError: Inputs that the model does not take; ML662, none are given and none are known.
+        ArgumentTypeError: ML674, ``target`` is no model.
 
     Example:
         >>> import numpy as np
@@ -57,6 +60,7 @@ def compare(model: Model, *inputs: Any, all: bool = False) -> Comparison:
         >>> found.ok, [node.id for node in found.nodes]
         (True, ['n1', 'n2'])
     """
+    model = model_behind(target, "compare")
     found = _Comparer(model, known_inputs(model, inputs), all).run()
     remember(found)
     return found

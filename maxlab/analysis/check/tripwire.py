@@ -14,9 +14,11 @@ from maxlab.analysis.check.compare import known_inputs
 from maxlab.analysis.check.places import places_of
 from maxlab.analysis.check.steps import StepFacts, facts_of
 from maxlab.analysis.check.taps import read_scalars
+from maxlab.analysis.target import model_behind
 from maxlab.driver import Tensor
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
+from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array, intercepted
 from maxlab.errors import ExecutionError, Location, MaxlabError
 from maxlab.ir import Op, Value
@@ -90,20 +92,21 @@ class NonFiniteError(ExecutionError):
         )
 
 
-def first_nonfinite(model: Model, *inputs: Any, infinities: bool = True) -> Trip | None:
-    """The first op that makes NaN or an infinity when ``model`` runs on ``inputs``; None when none
+def first_nonfinite(target: Model | Profile, *inputs: Any, infinities: bool = True) -> Trip | None:
+    """The first op that makes NaN or an infinity when ``target`` runs on ``inputs``; None when none
     does.
 
     The model runs step by step, and what each kernel writes is looked at. An infinity that the
     graph itself has, such as the constant of a mask, is none that an op has made.
 
     Args:
-        model: The model.
+        target: The model, or a profile of it.
         *inputs: As for ``Model.execute``; those of its newest profile when left out.
         infinities: Whether infinities count; NaN always does.
 
     Raises:
         InputError: Inputs that the model does not take.
+        ArgumentTypeError: ML674, ``target`` is no model.
 
     Example:
         >>> import numpy as np
@@ -117,16 +120,19 @@ def first_nonfinite(model: Model, *inputs: Any, infinities: bool = True) -> Trip
         >>> trip.node, trip.op, trip.kind, trip.at
         ('n2', 'sqrt', 'NaN', (1,))
     """
+    model = model_behind(target, "first_nonfinite")
     return _Search(model, known_inputs(model, inputs), infinities).run()
 
 
 @contextmanager
-def tripwire(model: Model, *, every: bool = False, infinities: bool = True) -> Iterator[None]:
-    """Within the ``with`` block, a run of ``model`` that makes NaN or an infinity raises, with the
-    op that did it.
+def tripwire(
+    target: Model | Profile, *, every: bool = False, infinities: bool = True
+) -> Iterator[None]:
+    """Within the ``with`` block, a run of the model ``target`` that makes NaN or an infinity
+    raises, with the op that did it.
 
     Args:
-        model: The model.
+        target: The model, or a profile of it.
         every: Look at what every kernel writes. Otherwise only the outputs are looked at, which
             costs little, and the run is repeated step by step when one of them has it: NaN that
             never reaches an output stays unseen.
@@ -134,6 +140,7 @@ def tripwire(model: Model, *, every: bool = False, infinities: bool = True) -> I
 
     Raises:
         NonFiniteError: ML663, in the call of the model.
+        ArgumentTypeError: ML674, ``target`` is no model.
 
     Example:
         >>> import numpy as np
@@ -150,6 +157,8 @@ def tripwire(model: Model, *, every: bool = False, infinities: bool = True) -> I
         ...         print(error.trip.node, error.trip.op, error.trip.kind)
         n0 log inf
     """
+
+    model = model_behind(target, "tripwire")
 
     def run(inputs: Sequence[Any]) -> list[Tensor]:
         outputs = type(model)._run(model, inputs, None)

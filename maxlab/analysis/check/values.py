@@ -15,8 +15,10 @@ from maxlab.analysis.check.reference import Reference
 from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, facts_of
 from maxlab.analysis.check.taps import read_scalars
+from maxlab.analysis.target import model_behind
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
+from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.ir import Value
@@ -180,14 +182,14 @@ class Values:
         )
 
 
-def values(model: Model, node: str, *inputs: Any) -> Values:
-    """What the op ``node`` computes when ``model`` runs on ``inputs``.
+def values(target: Model | Profile, node: str, *inputs: Any) -> Values:
+    """What the op ``node`` computes when ``target`` runs on ``inputs``.
 
     A value that is fused away is read out of the kernel: its text is run once more, on the memory
     that it had, with a line that writes the value down.
 
     Args:
-        model: The model.
+        target: The model, or a profile of it.
         node: The id of an op, ``"n12"``, of its result, ``"v12"``, or the name of an input or
             weight.
         *inputs: As for ``Model.execute``; those of its newest profile when left out.
@@ -195,6 +197,7 @@ def values(model: Model, node: str, *inputs: Any) -> Values:
     Raises:
         ArgumentError: ML805, the graph has nothing of that name.
         InputError: Inputs that the model does not take.
+        ArgumentTypeError: ML674, ``target`` is no model.
 
     Example:
         >>> import numpy as np
@@ -208,7 +211,7 @@ def values(model: Model, node: str, *inputs: Any) -> Values:
         >>> found.array, found.how
         (array([0., 2., 4., 6.], dtype=float32), 'kernel')
     """
-    (found,) = all_values(model, [node], inputs)
+    (found,) = all_values(model_behind(target, "values"), [node], inputs)
     return found
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from maxlab.analysis.check.values import Edges
+from maxlab.analysis.target import model_behind
 from maxlab.driver import Tensor
 from maxlab.engine.model import Model
+from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import intercepted
 from maxlab.errors import ArgumentError
 
@@ -121,12 +123,15 @@ _FUNCTIONS = {
 
 
 def watch(
-    model: Model, *expressions: Expression, nodes: Sequence[str] = (), keep: int = 1000
+    target: Model | Profile,
+    *expressions: Expression,
+    nodes: Sequence[str] = (),
+    keep: int = 1000,
 ) -> Watch:
-    """A `Watch`, which runs ``model`` and evaluates ``expressions`` over values of its graph.
+    """A `Watch`, which runs ``target`` and evaluates ``expressions`` over values of its graph.
 
     Args:
-        model: The model.
+        target: The model, or a profile of it.
         *expressions: Python text over ids of ops, with NumPy's functions and ``np``, such as
             ``"abs(n12).max()"``; or functions of a mapping from ids to arrays.
         nodes: Ids that functions read. Those of texts are found in them.
@@ -135,6 +140,7 @@ def watch(
     Raises:
         ArgumentError: ML805, an id that the graph does not have; ML665, a text that is no
             expression, nothing to watch, or a ``keep`` below 1.
+        ArgumentTypeError: ML674, ``target`` is no model.
 
     Example:
         >>> import numpy as np
@@ -150,6 +156,7 @@ def watch(
         >>> [float(x) for x in seen.history["abs(n1).max()"]]
         [4.0, 8.0]
     """
+    model = model_behind(target, "watch")
     if not expressions or keep < 1:
         raise ArgumentError(
             "ML665",
