@@ -128,7 +128,7 @@ class Planner:
         arithmetic is done here, where these are not those of ``group`` and of what is inlined
         there.
         """
-        nodes, names = _origins(self.schedule, group)
+        nodes, names, called = _origins(self.schedule, group)
         schedule, slots = self.schedule, self.plan.slots
 
         @functools.cache  # profiles, views and rooflines ask again
@@ -148,7 +148,7 @@ class Planner:
 
         step = Step(
             len(self.plan.steps),
-            _label(names, kind),
+            _label(called, kind),
             kind,
             printed,
             list(pointers),
@@ -274,15 +274,25 @@ def _size_of(value: Value) -> Poly:
     return total
 
 
-def _origins(schedule: Schedule, group: Group) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The ids of the user's ops that ``group`` computes, and the names of what it is made of."""
+def _origins(
+    schedule: Schedule, group: Group
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The ids of the user's ops that ``group`` computes, the names of what it is made of, and what
+    the user calls that.
+    """
     ops: list[Op] = list(group.ops)
     for other in schedule.inliner.groups_in(group):
         ops.extend(other.ops)
     if group.source is not None and group.source.op is not None:
         ops.append(group.source.op)
     ids = dict.fromkeys(i for op in ops for i in op.origins)
-    return tuple(ids), tuple(op.name.removeprefix("mo.") for op in ops)
+    written = schedule.function.written
+    called = [written.get(op.origins[0], op.name) if op.origins else op.name for op in ops]
+    return (
+        tuple(ids),
+        tuple(op.name.removeprefix("mo.") for op in ops),
+        tuple(name.removeprefix("mo.") for name in called),
+    )
 
 
 def _label(names: Sequence[str], kind: str) -> str:

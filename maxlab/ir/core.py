@@ -247,7 +247,8 @@ class Function:
     """A graph as the compiler sees it: one block whose last op is ``mo.output``.
 
     ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the
-    block's arguments.
+    block's arguments. ``written`` has, of a copy, the names of the ops it was copied from by their
+    ids: what the ops that passes make stand for.
     """
 
     def __init__(self, name: str) -> None:
@@ -256,6 +257,7 @@ class Function:
         self.parameters: dict[str, None] = {}
         self._next = 0
         self.subgraphs: dict[str, Function] = {}
+        self.written: dict[str, str] = {}
 
     # ------------------------------------------------------------ building
     def fresh(self) -> int:
@@ -329,6 +331,7 @@ class Function:
         copy.parameters = dict(self.parameters)
         copy._next = self._next
         copy.subgraphs = dict(self.subgraphs)
+        copy.written = self.written or {op.id: op.name for op in self.block.ops}
         env: dict[Value, Value] = {}
         for arg in self.block.args:
             twin = Value(arg.id, arg.type, copy.block, arg.index, arg.name)
