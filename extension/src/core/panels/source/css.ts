@@ -10,7 +10,7 @@ export const SOURCE_STYLES = `${PARTS_STYLES}
 .jp-MaxLab-sourceRight { flex: 1 1 auto; min-height: 60px; position: relative; background: var(--mx-bg); }
 .jp-MaxLab-textSide { position: absolute; inset: 0; overflow: auto; }
 .jp-MaxLab-textSide:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: -2px; }
-.jp-MaxLab-sideHead { display: flex; justify-content: space-between; gap: 10px; padding: 3px 12px; color: var(--mx-muted); font-size: 11px; border-bottom: 1px solid var(--mx-line); background: var(--mx-surface); overflow-wrap: anywhere; }
+.jp-MaxLab-sourceHead { display: flex; justify-content: space-between; gap: 10px; padding: 3px 12px; color: var(--mx-muted); font-size: 11px; border-bottom: 1px solid var(--mx-line); background: var(--mx-surface); overflow-wrap: anywhere; }
 .jp-MaxLab-sourceSides .jp-MaxLab-codeNumber { opacity: 1; }
 .jp-MaxLab-sourceSides .jp-mod-marked .jp-MaxLab-codeNumber, .jp-MaxLab-sourceSides .jp-mod-pointed .jp-MaxLab-codeNumber { color: var(--mx-text); }
 .jp-MaxLab-codeGap { padding-left: 20px; color: var(--mx-muted); line-height: 1; }

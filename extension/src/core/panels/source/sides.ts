@@ -36,7 +36,7 @@ export class CellSide {
     for (const { file, lines } of files) {
       const place = lines[0];
       const first = place?.nodes[0];
-      const head = el('div', 'jp-MaxLab-sideHead', el('span', '', file));
+      const head = el('div', 'jp-MaxLab-sourceHead', el('span', '', file));
       if (place !== undefined && first !== undefined) {
         const where = `Go to line ${place.line} of ${file}`;
         head.append(button('jp-MaxLab-link', where, () => this._host.reveal(first), 'Go to'));
