@@ -51,7 +51,7 @@ class InferenceSession:
     Example:
         >>> from maxlab import engine
         >>> engine.InferenceSession().devices
-        [Device(type=cpu, id=0)]
+        [Device(type=cpu,id=0)]
     """
 
     def __init__(

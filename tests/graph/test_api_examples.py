@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-import maxlab.graph
 from maxlab.dtype import DType
 from maxlab.graph import (
     AlgebraicDim,
@@ -203,28 +199,3 @@ def test_safetensors_weights(tmp_path: Path) -> None:
     weight_data = weights.model.embeddings.weight.data()
     assert weight_data.astype(DType.float32).data.tolist() == MATRIX.tolist()
     assert [name for name, _ in weights.transformer.layers[0].items()] == ["attention.weight"]
-
-
-# ---------------------------------------------------------------- our own docstrings
-def modules() -> list[str]:
-    found = [maxlab.graph.__name__]
-    found += [i.name for i in pkgutil.walk_packages(maxlab.graph.__path__, "maxlab.graph.")]
-    return [*found, "maxlab.ir.dims", "maxlab.ir.types", "maxlab.ir.poly"]
-
-
-@pytest.mark.parametrize("name", modules())
-def test_docstrings(name: str) -> None:
-    module = importlib.import_module(name)
-    assert doctest.testmod(module).failed == 0
-
-
-def test_examples_of_the_ops_run() -> None:
-    """Functions are wrapped, so doctest's own search passes over them."""
-    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    examples = 0
-    for name in ops.__all__:
-        for test in finder.find(getattr(ops, name), name, globs={}):
-            examples += len(test.examples)
-            runner.run(test)
-    assert examples > 30
-    assert runner.summarize().failed == 0

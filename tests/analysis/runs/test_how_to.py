@@ -1,34 +1,16 @@
-"""The how-to page about runs prints what it says, and its commands are as it says."""
+"""The commands of the how-to page about runs are as it says."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-from pathlib import Path
 
 import pytest
 
 from maxlab.__main__ import main
 from maxlab.analysis.runs.noise import Rules
+from tests.pages import DOCS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "compare-runs.md"
-
-
-def test_the_programs_print_what_the_page_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == text.count("```python")
-    assert len(blocks) == 4
-    scope: dict[str, object] = {"__name__": "__main__"}
-    for program, said in blocks:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(program, str(PAGE), "exec"), scope)
-        assert out.getvalue() == said
+PAGE = DOCS / "how-to" / "compare-runs.md"
 
 
 def test_the_commands_take_what_the_page_gives(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,48 @@
+"""The tour and the how-to pages say what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maxlab import driver
+from maxlab.diagnostics.monitor import marks
+from tests.pages import DOCS, run_page
+
+PAGES = {
+    "tour.md": 9,
+    "how-to/compare-runs.md": 4,
+    "how-to/debug-a-cuda-kernel.md": 5,
+    "how-to/find-a-wrong-kernel.md": 6,
+    "how-to/make-a-kernel-faster.md": 4,
+    "how-to/profile-a-model.md": 5,
+    "how-to/read-what-the-compiler-did.md": 7,
+    "how-to/run-on-a-gpu.md": 3,
+    "how-to/watch-a-gpu.md": 3,
+}
+"""Pages, and how many programs each has at least."""
+ELSEWHERE = {"how-to/add-an-op.md", "how-to/check-a-gpu.md"}
+"""Pages that tests of their own look at: what they do changes more than a process."""
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder for what pages write, and an end to what they start."""
+    monkeypatch.setenv("MAXLAB_MONITOR_DIR", str(tmp_path / "monitor"))
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with driver.simulated():  # puts back what a page chooses
+        yield
+    marks.detach()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_prints_what_it_says(page: str) -> None:
+    run_page(page, PAGES[page], silent=page not in ("tour.md", "how-to/run-on-a-gpu.md"))
+
+
+def test_every_page_is_run() -> None:
+    found = {f"how-to/{path.name}" for path in (DOCS / "how-to").glob("*.md")}
+    assert found == {page for page in (*PAGES, *ELSEWHERE) if page.startswith("how-to/")}
