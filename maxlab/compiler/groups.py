@@ -10,7 +10,7 @@ from maxlab.ir import DeviceRef, Op, Value
 from maxlab.ir.poly import ONE
 
 GroupKind = Literal[
-    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host"
+    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host", "kernel"
 ]
 
 

@@ -18,6 +18,7 @@ from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
+from maxlab.compiler.steps_kernel import add_kernel
 from maxlab.compiler.traffic import Touch, Touched, in_bytes
 from maxlab.dtype import DType
 from maxlab.ir import HostCall, Op, Value
@@ -50,6 +51,8 @@ class Planner:
                 self._transfer(group)
             elif group.kind == "host":
                 self._host_call(group)
+            elif group.kind == "kernel":
+                add_kernel(self, group)
             elif group.kind == "contract":
                 target.contract(group)
             elif group.kind == "attention":

@@ -109,8 +109,8 @@ class Schedule(Views):
                     self._place_contract(op)
             elif kind == "transfer":
                 self._place_transfer(op)
-            elif kind == "host":
-                self._place_host(op)
+            elif kind in ("host", "kernel"):
+                self._place_whole(op, kind)
             elif kind == "concat":
                 group = self._new("concat", shape_of(op.result), op)
                 for operand in op.operands:
@@ -444,14 +444,15 @@ class Schedule(Views):
         self._depend(group, op.operands[0])
         self._note(op, op.operands[0], "begins")
 
-    def _place_host(self, op: Op) -> None:
+    def _place_whole(self, op: Op, kind: GroupKind) -> None:
+        """Let ``op`` be a group of its own, whose operands are whole buffers in row-major order."""
         for position, value in enumerate(list(op.operands)):
             if self.data_of(value) is not None and not self.inline_value(value):
                 continue
             base, _ = self.resolve(value, own_index(shape_of(value)), extents_of(shape_of(value)))
             if self.inline_value(base) or not self.same_order(value, base) or base in self.layouts:
                 self._copy(op, position)
-        group = self._new("host", shape_of(op.results[0]), op)
+        group = self._new(kind, shape_of(op.results[0]), op)
         for operand in op.operands:
             self._depend(group, operand)
             self._note(op, operand, "begins")

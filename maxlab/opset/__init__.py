@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.opset import data, elementwise, host, reduce, view
+from maxlab.opset import data, elementwise, host, reduce, scan, view
 from maxlab.opset.core import (
     OPSET,
     Builder,
@@ -35,5 +35,6 @@ __all__ = [
     "lookup",
     "reduce",
     "scalar_weight",
+    "scan",
     "view",
 ]

@@ -42,6 +42,7 @@ from maxlab.graph.ops.reduction import (
     softmax,
     sum,
 )
+from maxlab.graph.ops.scanning import cumsum
 from maxlab.graph.ops.shaping import (
     broadcast_to,
     flatten,
@@ -100,6 +101,7 @@ __all__ = [
     "constant",
     "constant_external",
     "cos",
+    "cumsum",
     "div",
     "equal",
     "erf",
