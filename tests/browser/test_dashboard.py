@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDING = ROOT / "notebooks" / "data" / "two_gpus.mlrec"
 # WCAG AA for normal text.
 LEGIBLE = 4.5
-SUMMARY = "window.__maxlabTest.dashboards"
+SUMMARY = "window.__maxlabTest?.dashboards"
 
 START = """
 import time
