@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.opset import data, elementwise, host, reduce, scan, view
+from maxlab.opset import data, dynamic, elementwise, host, random, reduce, scan, view
 from maxlab.opset.core import (
     OPSET,
     Builder,
@@ -28,11 +28,13 @@ __all__ = [
     "Sample",
     "checks_of",
     "data",
+    "dynamic",
     "elementwise",
     "evaluate",
     "flops_of",
     "host",
     "lookup",
+    "random",
     "reduce",
     "scalar_weight",
     "scan",
