@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from maxlab.opset import data, dynamic, elementwise, host, random, reduce, scan, view
+from maxlab.opset import (
+    convolution,
+    data,
+    dynamic,
+    elementwise,
+    host,
+    random,
+    reduce,
+    scan,
+    sorting,
+    view,
+)
 from maxlab.opset.core import (
     OPSET,
     Builder,
@@ -27,6 +38,7 @@ __all__ = [
     "OpDef",
     "Sample",
     "checks_of",
+    "convolution",
     "data",
     "dynamic",
     "elementwise",
@@ -38,5 +50,6 @@ __all__ = [
     "reduce",
     "scalar_weight",
     "scan",
+    "sorting",
     "view",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from maxlab.graph.ops import random
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
@@ -55,6 +56,7 @@ from maxlab.graph.ops.shaping import (
     transpose,
     unsqueeze,
 )
+from maxlab.graph.ops.sorting import argsort, top_k
 from maxlab.graph.ops.unary import (
     abs,
     acos,
@@ -91,6 +93,7 @@ __all__ = [
     "add",
     "argmax",
     "argmin",
+    "argsort",
     "assert_same_device",
     "atanh",
     "broadcast_to",
@@ -134,6 +137,7 @@ __all__ = [
     "pad",
     "permute",
     "pow",
+    "random",
     "range",
     "rebind",
     "relu",
@@ -155,6 +159,7 @@ __all__ = [
     "sum",
     "tanh",
     "tile",
+    "top_k",
     "transfer_to",
     "transpose",
     "trunc",
