@@ -145,9 +145,10 @@ def _normals(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
     half = 0x3FE6A09E667F3BCD if wide else 0x3F3504F3  # sqrt(1/2)
     fine = (a >> np.uint64(11)).astype(real) if wide else a.astype(real)
     u = fma(fine, 2.0 ** -(53 if wide else 32), 2.0 ** -(54 if wide else 33))
-    lifted = u.view(whole) - whole(half)
+    lifted: Array = u.view(whole) - np.asarray(half, whole)
     e = (lifted >> mantissa).astype(real)
-    f = ((lifted & whole(2**mantissa - 1)) + whole(half)).view(real) - real(1)
+    one: Array = ((lifted & whole(2**mantissa - 1)) + whole(half)).view(real)
+    f: Array = np.subtract(one, real(1))
     s = f / (real(2) + f)
     z = s * s
     high, low = LN2[kind]
@@ -172,7 +173,8 @@ def _blocks(call: Call, count: int, per: int, seed: int) -> list[Array]:
     chunks = -(-count // (LANES * per))
     at = np.arange(chunks * LANES, dtype=np.uint64).reshape(chunks, LANES)
     low = np.uint64(0xFFFFFFFF)
-    counter = [at & low, at >> np.uint64(32), np.uint64(call.attrs["stream"]), np.uint64(0)]
+    stream = np.asarray(call.attrs["stream"])
+    counter: list[Array] = [at & low, at >> np.uint64(32), stream, np.zeros_like(stream)]
     return philox(counter, (seed % 2**32, (seed >> 32) % 2**32))
 
 

@@ -55,6 +55,8 @@ class Setting:
         self.twin = Weight("w", F32, [4])
         self.sub = self.graph.add_subgraph("sub", lambda v: v + 1, [TensorType(F32, ["n", 4])])
         self.empty = self.graph.add_subgraph("empty", None, [])
+        with self.graph:
+            ops.random.set_seed(0)
 
 
 Case = tuple[str, type[Exception], Callable[[Setting], Any]]
@@ -183,6 +185,20 @@ CASES: list[Case] = [
     ("ML397", TypeError, lambda s: ops.transfer_to(s.x, "gpu")),
     ("ML398", TypeError, lambda s: s.graph.add_subgraph("new", None, [TensorType(F32, [-1])])),
     ("ML399", TypeError, lambda s: ops.cast(s.x, np.float32)),  # type: ignore[arg-type]
+    ("ML377", RuntimeError, lambda s: Graph("g", lambda: ops.random.uniform(s.x.type))),
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, (0,))),  # type: ignore[arg-type]
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, 1)),  # type: ignore[arg-type]
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, (1, 1))),
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, (0, float("inf")))),
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, (1.00000001, 1.00000002))),
+    ("ML378", ValueError, lambda s: ops.random.uniform(s.x.type, (0, s.w))),
+    ("ML378", ValueError, lambda s: ops.random.gaussian(s.x.type, 0, 0)),
+    ("ML378", ValueError, lambda s: ops.random.normal(s.x.type, 0, -1.0)),
+    ("ML378", ValueError, lambda s: ops.random.normal(s.x.type, float("nan"))),
+    ("ML378", ValueError, lambda s: ops.random.set_seed(2**64)),
+    ("ML378", ValueError, lambda s: ops.random.set_seed(s.i)),
+    ("ML302", TypeError, lambda s: ops.random.set_seed(1.5)),  # type: ignore[arg-type]
+    ("ML379", TypeError, lambda s: ops.random.normal(s.x)),
 ]
 # fmt: on
 LOCATED_LATER = {
