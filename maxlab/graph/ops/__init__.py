@@ -32,6 +32,7 @@ from maxlab.graph.ops.elementwise import (
 from maxlab.graph.ops.indexing import gather, slice_tensor
 from maxlab.graph.ops.joining import chunk, concat, pad, split, stack
 from maxlab.graph.ops.linalg import matmul, outer
+from maxlab.graph.ops.quantized import dequantize, qmatmul
 from maxlab.graph.ops.reduction import (
     argmax,
     argmin,
@@ -105,6 +106,7 @@ __all__ = [
     "constant_external",
     "cos",
     "cumsum",
+    "dequantize",
     "div",
     "equal",
     "erf",
@@ -138,6 +140,7 @@ __all__ = [
     "permute",
     "pow",
     "random",
+    "qmatmul",
     "range",
     "rebind",
     "relu",
