@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,76 @@ def test_several_files(tmp_path: Path) -> None:
         SafetensorWeights([*paths, tmp_path / "3.safetensors"])
 
 
+def test_facts_are_known_before_data_is_read(weights: SafetensorWeights) -> None:
+    assert weights.embed.weight.dtype is F32
+    assert weights.embed.weight.shape == [7, 4]
+    assert weights.embed.weight.quantization_encoding is None
+    assert not weights._read
+    for ask in ("dtype", "shape", "quantization_encoding"):
+        with pytest.raises(MissingWeightError, match="no weight named 'nope'") as caught:
+            getattr(weights.nope, ask)
+        assert caught.value.at is not None
+    with pytest.raises(WeightError, match="float32, not quantised") as wrong:
+        weights.embed.weight.allocate(quantization_encoding="q4_0")
+    assert wrong.value.code == "ML746"
+
+
+def test_a_missing_name_is_reported_at_once_in_a_large_checkpoint() -> None:
+    names = {
+        f"model.layers.{i}.experts.{j}.gate_proj.weight": 0 for i in range(64) for j in range(999)
+    }
+    weights = SafetensorWeights([], tensors_to_file_idx={**names, "x" * 1_000_000: 0})
+    begun = time.perf_counter()
+    with pytest.raises(MissingWeightError, match=r"did you mean .*'model.layers.63.experts.7.gate"):
+        weights.model.layers[63].experts[7].gate_pro.weight.data()
+    with pytest.raises(MissingWeightError):
+        weights["y" * 1_000_000].data()
+    assert time.perf_counter() - begun < 5
+
+
+# ---------------------------------------------------------------- an index of several files
+def index_of(folder: Path, **files: str) -> Path:
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 8}, "weight_map": files}))
+    return path
+
+
+def test_an_index_names_the_files_beside_it(tmp_path: Path) -> None:
+    save_file({"a": numbers(2), "more": numbers(1)}, tmp_path / "1.safetensors")
+    save_file({"b": numbers(3)}, tmp_path / "2.safetensors")
+    path = index_of(tmp_path, a="1.safetensors", b="2.safetensors")
+    for paths in ([path], [path, tmp_path / "1.safetensors"]):
+        weights: Any = load_weights(paths)
+        assert {n for n, _ in weights.items()} == {"a", "b", "more"}
+        np.testing.assert_array_equal(weights.b.data().data, numbers(3))
+
+
+def test_an_index_that_does_not_fit_its_files(tmp_path: Path) -> None:
+    save_file({"a": numbers(2)}, tmp_path / "1.safetensors")
+    for files, code in (
+        ({"a": "1.safetensors", "b": "1.safetensors"}, "ML749"),
+        ({"a": "2.safetensors"}, "ML632"),
+        ({"a": "../1.safetensors"}, "ML633"),
+        ({"a": "/1.safetensors"}, "ML633"),
+        ({"a": ".."}, "ML633"),
+        ({"a": "1.bin"}, "ML633"),
+        ({}, "ML633"),
+    ):
+        with pytest.raises(WeightError) as caught:
+            load_weights([index_of(tmp_path, **files)])
+        assert caught.value.code == code
+    path = tmp_path / "model.safetensors.index.json"
+    for text in ("", "{", "[1]", '{"weight_map": [1]}', '{"weight_map": {"a": 3}}', "[" * 99_999):
+        path.write_text(text)
+        with pytest.raises(WeightError) as caught:
+            load_weights([path])
+        assert caught.value.code == "ML633"
+    known = SafetensorWeights([tmp_path / "1.safetensors"], tensors_to_file_idx={"b": 0, "c": 4})
+    for name in "bc":
+        with pytest.raises(WeightError, match="the index puts the weight"):
+            known[name].data()
+
+
 # ---------------------------------------------------------------- damaged files
 def file_of(header: Any, data: bytes = b"", length: int | None = None) -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
@@ -203,6 +275,12 @@ DAMAGED: dict[str, bytes] = {
     "a float size": file_of({"a": entry(shape=(2.0,))}, b"\0" * 8),
     "a bool size": file_of({"a": entry(shape=(True,), offsets=(0, 4))}, b"\0" * 4),
     "a huge size": file_of({"a": entry(shape=(2**62, 2**62))}, b"\0" * 8),
+    "no elements, too many to address": file_of(
+        {"a": entry(shape=(2**62, 2**62, 0), offsets=(0, 0))}
+    ),
+    "too many dims": file_of({"a": entry(shape=(1,) * 33)}, b"\0" * 4),
+    "very many dims": file_of({"a": entry(shape=(2**62,) * 99_999)}, b"\0" * 4),
+    "an unknown dtype, too large": file_of({"a": entry("X", (2**62, 2**62), (0, 0))}),
     "three offsets": file_of({"a": entry(offsets=(0, 4, 8))}, b"\0" * 8),
     "backwards": file_of({"a": entry(offsets=(8, 0))}, b"\0" * 8),
     "wrong count": file_of({"a": entry(offsets=(0, 4))}, b"\0" * 4),
@@ -262,8 +340,14 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
         load_weights([tmp_path / "none.safetensors"])
     folder = tmp_path / "folder.safetensors"
     folder.mkdir()
-    with pytest.raises(WeightError, match="cannot open"):
+    with pytest.raises(WeightError, match="it is a folder"):
         load_weights([folder])
+    pipe = tmp_path / "pipe.safetensors"
+    os.mkfifo(pipe)
+    for suffix in ("safetensors", "gguf", "pt"):  # opening a pipe would wait for ever
+        with pytest.raises(WeightError, match="not a regular file"):
+            load_weights([pipe.rename(tmp_path / f"pipe.{suffix}")])
+        (tmp_path / f"pipe.{suffix}").rename(pipe)
 
 
 # ---------------------------------------------------------------- formats
@@ -277,8 +361,11 @@ def test_formats() -> None:
     for paths in ([], ["a.txt"], ["a"], ["a.gguf", "b.safetensors"]):
         with pytest.raises(ValueError, match="weight"):
             weights_format([Path(p) for p in paths])
-    for path in ("a.gguf", "a.bin"):
-        with pytest.raises(WeightError, match="cannot be read in this version"):
+    for name in ("model.safetensors", "model.SAFETENSORS"):
+        assert weights_format([Path(f"{name}.index.json")]) is WeightsFormat.safetensors
+    assert weights_format([Path("pytorch_model.bin.index.json")]) is WeightsFormat.pytorch
+    for path in ("a.gguf", "a.bin", "a.safetensors.index.json"):
+        with pytest.raises(WeightError, match="No such file"):
             load_weights([Path(path)])
 
 

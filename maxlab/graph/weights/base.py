@@ -3,6 +3,9 @@ weight."""
 
 from __future__ import annotations
 
+import difflib
+import heapq
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -19,6 +22,8 @@ from maxlab.opset.elementwise import convert
 
 _Self = TypeVar("_Self", bound="Weights")
 CPU0 = DeviceRef.CPU()
+_LONG = 300
+"""Characters that a name of a message has at most."""
 
 
 @dataclass(eq=False)
@@ -168,17 +173,28 @@ def no_attribute(cls: type, attr: str) -> AttributeError:
 
 def missing(name: str, known: Iterable[str]) -> MissingWeightError:
     """The error of a name that no weight has, with the names that come near."""
-    import difflib
-
     names = list(known)
-    near = difflib.get_close_matches(name, names, 3)
-    under = [full for _, full in below(name, names)][:3]
+    # Comparing is slow: names that begin and end alike are compared, in a large checkpoint.
+    short = [n for n in names if len(n) < _LONG]
+    alike = heapq.nlargest(200, short, key=lambda other: _common(name[:_LONG], other))
+    near = difflib.get_close_matches(name[:_LONG], alike, 3)
+    under = list(itertools.islice((full for _, full in below(name, names)), 1))
     fix = None
     if under:
         fix = f"{name!r} is a prefix; go on to a weight such as {under[0]!r}"
     elif near:
         fix = "did you mean " + " or ".join(repr(n) for n in near) + "?"
-    return MissingWeightError("ML630", f"there is no weight named {name!r}", fix=fix)
+    shown = name if len(name) < _LONG else f"{name[:_LONG]}…"
+    return MissingWeightError("ML630", f"there is no weight named {shown!r}", fix=fix)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two names begin and end with alike."""
+    ends = zip(reversed(one), reversed(other), strict=False)
+    return sum(
+        sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        for pairs in (zip(one, other, strict=False), ends)
+    )
 
 
 def check(
