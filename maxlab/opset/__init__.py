@@ -14,6 +14,7 @@ from maxlab.opset import (
     reduce,
     resizing,
     scan,
+    scattering,
     sorting,
     view,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "resizing",
     "scalar_weight",
     "scan",
+    "scattering",
     "sorting",
     "view",
 ]

@@ -12,6 +12,7 @@ from maxlab.graph.ops import random
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
+from maxlab.graph.ops.dynamic import masked_scatter, nonzero
 from maxlab.graph.ops.elementwise import (
     add,
     cast,
@@ -45,6 +46,7 @@ from maxlab.graph.ops.reduction import (
     sum,
 )
 from maxlab.graph.ops.scanning import cumsum
+from maxlab.graph.ops.scattering import gather_nd, scatter, scatter_nd
 from maxlab.graph.ops.shaping import (
     broadcast_to,
     flatten,
@@ -114,6 +116,7 @@ __all__ = [
     "flatten",
     "floor",
     "gather",
+    "gather_nd",
     "gelu",
     "greater",
     "greater_equal",
@@ -127,6 +130,7 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsoftmax",
+    "masked_scatter",
     "matmul",
     "max",
     "mean",
@@ -134,6 +138,7 @@ __all__ = [
     "mod",
     "mul",
     "negate",
+    "nonzero",
     "not_equal",
     "outer",
     "pad",
@@ -148,6 +153,8 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "scatter",
+    "scatter_nd",
     "shape_to_tensor",
     "sigmoid",
     "silu",
