@@ -18,6 +18,7 @@ from maxlab.ir import Shape
 from maxlab.opset import OPSET
 from tests.compiler.interpret import Array, interpret, load, outputs_of, same
 from tests.compiler.test_matrix import CASES, Case, build
+from tests.opset.torch_spatial import TORCH as SPATIAL
 
 pytestmark = pytest.mark.oracle
 
@@ -135,6 +136,7 @@ TORCH: dict[str, Torch] = {
     "mo.broadcast_to": lambda t, attrs, x: t.broadcast_to(x, [int(d) for d in attrs["shape"]]),
     "mo.tile": lambda t, attrs, x: t.tile(x, attrs["repeats"]),
     "mo.slice": cut,
+    **SPATIAL,
 }  # fmt: skip
 
 DIFFERENT = {
@@ -184,6 +186,7 @@ def taken(t: Any, tensor: Any) -> Array:
 
 
 ROUGH = {"mo.softmax", "mo.logsoftmax", "mo.layer_norm", "mo.mean", "mo.reduce.sum", "mo.matmul"}
+ROUGH |= {"mo.conv", "mo.conv.window", "mo.conv_transpose", "mo.avg_pool2d", "mo.fold", "mo.resize"}
 """Torch computes these in float32 and rounds halves once; we round after every step, or sum in
 another order."""
 
