@@ -240,7 +240,11 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         made = _print_cuda(site, part, used, symbols, node)
         printed, kernels = made, GpuKernels([lambda: made], _gpu_launch(part, extent))
 
+    calls = "ctx->lib" in part.text
+
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
+        if calls:
+            _ = runtime.products  # loads what the text calls
         items = part.extent.evaluate(env)
         cost = max(part.work.evaluate(env), 1)
         grain = max(items, 1) if part.serial else grain_of(items, cost, threads)
