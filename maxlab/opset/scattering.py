@@ -7,6 +7,7 @@ go to one place, the last of them, in row-major order, is the one that stays, on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from maxlab.opset.rules import axis_of, require_integral, same_device, same_dtyp
 _RARE = 4096
 """Elements of a line below which the CPU does not cut it for several threads."""
 _CUTS = 16
+"""Ranges in which it cuts one; elements from which on a slice is long."""
+_CACHE = 1 << 23
+"""Bytes to which a thread of the CPU writes anywhere at the same speed."""
 
 
 def _product(sizes: Sequence[Poly]) -> Poly:
@@ -182,7 +186,7 @@ def _gather_samples() -> list[Sample]:
     ]
 
 
-def _kinds() -> list[tuple[str, np.dtype]]:  # type: ignore[type-arg]
+def _kinds() -> list[tuple[str, np.dtype[Any]]]:
     dtypes = [
         DType.bool, DType.int8, DType.uint16, DType.int32, DType.uint64, DType.float16,
         DType.bfloat16, DType.float64,
@@ -255,7 +259,7 @@ def _scatter_checks(
 
 def _scatter(call: Call, x: Array, updates: Array, indices: Array) -> Array:
     axis = call.attrs["axis"] % x.ndim
-    places = list(np.indices(indices.shape, sparse=True))
+    places: list[Array] = list(np.indices(indices.shape, sparse=True))
     places[axis] = _wrapped("scatter", indices, x.shape[axis])
     made = x.copy()
     # NumPy writes one after another, so the last of several updates stays.
@@ -309,17 +313,20 @@ def _scatter_kernel(at: Site) -> None:
             lines.append(f"  {at.wrap('w', indices.load('own + j'), n)}")
             lines.append(_kept(updates.stored, "w", "w", updates.name, "own + j"))
         else:
+            more, column = _inside(at, "column", "c", fewer[axis + 1 :], sizes[axis + 1 :])
+            first, last = ("0", at.size(few)) if more else ("c0", "c1")
             lines.append(
-                f"for (i64 j = 0; j < many; j++) for (i64 c = 0; c < {at.size(few)}; c++) {{"
+                f"for (i64 j = 0; j < many; j++) for (i64 c = {first}; c < {last}; c++) {{"
             )
             place = f"own + j * {at.size(few)} + c"
             lines.append(f"  {at.wrap('w', indices.load(place), n)}")
-            more, column = _inside(at, "column", "c", fewer[axis + 1 :], sizes[axis + 1 :])
             lines += more
+            if more:
+                lines.append("if (column < c0 || column >= c1) continue;")
             to = f"w * {at.size(inner)} + {column}"
             lines.append(_kept(updates.stored, "w", to, updates.name, place))
         lines.append("}")
-        _lines_c(at, "\n".join(lines), outer, sizes[axis], inner)
+        _lines_c(at, "\n".join(lines), outer, sizes[axis], inner, fewer[axis] * few, columns=True)
         return
     mapped, line = _inside(at, "line", f"i / ({many} * {at.size(few)})", fewer[:axis], sizes[:axis])
     more, column = _inside(
@@ -333,38 +340,65 @@ def _scatter_kernel(at: Site) -> None:
 
 
 def _kept(kind: str, target: str, to: str, updates: str, place: str) -> str:
-    """In C, the store of an update whose target may be another thread's, without a branch."""
+    """In C, the store of an update whose target may be another thread's: without a branch, which
+    could not be foreseen."""
     return (
-        f"  {{ {kind} *const mine = {target} >= t0 && {target} < t1 ? out + {to} : &unused; "
-        f"*mine = {updates}[{place}]; }}"
+        f"  {{ const u64 mine = -(u64)((u64)({target} - t0) < (u64)(t1 - t0)); "
+        f"*({kind} *)(((u64)(out + {to}) & mine) | ((u64)&unused & ~mine)) = {updates}[{place}]; }}"
     )
 
 
-def _lines_c(at: Site, updates: str, outer: Poly, n: Poly, inner: Poly) -> None:
-    """The result in lines of ``n`` slices of ``inner`` elements, each cut into ranges of slices
-    where there are few lines. Who owns a range copies it from the input and goes through all
+def _lines_c(
+    at: Site,
+    updates: str,
+    outer: Poly,
+    n: Poly,
+    inner: Poly,
+    count: Poly,
+    *,
+    columns: bool = False,
+) -> None:
+    """The result in lines of ``n`` slices of ``inner`` elements. Where there are few lines each is
+    cut: into ranges of slices or, if ``columns`` says that this is possible and slices are long,
+    of the elements of every slice. Who owns a range copies it from the input and goes through the
     updates of the line in order, keeping those that are its own.
 
-    The parallel axis only says who owns what: the owner of a range is who has its first element
-    (and every line has one more element, so that one of an empty input has an owner too).
+    The parallel axis only says who owns what: the owner of a range is who has the element at which
+    its share of the line begins (a line has one element more than its size, so that one of an empty
+    input has an owner too). Many updates of single elements are not shared while the line fits into
+    the cache: going through them takes as long as writing them.
+
+    Args:
+        updates: Statements that make the updates of the line ``o``.
+        count: Indices of a line.
     """
-    x, y = at.operands[0].name, at.results[0].name
+    x, y, kind = at.operands[0].name, at.results[0].name, at.results[0].stored
     text = f"""\
 const i64 lines = {at.size(outer)}, n = {at.size(n)}, slice = {at.size(inner)};
 const i64 whole = n * slice + 1, alone = lo == 0 && hi == lines * whole;
+const i64 columns = {f"slice >= {_CUTS}" if columns else "0"};
 i64 cuts = ctx->nthreads < {_CUTS} ? ctx->nthreads : {_CUTS};
 if (alone || lines >= 4 * ctx->nthreads || whole < {_RARE}) cuts = 1;
+if (slice < {_CUTS} && {at.size(count)} > n / 8 && whole * (i64)sizeof *{y} <= {_CACHE}) cuts = 1;
 for (i64 o = lo / whole; o * whole < hi; o++)
   for (i64 cut = 0; cut < cuts; cut++) {{
-    const i64 t0 = n * cut / cuts, t1 = n * (cut + 1) / cuts, start = o * whole + t0 * slice;
+    const i64 start = o * whole + (whole - 1) * cut / cuts;
     if (start < lo || start >= hi) continue;
-    {at.results[0].stored} *const out = {y} + o * n * slice;
-    {at.results[0].stored} unused;
+    const i64 t0 = columns ? 0 : n * cut / cuts, t1 = columns ? n : n * (cut + 1) / cuts;
+    const i64 c0 = columns ? slice * cut / cuts : 0;
+    const i64 c1 = columns ? slice * (cut + 1) / cuts : slice;
+    {kind} *const out = {y} + o * n * slice;
+    const {kind} *const in = {x} + o * n * slice;
+    {kind} unused;
     (void)unused;
-    __builtin_memcpy(out + t0 * slice, {x} + o * n * slice + t0 * slice,
-                     (u64)((t1 - t0) * slice) * sizeof *out);
+    if (c1 - c0 == slice)
+      __builtin_memcpy(out + t0 * slice, in + t0 * slice, (u64)((t1 - t0) * slice) * sizeof *out);
+    else
+      for (i64 t = t0; t < t1; t++)
+        __builtin_memcpy(out + t * slice + c0, in + t * slice + c0, (u64)(c1 - c0) * sizeof *out);
     {_indented(updates, 4)}
-  }}"""
+  }}
+lo = hi;"""
     at.part("", outer * (n * inner + ONE), before=text)
 
 
@@ -517,7 +551,7 @@ def _scatter_nd_kernel(at: Site) -> None:
     else:
         lines.append(f"if (to >= t0 && to < t1) {_move(at, 'out', 'to', updates.name, 'j', inner)}")
     body = "\n  ".join(lines)
-    _lines_c(at, f"for (i64 j = 0; j < {at.size(rows)}; j++) {{\n  {body}\n}}", ONE, n, inner)
+    _lines_c(at, f"for (i64 j = 0; j < {at.size(rows)}; j++) {{\n  {body}\n}}", ONE, n, inner, rows)
 
 
 def _scatter_nd_samples() -> list[Sample]:
