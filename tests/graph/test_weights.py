@@ -18,6 +18,7 @@ from safetensors.numpy import save_file
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError, MissingWeightError, WeightError
 from maxlab.graph import DeviceRef, Graph, Shape, TensorType, Weight, ops
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.weights import (
     SafetensorWeights,
     WeightData,
@@ -137,7 +138,7 @@ def test_allocate(weights: SafetensorWeights) -> None:
         with pytest.raises(ValueError, match="expected"):
             wq.allocate(**wrong)
     with pytest.raises(ValueError, match="quantised"):
-        wq.allocate(quantization_encoding="q4_0")
+        wq.allocate(quantization_encoding=QuantizationEncoding.Q4_0)
     weights.embed.weight.allocate()
     registry = weights.layers[1].allocated_weights
     assert set(registry) == {"layers.0.attention.wq", "embed.weight"}
@@ -190,7 +191,7 @@ def test_facts_are_known_before_data_is_read(weights: SafetensorWeights) -> None
             getattr(weights.nope, ask)
         assert caught.value.at is not None
     with pytest.raises(WeightError, match="float32, not quantised") as wrong:
-        weights.embed.weight.allocate(quantization_encoding="q4_0")
+        weights.embed.weight.allocate(quantization_encoding=QuantizationEncoding.Q4_0)
     assert wrong.value.code == "ML746"
 
 

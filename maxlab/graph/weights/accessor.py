@@ -11,6 +11,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.graph.weights.base import CPU0, WeightData, below, check, missing, no_attribute, step
@@ -24,7 +25,7 @@ class Facts:
 
     dtype: DType
     shape: Shape
-    encoding: Any = None
+    encoding: QuantizationEncoding | None = None
     logical: Shape | None = None
     """The shape before quantisation; None when the data is not quantised."""
 
@@ -124,7 +125,7 @@ class FileWeights:
         self,
         dtype: DType | None = None,
         shape: Iterable[DimLike] | None = None,
-        quantization_encoding: Any = None,
+        quantization_encoding: QuantizationEncoding | None = None,
         device: DeviceRef = CPU0,
     ) -> Weight:
         """A ``Weight`` of this name, whose data ``allocated_weights`` has from now on.
@@ -217,7 +218,7 @@ class FileWeights:
 
     @property
     @staged
-    def quantization_encoding(self) -> Any:
+    def quantization_encoding(self) -> QuantizationEncoding | None:
         """The encoding of the weight of this name, or None when it is not quantised.
 
         Raises:

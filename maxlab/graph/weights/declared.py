@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.graph.weights.base import CPU0, WeightData, below, check, missing, no_attribute, step
@@ -61,7 +61,7 @@ class DeclaredWeights:
         self,
         dtype: DType | None = None,
         shape: Iterable[DimLike] | None = None,
-        quantization_encoding: Any = None,
+        quantization_encoding: QuantizationEncoding | None = None,
         device: DeviceRef = CPU0,
     ) -> Weight:
         """The ``Weight`` of this name; the same one each time.
@@ -69,7 +69,7 @@ class DeclaredWeights:
         Args:
             dtype: Its element type; needed the first time.
             shape: Its dims; needed the first time.
-            quantization_encoding: None; quantised weights cannot be used in this version.
+            quantization_encoding: The encoding of its data; None when it is not quantised.
             device: The device where the weight lives.
 
         Raises:

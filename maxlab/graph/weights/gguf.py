@@ -10,6 +10,7 @@ import numpy as np
 
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
 from maxlab.graph.weights.gguf_file import KINDS, GGUFFile, GGUFTensor
@@ -80,8 +81,6 @@ class GGUFWeights(FileWeights):
         shape = Shape(tensor.shape)
         if encoding is None:
             return Facts(tensor.dtype, shape)
-        from maxlab.graph.quantization import QuantizationEncoding
-
         return Facts(tensor.dtype, shape, QuantizationEncoding[encoding], Shape(tensor.logical))
 
 
