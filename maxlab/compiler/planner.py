@@ -43,7 +43,11 @@ class Planner:
         for number, (value, direct) in enumerate(schedule.outputs):
             if direct:
                 self._outputs[value] = number
+        stage = 0
         for group in schedule.groups:
+            if group.stage != stage:
+                stage = group.stage
+                self.plan.cuts.append(len(self.plan.steps))
             target = self.target(group)
             if group.output >= 0:
                 self._output_copy(group)
@@ -64,6 +68,8 @@ class Planner:
             else:
                 lowering = Lowering(schedule, group, keep_loads=group.device.is_gpu())
                 target.rows(group, lowering.rows())
+        if schedule.groups and schedule.groups[-1].binds:  # something is asserted at the end
+            self.plan.cuts.append(len(self.plan.steps))
         by_output = {s.index: s.number for s in self.plan.slots if s.kind == "output"}
         self.plan.outputs = [by_output[n] for n in range(len(schedule.outputs))]
         return self.plan

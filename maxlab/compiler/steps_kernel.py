@@ -12,7 +12,7 @@ from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
 from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.groups import Group
-from maxlab.compiler.plan import Env, GpuKernels, GpuLaunch, Launch, Slot
+from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
 from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
@@ -261,6 +261,8 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         computed=None if last else (),
         gpu=kernels,
     )
+    if group.binds:
+        step.binds = Binds(site.results[0].slot, site.op.id)
     if part.name:
         step.name = f"{step.name}_{part.name}"
 

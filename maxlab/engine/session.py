@@ -14,6 +14,7 @@ from maxlab.config import config
 from maxlab.driver import CPU, Accelerator, Device
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
+from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
 from maxlab.errors import (
     ArgumentError,
@@ -217,7 +218,8 @@ class InferenceSession:
             prepared = prepare(compiled, registry, library, self.num_threads, devices)
             compiled.timings_ns["weights"] = time.perf_counter_ns() - start
             if not devices:
-                return Model(compiled, prepared, self.num_threads, library, graph)
+                kind = StagedModel if compiled.plan.cuts else Model
+                return kind(compiled, prepared, self.num_threads, library, graph)
             return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
 
     def _devices_of(self, function: Function) -> dict[DeviceRef, Accelerator]:
