@@ -33,6 +33,7 @@ from maxlab.graph.ops.elementwise import (
 from maxlab.graph.ops.indexing import gather, slice_tensor
 from maxlab.graph.ops.joining import chunk, concat, pad, split, stack
 from maxlab.graph.ops.linalg import matmul, outer
+from maxlab.graph.ops.pooling import avg_pool2d, fold, max_pool2d
 from maxlab.graph.ops.quantized import dequantize, qmatmul
 from maxlab.graph.ops.reduction import (
     argmax,
@@ -45,6 +46,7 @@ from maxlab.graph.ops.reduction import (
     softmax,
     sum,
 )
+from maxlab.graph.ops.resizing import InterpolationMode, resize
 from maxlab.graph.ops.scanning import cumsum
 from maxlab.graph.ops.scattering import gather_nd, scatter, scatter_nd
 from maxlab.graph.ops.shaping import (
@@ -60,6 +62,7 @@ from maxlab.graph.ops.shaping import (
     unsqueeze,
 )
 from maxlab.graph.ops.sorting import argsort, top_k
+from maxlab.graph.ops.spatial import conv2d, conv2d_transpose, conv3d
 from maxlab.graph.ops.unary import (
     abs,
     acos,
@@ -90,6 +93,7 @@ from maxlab.ir import DeviceRef, TensorType
 __all__ = [
     "Callable",
     "DeviceRef",
+    "InterpolationMode",
     "TensorType",
     "abs",
     "acos",
@@ -99,6 +103,7 @@ __all__ = [
     "argsort",
     "assert_same_device",
     "atanh",
+    "avg_pool2d",
     "broadcast_to",
     "call",
     "cast",
@@ -106,6 +111,9 @@ __all__ = [
     "concat",
     "constant",
     "constant_external",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
     "cos",
     "cumsum",
     "dequantize",
@@ -115,6 +123,7 @@ __all__ = [
     "exp",
     "flatten",
     "floor",
+    "fold",
     "gather",
     "gather_nd",
     "gelu",
@@ -133,6 +142,7 @@ __all__ = [
     "masked_scatter",
     "matmul",
     "max",
+    "max_pool2d",
     "mean",
     "min",
     "mod",
@@ -144,13 +154,14 @@ __all__ = [
     "pad",
     "permute",
     "pow",
-    "random",
     "qmatmul",
+    "random",
     "range",
     "rebind",
     "relu",
     "repeat_interleave",
     "reshape",
+    "resize",
     "round",
     "rsqrt",
     "scatter",
