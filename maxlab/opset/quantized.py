@@ -46,7 +46,7 @@ class Format:
     nbytes: int
     read: Callable[[Array], Blocks]
     offset: int = 0
-    each: int = 4
+    each: int = 32
 
     def blocks(self, rows: Array) -> Blocks:
         """The blocks of bytes ``[..., n * nbytes]``."""
@@ -104,10 +104,10 @@ def _q6_k(w: Array) -> Blocks:
 
 
 FORMATS = {
-    "Q4_0": Format(32, 18, _q4_0, 8, 4),
+    "Q4_0": Format(32, 18, _q4_0, 8, 32),
     "Q4_K": Format(256, 144, _q4_k, -1, 32),
     "Q5_K": Format(256, 176, _q5_k),
-    "Q6_K": Format(256, 210, _q6_k, 32, 4),
+    "Q6_K": Format(256, 210, _q6_k, 32, 16),
 }
 """The encodings that have blocks, by name."""
 PRODUCTS = ("Q4_0", "Q4_K", "Q6_K")
@@ -317,9 +317,8 @@ def _qmatmul_kernel(at: Site) -> None:
     work = Poly.constant(4 * form.elements)
     sums = form.elements // form.each
     s = at.temporary(DType.int32, rows * padded * Poly.constant(sums))
-    scales = 8 if name == "Q4_0" else 1
-    d = at.temporary(DType.float32, rows * padded * Poly.constant(scales))
-    places = f"{q.name} + i * {form.elements}, {s.name} + i * {sums}, {d.name} + i * {scales}"
+    d = at.temporary(DType.float32, rows * padded)
+    places = f"{q.name} + i * {form.elements}, {s.name} + i * {sums}, {d.name} + i"
     source = f"x0 + i * {form.elements}"
     if name == "Q4_0":
         source = f"x0 + (row * {count} + block) * 32"
@@ -332,7 +331,7 @@ else mx_q8_none({places});"""
     at.part(text, rows * padded, work=work, name="quantize")
     left = ", ".join(
         f"{buffer.name} + j * {even} * {each}"
-        for buffer, each in ((q, form.elements), (s, sums), (d, scales))
+        for buffer, each in ((q, form.elements), (s, sums), (d, 1))
     )
     if name == "Q4_0":
         # Four rows at a time, or what is left of this thread's.

@@ -82,35 +82,36 @@ INL void mx_dequantize_q6_k(f32 *RS y, const u8 *RS w) {
 
 // @section q_left needs f16
 /* A block of 32 floats as Q8_0 has it: q, rounded with halves away from zero, and d as a float16.  `offset` is what the
- * right side subtracts from its numbers: s[j] = -offset * (the sum of 4 q), d is repeated 8 times. */
+ * right side subtracts from its numbers: s = -offset * (the sum of q). */
 INL void mx_q8_0(i8 *RS q, i32 *RS s, f32 *RS d, const f32 *RS x, i32 offset) {
   u32 most = 0;
+  i32 sum = 0;
   #pragma omp simd reduction(max : most)
   for (int j = 0; j < 32; j++) {
     const u32 size = mx_bits_f32(x[j]) & 0x7fffffffu; /* as integers, so that a NaN is the largest */
     most = size > most ? size : most;
   }
   const f32 scale = mx_f32_bits(most) / 127.0f, inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-  #pragma omp simd
+  #pragma omp simd reduction(+ : sum)
   for (int j = 0; j < 32; j++) {
     const u32 u = mx_bits_f32(x[j] * inverse);
     f32 size = mx_f32_bits(u & 0x7fffffffu);
     size = size <= 127.0f ? size : size > 127.0f ? 127.0f : 0.0f;
     const i32 rounded = (i32)(size + 0.49999997f); /* with 0.5 the float below a half would be rounded up */
-    q[j] = (i8)(u >> 31 ? -rounded : rounded);
+    const i32 v = u >> 31 ? -rounded : rounded;
+    q[j] = (i8)v;
+    sum += v;
   }
-  const f32 stored = mx_f16_to_f32(mx_f32_to_f16(scale));
-  for (int j = 0; j < 8; j++) {
-    s[j] = -offset * (q[4 * j] + q[4 * j + 1] + q[4 * j + 2] + q[4 * j + 3]);
-    d[j] = stored;
-  }
+  *s = -offset * sum;
+  *d = mx_f16_to_f32(mx_f32_to_f16(scale));
 }
 INL void mx_q8_none(i8 *RS q, i32 *RS s, f32 *RS d) { /* the partner of a last block of odd number */
-  for (int j = 0; j < 32; j++) q[j] = 0;
-  for (int j = 0; j < 8; j++) s[j] = 0, d[j] = 0.0f;
+  __builtin_memset(q, 0, 32);
+  *s = 0;
+  *d = 0.0f;
 }
 /* A block of 256 floats as Q8_K has it: the largest by size becomes -127, halves are rounded to even, d stays float32.
- * s as above, of `each` q. */
+ * s as above, for each `each` of q. */
 INL void mx_q8_k(i8 *RS q, i32 *RS s, f32 *RS d, const f32 *RS x, i32 offset, int each) {
   u32 most = 0;
   #pragma omp simd reduction(max : most)
@@ -131,13 +132,16 @@ INL void mx_q8_k(i8 *RS q, i32 *RS s, f32 *RS d, const f32 *RS x, i32 offset, in
     for (int e = 0; e < each; e++) sum += q[j * each + e];
     s[j] = -offset * sum;
   }
-  d[0] = most ? 1.0f / inverse : 0.0f;
+  *d = most ? 1.0f / inverse : 0.0f;
 }
 // @end
 
 // @section q_vectors needs q_scales
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && defined(__AVX512VL__) && defined(__AVX512BW__)
 #define MX_Q_VECTORS 1
+/* memory answers late, and the hardware's guesses stop at pages */
+#define MX_Q_AHEAD(p, lines)                                                \
+  for (int ahead = 0; ahead < (lines); ahead++) __builtin_prefetch((p) + 8192 + 64 * ahead)
 typedef u8 __attribute__((vector_size(16), aligned(1), may_alias)) mx_q128;
 typedef u8 __attribute__((vector_size(32), aligned(1), may_alias)) mx_q256;
 typedef u8 __attribute__((vector_size(64), aligned(1), may_alias)) mx_q512;
@@ -153,6 +157,12 @@ INL mx_q512 mx_q_some(const u8 *p, u64 mask) {
   mx_q512 v;
   __asm__("vmovdqu8 %1, %0%{%2%}%{z%}" : "=v"(v) : "m"(*(const mx_q512 *)p), "Yk"(mask));
   return v;
+}
+/* 2 numbers, again and again */
+INL mx_q_i32 mx_q_pairs(const void *p) {
+  u64 v;
+  __builtin_memcpy(&v, p, 8);
+  return (mx_q_i32)((mx_q_u64){0} + v);
 }
 INL mx_q512 mx_q_twice(const u8 *p) { /* 32 bytes, and again */
   mx_q512 v;
@@ -223,9 +233,9 @@ INL f32 mx_q_total_half(mx_q_f32h h) { return ((h[0] + h[4]) + (h[1] + h[5])) + 
 /* `rows` (1 or 4) rows of Q4_0 at w, `stride` bytes apart, times one left row of `blocks` blocks that mx_q8_0 wrote with
  * offset 8; its last block has a zeroed partner where their number is odd. */
 #if MX_Q_VECTORS
-#define MX_Q4_0_ROW(a, p, mask)                                                                    \
+#define MX_Q4_0_ROW(a, LOAD)                                                                       \
   do {                                                                                             \
-    const mx_q512 v = mx_q_some(p, mask);                                                          \
+    const mx_q512 v = LOAD;                                                                        \
     const mx_q512 u = (mx_q512)((mx_q_u64)mx_q_bytes(v, spread) >> down) & 15;                     \
     a += __builtin_convertvector(mx_q_dot(start, u, x), mx_q_f32) *                                \
          (mx_q_floats(mx_q_bytes_half(v, scale)) * dx);                                            \
@@ -240,18 +250,36 @@ INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i
   const mx_q256 scale = {0,  1,  0,  1,  0,  1,  0,  1,  0,  1,  0,  1,  0,  1,  0,  1,
                          18, 19, 18, 19, 18, 19, 18, 19, 18, 19, 18, 19, 18, 19, 18, 19};
   const mx_q_u64 down = {0, 0, 4, 4, 0, 0, 4, 4};
+  const mx_q_i32 once = {-1, 0, 0, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0};
+  const mx_q_i32 pick = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
   mx_q_f32 a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0};
-  for (i64 b = 0; b < blocks; b += 2) {
-    const u64 mask = b + 1 < blocks ? (1ull << 36) - 1 : (1ull << 18) - 1;
+  i64 b = 0;
+  for (; b < blocks; b += 2) {
     const mx_q512 x = *(const mx_q512 *)(q + 32 * b);
-    const mx_q_i32 start = *(const mx_q_i32 *)(s + 8 * b);
-    const mx_q_f32 dx = *(const mx_q_f32 *)(d + 8 * b);
+    const mx_q_i32 start = mx_q_pairs(s + b) & once;
+    const mx_q_f32 dx = (mx_q_f32)mx_q_words(mx_q_pairs(d + b), pick);
     const u8 *p = w + 18 * b;
-    MX_Q4_0_ROW(a0, p, mask);
-    if (rows == 4) {
-      MX_Q4_0_ROW(a1, p + stride, mask);
-      MX_Q4_0_ROW(a2, p + 2 * stride, mask);
-      MX_Q4_0_ROW(a3, p + 3 * stride, mask);
+    if (18 * b + 64 <= stride) {
+      /* 2 KB ahead in each row, or in the rows behind them: memory answers late, and hardware does not guess this. */
+      const u8 *ahead = p + 2048 + (18 * b + 2048 < stride ? 0 : (rows - 1) * stride);
+      __builtin_prefetch(ahead);
+      MX_Q4_0_ROW(a0, *(const mx_q512 *)p);
+      if (rows == 4) {
+        __builtin_prefetch(ahead + stride);
+        __builtin_prefetch(ahead + 2 * stride);
+        __builtin_prefetch(ahead + 3 * stride);
+        MX_Q4_0_ROW(a1, *(const mx_q512 *)(p + stride));
+        MX_Q4_0_ROW(a2, *(const mx_q512 *)(p + 2 * stride));
+        MX_Q4_0_ROW(a3, *(const mx_q512 *)(p + 3 * stride));
+      }
+    } else { /* not to read behind the end of the matrix */
+      const u64 mask = b + 1 < blocks ? (1ull << 36) - 1 : (1ull << 18) - 1;
+      MX_Q4_0_ROW(a0, mx_q_some(p, mask));
+      if (rows == 4) {
+        MX_Q4_0_ROW(a1, mx_q_some(p + stride, mask));
+        MX_Q4_0_ROW(a2, mx_q_some(p + 2 * stride, mask));
+        MX_Q4_0_ROW(a3, mx_q_some(p + 3 * stride, mask));
+      }
     }
   }
   y[0] = mx_q_total(a0);
@@ -268,7 +296,7 @@ INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i
         low += ((p[2 + j] & 15) - 8) * x[j];
         high += ((p[2 + j] >> 4) - 8) * x[16 + j];
       }
-      sum += (f32)(low + high) * (mx_q_half(p) * d[8 * b]);
+      sum += (f32)(low + high) * (mx_q_half(p) * d[b]);
     }
     y[r] = sum;
   }
@@ -285,6 +313,7 @@ INL void mx_q4_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
   mx_q_f32 a = {0};
   mx_q_f32h below = {0};
   for (i64 b = 0; b < blocks; b++, w += 144, q += 256, s += 8) {
+    MX_Q_AHEAD(w, 3);
     u64 scales, mins;
     mx_q_scales(w + 4, &scales, &mins);
     const mx_q_i32 each = mx_q_unsigned_wide(scales);
@@ -322,24 +351,23 @@ INL void mx_q4_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
 // @end
 
 // @section q6_k needs q_vectors
-/* One row of Q6_K at w times one left row of `blocks` blocks that mx_q8_k wrote with offset 32 and sums of 4. */
+/* One row of Q6_K at w times one left row of `blocks` blocks that mx_q8_k wrote with offset 32 and sums of 16. */
 INL void mx_q6_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, const i32 *RS s, const f32 *RS d) {
 #if MX_Q_VECTORS
   const mx_q_u64 up = {4, 4, 4, 4, 2, 2, 2, 2}, down = {0, 0, 0, 0, 2, 2, 2, 2};
   const mx_q_i32 pick = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
   mx_q_f32 a = {0};
-  for (i64 b = 0; b < blocks; b++, w += 210, q += 256, s += 64) {
-    const mx_q_i32 each = mx_q_signed(w + 192);
-    mx_q_i32 sum = {0};
+  for (i64 b = 0; b < blocks; b++, w += 210, q += 256, s += 16) {
+    MX_Q_AHEAD(w, 4);
+    const mx_q_i32 each = mx_q_signed(w + 192), zero = {0};
+    mx_q_i32 sum = each * *(const mx_q_i32 *)s;
     for (int c = 0; c < 2; c++) {
       const mx_q512 low = *(const mx_q512 *)(w + 64 * c), high = mx_q_twice(w + 128 + 32 * c);
       const mx_q512 u0 = (low & 15) | ((mx_q512)((mx_q_u64)high << up) & 48);
       const mx_q512 u1 = ((mx_q512)((mx_q_u64)low >> 4) & 15) | ((mx_q512)((mx_q_u64)high >> down) & 48);
       const i8 *x = q + 128 * c;
-      const i32 *start = s + 32 * c;
-      sum += mx_q_dot(*(const mx_q_i32 *)start, u0, *(const mx_q512 *)x) * mx_q_words(each, pick + 8 * c);
-      sum += mx_q_dot(*(const mx_q_i32 *)(start + 16), u1, *(const mx_q512 *)(x + 64)) *
-             mx_q_words(each, pick + (8 * c + 4));
+      sum += mx_q_dot(zero, u0, *(const mx_q512 *)x) * mx_q_words(each, pick + 8 * c);
+      sum += mx_q_dot(zero, u1, *(const mx_q512 *)(x + 64)) * mx_q_words(each, pick + (8 * c + 4));
     }
     a += __builtin_convertvector(sum, mx_q_f32) * (mx_q_half_fast(w + 208) * d[b]);
   }
