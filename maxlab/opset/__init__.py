@@ -16,6 +16,7 @@ from maxlab.opset import (
     scan,
     scattering,
     sorting,
+    spectral,
     view,
 )
 from maxlab.opset.core import (
@@ -59,5 +60,6 @@ __all__ = [
     "scan",
     "scattering",
     "sorting",
+    "spectral",
     "view",
 ]

@@ -27,7 +27,9 @@ ULPS = {
 }  # fmt: skip
 """Steps from the correctly rounded result, in float32 and float64; all other ops are exact."""
 HALF_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-SUMS = ("reduce.sum", "mean", "matmul", "softmax", "logsoftmax", "layer_norm")
+SUMS = (
+    "reduce.sum", "mean", "matmul", "softmax", "logsoftmax", "layer_norm", "irfft", "irfft.rows",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
