@@ -328,6 +328,7 @@ def _scatter_kernel(at: Site) -> None:
         lines.append("}")
         _lines_c(at, "\n".join(lines), outer, sizes[axis], inner, fewer[axis] * few, columns=True)
         return
+    last = _cleared(at, elements(x.type))
     mapped, line = _inside(at, "line", f"i / ({many} * {at.size(few)})", fewer[:axis], sizes[:axis])
     more, column = _inside(
         at, "column", f"i % {at.size(few)}", fewer[axis + 1 :], sizes[axis + 1 :]
@@ -336,7 +337,7 @@ def _scatter_kernel(at: Site) -> None:
     if not _never_empty(sizes[axis]):
         text.append(f"if (!{n}) continue;")
     text.append(f"const i64 to = (({line}) * {n} + w) * {at.size(inner)} + {column};")
-    _last_cuda(at, "\n".join(text), elements(updates.type), elements(x.type), ONE)
+    _last_cuda(at, last, "\n".join(text), elements(updates.type), elements(x.type), ONE)
 
 
 def _kept(kind: str, target: str, to: str, updates: str, place: str) -> str:
@@ -406,18 +407,24 @@ def _indented(text: str, by: int) -> str:
     return text.replace("\n", "\n" + " " * by)
 
 
-def _last_cuda(at: Site, place: str, count: Poly, targets: Poly, inner: Poly) -> None:
+def _cleared(at: Site, targets: Poly) -> str:
+    """On a GPU, memory for the number of an update for each target, which is 0 after this part."""
+    last: str = at.temporary(DType.uint64, targets).name
+    at.part(f"{last}[i] = 0;", targets, name="clear")
+    return last
+
+
+def _last_cuda(at: Site, last: str, place: str, count: Poly, targets: Poly, inner: Poly) -> None:
     """Every update writes its number to its target, where the highest stays; then each element of
     the result comes from the update that its target names, or from the input.
 
     Args:
+        last: What ``_cleared`` gave.
         place: Statements that declare ``to``, the target of update ``i``.
         count: Updates.
         targets: Targets, slices of ``inner`` elements.
     """
     x, updates = at.operands[0].name, at.operands[1].name
-    last = at.temporary(DType.uint64, targets).name
-    at.part(f"{last}[i] = 0;", targets, name="clear")
     text = f"{place}\natomicMax(&{last}[to], (u64)i + 1);"
     at.part(text, count, work=Poly.constant(4), name="number")
     if inner == ONE:
@@ -536,6 +543,7 @@ def _scatter_nd_kernel(at: Site) -> None:
     n, inner = _product(sizes[:depth]), _product(sizes[depth:])
     rows = _product(indices.type.sizes[:-1])
     row = "j" if at.target == "c" else "i"
+    last = _cleared(at, n) if at.target == "cuda" else ""
     lines = ["i64 to = 0;"]
     for d in range(depth):
         size = at.size(sizes[d])
@@ -544,7 +552,7 @@ def _scatter_nd_kernel(at: Site) -> None:
             lines.append(f"if (!{size}) continue;")
         lines.append(f"to = to * {size} + w{d};")
     if at.target == "cuda":
-        _last_cuda(at, "\n".join(lines), rows, n, inner)
+        _last_cuda(at, last, "\n".join(lines), rows, n, inner)
         return
     if inner == ONE:
         lines.append(_kept(updates.stored, "to", "to", updates.name, "j"))

@@ -172,6 +172,12 @@ def _top_c(at: Site, keys: Keys, rows: Poly, n: Poly, k: int) -> None:
     x, values, indices = (b.name for b in (at.operands[0], *at.results))
     sort = f"mx_sort_{w}(best, best + {k}, {k}, {keys.bits // 8});"
     if k <= HEAP:
+        sort = f"""\
+for (i64 j = {k} - 1; j > 0; j--) {{
+  const {w} last = best[j];
+  best[j] = best[0];
+  mx_sink_{w}(best, j, 0, last);
+}}"""
         find = f"""\
 for (i64 j = 0; j < {k}; j++) {{
   {keys.declare("key", "base + j")}
@@ -196,7 +202,7 @@ for (i64 j = {k}; j < n; j += 128) {{
       worst = ({key})(best[0] >> {low});
     }}
 }}"""
-        scratch = Poly.constant(2 * k * size)
+        scratch = Poly.constant(k * size)
     else:
         find = f"""\
 {key} *const all = ({key} *)(best + {2 * k});
@@ -369,6 +375,7 @@ def _top_samples() -> list[Sample]:
     found = [
         Sample((rng.standard_normal((5, 300)).astype(np.float32),), {"k": 7}, (("a", "n"),), "f32"),
         Sample((_mixed(rng, 2, 3, 41),), {"k": 41}, (("a", "b", "n"),), "all"),
+        Sample((_mixed(rng, 2, 700),), {"k": 100}, (("a", "n"),), "ties"),
         Sample((_mixed(rng, 600),), {"k": 130}, (("n",),), "many"),
         Sample((rng.standard_normal((2, 5000)),), {"k": 4500}, label="more"),
         Sample((np.arange(500, dtype=np.float32),), {"k": 5}, label="ascending"),
