@@ -63,6 +63,12 @@ from maxlab.graph.ops.shaping import (
 )
 from maxlab.graph.ops.sorting import argsort, top_k
 from maxlab.graph.ops.spatial import conv2d, conv2d_transpose, conv3d
+from maxlab.graph.ops.spectral import (
+    as_interleaved_complex,
+    band_part,
+    hann_window,
+    irfft,
+)
 from maxlab.graph.ops.unary import (
     abs,
     acos,
@@ -101,9 +107,11 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "as_interleaved_complex",
     "assert_same_device",
     "atanh",
     "avg_pool2d",
+    "band_part",
     "broadcast_to",
     "call",
     "cast",
@@ -129,6 +137,8 @@ __all__ = [
     "gelu",
     "greater",
     "greater_equal",
+    "hann_window",
+    "irfft",
     "is_inf",
     "is_nan",
     "layer_norm",
