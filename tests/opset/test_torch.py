@@ -33,6 +33,8 @@ NO_TORCH = {
     "mo.dim": "a size as a tensor: torch sizes are Python numbers",
     "mo.rebind": "names sizes; computes nothing",
     "mo.transfer": "copies between devices",
+    "mo.dequantize": "blocks of ggml: tests/opset/test_gguf.py",
+    "mo.qmatmul": "blocks of ggml: tests/opset/test_gguf.py",
 }
 
 
