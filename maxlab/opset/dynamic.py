@@ -194,19 +194,20 @@ def _bounds(first: str, each: str, size: str) -> str:
 def _count_kernel(at: Site) -> None:
     x = at.operands[0]
     starts, total = at.results
+    counts = at.temporary(DType.int64, _chunks(x.type))
     n, chunks = at.size(elements(x.type)), at.size(_chunks(x.type))
     found = f"mine += {x.load('j')} != 0;"
     if at.target == "c":
         at.part(
             f"{_bounds(f'i * {CHUNK}', str(CHUNK), n)}\ni64 mine = 0;\n"
-            f"for (i64 j = first; j < last; j++) {found}\n{starts.store('i', 'mine')}",
+            f"for (i64 j = first; j < last; j++) {found}\n{counts.store('i', 'mine')}",
             _chunks(x.type),
             work=Poly.constant(CHUNK),
             name="chunks",
         )
         at.part(
             f"i64 sum = 0;\nfor (i64 j = 0; j < {chunks}; j++) "
-            f"{{ const i64 v = {starts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
+            f"{{ const i64 v = {counts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
             f"{total.store('i', 'sum')}",
             ONE,
             work=_chunks(x.type),
@@ -217,7 +218,7 @@ def _count_kernel(at: Site) -> None:
     at.part(
         f"{_bounds(f'i * {CHUNK} + threadIdx.x * {EACH}', str(EACH), n)}\ni64 mine = 0;\n"
         f"for (i64 j = first; j < last; j++) {found}\n{scan}\n"
-        f"if (threadIdx.x == 0) {starts.store('i', 'total')}",
+        f"if (threadIdx.x == 0) {counts.store('i', 'total')}",
         _chunks(x.type),
         block=True,
         threads=THREADS,
@@ -228,9 +229,9 @@ def _count_kernel(at: Site) -> None:
     at.part(
         f"const i64 each = ({chunks} + blockDim.x - 1) / blockDim.x;\n"
         f"{_bounds('threadIdx.x * each', 'each', chunks)}\ni64 mine = 0;\n"
-        f"for (i64 j = first; j < last; j++) mine += {starts.load('j')};\n{scan}\n"
+        f"for (i64 j = first; j < last; j++) mine += {counts.load('j')};\n{scan}\n"
         f"i64 sum = before;\nfor (i64 j = first; j < last; j++) "
-        f"{{ const i64 v = {starts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
+        f"{{ const i64 v = {counts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
         f"if (threadIdx.x == 0) {total.store('i', 'total')}",
         ONE,
         block=True,

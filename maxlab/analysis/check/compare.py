@@ -207,7 +207,7 @@ class _Comparer:
         arrays = [
             (step.pointers.index(w.slot), self._stored(w, wanted[w.value].base))
             for w in facts.writes
-            if w.source is None
+            if w.source is None and w.slot in step.pointers
         ]
         return Bad(facts, alone, located, inputs, arrays)
 

@@ -307,6 +307,8 @@ def _checked(captured: Sequence[_Captured], ran: FirstRun) -> Check:
     place = ""
     for one, made in zip(captured, ran.made, strict=True):
         for write in one.facts.writes:
+            if write.slot not in one.facts.step.pointers:
+                continue  # an earlier kernel of the op has written it
             data = made[one.facts.step.pointers.index(write.slot)]
             assert data is not None, "a kernel's pointers that it writes are read back"
             found = difference(_value(one, write, data), one.wanted[write.made], _dtype(write))
