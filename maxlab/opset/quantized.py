@@ -120,21 +120,22 @@ def quantized_left(x: Array, name: str) -> tuple[Array, Array]:
     form = FORMATS[name]
     *lead, k = x.shape
     parts = x.astype(np.float32).reshape(*lead, k // form.elements, form.elements)
-    sizes = np.abs(parts)
-    most = np.max(sizes, axis=-1, initial=0.0)  # of NaN it is NaN
-    if name == "Q4_0":
-        scale = most / np.float32(127)
-        inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
-        wide = (parts * inverse[..., None]).astype(np.float64)
-        q = np.copysign(np.floor(np.abs(wide) + 0.5), wide)  # halves away from zero
-        d = scale.astype(np.float16).astype(np.float64)
-    else:
-        first = np.argmax(sizes, axis=-1)  # the first NaN, where there is one
-        largest = np.take_along_axis(parts, first[..., None], axis=-1)[..., 0]
-        inverse = np.where(most == 0, np.float32(0), np.float32(-127) / largest)
-        q = np.rint(parts * inverse[..., None])
-        d = np.where(most == 0, np.float32(0), np.float32(1) / inverse).astype(np.float64)
-    return np.nan_to_num(np.clip(q, -127, 127), nan=0.0).astype(np.int64), d
+    with np.errstate(all="ignore"):
+        sizes = np.abs(parts)
+        most = np.max(sizes, axis=-1, initial=0.0)  # of NaN it is NaN
+        if name == "Q4_0":
+            scale = most / np.float32(127)
+            inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
+            wide = (parts * inverse[..., None]).astype(np.float64)
+            q = np.copysign(np.floor(np.abs(wide) + 0.5), wide)  # halves away from zero
+            d = scale.astype(np.float16).astype(np.float64)
+        else:
+            first = np.argmax(sizes, axis=-1)  # the first NaN, where there is one
+            largest = np.take_along_axis(parts, first[..., None], axis=-1)[..., 0]
+            inverse = np.where(most == 0, np.float32(0), np.float32(-127) / largest)
+            q = np.rint(parts * inverse[..., None])
+            d = np.where(most == 0, np.float32(0), np.float32(1) / inverse).astype(np.float64)
+        return np.nan_to_num(np.clip(q, -127, 127), nan=0.0).astype(np.int64), d
 
 
 # ---------------------------------------------------------------- types
@@ -386,8 +387,8 @@ def random_blocks(
             sides = np.repeat(up, 16, axis=-1).reshape(*shape, 2, 4, 32)
             keep = w[..., 128:192].reshape(*shape, 2, 32)
             bits = [np.where(sides[..., i, :], 2, 0).astype(np.uint8) for i in range(4)]
-            high = sum((keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4))
-            w[..., 128:192] = np.asarray(high, np.uint8).reshape(*shape, 64)
+            high = [(keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4)]
+            w[..., 128:192] = np.bitwise_or.reduce(high).reshape(*shape, 64)
     else:
         put(0, 1e-4, 2e-3)
         put(2, *((-2e-3, -1e-4) if positive else (1e-4, 2e-2)))

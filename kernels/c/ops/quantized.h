@@ -293,10 +293,10 @@ INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i
       i32 low = 0, high = 0;
       #pragma omp simd reduction(+ : low, high)
       for (int j = 0; j < 16; j++) {
-        low += ((p[2 + j] & 15) - 8) * x[j];
-        high += ((p[2 + j] >> 4) - 8) * x[16 + j];
+        low += (p[2 + j] & 15) * x[j];
+        high += (p[2 + j] >> 4) * x[16 + j];
       }
-      sum += (f32)(low + high) * (mx_q_half(p) * d[b]);
+      sum += (f32)(low + high + s[b]) * (mx_q_half(p) * d[b]);
     }
     y[r] = sum;
   }
@@ -373,9 +373,8 @@ INL void mx_q6_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
   }
   *y = mx_q_total(a);
 #else
-  (void)s;
   f32 sum = 0.0f;
-  for (i64 b = 0; b < blocks; b++, w += 210, q += 256) {
+  for (i64 b = 0; b < blocks; b++, w += 210, q += 256, s += 16) {
     i32 total = 0;
     for (int c = 0; c < 16; c++) {
       const u8 *low = w + c / 8 * 64 + c % 4 * 16, *high = w + 128 + c / 8 * 32 + c % 2 * 16;
@@ -383,8 +382,8 @@ INL void mx_q6_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
       i32 part = 0;
       #pragma omp simd reduction(+ : part)
       for (int j = 0; j < 16; j++)
-        part += (((low[j] >> down & 15) | (high[j] >> up & 3) << 4) - 32) * q[16 * c + j];
-      total += part * (i8)w[192 + c];
+        part += ((low[j] >> down & 15) | (high[j] >> up & 3) << 4) * q[16 * c + j];
+      total += (part + s[c]) * (i8)w[192 + c];
     }
     sum += (f32)total * (mx_q_half(w + 208) * d[b]);
   }
