@@ -120,9 +120,14 @@ def _gather_kernel(at: Site) -> None:
     each = _product(indices.type.sizes[batch:-1])  # rows of one batch
     rest = _product(sizes[batch + depth :])
     row, part = ("i", "0") if at.target == "c" or rest == ONE else ("row", "part")
+    if at.target == "cuda" and _is_empty(rows * rest):
+        at.part("", rows)  # nothing is read
+        return
     lines = []
     if row == "row":
-        lines.append(f"const i64 row = i / {at.size(rest)}, part = i % {at.size(rest)};")
+        lines.append(f"const i64 part = i % {at.size(rest)};")
+        if batch + depth:
+            lines.append(f"const i64 row = i / {at.size(rest)};")
     lines.append(f"i64 from = {f'{row} / {at.size(each)}' if batch else '0'};")
     for d in range(depth):
         size = at.size(sizes[batch + d])
@@ -142,6 +147,10 @@ def _gather_kernel(at: Site) -> None:
 
 def _never_empty(size: Poly) -> bool:
     return size.is_constant and size.value > 0
+
+
+def _is_empty(size: Poly) -> bool:
+    return size.is_constant and size.value == 0
 
 
 def _move(at: Site, to: str, to_row: str, source: str, source_row: str, count: Poly) -> str:
@@ -328,6 +337,9 @@ def _scatter_kernel(at: Site) -> None:
         lines.append("}")
         _lines_c(at, "\n".join(lines), outer, sizes[axis], inner, fewer[axis] * few, columns=True)
         return
+    if _is_empty(elements(updates.type)):
+        at.part(f"{at.results[0].name}[i] = {x.name}[i];", elements(x.type))
+        return
     last = _cleared(at, elements(x.type))
     mapped, line = _inside(at, "line", f"i / ({many} * {at.size(few)})", fewer[:axis], sizes[:axis])
     more, column = _inside(
@@ -427,6 +439,8 @@ def _last_cuda(at: Site, last: str, place: str, count: Poly, targets: Poly, inne
     x, updates = at.operands[0].name, at.operands[1].name
     text = f"{place}\natomicMax(&{last}[to], (u64)i + 1);"
     at.part(text, count, work=Poly.constant(4), name="number")
+    if _is_empty(inner):
+        return
     if inner == ONE:
         slot, source = "i", "number - 1"
     else:
@@ -543,6 +557,9 @@ def _scatter_nd_kernel(at: Site) -> None:
     n, inner = _product(sizes[:depth]), _product(sizes[depth:])
     rows = _product(indices.type.sizes[:-1])
     row = "j" if at.target == "c" else "i"
+    if at.target == "cuda" and _is_empty(rows):
+        at.part(f"{at.results[0].name}[i] = {x.name}[i];", elements(x.type))
+        return
     last = _cleared(at, n) if at.target == "cuda" else ""
     lines = ["i64 to = 0;"]
     for d in range(depth):
