@@ -167,10 +167,12 @@ CASES: list[Case] = [
     ("ML334", ValueError, lambda s: ops.range(0, 5, -1, dtype=I64, device=CPU)),
     ("ML335", ValueError, lambda s: ops.range(0, s.i[0], dtype=I64, device=CPU)),
     ("ML335", TypeError, lambda s: ops.range(0, 5, Dim("n"), dtype=I64, device=CPU)),
+    ("ML209", ValueError, lambda s: ops.range(0, s.i, out_dim="k", dtype=I64, device=CPU)),
     ("ML336", TypeError, lambda s: ops.reshape(s.x, 4)),  # type: ignore[arg-type]
     ("ML336", TypeError, lambda s: ops.reshape(s.x, "nm")),
     ("ML337", ValueError, lambda s: ops.broadcast_to(s.zero, s.i)),
     ("ML337", TypeError, lambda s: ops.broadcast_to(s.zero, [2, 3], ["a", "b"])),
+    ("ML337", ValueError, lambda s: ops.broadcast_to(s.zero, s.i, ["a", "b", "c"])),
     ("ML338", TypeError, lambda s: ops.rebind(s.x, ("n", 4), layout="RSCF")),  # type: ignore[arg-type]
     ("ML339", ValueError, lambda s: ops.repeat_interleave(s.x, 0)),
     ("ML339", ValueError, lambda s: ops.repeat_interleave(s.x, s.i)),
@@ -181,6 +183,13 @@ CASES: list[Case] = [
     ("ML342", ValueError, lambda s: ops.chunk(s.x, 2)),
     ("ML343", ValueError, lambda s: ops.pad(s.x, [0, 0, 1, 1], mode="reflect")),
     ("ML344", TypeError, lambda s: s.x[[0, 1]]),
+    ("ML344", TypeError, lambda s: s.x[s.i[0] :]),
+    ("ML344", TypeError, lambda s: s.x[(slice(s.x[0, 0], None), "k")]),
+    ("ML728", ValueError, lambda s: ops.nonzero(s.x, -1)),
+    ("ML205", ValueError, lambda s: ops.masked_scatter(s.x, s.x[:, :2] > 0, s.x, "k")),
+    ("ML108", TypeError, lambda s: ops.masked_scatter(s.x, s.x, s.x, "k")),
+    ("ML205", ValueError, lambda s: ops.repeat_interleave(s.x, s.i[:1] + s.i, 1, "k")),
+    ("ML109", TypeError, lambda s: ops.repeat_interleave(s.x, s.x[0], 1, "k")),
     ("ML345", ValueError, lambda s: s.x[::0]),
     ("ML346", ValueError, lambda s: ops.call(s.other, s.i)),
     ("ML322", ValueError, lambda s: ops.call(s.empty)),
@@ -334,7 +343,6 @@ def test_every_code_of_the_builder_is_tried() -> None:
     )
     raised = set(re.findall(r'"(ML[123]\d\d)"', source))
     elsewhere = {
-        "ML209",  # range on operands of rank 1: the builder makes rank-0 operands only
         "ML301",  # an op that the table does not have: tests/opset
         "ML309",  # transfer to what is no device: the builder asks first
         "ML313",  # no graph: below
