@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.opset import (
     convolution,
+    custom,
     data,
     dynamic,
     elementwise,
@@ -44,6 +45,7 @@ __all__ = [
     "Sample",
     "checks_of",
     "convolution",
+    "custom",
     "data",
     "dynamic",
     "elementwise",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from maxlab.graph.ops import random
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
+from maxlab.graph.ops.customs import custom
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
 from maxlab.graph.ops.dynamic import masked_scatter, nonzero
 from maxlab.graph.ops.elementwise import (
@@ -124,6 +125,7 @@ __all__ = [
     "conv3d",
     "cos",
     "cumsum",
+    "custom",
     "dequantize",
     "div",
     "equal",
