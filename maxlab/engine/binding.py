@@ -67,27 +67,18 @@ def layout_arena(
 
 def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
     """The first and the last step that use each slot. The size of a dim is used to the end of the
-    stage that computes it, operands and results of an op's own kernels by all of them: who looks
-    at what the op computes finds what it computed it from.
+    stage that computes it.
     """
     found: dict[int, tuple[int, int]] = {}
     plan = compiled.plan
-    parts: dict[int, list[int]] = {}
     for number, step in enumerate(plan.steps):
-        for slot in step.pointers:
+        for slot in (*step.pointers, *step.keeps):
             first, _ = found.get(slot, (number, number))
             found[slot] = (first, number)
-        if step.kind == "kernel":
-            parts.setdefault(step.group, []).append(number)
         if step.binds is not None:
             end = next(cut for cut in plan.cuts if cut > number)
             first, last = found[step.binds.slot]
             found[step.binds.slot] = first, max(last, end - 1)
-    for numbers in parts.values():
-        for slot in {s for n in numbers for s in plan.steps[n].pointers}:
-            if len(numbers) > 1 and plan.slots[slot].value:
-                first, last = found[slot]
-                found[slot] = min(first, numbers[0]), max(last, numbers[-1])
     return found
 
 

@@ -383,7 +383,7 @@ def _masked_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         )
     if updates.rank != 1:
         raise ShapeError(
-            "ML209",
+            "ML205",
             f"masked_scatter: the updates are of rank 1, got rank {updates.rank}",
             fix="flatten them: ops.flatten(updates)",
         )
@@ -409,7 +409,7 @@ def _masked_samples() -> list[Sample]:
     rng = np.random.default_rng(12)
     found = []
     for label, x in _kinds():
-        mask = rng.random(x.shape) < 0.4
+        mask = np.asarray(rng.random(x.shape) < 0.4)
         _, starts, total = _counted(mask)
         updates = rng.integers(0, 2, int(total)).astype(x.dtype)
         found.append(Sample((x, mask, updates, starts, total), {}, label=label))

@@ -312,16 +312,15 @@ def test_range_of_floats_and_an_asserted_size(at: Place) -> None:
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_repeat_interleave_with_computed_repeats(at: Place, axis: int | None) -> None:
-    build: Build = lambda x, r: [ops.repeat_interleave(x, r, axis, "total")]  # noqa: E731
-    shape = {None: Dim("n") * 3, 0: "n", 1: 3}[axis]
-    model = at.load(build, (F32, ["n", 3]), (DType.int32, [shape]))if axis is not None else at.load(
-        lambda x, r: [ops.repeat_interleave(x, ops.rebind(r, [Dim("n") * 3]), None, "total")],
-        (F32, ["n", 3]), (DType.int32, ["k"]),
-    )  # fmt: skip
+    def build(x: TensorValue, r: TensorValue) -> Sequence[Any]:
+        return [ops.repeat_interleave(x, ops.rebind(r, [size]), axis, "total")]
+
+    size = {None: Dim("n") * 3, 0: Dim("n"), 1: Dim(3)}[axis]
+    model = at.load(build, (F32, ["n", 3]), (DType.int32, ["k"]))
     rng = np.random.default_rng(7)
     for n in (0, 1, 4, 500):
         x = rng.standard_normal((n, 3)).astype(np.float32)
-        counts = rng.integers(0, 4, {None: 3 * n, 0: n, 1: 3}[axis]).astype(np.int32)
+        counts = rng.integers(0, 4, size.evaluate({"n": n})).astype(np.int32)
         want = np.repeat(x, counts, axis)
         np.testing.assert_array_equal(at.run(model, x, counts)[0], want)
     counts[0] = -2
@@ -335,9 +334,6 @@ def test_repeat_interleave_with_one_repeat(at: Place) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     for count in (0, 1, 3):
         np.testing.assert_array_equal(at.run(model, x, np.array(count))[0], np.repeat(x, count, 0))
-
-
-SLICES: list[tuple[Any, Any, int]] = [(1, 4, 1), (-3, 5, 1), (4, 1, 1), (0, 0, 1), (-5, -1, 2)]
 
 
 def test_slices_with_computed_bounds(at: Place) -> None:
@@ -445,6 +441,101 @@ def test_profiles_memory_and_recordings(at: Place, tmp_path: Any) -> None:
         model(given)
     assert recorded.models[0].profile.dims == profile.dims
     assert maxlab.compare(model, given)
+
+
+def test_random_programs(at: Place) -> None:
+    """Programs of random steps on what was found, each of which NumPy takes too."""
+    for seed in range(6 if at.gpu is None else 3):
+        rng = np.random.default_rng(seed)
+        picks = rng.integers(0, 5, 6).tolist()
+
+        def build(x: TensorValue, picks: list[int] = picks) -> Sequence[Any]:
+            made = []
+            for number, pick in enumerate(picks):
+                if pick == 0:
+                    x = ops.gather(x, ops.nonzero(x > 0.3, f"d{number}")[:, 0], 0)
+                elif pick == 1:
+                    counts = ops.cast(ops.abs(x) * 2, I64)
+                    x = ops.repeat_interleave(x, counts, 0, f"d{number}")
+                elif pick == 2:
+                    half = ops.sum(ops.cast(x > 0, I64))[0] // 2
+                    x = x[(slice(half, None), f"d{number}")]
+                elif pick == 3:
+                    x = ops.masked_scatter(
+                        x,
+                        x < 0,
+                        ops.gather(x, ops.nonzero(x < 0, f"d{number}")[:, 0], 0) * -1,
+                        f"d{number}",
+                    )
+                else:
+                    x = ops.concat([x * 0.5, x[::-1]], 0)
+                made.append(x)
+            return made
+
+        model = at.load(build, (F32, ["n"]))
+        for n in (0, 1, 9, 60):
+            x = rng.standard_normal(n).astype(np.float32)
+            want, y = [], x
+            for pick in picks:
+                if pick == 0:
+                    y = y[y > np.float32(0.3)]
+                elif pick == 1:
+                    y = np.repeat(y, (np.abs(y) * 2).astype(np.int64))
+                elif pick == 2:
+                    y = y[int((y > 0).sum()) // 2 :]
+                elif pick == 3:
+                    y = np.where(y < 0, -y, y)
+                else:
+                    y = np.concatenate([y * np.float32(0.5), y[::-1]])
+                want.append(y)
+            for one, two in zip(at.run(model, x), want, strict=True):
+                np.testing.assert_array_equal(one, two)
+
+
+def test_bounds_on_the_host_of_tensors_on_a_gpu() -> None:
+    with driver.simulated():
+        gpu = driver.Accelerator()
+        place = DeviceRef.GPU()
+        types = [TensorType(F32, ["n"], place), TensorType(I64, []), TensorType(I64, [])]
+        with Graph("mixed", input_types=types) as graph:
+            x, a, b = (v.tensor for v in graph.inputs)
+            number = ops.range(a, b, out_dim="k", dtype=F32, device=place)
+            there = ops.nonzero(x[(slice(a, b), "k")] + number, "hits")
+            here = ops.nonzero(ops.transfer_to(x, DeviceRef.CPU()), "more")
+            graph.output(number, there, here)
+        model = engine.InferenceSession(devices=[gpu]).load(graph)
+        x = np.array([0, -1, 3, 0, 5], np.float32)
+        for first, last in ((1, 4), (0, 5), (2, 2)):
+            given = driver.Tensor.from_numpy(x).to(gpu)
+            got = model(given, np.array(first), np.array(last))
+            number, there, here = (host(t.to(driver.CPU())) for t in got)
+            np.testing.assert_array_equal(number, np.arange(first, last))
+            np.testing.assert_array_equal(there, np.argwhere(x[first:last] + number))
+            np.testing.assert_array_equal(here, np.argwhere(x))
+
+
+def test_a_model_goes_on_with_what_it_adopts(at: Place) -> None:
+    model = at.load(found, (F32, ["n"]))
+    x = np.array([0, 1, 0, 2], np.float32)
+    before = at.run(model, x)
+    model.adopt(model.reload(options=Options(fuse=False)))
+    for one, two in zip(at.run(model, x), before, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_subgraphs_that_find_something(at: Place) -> None:
+    with Graph("outer", input_types=[TensorType(F32, ["n"], at.ref)]) as graph:
+        x = graph.inputs[0].tensor
+
+        def body(y: TensorValue) -> TensorValue:
+            made: TensorValue = ops.nonzero(y, "hits")[:, 0] * 2
+            return made
+
+        inner = graph.add_subgraph("inner", body, [TensorType(F32, ["n"], at.ref)])
+        graph.output(*ops.call(inner, x))
+    devices = [] if at.gpu is None else [at.gpu]
+    model = engine.InferenceSession(devices=devices).load(graph)
+    assert at.run(model, np.array([0, 1, 1], np.float32))[0].tolist() == [2, 4]
 
 
 def test_models_without_such_dims_are_as_they_were() -> None:

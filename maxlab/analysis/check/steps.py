@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler import Compiled
@@ -54,9 +54,7 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
     values |= {v.id: v for op in compiled.function.ops for v in op.results}
     slots = compiled.plan.slots
     packed: dict[int, Value] = {}
-    by_group: dict[int, list[Step]] = {}
-    for step in compiled.plan.steps:
-        by_group.setdefault(step.group, []).append(step)
+    ends = {step.group: step for step in compiled.plan.steps}
     found = []
     for step, group, part in _grouped(compiled):
         pointers = step.pointers
@@ -66,11 +64,10 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
             mine = {step.pointers[0]}
         elif group.kind == "kernel":
             # What is between the steps of one op is its own; the last step has made the results.
-            steps = by_group[group.number]
-            if step is not steps[-1]:
+            if step is not ends[group.number]:
                 found.append(StepFacts(step, group, [], {}))
                 continue
-            pointers = [n for n in dict.fromkeys(_pointers(steps)) if slots[n].value]
+            pointers = [n for n in (*pointers, *step.keeps) if slots[n].value]
             writes = _writes(compiled, pointers, group, part, values)
             mine = {w.slot for w in writes}
         else:
@@ -106,11 +103,6 @@ def _grouped(compiled: Compiled) -> list[tuple[Step, Group, int]]:
             parts[step.group] = part + 1
         found.append((step, groups[step.group], part))
     return found
-
-
-def _pointers(steps: Sequence[Step]) -> Iterator[int]:
-    for step in steps:
-        yield from step.pointers
 
 
 def _writes(
