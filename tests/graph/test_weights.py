@@ -386,6 +386,31 @@ def test_astype() -> None:
     np.testing.assert_array_equal(np.from_dlpack(data), array)
 
 
+@pytest.mark.parametrize("dtype", [d for d in DType if d is not DType.bool], ids=lambda d: d.name)
+def test_astype_converts_between_all_dtypes(dtype: DType) -> None:
+    numbers = np.array([1, 2, 4], dtype.ml_numpy)  # in every dtype
+    data = WeightData.from_numpy(numbers, "w")
+    for other in DType:
+        made = data.astype(other)
+        assert (made.dtype, made.shape, made.name) == (other, Shape([3]), "w")
+        assert made.data.dtype == other.ml_numpy  # type: ignore[attr-defined]
+        back: Any = made.astype(F32).data
+        assert back.tolist() == ([1, 1, 1] if other is DType.bool else [1, 2, 4])
+
+
+@pytest.mark.oracle
+def test_astype_rounds_as_pytorch() -> None:
+    torch = pytest.importorskip(
+        "torch", reason="torch not installed; scripts/test --oracle installs it"
+    )
+    array = np.random.default_rng(0).standard_normal(1000).astype(np.float32) * 10
+    array = np.concatenate([array, np.array([0, -0.0, 1e-9, np.nan, 448, 464], np.float32)])
+    data = WeightData.from_numpy(array, "w")
+    for dtype in (BF16, DType.float16, DType.float8_e4m3fn, DType.float8_e5m2):
+        expected = torch.from_numpy(array).to(dtype.to_torch()).float().numpy()
+        np.testing.assert_array_equal(data.astype(dtype).astype(F32).data, expected)
+
+
 def test_weight_data_needs_a_dtype() -> None:
     with pytest.raises(TypeError, match="must be a DType"):
         WeightData.from_numpy(numbers(2), "w").astype("float16")  # type: ignore[arg-type]
@@ -464,7 +489,11 @@ def test_declared_weights() -> None:
     assert accessor.allocate() is made
     assert [n for n, _ in weights.transformer.layers[0].items()] == ["attention.weight"]
     assert weights.allocated_weights == {}
+    blocks = weights.blocks.allocate(DType.uint8, [4, 18], QuantizationEncoding.Q4_0)
+    assert blocks.quantization_encoding is QuantizationEncoding.Q4_0
+    assert weights.blocks.allocate(quantization_encoding=QuantizationEncoding.Q4_0) is blocks
     for bad in (
+        lambda: weights.blocks.allocate(quantization_encoding=QuantizationEncoding.Q4_K),
         lambda: accessor.allocate(BF16),
         weights.a.allocate,
         lambda: weights.a.allocate(F32),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.graph.weight_files import array, gguf, info, pair, text, torch_of
+from tests.graph.weight_files import Array, array, gguf, info, pair, text, torch_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "load-weights.md"
 
@@ -22,8 +22,8 @@ def test_the_programs_print_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    bias = np.arange(4, dtype=np.float32) / 4
-    layers = {"weight": np.ones((8, 4), np.float32), "bias": bias}
+    bias = np.linspace(0, 0.75, 4, dtype=np.float32)
+    layers: dict[str, Array] = {"weight": np.ones((8, 4), np.float32), "bias": bias}
     tensors = {f"layers.{n}.{name}": x for n in range(2) for name, x in layers.items()}
     save_file(tensors, "model.safetensors")
     Path("pytorch_model.bin").write_bytes(torch_of(tensors))
