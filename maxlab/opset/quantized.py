@@ -387,8 +387,8 @@ def random_blocks(
             sides = np.repeat(up, 16, axis=-1).reshape(*shape, 2, 4, 32)
             keep = w[..., 128:192].reshape(*shape, 2, 32)
             bits = [np.where(sides[..., i, :], 2, 0).astype(np.uint8) for i in range(4)]
-            high = [(keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4)]
-            w[..., 128:192] = np.bitwise_or.reduce(high).reshape(*shape, 64)
+            upper = [(keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4)]
+            w[..., 128:192] = np.bitwise_or.reduce(upper).reshape(*shape, 64)
     else:
         put(0, 1e-4, 2e-3)
         put(2, *((-2e-3, -1e-4) if positive else (1e-4, 2e-2)))
