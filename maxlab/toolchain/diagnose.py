@@ -84,7 +84,7 @@ def refused(
         f"the compiler refused line {at.line} of {at.file}: {what}",
         at=at,
         why=excerpt(text, line, column, at.line - line),
-        fix="mend the line; the names of tensors, dims and parameters are replaced in what is shown",
+        fix="mend the line; names of tensors, dims and parameters are replaced in what is shown",
     )
     error.add_note(output.strip()[:4000])
     return error

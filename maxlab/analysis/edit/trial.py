@@ -22,6 +22,7 @@ from maxlab.engine.profile import time_text
 from maxlab.engine.stepping import Walk
 from maxlab.errors import ArgumentError
 from maxlab.ir import Value
+from maxlab.opset.custom import has_reference
 
 Array = np.ndarray[Any, Any]
 
@@ -296,7 +297,10 @@ def _captured(model: Model, symbol: str, inputs: Sequence[Any]) -> list[_Capture
         known = {}
         for slot, value in facts.reads.items():
             known[value] = exact(packed[slot] if slot in packed else walk.value(slot, value))
-        wanted = reference.evaluate([w.made for w in facts.writes], known)
+        if all(has_reference(op) for op in facts.group.ops):
+            wanted = reference.evaluate([w.made for w in facts.writes], known)
+        else:  # what the kernel writes as it is
+            wanted = {w.made: exact(np.array(walk.value(w.slot, w.value))) for w in facts.writes}
         found.append(_Captured(facts, alone, wanted, walk.env, compiled.schedule.layouts, outputs))
     return found
 
