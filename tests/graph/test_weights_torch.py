@@ -150,6 +150,28 @@ def test_several_files_and_an_index(tmp_path: Path) -> None:
         load_weights([tmp_path / "a.bin", tmp_path / "c.bin"])
 
 
+def test_archives_with_wide_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As archives of more than 4 GiB have them: every size and place is written in 64 bits."""
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 3)
+    content = torch_of(TENSORS)
+    assert b"PK\x06\x06" in content
+    assert content.count(b"\xff\xff\xff\xff") > len(TENSORS)
+    path = tmp_path / "wide.pt"
+    path.write_bytes(content)
+    weights = PytorchWeights(path)
+    for name, expected in TENSORS.items():
+        np.testing.assert_array_equal(weights[name].data().data, expected)
+    at = content.rindex(b"PK\x06\x06")
+    for wrong in (
+        content[:at] + content[at + 1 :],
+        content[: at + 48] + b"\xff" * 8 + content[at + 56 :],
+    ):
+        bad = tmp_path / f"{len(wrong)}.pt"
+        bad.write_bytes(wrong)
+        with pytest.raises(WeightError, match="not where it should be"):
+            PytorchWeights(bad)
+
+
 def test_tensors_that_cannot_be_read_do_not_spoil_the_others(tmp_path: Path) -> None:
     of = tensor(storage("ByteStorage", "0", 2), 0, [2], [1])
     complex_ = tensor(storage("ComplexFloatStorage", "1", 1), 0, [1], [1])
