@@ -37,7 +37,8 @@ def floats(*shape: int) -> Array:
 def test_gather_nd_types() -> None:
     types = [TensorType(DType.bfloat16, ["a", "b", "c", "d", "e"]), TensorType(I32, ["a", "f", 3])]
     with Graph("g", input_types=types) as graph:
-        found = ops.gather_nd(*graph.inputs, batch_dims=1)
+        x, rows = graph.inputs
+        found = ops.gather_nd(x, rows, batch_dims=1)
         assert found.dtype is DType.bfloat16
         assert list(found.shape) == [Dim("a"), Dim("f"), Dim("e")]
 
