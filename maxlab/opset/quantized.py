@@ -19,6 +19,8 @@ from maxlab.opset.kernel import Site
 from maxlab.opset.rules import same_device
 
 HEADER = "ops/quantized.cuh"
+GROUP = 16
+"""Rows of weights that a thread multiplies with one left row after the other."""
 WARPS = 4
 """Warps of a block of a product: each makes the results of one row of weights."""
 
@@ -334,17 +336,24 @@ else mx_q8_none({places});"""
         f"{buffer.name} + j * {even} * {each}"
         for buffer, each in ((q, form.elements), (s, sums), (d, 1))
     )
+    # Sixteen rows of weights meet a left row while both are near; or what is left of this thread's.
+    one = f"y0 + j * {n} + r, x1 + r * {stride}"
     if name == "Q4_0":
-        # Four rows at a time, or what is left of this thread's.
-        text = f"""\
-const i64 many = hi - i < 4 ? 1 : 4;
-for (i64 j = 0; j < {m}; j++)
-  mx_q4_0_rows(y0 + j * {n} + i, x1 + i * {stride}, {stride}, {count}, {left}, many);
-i += many - 1;"""
+        step = f"""\
+  for (i64 r = i; r < i + many;) {{
+    const i64 rows = i + many - r < 4 ? 1 : 4;
+    mx_q4_0_rows({one}, {stride}, {count}, {left}, rows);
+    r += rows;
+  }}"""
     else:
-        text = f"""\
+        step = f"""\
+  for (i64 r = i; r < i + many; r++)
+    mx_{low}_row({one}, {count}, {left});"""
+    text = f"""\
+const i64 many = hi - i < {GROUP} ? hi - i : {GROUP};
 for (i64 j = 0; j < {m}; j++)
-  mx_{low}_row(y0 + j * {n} + i, x1 + i * {stride}, {count}, {left});"""
+{step}
+i += many - 1;"""
     at.part(text, columns, work=rows * k)
 
 

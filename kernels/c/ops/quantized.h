@@ -137,6 +137,7 @@ INL void mx_q8_k(i8 *RS q, i32 *RS s, f32 *RS d, const f32 *RS x, i32 offset, in
 // @end
 
 // @section q_vectors needs q_scales
+typedef u64 __attribute__((aligned(1), may_alias)) mx_q64;
 typedef u8 __attribute__((vector_size(16), aligned(1), may_alias)) mx_q128;
 typedef u8 __attribute__((vector_size(32), aligned(1), may_alias)) mx_q256;
 typedef i32 __attribute__((vector_size(32), aligned(4), may_alias)) mx_q_i32h;
@@ -228,7 +229,7 @@ INL mx_q_i32h mx_q_dot_half(mx_q256 u, mx_q256 s) { /* 4 products a lane; two of
 }
 INL mx_q_i32h mx_q_signed_half(const u8 *p) { /* 8 signed bytes */
   mx_q_i32h r;
-  __asm__("vpmovsxbd %1, %0" : "=x"(r) : "m"(*(const u64 *)p));
+  __asm__("vpmovsxbd %1, %0" : "=x"(r) : "m"(*(const mx_q64 *)p));
   return r;
 }
 #else
