@@ -44,6 +44,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {}
 _TOKEN = re.compile(
     r"""
     (?P<skip>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\.?\d(?:[eEpP][+-]|[\w.])*)
+  | (?:\.|->)\s*(?P<field>[A-Za-z_]\w*)
   | (?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\d+|size|rank)\b)?
     """,
     re.VERBOSE | re.DOTALL,
@@ -81,7 +82,7 @@ class Bound:
                     "ML766",
                     f"{self.declared.name}: {text!r} asks for {name.replace('__of_', '.')!r}, "
                     "which these tensors do not have",
-                    at=self.declared.location,
+                    why=[_declared(self.declared)],
                     fix="an axis counts from 0 to the rank - 1",
                 )
         return poly.substitute(env)
@@ -219,8 +220,13 @@ class _Binder:
         for argument, type in zip(declared.operands, self.operands, strict=True):
             self._argument(argument, type, f"the operand {argument.name}")
         for argument, type in zip(declared.results, self.results, strict=True):
-            self._argument(argument, type, f"the result {argument.name}", result=True)
-        return self._bound()
+            self._argument(argument, type, f"the result {argument.name}")
+        bound = self._bound()
+        body = declared.bodies["cuda" if self.device.is_gpu() else "c"]
+        options = (text for key, text in body.options.items() if key != "threads")
+        for text in (*declared.expressions.values(), *options):
+            bound.poly(text)
+        return bound
 
     def _bound(self) -> Bound:
         dims = {name: dim.poly for name, dim in self.dims.items()}
@@ -265,9 +271,7 @@ class _Binder:
                         fix=fix,
                     )
 
-    def _argument(
-        self, argument: Argument, type: TensorType, what: str, *, result: bool = False
-    ) -> None:
+    def _argument(self, argument: Argument, type: TensorType, what: str) -> None:
         self._element(argument, type, what)
         rank = len(type.shape)
         star = next((n for n, dim in enumerate(argument.dims) if dim.startswith("*")), None)
@@ -282,7 +286,7 @@ class _Binder:
         for position, word in enumerate(argument.dims):
             if not word.startswith("*"):
                 dim = dims.pop(0)
-                self._dim(argument, word, dim, what, result)
+                self._dim(argument, word, dim, what)
                 continue
             taken = tuple(dims[: rank - least])
             del dims[: rank - least]
@@ -329,14 +333,16 @@ class _Binder:
                 else f"write {known.name} in out_types",
             )
 
-    def _dim(self, argument: Argument, word: str, got: Dim, what: str, result: bool) -> None:
+    def _dim(self, argument: Argument, word: str, got: Dim, what: str) -> None:
         if word.isidentifier() and word not in self.stars and word not in self.parameters:
             wanted = self.dims.setdefault(word, got)
         else:
             wanted = from_poly(self._bound().poly(word))
         if wanted != got:
-            said = f"{word} = {wanted}" if word != str(wanted) else word
-            raise self._shape(f"{what} must be [{', '.join(argument.dims)}] with {said}, got {got}")
+            said = f", which is {wanted}" if word != str(wanted) else ""
+            raise self._shape(
+                f"{what} must be [{', '.join(argument.dims)}], got {got} for {word}{said}"
+            )
 
     def _shape(self, what: str) -> ShapeError:
         return ShapeError(
@@ -404,7 +410,11 @@ class _Translator:
             out.append(text[start : found.start()])
             start = found.end()
             name = found["name"]
-            if name is None:
+            if found["field"] is not None:  # of a struct: threadIdx.x
+                name = found["field"]
+                head = found[0].removesuffix(name)
+                out.append(f"{head}u_{name}" if _TAKEN.fullmatch(name) else found[0])
+            elif name is None:
                 out.append(found[0])
             elif name in ("load", "store") and (call := _call(text, start)) is not None:
                 arguments, start = call

@@ -123,9 +123,11 @@ def read_library(text: str, file: str, first: int = 1) -> list[Declaration]:
     """
     lines = text.expandtabs(8).splitlines()
     starts = [n for n, line in enumerate(lines) if (m := _DIRECTIVE.match(line)) and m[1] == "op"]
-    for number, line in enumerate(lines[: starts[0] if starts else len(lines)]):
+    if not starts:
+        return []
+    for number, line in enumerate(lines[: starts[0]]):
         found = _DIRECTIVE.match(line)
-        if found and starts:
+        if found:
             raise _bad(f"@{found[1]} stands before any @op", file, first + number, line)
     made = []
     for begin, end in zip(starts, [*starts[1:], len(lines)], strict=True):
