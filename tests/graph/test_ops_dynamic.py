@@ -508,10 +508,10 @@ def test_bounds_on_the_host_of_tensors_on_a_gpu() -> None:
         for first, last in ((1, 4), (0, 5), (2, 2)):
             given = driver.Tensor.from_numpy(array).to(gpu)
             got = model(given, np.array(first), np.array(last))
-            number, there, here = (host(t.to(driver.CPU())) for t in got)
-            np.testing.assert_array_equal(number, np.arange(first, last))
-            np.testing.assert_array_equal(there, np.argwhere(array[first:last] + number))
-            np.testing.assert_array_equal(here, np.argwhere(array))
+            line, some, all_of = (host(t.to(driver.CPU())) for t in got)
+            np.testing.assert_array_equal(line, np.arange(first, last))
+            np.testing.assert_array_equal(some, np.argwhere(array[first:last] + line))
+            np.testing.assert_array_equal(all_of, np.argwhere(array))
 
 
 def test_a_model_goes_on_with_what_it_adopts(at: Place) -> None:
