@@ -13,7 +13,7 @@ from typing import Any
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
 from maxlab.ir import Op, TensorType
 from maxlab.ir import Value as IrValue
-from maxlab.opset.custom import REFERENCES, bind, bound_of, complete
+from maxlab.opset.custom import DECLARED, REFERENCES, bind, bound_of, complete
 from maxlab.opset.declared import Declaration, read_library
 
 SUFFIXES = (".c", ".cu")
@@ -188,6 +188,7 @@ class KernelLibrary:
                 )
             ops[declared.name] = declared
         self._ops = ops
+        DECLARED.update({declared.source: declared for declared in made})
 
     # ------------------------------------------------------------ using
     def verify_custom_op(self, custom_op: Op | IrValue | Any) -> None:

@@ -20,6 +20,7 @@ from maxlab.errors import (
     ArgumentTypeError,
     DeviceError,
     DTypeError,
+    Location,
     ShapeError,
 )
 from maxlab.ir import DeviceRef, Dim, Op, TensorType, Type
@@ -38,6 +39,9 @@ from maxlab.opset.kernel import Buffer, Site
 
 OP = "mo.custom"
 
+DECLARED: dict[str, Declaration] = {}
+"""What the kernel libraries of this process declare, by its text. Nothing else is ever compiled: a
+graph that is read from a file brings no code that runs."""
 REFERENCES: dict[str, Callable[..., Any]] = {}
 """What computes the same as a declaration in NumPy, by its text; for checks of results only."""
 
@@ -362,8 +366,29 @@ def _dims(dims: Sequence[Dim]) -> str:
 def bound_of(types: Sequence[TensorType], attrs: Attrs) -> Bound:
     """The declaration that ``attrs`` carry, with the types of the op."""
     results = [t for t in attrs["types"] if isinstance(t, TensorType)]
-    parameters = dict(attrs["parameters"])
-    return bind(declaration_of(attrs), types, results, parameters, attrs["device"])
+    declared = declaration_of(attrs)
+    parameters = complete(declared, dict(attrs["parameters"]))
+    return bind(declared, types, results, parameters, attrs["device"])
+
+
+def require_declared(attrs: Attrs, at: Location | None = None) -> Declaration:
+    """The declaration with the text that ``attrs`` carry, as a kernel library of this process has
+    it.
+
+    Raises:
+        ArgumentError: ML760, none has.
+    """
+    found = DECLARED.get(attrs["source"])
+    if found is None:
+        raise ArgumentError(
+            "ML760",
+            f"the graph has the custom op {attrs['name']!r}, and no kernel library that was loaded "
+            "declares it",
+            at=at,
+            why=["a file of a graph has the text of its kernels, and is not trusted to run it"],
+            fix="load the library: InferenceSession(custom_extensions=[path])",
+        )
+    return found
 
 
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
@@ -489,15 +514,15 @@ def _call(text: str, start: int) -> tuple[list[str], int] | None:
 
 
 def _kernel(at: Site) -> None:
+    declared = require_declared(at.attrs)
     bound = bound_of([b.type for b in at.operands], at.attrs)
-    declared = bound.declared
     body = declared.bodies[at.target]
     options, flags = body.options, body.flags
     text = _Translator(at, bound).translate(body.text)
     items = options.get("items") or declared.expressions.get("items")
     work = options.get("work") or declared.expressions.get("work", "1")
     at.part(
-        f"// @from {declared.file}:{body.line}\n{text}\n// @from",
+        f"// @from {_one_line(declared.file)}:{body.line}\n{text}\n// @from",
         bound.poly(items) if items else elements(at.results[0].type),
         work=bound.poly(work),
         block="block" in flags and at.target == "cuda",
@@ -506,6 +531,11 @@ def _kernel(at: Site) -> None:
         scratch=bound.poly(options.get("scratch", "0")),
         serial="serial" in flags,
     )
+
+
+def _one_line(file: str) -> str:
+    """``file`` as it may stand in a comment."""
+    return "".join(c if c.isprintable() else "?" for c in file)
 
 
 # ---------------------------------------------------------------- the rest of the row
@@ -559,4 +589,5 @@ __all__ = [
     "declaration_of",
     "has_reference",
     "label_of",
+    "require_declared",
 ]

@@ -10,11 +10,13 @@ import pytest
 
 import maxlab
 from maxlab import driver, engine
+from maxlab.compiler import compile_function
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError, ToolchainError
-from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, ops
+from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, kernel_library, ops
 from maxlab.ir.printer import generic
 from maxlab.lab.documents import document_of
+from maxlab.opset import custom
 
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
 KERNELS = """
@@ -189,13 +191,26 @@ def example(text: str = KERNELS, **more: Any) -> Graph:
 IMAGE = np.random.default_rng(3).random((5, 4, 3)).astype(np.float32)
 
 
-def test_a_saved_graph_needs_no_library(tmp_path: Path) -> None:
+def test_a_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = example()
     assert "grayscale" in str(graph)
     assert "mo.custom" in generic(graph._function)
     graph.save(tmp_path / "g.mlir")
+    monkeypatch.setattr(custom, "DECLARED", {})  # as in another process
+    monkeypatch.setattr(kernel_library, "DECLARED", custom.DECLARED)
     again = Graph(path=tmp_path / "g.mlir")
-    (y,) = engine.InferenceSession().load(again)(IMAGE)
+    session = engine.InferenceSession()
+    with pytest.raises(ValueError, match="no kernel library that was loaded") as caught:
+        session.load(again)
+    assert isinstance(caught.value, MaxlabError)
+    assert caught.value.code == "ML760"
+    with pytest.raises(ValueError, match="no kernel library that was loaded"):
+        compile_function(again._function)
+    changed = KERNELS.replace("GAIN * sum", "GAIN * 5 * sum")
+    beside = Graph(path=tmp_path / "g.mlir", custom_extensions=[changed])
+    (y,) = session.load(beside)(IMAGE)
+    np.testing.assert_allclose(y.to_numpy(), 10 * IMAGE.mean(-1) + 1, rtol=1e-6)
+    (y,) = session.load(again, custom_extensions=[KERNELS])(IMAGE)
     np.testing.assert_allclose(y.to_numpy(), 2 * IMAGE.mean(-1) + 1, rtol=1e-6)
 
 
