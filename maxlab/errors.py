@@ -7,8 +7,10 @@
     ├── ShapeError      ML2xx   (ValueError)              shapes that cannot be proved to fit
     ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
     │   ├── ArgumentError       (ValueError)              an argument of an op is out of its range
-    │   │   └── AxisError       (IndexError)              an axis outside of the rank
-    │   └── NoGraphError        (LookupError)             used outside of any graph
+    │   │   ├── AxisError       (IndexError)              an axis outside of the rank
+    │   │   └── EncodingError   (KeyError)                an encoding without blocks
+    │   ├── NoGraphError        (LookupError)             used outside of any graph
+    │   └── SeedError           (RuntimeError)            random numbers without a seed
     ├── ArgumentTypeError ML3xx (TypeError)               an argument of the wrong Python type
     ├── ParseError      ML35x   (ValueError)              text that is not a graph
     ├── TensorError     ML4xx   (ValueError)              views, copies and conversions of tensors
@@ -135,8 +137,16 @@ class AxisError(ArgumentError, IndexError):
     """An axis that the operand's rank does not have."""
 
 
+class EncodingError(ArgumentError, KeyError):
+    """A quantization encoding that has no blocks of one size."""
+
+
 class NoGraphError(GraphError, LookupError):
     """An op or a weight was used while no graph was being built."""
+
+
+class SeedError(GraphError, RuntimeError):
+    """Random numbers were asked for in a graph that has no seed."""
 
 
 class ArgumentTypeError(MaxlabError, TypeError):

@@ -8,9 +8,10 @@ from typing import Literal
 from maxlab.compiler.axes import Index
 from maxlab.ir import DeviceRef, Op, Value
 from maxlab.ir.poly import ONE
+from maxlab.opset.dynamic import BIND
 
 GroupKind = Literal[
-    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host"
+    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host", "kernel"
 ]
 
 
@@ -19,6 +20,7 @@ class Group:
     """Ops that become one kernel.
 
     ``why`` has the rule of ``reasons.RULES`` by which each op joined, in the order of joining.
+    Groups of a later ``stage`` need dims that are bound while the model runs.
     """
 
     number: int
@@ -30,6 +32,12 @@ class Group:
     source: Value | None = None  # what a copy group lays out
     output: int = -1  # the output that a copy group writes
     why: list[tuple[Op, str]] = field(default_factory=list)
+    stage: int = 0  # how many times the run must have stopped to bind dims before
+
+    @property
+    def binds(self) -> bool:
+        """Whether what it computes becomes the size of a dim."""
+        return self.main is not None and self.main.name == BIND
 
     @property
     def bit(self) -> int:

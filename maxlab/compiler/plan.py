@@ -7,6 +7,7 @@ and hands it to the C executor.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -155,6 +156,19 @@ class GpuKernels:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Binds:
+    """What a step computes for the sizes of later ones.
+
+    Attributes:
+        slot: Where the number is, an int64.
+        op: The id of the op of the graph, a ``bind_dim``, whose attributes say which dim it is.
+    """
+
+    slot: int
+    op: str
+
+
 @dataclass(slots=True)
 class Step:
     """One kernel of the plan, ``k4`` in listings.
@@ -173,6 +187,9 @@ class Step:
         cost: Makes the polynomials ``flops`` and ``nbytes``, which only a view or a profile reads.
         traffic: Makes the bytes read and written of each slot; ``nbytes`` is their sum.
         group: The number of the group of the schedule that it computes, or a part of.
+        binds: The dim that it computes the size of, if it does.
+        keeps: Slots that it does not take, of operands and results of the op whose last kernel it
+            is: who checks what the op computes finds them behind it.
     """
 
     number: int
@@ -194,6 +211,8 @@ class Step:
     call: HostCall | None = None
     ranks: tuple[int, ...] = ()
     group: int = -1
+    binds: Binds | None = None
+    keeps: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:
@@ -218,8 +237,19 @@ class Step:
 
 @dataclass(slots=True)
 class Plan:
-    """All slots and steps, in the order in which they run."""
+    """All slots and steps, in the order in which they run.
+
+    ``cuts`` are the numbers of the steps before which dims are bound that earlier steps computed:
+    the stages of the plan begin there. Most plans have one stage.
+    """
 
     slots: list[Slot] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
+    cuts: list[int] = field(default_factory=list)
+
+    @property
+    def stages(self) -> list[range]:
+        """The numbers of the steps of each stage; the last one may have none."""
+        ends = [0, *self.cuts, len(self.steps)]
+        return [range(first, last) for first, last in itertools.pairwise(ends)]

@@ -18,11 +18,13 @@ from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
+from maxlab.compiler.steps_kernel import add_kernel
 from maxlab.compiler.traffic import Touch, Touched, in_bytes
 from maxlab.dtype import DType
 from maxlab.ir import HostCall, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import flops_of
+from maxlab.opset.custom import label_of
 
 
 class Planner:
@@ -42,7 +44,11 @@ class Planner:
         for number, (value, direct) in enumerate(schedule.outputs):
             if direct:
                 self._outputs[value] = number
+        stage = 0
         for group in schedule.groups:
+            if group.stage != stage:
+                stage = group.stage
+                self.plan.cuts.append(len(self.plan.steps))
             target = self.target(group)
             if group.output >= 0:
                 self._output_copy(group)
@@ -50,6 +56,8 @@ class Planner:
                 self._transfer(group)
             elif group.kind == "host":
                 self._host_call(group)
+            elif group.kind == "kernel":
+                add_kernel(self, group)
             elif group.kind == "contract":
                 target.contract(group)
             elif group.kind == "attention":
@@ -61,6 +69,8 @@ class Planner:
             else:
                 lowering = Lowering(schedule, group, keep_loads=group.device.is_gpu())
                 target.rows(group, lowering.rows())
+        if schedule.groups and schedule.groups[-1].binds:  # something is asserted at the end
+            self.plan.cuts.append(len(self.plan.steps))
         by_output = {s.index: s.number for s in self.plan.slots if s.kind == "output"}
         self.plan.outputs = [by_output[n] for n in range(len(schedule.outputs))]
         return self.plan
@@ -287,12 +297,11 @@ def _origins(
         ops.append(group.source.op)
     ids = dict.fromkeys(i for op in ops for i in op.origins)
     written = schedule.function.written
-    called = [written.get(op.origins[0], op.name) if op.origins else op.name for op in ops]
-    return (
-        tuple(ids),
-        tuple(op.name.removeprefix("mo.") for op in ops),
-        tuple(name.removeprefix("mo.") for name in called),
-    )
+    called = []
+    for op in ops:
+        name = written.get(op.origins[0], op.name) if op.origins else op.name
+        called.append(label_of(op) if name == op.name else name.removeprefix("mo."))
+    return tuple(ids), tuple(label_of(op) for op in ops), tuple(called)
 
 
 def _label(names: Sequence[str], kind: str) -> str:

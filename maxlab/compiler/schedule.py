@@ -16,6 +16,8 @@ group reads never exists in memory. The rules, applied greedily from the inputs 
 7. A transfer to another device is a group of its own; weights and constants are transferred when
    a model is loaded, which is no group. So is a call of a function of Python.
 8. A map group that one other group reads once is inlined there, also through views.
+9. What names a dim that is bound while the model runs (``mo.bind_dim``) comes in a later *stage*
+   than the op that binds it. The ops that bind are the last of their stage.
 
 No group may come to depend on itself through another group; each group knows its ancestors.
 
@@ -41,6 +43,7 @@ from maxlab.compiler.views import Views
 from maxlab.ir import Function, Op, Value
 from maxlab.ir.poly import ONE
 from maxlab.opset import OPSET
+from maxlab.opset.dynamic import late_dims, named_dims
 from maxlab.opset.view import broadcast_index
 
 _POINTWISE = {"map", "gather", "pad"}
@@ -65,6 +68,7 @@ class Schedule(Views):
         self.options = options
         self.limits = Limits(options, kept)
         super().__init__(function, self.limits.is_kernel)
+        self._late = late_dims(function)
         self.groups: list[Group] = []
         self.group_of: dict[Value, Group] = {}
         self.stored: set[Value] = set()
@@ -109,8 +113,8 @@ class Schedule(Views):
                     self._place_contract(op)
             elif kind == "transfer":
                 self._place_transfer(op)
-            elif kind == "host":
-                self._place_host(op)
+            elif kind in ("host", "kernel"):
+                self._place_whole(op, kind)
             elif kind == "concat":
                 group = self._new("concat", shape_of(op.result), op)
                 for operand in op.operands:
@@ -139,6 +143,8 @@ class Schedule(Views):
         group.ops.append(op)
         for result in op.results:
             self.group_of[result] = group
+        if self._late:
+            self._follow(group, self._binders(op))
 
     def bases(self, value: Value) -> Iterator[Value]:
         """The values behind ``value`` that are in a group."""
@@ -156,9 +162,14 @@ class Schedule(Views):
 
     def _depend(self, group: Group, value: Value) -> None:
         """Note that ``group`` reads ``value``."""
+        self._follow(group, (self.group_of[base] for base in self.bases(value)))
+        if self._late:
+            self._follow(group, self._behind_dims(value))
+
+    def _follow(self, group: Group, others: Iterable[Group]) -> None:
+        """Note that ``group`` runs after ``others``."""
         added = 0
-        for base in self.bases(value):
-            other = self.group_of[base]
+        for other in others:
             if other is not group:
                 added |= other.ancestors | other.bit
         if added & ~group.ancestors:
@@ -167,10 +178,32 @@ class Schedule(Views):
                 if later.ancestors & group.bit:
                     later.ancestors |= group.ancestors
 
+    def _binders(self, op: Op) -> Iterator[Group]:
+        """The groups that bind the dims that ``op`` itself names."""
+        for name in named_dims(op):
+            for bind in self._late.get(name, ()):
+                if bind is not op and bind.result in self.group_of:  # it may define the dim
+                    yield self.group_of[bind.result]
+
+    def _behind_dims(self, value: Value) -> Iterator[Group]:
+        """The groups that bind the dims that ``value`` is made with outside of any group."""
+        stack = [value]
+        while stack:
+            one = stack.pop()
+            if one.op is not None and one not in self.group_of:
+                yield from self._binders(one.op)
+                stack.extend(one.op.operands)
+
     def _hindrance(self, group: Group, op: Op) -> str:
         """The rule by which ``op`` cannot join ``group``: a cycle, or it reads values of the group
         at another index than its own; empty if it can.
         """
+        if self._late:
+            behind = [*self._binders(op)]
+            for operand in op.operands:
+                behind.extend(self._behind_dims(operand))
+            if any(other.ancestors & group.bit for other in behind):
+                return "cycle"
         for operand in op.operands:
             for base in self.bases(operand):
                 other = self.group_of[base]
@@ -444,14 +477,15 @@ class Schedule(Views):
         self._depend(group, op.operands[0])
         self._note(op, op.operands[0], "begins")
 
-    def _place_host(self, op: Op) -> None:
+    def _place_whole(self, op: Op, kind: GroupKind) -> None:
+        """Let ``op`` be a group of its own, whose operands are whole buffers in row-major order."""
         for position, value in enumerate(list(op.operands)):
             if self.data_of(value) is not None and not self.inline_value(value):
                 continue
             base, _ = self.resolve(value, own_index(shape_of(value)), extents_of(shape_of(value)))
             if self.inline_value(base) or not self.same_order(value, base) or base in self.layouts:
                 self._copy(op, position)
-        group = self._new("host", shape_of(op.results[0]), op)
+        group = self._new(kind, shape_of(op.results[0]), op)
         for operand in op.operands:
             self._depend(group, operand)
             self._note(op, operand, "begins")
@@ -521,4 +555,9 @@ class Schedule(Views):
             for g in self.groups
             if (g.ops or g.source is not None) and g.number not in self.inlined
         ]
-        return sorted(alive, key=lambda g: (g.ancestors.bit_count(), g.number))
+        binding = sorted((g for g in alive if g.binds), key=lambda g: g.ancestors.bit_count())
+        for known in (binding, alive) if binding else ():  # the others ask those that bind
+            for g in known:
+                before = (b.stage + 1 for b in binding if g.ancestors & b.bit)
+                g.stage = max(before, default=0)
+        return sorted(alive, key=lambda g: (g.stage, g.binds, g.ancestors.bit_count(), g.number))

@@ -56,11 +56,13 @@ SHARED_ROWS = 96 << 10
 """Bytes of kept rows that a block may have in shared memory; two blocks then fit."""
 
 
-def _cpu_launch(env: Env, threads: int, runtime: Any) -> Launch:
+def cpu_launch(env: Env, threads: int, runtime: Any) -> Launch:
+    """What a step of a GPU has in the place of its launch on the CPU."""
     raise AssertionError("a step of a GPU is not launched on the CPU")
 
 
-def _grid(wanted: int, properties: Properties) -> tuple[int, int, int]:
+def grid_of(wanted: int, properties: Properties) -> tuple[int, int, int]:
+    """A grid of ``wanted`` blocks, or of as many as keep the device full."""
     most = BLOCKS_PER_PROCESSOR * properties.multiprocessors
     return (min(wanted, most), 1, 1)
 
@@ -97,7 +99,7 @@ class GpuSteps:
             kernel.kind if group.kind in ("map", "row") else group.kind,
             kernels.printed(),
             pointers,
-            _cpu_launch,
+            cpu_launch,
             extent,
             touches=lambda: touched(kernel),
             computed=computed,
@@ -115,7 +117,7 @@ class GpuSteps:
 
         def launch(env: Env, properties: Properties) -> GpuLaunch:
             count = items.evaluate(env)
-            grid = _grid(-(-count // cuda.THREADS), properties)
+            grid = grid_of(-(-count // cuda.THREADS), properties)
             return GpuLaunch(0, grid, (cuda.THREADS, 1, 1), 0, 0, count)
 
         planner.add(
@@ -123,7 +125,7 @@ class GpuSteps:
             "reduce" if group.kind == "col" else group.kind,
             printed,
             [planner.slot(v) for v in lowered.values],
-            _cpu_launch,
+            cpu_launch,
             items,
             touches=lambda: touched(kernel),
             loops=lowered,
@@ -157,7 +159,7 @@ class GpuSteps:
             number = choose_product(templates, sizes, properties)
             chosen = templates[number]
             blocks = sizes[0] * -(-sizes[1] // chosen.rows) * -(-sizes[2] // chosen.columns)
-            grid = _grid(blocks, properties)
+            grid = grid_of(blocks, properties)
             count = sizes[0] * sizes[1] * sizes[2]
             return GpuLaunch(number, grid, (chosen.threads, 1, 1), 0, 0, count)
 
@@ -169,7 +171,7 @@ class GpuSteps:
             "contract",
             kernels.printed(),
             pointers,
-            _cpu_launch,
+            cpu_launch,
             items * m * n,
             touches=lambda: product_touched(made.kernel, product, -1),
             gpu=kernels,
@@ -197,7 +199,7 @@ class GpuSteps:
             sizes = (batch * heads).evaluate(env), queries.evaluate(env)
             number = choose_attention(templates, sizes, properties)
             chosen = templates[number]
-            grid = _grid(sizes[0] * -(-sizes[1] // chosen.queries), properties)
+            grid = grid_of(sizes[0] * -(-sizes[1] // chosen.queries), properties)
             count = sizes[0] * sizes[1]
             return GpuLaunch(number, grid, (chosen.threads, 1, 1), chosen.shared, 0, count)
 
@@ -207,7 +209,7 @@ class GpuSteps:
             "attention",
             kernels.printed(),
             [planner.slot(x) for x in (*values, *call.bases)],
-            _cpu_launch,
+            cpu_launch,
             batch * heads * queries,
             touches=lambda: attention_touched(made.kernel, call),
             gpu=kernels,
@@ -276,7 +278,7 @@ def _flat(kernel: Kernel, extent: Poly) -> GpuKernels:
 
     def launch(env: Env, properties: Properties) -> GpuLaunch:
         items = extent.evaluate(env)
-        grid = _grid(-(-items // (cuda.THREADS * printed.width)), properties)
+        grid = grid_of(-(-items // (cuda.THREADS * printed.width)), properties)
         return GpuLaunch(0, grid, (cuda.THREADS, 1, 1), 0, 0, items)
 
     return GpuKernels([lambda: printed], launch)
@@ -294,7 +296,7 @@ def _mapped_rows(kernel: Kernel, extent: Poly) -> GpuKernels:
             across *= 2
         down = cuda.THREADS // across
         rows = -(-items // down)
-        grid = _grid(rows, properties)
+        grid = grid_of(rows, properties)
         columns = -(-width // across)
         spare = max(BLOCKS_PER_PROCESSOR * properties.multiprocessors // max(rows, 1), 1)
         grid = (grid[0] if width else 0, min(columns, spare) if columns else 1, 1)
@@ -329,10 +331,10 @@ def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) ->
         row = kept * cuda.row_bytes(width, size)
         most = min(SHARED_ROWS, properties.shared_bytes)
         if width <= NARROW and row * WARPS <= most:
-            grid = _grid(-(-items // WARPS), properties)
+            grid = grid_of(-(-items // WARPS), properties)
             return GpuLaunch(1, grid, (WARP, WARPS, 1), row * WARPS, 0, items)
         threads = min(cuda.THREADS, -(-max(width, 1) // (4 * WARP)) * WARP)
-        grid = _grid(items, properties)
+        grid = grid_of(items, properties)
         if row <= most:
             return GpuLaunch(0, grid, (threads, 1, 1), row, 0, items)
         less = lean()

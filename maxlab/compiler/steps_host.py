@@ -31,7 +31,7 @@ GRAIN_COST = 16_384
 """Scalar operations below which a chunk is not worth handing to another thread."""
 
 
-def _grain(extent: int, cost: int, threads: int) -> int:
+def grain_of(extent: int, cost: int, threads: int) -> int:
     """Items per chunk for ``extent`` items of ``cost`` scalar operations each."""
     if extent * cost < 2 * GRAIN_COST or threads == 1:
         return max(extent, 1)
@@ -69,7 +69,7 @@ class HostSteps:
             items, width = extent.evaluate(env), inner.evaluate(env)
             cost = weight if flat else weight * width
             scratch = kept * ((width * 8 + 63) // 64 * 64)
-            return Launch((), items, _grain(items, cost, threads), scratch)
+            return Launch((), items, grain_of(items, cost, threads), scratch)
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
         planner.add(
@@ -98,7 +98,7 @@ class HostSteps:
             blocks = -(-inner.evaluate(env) // BLOCK)
             items = rows.evaluate(env) * blocks
             cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
-            return Launch((), items, _grain(items, cost, threads), 0)
+            return Launch((), items, grain_of(items, cost, threads), 0)
 
         pointers = [planner.slot(v) for v in lowered.values]
         planner.add(
@@ -205,7 +205,7 @@ class HostSteps:
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             items = panels.evaluate(env)
-            return Launch((), items, _grain(items, 64 * k.evaluate(env), threads), 0)
+            return Launch((), items, grain_of(items, 64 * k.evaluate(env), threads), 0)
 
         # The built-in kernel takes whole buffers; for a part of one there is a line of code.
         whole = right.offset == ZERO
@@ -284,7 +284,7 @@ def _batched_launch(items: Poly, m: Poly, n: Poly, k: Poly) -> Callable[[Env, in
         extent = items.evaluate(env)
         scratch = runtime.products.mx_matmul_scratch(rows, columns, depth)
         return Launch(
-            (), extent, _grain(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
+            (), extent, grain_of(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
         )
 
     return launch

@@ -7,16 +7,18 @@ run a model at once.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Slot, Step
 from maxlab.errors import ExecutionError, InputError
-from maxlab.ir import Op, Shape, SymbolicDim, TensorType, Value
+from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
 from maxlab.opset import Check, checks_of
+from maxlab.opset.dynamic import definitions, named_dims, plain_symbol
 
 ALIGNMENT = 64
 ON_CALLER = 1
@@ -64,20 +66,55 @@ def layout_arena(
 
 
 def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
-    """The first and the last step that use each slot."""
+    """The first and the last step that use each slot. The size of a dim is used to the end of the
+    stage that computes it.
+    """
     found: dict[int, tuple[int, int]] = {}
-    for number, step in enumerate(compiled.plan.steps):
-        for slot in step.pointers:
+    plan = compiled.plan
+    for number, step in enumerate(plan.steps):
+        for slot in (*step.pointers, *step.keeps):
             first, _ = found.get(slot, (number, number))
             found[slot] = (first, number)
+        if step.binds is not None:
+            end = next(cut for cut in plan.cuts if cut > number)
+            first, last = found[step.binds.slot]
+            found[step.binds.slot] = first, max(last, end - 1)
     return found
+
+
+def stage_slots(compiled: Compiled) -> list[list[Slot]]:
+    """The slots of arenas and outputs that each stage of the plan is the first to use: their sizes
+    are known there, and not before.
+    """
+    plan = compiled.plan
+    uses = slot_uses(compiled)
+    found: list[list[Slot]] = [[] for _ in plan.stages]
+    for slot in plan.slots:
+        if slot.kind == "output" or (slot.kind == "arena" and slot.number in uses):
+            first = uses[slot.number][0] if slot.number in uses else len(plan.steps)
+            found[bisect_right(plan.cuts, first)].append(slot)
+    return found
+
+
+@dataclass(slots=True)
+class _Conditions:
+    """What the sizes that are new in a stage of the plan give, and what must hold of them."""
+
+    definitions: list[tuple[str, Poly, Op]] = field(default_factory=list)
+    differences: dict[Poly, Op] = field(default_factory=dict)  # negative or undefined, perhaps
+    checks: list[tuple[Op, Check]] = field(default_factory=list)
+    binds: list[tuple[Op, str]] = field(default_factory=list)
+    """What is bound behind the stage, and the name of the dim that it defines; empty where it
+    asserts a size."""
 
 
 class SizeRules:
     """How the sizes of the inputs give the sizes of all symbols, and what must hold of them.
 
     Symbols come from input dims that are plain names, then from rebinds, which name what was an
-    expression. All other input dims and all checks of ops are conditions.
+    expression, and from ``bind_dim`` ops, whose sizes are computed between the stages of the plan.
+    All other input dims and all checks of ops are conditions. A condition on a dim that is computed
+    is tested as soon as the dim is known.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -93,42 +130,60 @@ class SizeRules:
                     self.names.append((dim.name, number, axis))
                 else:
                     self.input_checks.append((number, axis, dim))
-        self.definitions: list[tuple[str, Poly, Op]] = []
-        self.checks: list[tuple[Op, Check]] = []
+        defined = definitions(function)
+        plan = compiled.plan
+        ops = {op.id: op for op in function.ops}
+        self.stages = [_Conditions() for _ in plan.stages]
+        names = {op.id: name for name, (op, size) in defined.items() if size is None}
+        late: dict[str, int] = {}  # the stage in which a computed dim is known
+        for step in plan.steps:
+            if step.binds is not None:
+                stage = bisect_right(plan.cuts, step.number)
+                name = names.get(step.binds.op, "")
+                self.stages[stage].binds.append((ops[step.binds.op], name))
+                if name:
+                    late[name] = stage + 1
+
+        def conditions(*sizes: Poly) -> _Conditions:
+            stages = (late.get(name, 0) for size in sizes for name in size.symbols())
+            return self.stages[max(stages, default=0)]
+
         for op, check in checks_of(function):
-            symbol = _plain_symbol(check)
-            if op.name == "mo.rebind" and symbol is not None and symbol not in known:
+            symbol = plain_symbol(check)
+            if symbol is not None and defined.get(symbol) == (op, check.left):
+                stage = max((late.get(name, 0) for name in check.left.symbols()), default=0)
+                self.stages[stage].definitions.append((symbol, check.left, op))
+                if symbol not in known and stage:
+                    late[symbol] = stage
                 known[symbol] = None
-                self.definitions.append((symbol, check.left, op))
             else:
-                self.checks.append((op, check))
+                conditions(check.left, check.right).checks.append((op, check))
         for _, _, dim in self.input_checks:
             for parameter in dim.parameters:
-                if parameter.name not in known:
+                if parameter.name not in known or parameter.name in late:
                     raise InputError(
                         "ML601",
                         f"the dim {parameter.name!r} of the input dim {dim} has no size: no input "
                         "has it alone",
                         fix="name the dim in an input type, or name the whole expression",
                     )
-        self.differences: dict[Poly, Op] = {}  # dims that could come out negative or undefined
         for op in function.ops:
+            if op.id in names:
+                known[names[op.id]] = None
+            self._known(op, known)
             for result in op.results:
-                self._known(result, known, op)
                 if isinstance(result.type, TensorType):
                     for poly in result.type.sizes:
                         if any(
                             scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
                             for monomial, scale in poly.terms
                         ):
-                            self.differences.setdefault(poly, op)
+                            conditions(poly).differences.setdefault(poly, op)
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
 
-    def _known(self, value: Value, known: Mapping[str, None], op: Op) -> None:
-        if not isinstance(value.type, TensorType):
-            return
-        for name in (name for size in value.type.sizes for name in size.symbols()):
+    def _known(self, op: Op, known: Mapping[str, None]) -> None:
+        for name in sorted(named_dims(op)):
             if name not in known:
                 raise InputError(
                     "ML601",
@@ -139,7 +194,8 @@ class SizeRules:
                 )
 
     def resolve(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-        """The size of every symbol for inputs of ``shapes``, whose ranks are right.
+        """The size of every symbol for inputs of ``shapes``, whose ranks are right; those that are
+        computed are missing.
 
         Raises:
             InputError: ML602, a size that contradicts the input types; ML603, a condition that an
@@ -163,9 +219,46 @@ class SizeRules:
                     f"{list(shapes[number])}",
                     fix="a named dim has one size in a call; sizes are never broadcast at run time",
                 )
-        for name, poly, op in self.definitions:
+        self._test(self.stages[0], env)
+        return env
+
+    def bind(self, env: Mapping[str, int], stage: int, sizes: Sequence[int]) -> dict[str, int]:
+        """The size of every symbol behind ``stage``, where ``sizes`` were computed.
+
+        Raises:
+            InputError: ML603, a condition that an op states.
+            ExecutionError: ML726, a dim has another size already; ML727, a size is negative.
+        """
+        made = dict(env)
+        for (op, name), size in zip(self.stages[stage].binds, sizes, strict=True):
+            dim, what = op.attrs["dim"], op.attrs["what"]
+            if size < 0:
+                raise ExecutionError(
+                    "ML727",
+                    f"{what}: the dim {str(dim)!r} would have the size {size}"
+                    + (f": {op.attrs['negative']}" if op.attrs["negative"] else ""),
+                    at=op.loc,
+                    fix="no dim is negative; look at what the size is computed from",
+                )
+            if name:
+                made[name] = size
+                continue
+            expected = self._evaluate(dim.poly, made, op)
+            if size != expected:
+                named = f"the dim {str(dim)!r}" if dim.poly.symbols() else "out_dim"
+                raise ExecutionError(
+                    "ML726",
+                    f"{what}: {named} is {expected}, got {size}",
+                    at=op.loc,
+                    fix="give out_dim a name of its own, or pass inputs for which it holds",
+                )
+        self._test(self.stages[stage + 1], made)
+        return made
+
+    def _test(self, stage: _Conditions, env: dict[str, int]) -> None:
+        for name, poly, op in stage.definitions:
             env[name] = self._evaluate(poly, env, op)
-        for poly, op in self.differences.items():
+        for poly, op in stage.differences.items():
             size = self._evaluate(poly, env, op)
             if size < 0:
                 raise InputError(
@@ -175,7 +268,7 @@ class SizeRules:
                     at=op.loc,
                     fix="pass larger inputs",
                 )
-        for op, check in self.checks:
+        for op, check in stage.checks:
             left, right = (self._evaluate(poly, env, op) for poly in (check.left, check.right))
             if not check.compare(left, right):
                 sizes = _sizes(env)
@@ -186,7 +279,6 @@ class SizeRules:
                     at=op.loc,
                     fix="pass inputs of sizes for which it holds",
                 )
-        return env
 
     @staticmethod
     def _evaluate(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
@@ -203,14 +295,6 @@ class SizeRules:
 
 def _sizes(env: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in env.items())
-
-
-def _plain_symbol(check: Check) -> str | None:
-    poly = check.right
-    names = poly.symbols()
-    if check.relation == "==" and len(names) == 1 and str(poly) == names[0]:
-        return names[0]
-    return None
 
 
 def allocate(runtime: Any, nbytes: int) -> Any:
@@ -355,6 +439,14 @@ class Binding:
 def out_of_range(compiled: Compiled, node: str, index: int, size: int) -> ExecutionError:
     """The error for an index of the op ``node`` that a kernel refused."""
     op = compiled.function.find(node)
+    if op is not None and op.name == "mo.slice.bounds":
+        low, high = (-size - 1, size - 1) if op.attrs["step"] < 0 else (-size, size)
+        return ExecutionError(
+            "ML652",
+            f"slice_tensor: the bound {index} is out of range for a dim of size {size}",
+            at=op.loc,
+            fix=f"bounds go from {low} to {high}; they are not clamped",
+        )
     return ExecutionError(
         "ML652",
         f"gather: the index {index} is out of range for a dim of size {size}",

@@ -262,6 +262,13 @@ class Model:
         """The shapes of inputs that the model has run with and remembers, the newest last."""
         return list(self._bindings)
 
+    @property
+    def last_sizes(self) -> dict[str, int]:
+        """The size of every symbol in the newest of ``bound_shapes``; empty before the first
+        run."""
+        shapes = self.bound_shapes
+        return self._rules.resolve(shapes[-1]) if shapes else {}
+
     def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
         """The inputs as tensors; they are known to be right."""
         return [self._convert(n, x) for n, x in enumerate(args)]
@@ -491,6 +498,7 @@ class Model:
             binding.held = self._prepared  # whoever runs one now reads its weights to the end
         self._prepared = other._prepared
         self._builtins = other._builtins
+        self._rules = other._rules
         self.compiled = other.compiled
         self._bindings = {}
         self.last_profile = None

@@ -8,6 +8,7 @@ from typing import Any
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import as_dtype, require_graph, staged
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import TensorValue
 from maxlab.ir import DeviceRef, DimLike, Shape, TensorType
 from maxlab.ir import Value as IrValue
@@ -23,7 +24,8 @@ class Weight(TensorValue):
         dtype: The element type.
         shape: The dims.
         device: The device where the weight lives; the CPU when it is left out.
-        quantization_encoding: None; quantised weights cannot be used in this version.
+        quantization_encoding: How the bytes of the data stand for numbers; None when they are
+            numbers. ``ops.dequantize`` and ``ops.qmatmul`` are told it, other ops see the bytes.
         align: The alignment in bytes that the data must have, a power of two; None for that of the
             dtype.
         sharding_strategy: None; weights cannot be sharded in this version.
@@ -33,7 +35,7 @@ class Weight(TensorValue):
     Raises:
         ArgumentTypeError: ML383, the name is not a string; ML399, the dtype is not a ``DType``.
         ArgumentError: ML380, an alignment that is not a power of two.
-        GraphError: ML381, a quantization encoding or a sharding strategy.
+        GraphError: ML381, an encoding that is no ``QuantizationEncoding``, or a sharding strategy.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -45,7 +47,7 @@ class Weight(TensorValue):
 
     name: str
     align: int | None
-    quantization_encoding: Any
+    quantization_encoding: QuantizationEncoding | None
     shard_idx: int | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Weight:
@@ -59,7 +61,7 @@ class Weight(TensorValue):
         dtype: DType,
         shape: Iterable[DimLike],
         device: Any = None,
-        quantization_encoding: Any = None,
+        quantization_encoding: QuantizationEncoding | None = None,
         align: int | None = None,
         sharding_strategy: Any = None,
         _placeholder: bool = False,
@@ -71,12 +73,12 @@ class Weight(TensorValue):
                 f"the name of a weight is a string, got {name!r}",
                 fix="write Weight(name, dtype, shape)",
             )
-        if quantization_encoding is not None:
+        if not isinstance(quantization_encoding, QuantizationEncoding | None):
             raise GraphError(
                 "ML381",
-                f"the weight {name!r} has the encoding {quantization_encoding}: quantised weights "
-                "cannot be used in this version",
-                fix="dequantise the data first",
+                f"the weight {name!r} has the encoding {quantization_encoding!r}, which is no "
+                "QuantizationEncoding",
+                fix="pass QuantizationEncoding.Q4_0, for example",
             )
         if align is not None and (isinstance(align, bool) or align <= 0 or align & (align - 1)):
             raise ArgumentError(

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from maxlab.opset import data, elementwise, host, reduce, view
+from maxlab.opset import (
+    convolution,
+    custom,
+    data,
+    dynamic,
+    elementwise,
+    host,
+    pooling,
+    quantized,
+    random,
+    reduce,
+    resizing,
+    scan,
+    scattering,
+    sorting,
+    spectral,
+    view,
+)
 from maxlab.opset.core import (
     OPSET,
     Builder,
@@ -27,13 +44,24 @@ __all__ = [
     "OpDef",
     "Sample",
     "checks_of",
+    "convolution",
+    "custom",
     "data",
+    "dynamic",
     "elementwise",
     "evaluate",
     "flops_of",
     "host",
     "lookup",
+    "pooling",
+    "quantized",
+    "random",
     "reduce",
+    "resizing",
     "scalar_weight",
+    "scan",
+    "scattering",
+    "sorting",
+    "spectral",
     "view",
 ]

@@ -17,6 +17,7 @@ Lowering kinds:
 ``iota``       values computed from the index alone
 ``transfer``   the operand's elements on another device
 ``constant``   data in the graph; ``external`` data comes from the weights registry
+``kernel``     kernels of its own, for each target; see ``opset.kernel``
 ``composite``  written with other ops; the compiler expands it
 ``host``       a function of Python, called between kernels
 ``output``     ends a graph
@@ -34,6 +35,7 @@ from maxlab.dtype import DType
 from maxlab.errors import GraphError
 from maxlab.ir import Dim, Function, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
+from maxlab.opset.kernel import Site
 
 Array = np.ndarray[Any, Any]
 Attrs = Mapping[str, Any]
@@ -49,6 +51,7 @@ Kind = Literal[
     "transfer",
     "constant",
     "external",
+    "kernel",
     "composite",
     "host",
     "output",
@@ -157,12 +160,17 @@ class OpDef:
     view: ViewIndex | None = None
     reduce: str | None = None
     decompose: Decompose | None = None
+    kernel: Callable[[Site], None] | None = None
+    """writes the kernels of an op of the kind ``kernel``"""
     checks: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Sequence[Check]] | None = None
     cost: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost] | None = None
     samples: Callable[[], Sequence[Sample]] | None = None
     weight: int = 1
     """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
     commutative: bool = False
+    terms: Callable[[Sequence[Array], Attrs], int] | None = None
+    """for an op of the kind ``kernel`` that rounds, and whose result is a sum of products of its
+    operands: how many terms an element of the result has. Without it, such an op is exact."""
     same_order: bool = False
     """whether this view has the elements of its operand in the same order"""
 

@@ -1,8 +1,8 @@
 """The hand-written C sources: where they are, and the parts of the prelude a kernel needs.
 
 Generated kernels include no headers, because parsing even a small one costs more than
-compiling a small kernel. They get those sections of ``kernels/c/prelude.h`` whose
-functions they call, and what these need in turn.
+compiling a small kernel. They get those sections of ``kernels/c/prelude.h``, and of the files in
+``kernels/c/ops`` behind it, whose functions they call, and what these need in turn.
 """
 
 from __future__ import annotations
@@ -111,8 +111,10 @@ class Prelude:
 
 @functools.cache
 def prelude() -> Prelude:
-    """The prelude of this installation, read once."""
-    return Prelude((kernels_dir() / "c" / "prelude.h").read_text(encoding="utf-8"))
+    """The prelude of this installation, and what ops add to it, read once."""
+    folder = kernels_dir() / "c"
+    files = [folder / "prelude.h", *sorted((folder / "ops").glob("*.h"))]
+    return Prelude("\n".join(file.read_text(encoding="utf-8") for file in files))
 
 
 def prelude_for(*texts: str) -> str:

@@ -31,12 +31,17 @@ class Builder:
 
     def op(self, name: str, /, *operands: Value, **attrs: Any) -> Value:
         """The result of a new op, whose type the op table gives."""
+        (made,) = self.all_of(name, *operands, **attrs)
+        return made
+
+    def all_of(self, name: str, /, *operands: Value, **attrs: Any) -> Sequence[Value]:
+        """The results of a new op, whose types the op table gives."""
         full = f"mo.{name}"
         row = opset.lookup(full)
         types = [v.type for v in operands if isinstance(v.type, TensorType)]
         op = self.function.create(full, operands, row.infer(types, attrs), attrs)
         self.function.block.append(op)
-        return op.result
+        return op.results
 
     def constant(self, array: Array) -> Value:
         """Data in the graph."""

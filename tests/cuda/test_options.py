@@ -15,7 +15,7 @@ from maxlab.dtype import DType
 from maxlab.ir import Function
 from tests.compiler.interpret import Builder, interpret, same
 from tests.compiler.programs import Generator
-from tests.compiler.test_matrix import CASES, Case, build, compare
+from tests.compiler.test_matrix import CASES, Case, build, compare_all
 from tests.cuda.placing import load_on, on_gpu, run_on
 
 F32 = DType.float32
@@ -25,9 +25,7 @@ F32 = DType.float32
 def test_op(case: Case, gpu: Accelerator) -> None:
     function, arrays = build(case)
     model = load_on(gpu, on_gpu(function)).reload(options=Options(fuse=False))
-    (got,) = run_on(gpu, model, arrays)
-    (want,) = interpret(function, arrays)
-    compare(case.name.removeprefix("mo."), got, want, arrays)
+    compare_all(case, run_on(gpu, model, arrays), interpret(function, arrays), arrays)
 
 
 @pytest.mark.parametrize("seed", range(200, 206))

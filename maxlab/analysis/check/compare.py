@@ -23,10 +23,13 @@ from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import InputError, MaxlabError
 from maxlab.ir import Op, Value
 from maxlab.opset import evaluate
+from maxlab.opset.custom import has_reference, label_of
 
 Array = np.ndarray[Any, Any]
 BEHIND = "it is computed from what is wrong"
 """What is said of ops that are off because another one of their kernel is."""
+UNKNOWN = "it has no reference: what its kernel wrote is taken as it is"
+"""What is said of custom ops that nothing in NumPy is known of."""
 
 
 def compare(target: Model | Profile, *inputs: Any, all: bool = False) -> Comparison:
@@ -98,6 +101,8 @@ class _Comparer:
         self._found = Comparison(model)
         self._user = {op.id: op for op in compiled.source.ops}
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
+        self._unknown = 0  # kernels without a reference
+        self._taken: dict[Value, Array] = {}  # what kernels without a reference wrote
         self._packed: dict[int, Array] = {}  # what was packed, by the slot that it was packed into
 
     def run(self) -> Comparison:
@@ -150,6 +155,12 @@ class _Comparer:
         if step.kind == "pack":
             source = step.pointers[1]
             self._packed[step.pointers[0]] = np.array(walk.value(source, facts.reads[source]))
+            return KernelCheck(step.id, step.name, step.nodes, True, None), None
+        if not all(has_reference(op) for op in facts.group.ops):
+            self._last = {}
+            self._unknown += 1
+            for write in facts.writes:
+                self._taken[write.value] = np.array(walk.value(write.slot, write.value))
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
         known = self._known(facts)
         targets = [w.made for w in facts.writes]
@@ -211,7 +222,7 @@ class _Comparer:
         arrays = [
             (step.pointers.index(w.slot), self._stored(w, wanted[w.value].base))
             for w in facts.writes
-            if w.source is None
+            if w.source is None and w.slot in step.pointers
         ]
         return Bad(facts, alone, located, inputs, arrays)
 
@@ -283,9 +294,12 @@ class _Comparer:
         good = bad.located.good if bad is not None else []
         seen = {id for v in good if v.op is not None for id in v.op.origins}
         found = []
+        unknown = {i for o in facts.group.ops if not has_reference(o) for i in o.origins}
         for id in check.nodes:
             result = own.get(id, check.difference)
             by, message = "value" if id in own else "kernel", ""
+            if id in unknown:
+                message = UNKNOWN
             if bad is not None and id in named:
                 by = "value" if op is not None else by
                 result = bad.located.difference or result
@@ -298,7 +312,7 @@ class _Comparer:
             found.append(
                 NodeCheck(
                     id,
-                    user.name.removeprefix("mo.") if user is not None else "",
+                    label_of(user) if user is not None else "",
                     check.id,
                     not (bad is not None and id in named),
                     by,
@@ -311,7 +325,7 @@ class _Comparer:
 
     def _message(self, stopped: bool) -> str:
         first = self._found.first
-        count = len(self._found.kernels)
+        count = len(self._found.kernels) - self._unknown
         if first is None:
             if not all(d.ok for d in self._found.passes):
                 return (
@@ -325,10 +339,13 @@ class _Comparer:
                 )
             worst = max((d.excess for k in self._found.kernels if (d := k.difference)), default=0.0)
             verb = "agrees" if count == 1 else "agree"
-            return (
+            agreed = (
                 f"{_plural(count, 'kernel')} {verb} with the references, to {worst:.0%} of what "
                 "rounding may do"
             )
+            if self._unknown:
+                agreed += f"; {_plural(self._unknown, 'custom kernel')} without one not checked"
+            return agreed
         bad = self._found.bad_kernel
         assert bad is not None
         where = f" at {first.at}" if first.at else ""
@@ -348,25 +365,30 @@ class _Comparer:
         assert written is not None
         given = [host_array(x) for x in walk.inputs]
         known = {v: exact(x) for v, x in zip(compiled.function.inputs, given, strict=True)}
+        known |= {v: exact(x) for v, x in self._taken.items()}
+        taken = {v.id: x for v, x in self._taken.items()}
         values = self._reference.evaluate(list(output.operands), known)
-        plain = _plain(compiled.source.ops, compiled.source.inputs, given, self._weights, walk.env)
+        inputs = dict(zip(compiled.source.inputs, given, strict=True))
+        plain = _plain(compiled.source.ops, inputs, taken, self._weights, walk.env)
         for value, source, tensor in zip(
             output.operands, written.operands, walk.outputs, strict=True
         ):
             dtype = value.tensor_type.dtype
             self._found.outputs.append(difference(host_array(tensor), values[value], dtype))
-            self._found.passes.append(difference(plain[source], values[value], dtype))
+            if source in plain:
+                self._found.passes.append(difference(plain[source], values[value], dtype))
 
 
 def _plain(
     ops: Sequence[Op],
-    inputs: Sequence[Value],
-    given: Sequence[Array],
+    inputs: Mapping[Value, Array],
+    taken: Mapping[str, Array],
     weights: Mapping[str, Array],
     env: Mapping[str, int],
 ) -> dict[Value, Array]:
-    """What the references compute for ``ops``, without their rounding."""
-    known = dict(zip(inputs, given, strict=True))
+    """What the references compute for ``ops``, without their rounding; ``taken`` has by their ids
+    the values of ops without a reference."""
+    known = dict(inputs)
     for op in ops:
         if op.name == "mo.output":
             continue
@@ -377,6 +399,9 @@ def _plain(
             continue
         if any(v not in known for v in op.operands):
             continue  # it reads a weight that no kernel does, so no output needs it
+        if not has_reference(op):
+            known.update({v: taken[v.id] for v in op.results if v.id in taken})
+            continue
         made = evaluate(op, [known[v] for v in op.operands], env)
         known.update(zip(op.results, made, strict=True))
     return known

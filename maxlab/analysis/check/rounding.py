@@ -112,7 +112,7 @@ def evaluate_rounded(
     """What ``op`` makes of ``operands``, for each of its results."""
     bases = evaluate(op, [x.base for x in operands], env)
     noisy = any(x.samples for x in operands)
-    bounds = [bound_of(op, [x.base for x in operands], base) for base in bases]
+    bounds = [bound_of(op, [x.base for x in operands], base, env) for base in bases]
     if not noisy and all(bound is None for bound in bounds):
         return [Rounded(base) for base in bases]
     samples: list[list[Array]] = [[] for _ in bases]
@@ -135,13 +135,15 @@ def _moved(value: Array, bound: Array, rng: np.random.Generator) -> Array:
         return np.asarray(np.where(np.isfinite(value), moved, value).astype(value.dtype))
 
 
-def bound_of(op: Op, operands: Sequence[Array], result: Array) -> Array | None:
+def bound_of(op: Op, operands: Sequence[Array], result: Array, env: dict[str, int]) -> Array | None:
     """How far rounding may put the result of ``op`` from the right one, its operands being right;
     None for what is exact.
     """
     row = lookup(op.name)
     dtype = op.results[0].tensor_type.dtype
     name = op.name.removeprefix("mo.")
+    if dtype.is_float() and row.kind == "kernel" and row.terms is not None:
+        return _summed(op, operands, result, env, row.terms(operands, op.attrs))
     if not dtype.is_float() or row.kind not in ("map", "reduce", "contract", "composite"):
         return None
     if name in ("reduce.max", "reduce.min") or (name == "cast" and _widens(op)):
@@ -160,6 +162,19 @@ def bound_of(op: Op, operands: Sequence[Array], result: Array) -> Array | None:
         if name == "gelu":  # near its zeros it is as exact as x is
             size = np.maximum(size, np.abs(operands[0].astype(np.float64)))
         return eps(dtype) * STEPS.get(name, 1) * size
+
+
+def _summed(
+    op: Op, operands: Sequence[Array], result: Array, env: dict[str, int], terms: int
+) -> Array:
+    """The bound of a sum of products of the operands: what it is of their sizes, rounded."""
+    dtype = op.results[0].tensor_type.dtype
+    wide = eps(DType.float32) if dtype.size_in_bytes == 2 else eps(dtype)
+    sizes = [x if x.dtype.kind in "biu" else np.abs(x) for x in operands]
+    with np.errstate(all="ignore"):
+        (size,) = evaluate(op, sizes, env)
+        own = eps(dtype) * np.abs(result.astype(np.float64))
+        return np.asarray(own + wide * _growth(terms) * np.abs(size.astype(np.float64)))
 
 
 def _widens(op: Op) -> bool:

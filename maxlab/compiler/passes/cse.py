@@ -8,6 +8,7 @@ from typing import Any
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function, Op
 from maxlab.opset import OPSET
+from maxlab.opset.dynamic import BIND
 
 
 def _freeze(attr: Any) -> Hashable:
@@ -33,7 +34,7 @@ def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite])
     seen: dict[Hashable, Op] = {}
     kept: list[Op] = []
     for op in function.ops:
-        if op.name in ("mo.output", "mo.rebind"):
+        if op.name in ("mo.output", "mo.rebind", BIND):
             kept.append(op)
             continue
         first = seen.setdefault(_key(op), op)

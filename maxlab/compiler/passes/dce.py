@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function
+from maxlab.opset.dynamic import BIND
 
 
 def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
     """Remove every op that does not lead to an output.
 
-    A rebind stays: it asserts something about the inputs even when its result is not used.
+    A rebind stays, and what binds a dim: they assert something even when nobody reads them.
     """
     kept = []
     for op in reversed(function.ops):
-        if op.name in ("mo.output", "mo.rebind") or any(r.uses for r in op.results):
+        if op.name in ("mo.output", "mo.rebind", BIND) or any(r.uses for r in op.results):
             kept.append(op)
         else:
             rewrites.append(Rewrite("dead", op.id))

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from maxlab.graph.ops import random
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
+from maxlab.graph.ops.customs import custom
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
+from maxlab.graph.ops.dynamic import masked_scatter, nonzero
 from maxlab.graph.ops.elementwise import (
     add,
     cast,
@@ -31,6 +34,8 @@ from maxlab.graph.ops.elementwise import (
 from maxlab.graph.ops.indexing import gather, slice_tensor
 from maxlab.graph.ops.joining import chunk, concat, pad, split, stack
 from maxlab.graph.ops.linalg import matmul, outer
+from maxlab.graph.ops.pooling import avg_pool2d, fold, max_pool2d
+from maxlab.graph.ops.quantized import dequantize, qmatmul
 from maxlab.graph.ops.reduction import (
     argmax,
     argmin,
@@ -42,6 +47,9 @@ from maxlab.graph.ops.reduction import (
     softmax,
     sum,
 )
+from maxlab.graph.ops.resizing import InterpolationMode, resize
+from maxlab.graph.ops.scanning import cumsum
+from maxlab.graph.ops.scattering import gather_nd, scatter, scatter_nd
 from maxlab.graph.ops.shaping import (
     broadcast_to,
     flatten,
@@ -53,6 +61,14 @@ from maxlab.graph.ops.shaping import (
     tile,
     transpose,
     unsqueeze,
+)
+from maxlab.graph.ops.sorting import argsort, top_k
+from maxlab.graph.ops.spatial import conv2d, conv2d_transpose, conv3d
+from maxlab.graph.ops.spectral import (
+    as_interleaved_complex,
+    band_part,
+    hann_window,
+    irfft,
 )
 from maxlab.graph.ops.unary import (
     abs,
@@ -84,14 +100,19 @@ from maxlab.ir import DeviceRef, TensorType
 __all__ = [
     "Callable",
     "DeviceRef",
+    "InterpolationMode",
     "TensorType",
     "abs",
     "acos",
     "add",
     "argmax",
     "argmin",
+    "argsort",
+    "as_interleaved_complex",
     "assert_same_device",
     "atanh",
+    "avg_pool2d",
+    "band_part",
     "broadcast_to",
     "call",
     "cast",
@@ -99,17 +120,27 @@ __all__ = [
     "concat",
     "constant",
     "constant_external",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
     "cos",
+    "cumsum",
+    "custom",
+    "dequantize",
     "div",
     "equal",
     "erf",
     "exp",
     "flatten",
     "floor",
+    "fold",
     "gather",
+    "gather_nd",
     "gelu",
     "greater",
     "greater_equal",
+    "hann_window",
+    "irfft",
     "is_inf",
     "is_nan",
     "layer_norm",
@@ -120,25 +151,33 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsoftmax",
+    "masked_scatter",
     "matmul",
     "max",
+    "max_pool2d",
     "mean",
     "min",
     "mod",
     "mul",
     "negate",
+    "nonzero",
     "not_equal",
     "outer",
     "pad",
     "permute",
     "pow",
+    "qmatmul",
+    "random",
     "range",
     "rebind",
     "relu",
     "repeat_interleave",
     "reshape",
+    "resize",
     "round",
     "rsqrt",
+    "scatter",
+    "scatter_nd",
     "shape_to_tensor",
     "sigmoid",
     "silu",
@@ -153,6 +192,7 @@ __all__ = [
     "sum",
     "tanh",
     "tile",
+    "top_k",
     "transfer_to",
     "transpose",
     "trunc",

@@ -14,6 +14,7 @@ from maxlab.graph.build import (
 )
 from maxlab.graph.build import (
     as_dtype,
+    cast,
     constant_array,
     is_array,
     known_dim,
@@ -22,10 +23,13 @@ from maxlab.graph.build import (
     require_graph,
     shape_tensor,
     staged,
+    tensor,
     to_numpy,
 )
+from maxlab.graph.ops.dynamic import bind_dim, to_device
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape, StaticDim, TensorType
 from maxlab.opset.data import range_size
+from maxlab.opset.dynamic import out_dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,22 +176,24 @@ def range(
     """``start``, ``start + step``, … up to but not including ``stop``, of rank 1.
 
     The size is ``ceil((stop - start) / step)``, computed from the bounds: ``range(0, n * 2, 2)``
-    has the size ``n``.
+    has the size ``n``. When a bound is a tensor that is computed, the size is computed too, and
+    ``out_dim`` names it.
 
     Args:
-        start: The first element: a number or a dim, or a rank-0 integer tensor made of a dim or
-            constant.
+        start: The first element: a number, a dim, or a tensor of rank 0.
         stop: The bound, which is not reached; as ``start``.
-        step: The distance of two elements, a number other than 0 with the sign of ``stop - start``.
-        out_dim: The dim of the result, asserted to be its size; needed when a bound is a tensor.
-        dtype: The dtype of the result.
+        step: The distance of two elements, a number other than 0 with the sign of ``stop - start``,
+            or a tensor of rank 0 that is one.
+        out_dim: The dim of the result; needed when a bound is a tensor. A new name is defined by
+            the size of a range with a computed bound, everything else is asserted to be its size.
+        dtype: The dtype of the result, and of the bounds when one of them is computed.
         device: The device of the result.
 
     Raises:
         ArgumentError: ML334, ``step`` is 0 or has the wrong sign; ML335, a tensor bound without
-            ``out_dim``.
-        ArgumentTypeError: ML335, a bound that only a run can tell, which this version does not
-            support.
+            ``out_dim``; ML728, ``out_dim`` is negative.
+        ArgumentTypeError: ML335, a bound that is no number; ML317, no tensor of the graph.
+        ShapeError: ML209, a bound that is not of rank 0.
         DTypeError: ML102, ``dtype`` cannot hold the elements.
 
     Example:
@@ -207,6 +213,9 @@ def range(
             "range: the size of a range with a tensor bound needs a name",
             fix="pass out_dim, or use ints and dims such as x.shape[0] as bounds",
         )
+    if any(_is_tensor(x) and _known(x) is None for x in (start, stop, step)):
+        assert out_dim is not None
+        return _computed_range([start, stop, step], out_dim_of(out_dim), dtype, place)
     bounds = [_bound(x) for x in (start, stop, step)]
     if any(isinstance(x, float) for x in bounds):
         made = _float_range(bounds, dtype, place)
@@ -224,17 +233,33 @@ def _is_tensor(x: Any) -> bool:
     return hasattr(x, "_ir") or hasattr(x, "__tensorvalue__")
 
 
+def _known(x: Any) -> Dim | None:
+    """The dim that the tensor ``x`` always is; None when only a run can tell."""
+    convert = getattr(x, "__tensorvalue__", None)
+    return known_dim(x if convert is None else convert())
+
+
+def _computed_range(bounds: list[Any], dim: Dim, dtype: DType, device: DeviceRef) -> TensorValue:
+    """The range whose size is computed where its first tensor bound lives."""
+    place = next(tensor(x).device for x in bounds if _is_tensor(x))
+    values = []
+    for x in bounds:
+        if _is_tensor(x) or isinstance(x, Dim):
+            values.append(to_device(cast(tensor(x), dtype), place))
+        else:
+            number = _bound(x)
+            values.append(literal(int(number) if isinstance(number, Dim) else number, dtype, place))
+    size = add_op("range.size", values)
+    sign = "the step is 0, or does not lead from start to stop"
+    size = bind_dim(size, dim, "range", sign)
+    values = [to_device(x, device) for x in values]
+    return add_op("range", values, start=Dim(0), step=Dim(1), size=dim, dtype=dtype, device=device)
+
+
 def _bound(x: Any) -> Dim | float:
     if _is_tensor(x):
-        convert = getattr(x, "__tensorvalue__", None)
-        found = known_dim(x if convert is None else convert())
-        if found is None:
-            raise ArgumentTypeError(
-                "ML335",
-                "range: a bound is the result of a computation, so only a run can tell the size; "
-                "such sizes are not supported in this version",
-                fix="use ints and dims such as x.shape[0] as bounds",
-            )
+        found = _known(x)
+        assert found is not None, "other tensors make a range whose size is computed"
         return found
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]

@@ -12,7 +12,9 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, known_dim, literal, staged, tensor
+from maxlab.graph.ops.dynamic import bind_dim, one_int, to_device
 from maxlab.ir import Dim, Shape, StaticDim
+from maxlab.opset.dynamic import out_dim_of
 
 if TYPE_CHECKING:
     from maxlab.graph.value import Index, TensorValue, TensorValueLike
@@ -55,7 +57,8 @@ class _Cut:
     """What is read of one dim: ``size`` elements from ``start`` in steps of ``step``.
 
     ``drop`` removes the dim afterwards, ``pick`` is a tensor that chooses one element of it,
-    ``name`` the dim that the result is asserted to have.
+    ``name`` the dim that the result is asserted to have, ``bounds`` the tensors between which the
+    elements are, and whether each is still counted from either end.
     """
 
     start: Dim
@@ -64,6 +67,7 @@ class _Cut:
     drop: bool = False
     pick: Any = None
     name: Dim | None = None
+    bounds: list[tuple[Any, bool]] | None = None
 
 
 @staged
@@ -73,7 +77,8 @@ def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
     As NumPy's basic indexing, with two differences. Bounds are not clamped: a bound outside of
     ``[-dim, dim]`` (``[-dim - 1, dim - 1]`` for a negative step) is an error, while the graph is
     built or, for symbolic dims, when the model is called. And a slice may be given with the dim of
-    its result, as ``(slice, dim)``.
+    its result, as ``(slice, dim)``: bounds may then be integer tensors of rank 0, and a new name is
+    defined by the size that they give.
 
     Args:
         x: A tensor.
@@ -84,8 +89,9 @@ def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
     Raises:
         ShapeError: ML215, an index or bound is out of range; ML216, too many indices.
         ArgumentTypeError: ML344, something that is no index, or a bound that only a run can tell,
-            which this version does not support.
-        ArgumentError: ML345, a step of 0, more than one ``...``, or a bound that is a negative dim.
+            of a slice that is given without the dim of its result.
+        ArgumentError: ML345, a step of 0, more than one ``...``, or a bound that is a negative dim;
+            ML728, the dim of a result is negative.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -102,6 +108,9 @@ def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
         if entry is not None:
             cuts.append(_cut(entry, value.shape[len(cuts)], len(cuts)))
     value = _sliced(value, cuts)
+    for axis, cut in enumerate(cuts):
+        if cut.bounds is not None:
+            value = _computed_slice(value, axis, cut)
     for axis in reversed(range(len(cuts))):
         if cuts[axis].pick is not None:
             value = add_op("gather", [value, cuts[axis].pick], axis=axis)
@@ -126,7 +135,7 @@ def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
         return _slice(entry, size, axis)
     if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], slice):
         found = _slice(entry[0], size, axis, entry[1])
-        found.name = Dim(entry[1])
+        found.name = out_dim_of(entry[1])
         return found
     if hasattr(entry, "_ir") or hasattr(entry, "__tensorvalue__"):
         pick = tensor(entry)
@@ -169,8 +178,9 @@ def _bound(bound: Any, size: Dim, axis: int, low: int, high: int) -> Dim:
             raise ArgumentTypeError(
                 "ML344",
                 f"a bound of axis {axis} is the result of a computation, so only a run can tell "
-                "the size of the slice; such sizes are not supported in this version",
-                fix="use ints and dims such as x.shape[0] as bounds",
+                "the size of the slice, which has no name",
+                fix='name the size: x[(slice(start, stop), "part")], or use ints and dims such as '
+                "x.shape[0] as bounds",
             )
         bound = found
     if isinstance(bound, bool) or not isinstance(bound, (int, np.integer, Dim)):
@@ -210,6 +220,16 @@ def _slice(entry: slice, size: Dim, axis: int, name: Any = None) -> _Cut:
         raise ArgumentError("ML345", f"the step of axis {axis} is 0", fix="use 1 or -1")
     down = step < 0
     low, high = (-1, -1) if down else (0, 0)
+    if name is not None and (_is_computed(entry.start) or _is_computed(entry.stop)):
+        limits: list[tuple[Any, bool]] = []
+        ends = (size - 1, Dim(-1)) if down else (Dim(0), size)
+        for bound, open_end in zip((entry.start, entry.stop), ends, strict=True):
+            if bound is not None and _is_computed(bound):
+                limits.append((_one(bound, axis), True))
+            else:
+                known = open_end if bound is None else _bound(bound, size, axis, low, high)
+                limits.append((known, False))
+        return _Cut(Dim(0), step, size, bounds=limits)
     if entry.start is None:
         start = size - 1 if down else Dim(0)
     else:
@@ -225,17 +245,64 @@ def _slice(entry: slice, size: Dim, axis: int, name: Any = None) -> _Cut:
     return _Cut(start, step, length)
 
 
+def _is_computed(bound: Any) -> bool:
+    """Whether ``bound`` is a tensor whose value only a run can tell."""
+    if not (hasattr(bound, "_ir") or hasattr(bound, "__tensorvalue__")):
+        return False
+    return known_dim(tensor(bound)) is None
+
+
+def _one(bound: Any, axis: int) -> TensorValue:
+    value = tensor(bound)
+    if value.rank or not value.dtype.is_integral():
+        raise ArgumentTypeError(
+            "ML344",
+            f"a bound of axis {axis} must be one integer, got {value.type}",
+            fix="use an integer tensor of rank 0",
+        )
+    return value
+
+
+def _computed_slice(x: TensorValue, axis: int, cut: _Cut) -> TensorValue:
+    """The elements of ``x`` along ``axis`` between bounds that are computed: a gather."""
+    assert cut.bounds is not None
+    assert cut.name is not None
+    place = next(bound.device for bound, raw in cut.bounds if raw)
+    bounds = [one_int(bound, place) for bound, _ in cut.bounds]
+    raw = tuple(raw for _, raw in cut.bounds)
+    made: Any = add_op("slice.bounds", bounds, size=x.shape[axis], step=cut.step, raw=raw)
+    first, count = made
+    bind_dim(count, cut.name, "slice_tensor")
+    first = to_device(first, x.device)
+    by = literal(cut.step, DType.int64, x.device)
+    index = add_op(
+        "range",
+        [first, first, by],
+        start=Dim(0),
+        step=Dim(1),
+        size=cut.name,
+        dtype=DType.int64,
+        device=x.device,
+    )
+    return add_op("gather", [x, index], axis=axis)
+
+
 def _sliced(x: TensorValue, cuts: list[_Cut]) -> TensorValue:
-    if any(c.step != 1 or c.start != 0 or c.size != d for c, d in zip(cuts, x.shape, strict=True)):
+    steps = [1 if c.bounds is not None else c.step for c in cuts]
+    if any(
+        step != 1 or c.start != 0 or c.size != d
+        for step, c, d in zip(steps, cuts, x.shape, strict=True)
+    ):
         x = add_op(
             "slice",
             [x],
             starts=tuple(c.start for c in cuts),
-            steps=tuple(c.step for c in cuts),
+            steps=tuple(steps),
             shape=Shape(c.size for c in cuts),
         )
-    if any(c.name is not None and c.name != c.size for c in cuts):
-        named = Shape(c.size if c.name is None else c.name for c in cuts)
+    names = [c.size if c.name is None or c.bounds is not None else c.name for c in cuts]
+    if any(name != c.size for name, c in zip(names, cuts, strict=True)):
+        named = Shape(names)
         x = add_op("rebind", [x], shape=named, message="slice_tensor: out_dim", layout=None)
     return x
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_int, staged, tensor
+from maxlab.graph.build import as_int, cast, literal, staged, tensor
+from maxlab.graph.ops.dynamic import bind_dim, to_device
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
-from maxlab.opset.rules import axis_of
+from maxlab.opset.dynamic import out_dim_of
+from maxlab.opset.rules import axis_of, require_integral
 
 if TYPE_CHECKING:
     from maxlab.graph.value import TensorValue, TensorValueLike
@@ -181,27 +184,27 @@ def broadcast_to(
 
     Args:
         x: A tensor of any rank up to that of ``shape``.
-        shape: Ints, names and dims.
-        out_dims: The dims that a ``shape`` given by a tensor has.
+        shape: Ints, names and dims, or an integer tensor of rank 1.
+        out_dims: The dims that a ``shape`` given by a tensor has. New names are defined by it,
+            everything else is asserted when the model runs.
 
     Raises:
-        ShapeError: ML205, ``x`` does not broadcast to ``shape``.
-        ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing.
-        ArgumentTypeError: ML337, ``shape`` is a tensor, which this version does not support, or
-            ``out_dims`` is given for one that is not; ML336, not a sequence of dims.
+        ShapeError: ML205, ``x`` does not broadcast to ``shape`` or ``out_dims``.
+        ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing, or it does not have
+            one number for each of them; ML728, a dim of ``out_dims`` is negative.
+        ArgumentTypeError: ML337, ``out_dims`` is given for a shape that is no tensor; ML336, not a
+            sequence of dims.
+        DTypeError: ML109, ``shape`` is a tensor that is not of integers.
     """
-    if hasattr(shape, "_ir"):
+    if hasattr(shape, "_ir") or hasattr(shape, "__tensorvalue__"):
         if out_dims is None:
             raise ArgumentError(
                 "ML337",
                 "broadcast_to: the dims of a shape that is a tensor are not known",
                 fix="pass the dims themselves, such as x.shape, or give out_dims",
             )
-        raise ArgumentTypeError(
-            "ML337",
-            "broadcast_to: a shape that only a run can tell is not supported in this version",
-            fix="pass the dims themselves, such as x.shape",
-        )
+        dims = [out_dim_of(dim) for dim in dims_of("broadcast_to", out_dims)]
+        return _broadcast_to_computed(tensor(x, "broadcast_to: the operand"), tensor(shape), dims)
     if out_dims is not None:
         raise ArgumentTypeError(
             "ML337",
@@ -281,13 +284,18 @@ def repeat_interleave(
 
     Args:
         x: A tensor of any rank.
-        repeats: A positive int.
+        repeats: A positive int, or an integer tensor with one number, 0 or more, for each element
+            along ``axis``, or one for all.
         axis: The dim to repeat along; None flattens ``x`` first.
-        out_dim: The dim of the result along ``axis``, asserted to be ``repeats`` times the old one.
+        out_dim: The dim of the result along ``axis``; needed when ``repeats`` is a tensor. A new
+            name is defined by the sum of such repeats, everything else is asserted when the model
+            runs.
 
     Raises:
-        ArgumentError: ML339, ``repeats`` is not positive.
-        ArgumentTypeError: ML339, ``repeats`` is a tensor, which this version does not support.
+        ArgumentError: ML339, ``repeats`` is not positive, or a tensor without ``out_dim``; ML728,
+            ``out_dim`` is negative.
+        ShapeError: ML205, ``repeats`` has neither rank 0 nor the size of ``x`` along ``axis``.
+        DTypeError: ML109, ``repeats`` are not integers.
         AxisError: ML303, ``axis`` is out of range.
 
     Example:
@@ -298,12 +306,14 @@ def repeat_interleave(
         [Dim(4), Dim(2)]
     """
     value = tensor(x, "repeat_interleave: the operand")
-    if hasattr(repeats, "_ir"):
-        raise ArgumentTypeError(
-            "ML339",
-            "repeat_interleave: repeats that only a run can tell are not supported in this version",
-            fix="use an int",
-        )
+    if hasattr(repeats, "_ir") or hasattr(repeats, "__tensorvalue__"):
+        if out_dim is None:
+            raise ArgumentError(
+                "ML339",
+                "repeat_interleave: only a run can tell how many elements there will be",
+                fix='name the dim of the result: out_dim="repeated"',
+            )
+        return _repeated(value, tensor(repeats), axis, out_dim_of(out_dim))
     count = as_int("repeat_interleave", repeats, "repeats")
     if count <= 0:
         raise ArgumentError(
@@ -325,3 +335,48 @@ def repeat_interleave(
         return value
     named = Shape([*shape[:axis], Dim(out_dim), *shape[axis + 1 :]])
     return add_op("rebind", [value], shape=named, message="repeat_interleave: out_dim", layout=None)
+
+
+def _repeated(x: TensorValue, repeats: TensorValue, axis: int | None, dim: Dim) -> TensorValue:
+    """``x`` with its elements along ``axis`` repeated as often as a tensor says."""
+    require_integral("repeat_interleave: the repeats", repeats.type)
+    if axis is None:
+        x = add_op("reshape", [x], shape=Shape([x.shape.num_elements]))
+        axis = 0
+    axis = axis_of(axis, x.rank, "repeat_interleave")
+    size = x.shape[axis]
+    counts = to_device(cast(repeats, DType.int64), x.device)
+    if counts.rank > 1 or (counts.rank and counts.shape[0] not in (Dim(1), size)):
+        raise ShapeError(
+            "ML205",
+            f"repeat_interleave: repeats of the shape [{', '.join(map(str, repeats.shape))}] for "
+            f"axis {axis} of size {size}",
+            fix="pass one number for each element, or one for all",
+        )
+    counts = add_op("broadcast_to", [counts], shape=Shape([size]))
+    least = add_op("reduce.min", [counts], axis=0)
+    total = add_op("reduce.sum", [counts], axis=0)
+    zero = literal(0, DType.int64, x.device)
+    total = add_op("where", [add_op("greater", [zero, least]), least, total])
+    total = add_op("reshape", [total], shape=Shape([]))
+    ends = add_op("cumsum", [counts], axis=0, exclusive=False, reverse=False)
+    total = bind_dim(total, dim, "repeat_interleave", "the least of the repeats is negative")
+    index = add_op("repeat.index", [ends, total], out_dim=dim)
+    return add_op("gather", [x, index], axis=axis)
+
+
+def _broadcast_to_computed(x: TensorValue, shape: TensorValue, dims: list[Dim]) -> TensorValue:
+    """``x`` broadcast to ``dims``, each of which has the size that ``shape`` has for it."""
+    require_integral("broadcast_to: the shape", shape.type)
+    if shape.rank != 1 or shape.shape[0] != len(dims):
+        raise ArgumentError(
+            "ML337",
+            f"broadcast_to: out_dims has {len(dims)} dims, the shape is a tensor "
+            f"[{', '.join(map(str, shape.shape))}]",
+            fix="pass a tensor of rank 1 with a number for each of out_dims",
+        )
+    sizes = cast(shape, DType.int64)
+    for axis, dim in enumerate(dims):
+        one = add_op("slice", [sizes], starts=(Dim(axis),), steps=(1,), shape=Shape([1]))
+        bind_dim(add_op("reshape", [one], shape=Shape([])), dim, "broadcast_to")
+    return add_op("broadcast_to", [x], shape=Shape(dims))

@@ -3,22 +3,32 @@ weight."""
 
 from __future__ import annotations
 
+import difflib
+import heapq
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from maxlab import opset
 from maxlab.dtype import DType
 from maxlab.errors import MissingWeightError, WeightError
 from maxlab.graph.build import as_dtype
+from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.ir import DeviceRef, DimLike, Shape
+from maxlab.opset.core import Call
 from maxlab.opset.elementwise import convert
 
 _Self = TypeVar("_Self", bound="Weights")
 CPU0 = DeviceRef.CPU()
+_LONG = 300
+"""Characters that a name of a message has at most."""
+_AT_ONCE = 1 << 20
+"""Quantised numbers that are decoded together."""
 
 
 @dataclass(eq=False)
@@ -41,7 +51,7 @@ class WeightData:
     name: str
     dtype: DType
     shape: Shape
-    quantization_encoding: Any = None
+    quantization_encoding: QuantizationEncoding | None = None
 
     @classmethod
     def from_numpy(cls, arr: np.ndarray[Any, Any], name: str) -> WeightData:
@@ -54,16 +64,23 @@ class WeightData:
 
     def astype(self, dtype: DType) -> WeightData:
         """The data converted to ``dtype``, by the rules of ``ops.cast``; itself when it has that
-        dtype.
+        dtype. Quantised data becomes the numbers that its blocks stand for.
 
         Raises:
             ArgumentTypeError: ML399, ``dtype`` is not a ``DType``.
+            EncodingError: ML736, the data is quantised in ``GPTQ``, which takes more than one
+                weight to decode.
         """
         if self.dtype is as_dtype("astype", dtype):
             return self
+        array = _array(self.data)
         with np.errstate(all="ignore"):
-            made = convert(_array(self.data), dtype)
-        return WeightData(made, self.name, dtype, self.shape)
+            if self.quantization_encoding is not None:
+                array = _numbers(array, self.quantization_encoding)
+            elif self.dtype.is_float() and self.dtype.size_in_bits <= 8:
+                array = array.astype(np.float32)  # exact, and ml_dtypes lacks some direct casts
+            made = convert(array, dtype)
+        return WeightData(made, self.name, dtype, Shape(made.shape))
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         """The DLPack capsule of the data.
@@ -80,6 +97,20 @@ class WeightData:
 
     def __repr__(self) -> str:
         return f"WeightData({self.name!r}, dtype={self.dtype}, shape={list(self.shape)!r})"
+
+
+def _numbers(blocks: np.ndarray[Any, Any], encoding: QuantizationEncoding) -> np.ndarray[Any, Any]:
+    """The float32 numbers of ``[..., bytes of blocks]``."""
+    size, each = encoding.block_size, encoding.elements_per_block
+    decode = opset.lookup("mo.dequantize").reference
+    rows = blocks.reshape(-1, size)
+    made = np.empty((len(rows), each), np.float32)
+    step = _AT_ONCE // each
+    for at in range(0, len(rows), step):  # decoding takes far more memory than its result
+        part = rows[at : at + step]
+        call = Call({"encoding": str(encoding.value)}, ((len(part), each),), (DType.float32,), {})
+        made[at : at + step] = decode(call, part)
+    return made.reshape(*blocks.shape[:-1], blocks.shape[-1] // size * each)
 
 
 def _array(data: Any) -> np.ndarray[Any, Any]:
@@ -125,7 +156,7 @@ class Weights(Protocol):
         self,
         dtype: DType | None = None,
         shape: Iterable[DimLike] | None = None,
-        quantization_encoding: Any = None,
+        quantization_encoding: QuantizationEncoding | None = None,
         device: DeviceRef = CPU0,
     ) -> Weight:
         """A ``Weight`` of this name.
@@ -133,12 +164,13 @@ class Weights(Protocol):
         Args:
             dtype: The dtype that the data must have; whatever it has when it is left out.
             shape: The shape that the data must have; whatever it has when it is left out.
-            quantization_encoding: None; quantised weights cannot be used in this version.
+            quantization_encoding: The encoding that the data must have; whatever it has when it is
+                left out.
             device: The device where the weight lives.
 
         Raises:
             MissingWeightError: ML630, there is no weight of this name.
-            WeightError: ML631, the dtype or shape differs.
+            WeightError: ML631, the dtype or shape differs; ML746, the encoding differs.
         """
         ...
 
@@ -168,17 +200,28 @@ def no_attribute(cls: type, attr: str) -> AttributeError:
 
 def missing(name: str, known: Iterable[str]) -> MissingWeightError:
     """The error of a name that no weight has, with the names that come near."""
-    import difflib
-
     names = list(known)
-    near = difflib.get_close_matches(name, names, 3)
-    under = [full for _, full in below(name, names)][:3]
+    # Comparing is slow: names that begin and end alike are compared, in a large checkpoint.
+    short = [n for n in names if len(n) < _LONG]
+    alike = heapq.nlargest(200, short, key=lambda other: _common(name[:_LONG], other))
+    near = difflib.get_close_matches(name[:_LONG], alike, 3)
+    under = list(itertools.islice((full for _, full in below(name, names)), 1))
     fix = None
     if under:
         fix = f"{name!r} is a prefix; go on to a weight such as {under[0]!r}"
     elif near:
         fix = "did you mean " + " or ".join(repr(n) for n in near) + "?"
-    return MissingWeightError("ML630", f"there is no weight named {name!r}", fix=fix)
+    shown = name if len(name) < _LONG else f"{name[:_LONG]}…"
+    return MissingWeightError("ML630", f"there is no weight named {shown!r}", fix=fix)
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two names begin and end with alike."""
+    ends = zip(reversed(one), reversed(other), strict=False)
+    return sum(
+        sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        for pairs in (zip(one, other, strict=False), ends)
+    )
 
 
 def check(
@@ -206,4 +249,24 @@ def check(
             f"the weight {name!r} has the shape [{', '.join(map(str, shape))}], "
             f"expected [{wanted}]",
             fix="correct the model's configuration, or leave shape out",
+        )
+
+
+def check_encoding(
+    name: str,
+    dtype: DType,
+    encoding: QuantizationEncoding | None,
+    wanted: QuantizationEncoding | None,
+) -> None:
+    """Nothing, when a weight has the encoding that ``allocate`` asks for.
+
+    Raises:
+        WeightError: ML746.
+    """
+    if wanted is not None and wanted is not encoding:
+        raise WeightError(
+            "ML746",
+            f"the weight {name!r} is {encoding or f'{dtype.name}, not quantised'}, "
+            f"expected {wanted}",
+            fix="leave quantization_encoding out to take what the weight has",
         )

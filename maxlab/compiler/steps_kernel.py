@@ -1,0 +1,341 @@
+"""The steps of ops that bring kernels of their own: what ``opset.kernel`` describes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maxlab.compiler.axes import extents_of, own_index, shape_of
+from maxlab.compiler.codegen import cuda
+from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
+from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
+from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
+from maxlab.compiler.groups import Group
+from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
+from maxlab.compiler.steps_gpu import cpu_launch, grid_of
+from maxlab.compiler.steps_host import grain_of
+from maxlab.compiler.traffic import Touch, Touched
+from maxlab.driver.backend import Properties
+from maxlab.dtype import DType
+from maxlab.ir import Op, TensorType
+from maxlab.ir.poly import ONE, Poly
+from maxlab.opset import OPSET
+from maxlab.opset.core import elements
+from maxlab.opset.kernel import Target
+
+if TYPE_CHECKING:
+    from maxlab.compiler.planner import Planner
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(slots=True)
+class KernelBuffer:
+    """Memory that the kernels of one op share; see ``opset.kernel.Buffer``."""
+
+    name: str
+    dtype: DType
+    type: TensorType
+    slot: int
+    count: Poly
+    role: str  # result, operand or temporary
+
+    @property
+    def compute(self) -> str:
+        """The C type in which elements are computed."""
+        return compute_type(self.dtype)
+
+    @property
+    def stored(self) -> str:
+        """The C type in which elements are stored."""
+        return stored_type(self.dtype)
+
+    def load(self, index: str) -> str:
+        """The element at ``index``."""
+        return loaded(f"{self.name}[{index}]", self.dtype)
+
+    def store(self, index: str, value: str) -> str:
+        """The statement that stores ``value`` at ``index``."""
+        return f"{self.name}[{index}] = {stored(value, self.dtype)};"
+
+
+@dataclass(slots=True)
+class _Part:
+    """One launch, as it was asked for."""
+
+    text: str
+    extent: Poly
+    before: str
+    work: Poly
+    block: bool
+    threads: int
+    shared: Poly
+    scratch: Poly
+    serial: bool
+    name: str
+    faults: bool
+
+
+@dataclass(slots=True)
+class KernelSite:
+    """One op that is being written for one target; see ``opset.kernel.Site``."""
+
+    planner: Planner
+    op: Op
+    target: Target
+    attrs: Any
+    operands: list[KernelBuffer]
+    results: list[KernelBuffer]
+    shared: str = "shared"
+    scratch: str = "ctx->scratch"
+    parts: list[_Part] = field(default_factory=list)
+    temporaries: list[KernelBuffer] = field(default_factory=list)
+    headers: list[str] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    faulted: bool = False
+
+    def size(self, poly: Poly | int) -> str:
+        """``poly`` as text."""
+        printer = Printer(self.symbols)
+        text = printer.poly(poly if isinstance(poly, Poly) else Poly.constant(poly))
+        return text if not text.isdigit() else f"{text}ll"
+
+    def temporary(self, dtype: DType, count: Poly) -> KernelBuffer:
+        """Memory that all parts of this op share."""
+        number = len(self.temporaries)
+        slots = self.planner.plan.slots
+        nbytes = count * Poly.constant(dtype.size_in_bytes)
+        device = self.op.results[0].tensor_type.device
+        slot = Slot(len(slots), "arena", dtype, nbytes, (count,), device=device)
+        slots.append(slot)
+        made = KernelBuffer(
+            f"t{number}", dtype, TensorType(dtype, [], device), slot.number, count, "temporary"
+        )
+        self.temporaries.append(made)
+        return made
+
+    def literal(self, value: float | int, dtype: DType) -> str:
+        """``value`` as a constant."""
+        return literal(value, dtype)
+
+    def wrap(self, name: str, index: str, extent: str) -> str:
+        """The statement that declares ``name`` as the index ``index`` of an axis."""
+        if self.target == "c":
+            stop = self.fault(f"({index})", extent)
+        else:
+            stop = f"{{ {self.fault(f'({index})', extent)} {name} = 0; }}"
+        return (
+            f"i64 {name} = {index}; {name} = {name} < 0 ? {name} + {extent} : {name}; "
+            f"if ((u64){name} >= (u64){extent}) {stop}"
+        )
+
+    def fault(self, value: str, limit: str) -> str:
+        """The statement that ends the run."""
+        self.faulted = True
+        if self.target == "cuda":
+            return f"mx_fault(fault, 0, {value}, {limit});"
+        return f"{{ ctx->err[0] = {value}; ctx->err[1] = {limit}; ctx->err[2] = 0; return 1; }}"
+
+    def header(self, name: str) -> None:
+        """Let the CUDA text be read behind a header."""
+        if name not in self.headers:
+            self.headers.append(name)
+
+    def part(
+        self,
+        text: str,
+        extent: Poly,
+        *,
+        before: str = "",
+        work: Poly = ONE,
+        block: bool = False,
+        threads: int = 256,
+        shared: Poly | int = 0,
+        scratch: Poly | int = 0,
+        serial: bool = False,
+        name: str = "",
+    ) -> None:
+        """Add a launch."""
+
+        def poly(size: Poly | int) -> Poly:
+            return size if isinstance(size, Poly) else Poly.constant(size)
+
+        self.parts.append(
+            _Part(
+                text,
+                extent,
+                before,
+                work,
+                block,
+                threads,
+                poly(shared),
+                poly(scratch),
+                serial,
+                name,
+                self.faulted,
+            )
+        )
+        self.faulted = False
+
+
+def add_kernel(planner: Planner, group: Group) -> None:
+    """Add the steps of the op of ``group``."""
+    schedule, op = planner.schedule, group.main
+    assert op is not None
+    write = OPSET[op.name].kernel
+    assert write is not None, f"{op.name} has no kernel"
+    results, operands = [], []
+    for number, value in enumerate(op.results):
+        typed = _tensor(value.type)
+        results.append(
+            KernelBuffer(
+                f"y{number}", typed.dtype, typed, planner.slot(value), elements(typed), "result"
+            )
+        )
+    for number, value in enumerate(op.operands):
+        typed, shape = _tensor(value.type), shape_of(value)
+        base, _ = schedule.resolve(value, own_index(shape), extents_of(shape))
+        operands.append(
+            KernelBuffer(
+                f"x{number}", typed.dtype, typed, planner.slot(base), elements(typed), "operand"
+            )
+        )
+    target: Target = "cuda" if group.device.is_gpu() else "c"
+    site = KernelSite(planner, op, target, op.attrs, operands, results)
+    write(site)
+    assert site.parts, f"{op.name} wrote no kernel"
+    for number, part in enumerate(site.parts):
+        _add_part(planner, group, site, part, number + 1 == len(site.parts))
+
+
+def _tensor(type: Any) -> TensorType:
+    assert isinstance(type, TensorType)
+    return type
+
+
+def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
+    words = set(_WORD.findall(part.before + "\n" + part.text))
+    used = [b for b in (*site.results, *site.operands, *site.temporaries) if b.name in words]
+    symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
+    node = site.op.origins[0] if site.op.origins else ""
+
+    def touches() -> Touched:
+        found: Touched = {}
+        for number, buffer in enumerate(used):
+            read = buffer.role != "result"
+            written = buffer.role != "operand"
+            found[number] = Touch(
+                buffer.count if read else Poly.constant(0),
+                buffer.count if written else Poly.constant(0),
+            )
+        return found
+
+    extent = ONE if part.serial and site.target == "cuda" else part.extent
+    printed: Printed
+    if site.target == "c":
+        printed = _print_c(site, part, used, symbols, node)
+        kernels = None
+    else:
+        made = _print_cuda(site, part, used, symbols, node)
+        printed, kernels = made, GpuKernels([lambda: made], _gpu_launch(part, extent))
+
+    calls = "ctx->lib" in part.text
+
+    def launch(env: Env, threads: int, runtime: Any) -> Launch:
+        if calls:
+            _ = runtime.products  # loads what the text calls
+        items = part.extent.evaluate(env)
+        cost = max(part.work.evaluate(env), 1)
+        grain = max(items, 1) if part.serial else grain_of(items, cost, threads)
+        return Launch((), items, grain, part.scratch.evaluate(env))
+
+    step = planner.add(
+        group,
+        "kernel",
+        printed,
+        [b.slot for b in used],
+        launch if kernels is None else cpu_launch,
+        extent,
+        touches=touches,
+        computed=None if last else (),
+        gpu=kernels,
+    )
+    if group.binds:
+        step.binds = Binds(site.results[0].slot, site.op.id)
+    if last:
+        whole = {b.slot: None for b in (*site.results, *site.operands)}
+        step.keeps = tuple(slot for slot in whole if slot not in step.pointers)
+    if part.name:
+        step.name = f"{step.name}_{part.name}"
+
+
+def _renamed(text: str, site: KernelSite, symbols: list[str]) -> str:
+    """``text`` with the sizes numbered as the part has them: equal parts are equal text."""
+    numbers = {f"s{site.symbols.index(s)}": f"s{n}" for n, s in enumerate(symbols)}
+    return _WORD.sub(lambda m: numbers.get(m[0], m[0]), text)
+
+
+def _write_lines(printer: Printer, text: str, node: str) -> None:
+    for line in text.strip("\n").splitlines():
+        printer.write(line, node)
+
+
+def _print_c(
+    site: KernelSite, part: _Part, used: list[KernelBuffer], symbols: list[str], node: str
+) -> Printed:
+    printer = Printer(list(symbols))
+    write = printer.write
+    write.depth = 1
+    for number, buffer in enumerate(used):
+        const = "const " if buffer.role == "operand" else ""
+        kind = f"{const}{buffer.stored}"
+        write(f"{kind} *RS {buffer.name} = ({kind} *)b[{number}];")
+    if part.before:
+        _write_lines(printer, _renamed(part.before, site, symbols), node)
+    with write.block("for (i64 i = lo; i < hi; i++)"):
+        _write_lines(printer, _renamed(part.text, site, symbols), node)
+    if part.faults:
+        printer.checked.append(node)
+    return finish(printer, f"int {NAME}{SIGNATURE} {{")
+
+
+def _print_cuda(
+    site: KernelSite, part: _Part, used: list[KernelBuffer], symbols: list[str], node: str
+) -> CudaPrinted:
+    printer = CudaPrinter()
+    printer.symbols = list(symbols)
+    write = printer.write
+    write.depth = 1
+    pointers = []
+    for buffer in used:
+        const = "const " if buffer.role == "operand" else ""
+        pointers.append(f"{const}{buffer.stored} *__restrict__ {buffer.name}")
+    if any(word == site.shared for word in _WORD.findall(part.before + " " + part.text)):
+        write(f"MX_DYN_SHARED(unsigned char, {site.shared});")
+    if part.before:
+        _write_lines(printer, _renamed(part.before, site, symbols), node)
+    if part.serial:
+        many = "for (i64 i = 0; i < " + printer.poly(part.extent) + "; i++)"
+        head = many if part.block else f"if (blockIdx.x == 0 && threadIdx.x == 0) {many}"
+    elif part.block:
+        head = "for (i64 i = blockIdx.x; i < items; i += gridDim.x)"
+    else:
+        first = "(i64)blockIdx.x * blockDim.x + threadIdx.x"
+        head = f"for (i64 i = {first}; i < items; i += (i64)gridDim.x * blockDim.x)"
+    with write.block(head):
+        _write_lines(printer, _renamed(part.text, site, symbols), node)
+    if part.faults:
+        printer.checked.append(node)
+    headers = (*cuda.HEADERS, *site.headers)
+    return finish_kernel(printer, pointers, part.threads, headers)
+
+
+def _gpu_launch(part: _Part, extent: Poly) -> Any:
+    def launch(env: Env, properties: Properties) -> GpuLaunch:
+        items = extent.evaluate(env)
+        blocks = items if part.block else -(-items // part.threads)
+        shared = part.shared.evaluate(env)
+        return GpuLaunch(0, grid_of(blocks, properties), (part.threads, 1, 1), shared, 0, items)
+
+    return launch
