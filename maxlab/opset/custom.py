@@ -28,6 +28,7 @@ from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements
 from maxlab.opset.declared import (
+    DTYPES,
     Argument,
     Declaration,
     Parameter,
@@ -156,6 +157,14 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             f"{', '.join(_shown(c) for c in rule.choices)}, got {_shown(value)}",
             why=[_declared(declared)],
             fix="pass one of them",
+        )
+    if rule.kind == "DType" and value.name not in DTYPES:
+        raise DTypeError(
+            "ML765",
+            f"{declared.name}: the parameter {rule.name!r} is {value.name}, which kernels do not "
+            "read or write",
+            why=[_declared(declared)],
+            fix="cast to float16 or bfloat16 first",
         )
     if rule.kind == "int" and not -(2**63) <= value < 2**63:
         raise ArgumentError(
