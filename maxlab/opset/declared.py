@@ -39,7 +39,8 @@ _PARAMETER = re.compile(
     r"([A-Za-z_]\w*)\s*:\s*(bool|int|str|DType)\s*(?:=\s*(.+?))?\s*(?:\bin\s+(.+))?"
 )
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.(\d+|size|rank)\b")
-_DTYPES = {dtype.name: dtype for dtype in DType}
+DTYPES = {d.name: d for d in DType if not d.name.startswith(("float8", "float4"))}
+"""The dtypes of tensors that kernels read and write, by their names."""
 _TARGETS: dict[str, tuple[Target, ...]] = {"c": ("c",), "cuda": ("cuda",), "both": ("c", "cuda")}
 _EXPRESSIONS = ("items", "work", "flops")
 _OPTIONS = {"items", "work", "threads", "shared", "scratch"}
@@ -313,10 +314,12 @@ class _Reader:
             self.types[name] = tuple(self._dtype(c.strip(), number) for c in choices.split("|"))
 
     def _dtype(self, name: str, number: int) -> DType:
-        dtype = _DTYPES.get(name)
+        dtype = DTYPES.get(name)
         if dtype is None:
             raise self.fail(
-                f"{name!r} is not a dtype", number, fix=f"the dtypes are {', '.join(_DTYPES)}"
+                f"{name!r} is not a dtype that kernels read",
+                number,
+                fix=f"the dtypes are {', '.join(DTYPES)}",
             )
         return dtype
 
@@ -364,10 +367,10 @@ class _Reader:
             element = argument.element
             rule = made.parameters.get(element)
             known = element in made.types or (rule is not None and rule.kind == "DType")
-            if not known and element not in _DTYPES:
+            if not known and element not in DTYPES:
                 raise self.fail(
-                    f"{argument.name} has the element type {element!r}, which is no dtype and no "
-                    "type variable",
+                    f"{argument.name} has the element type {element!r}, which is no dtype that "
+                    "kernels read and no type variable",
                     0,
                     fix=f"declare it: // @types {element}: float32 | float16",
                 )
@@ -459,6 +462,7 @@ def expression(text: str) -> Poly:
 
 
 __all__ = [
+    "DTYPES",
     "RESERVED",
     "Argument",
     "Body",

@@ -140,6 +140,7 @@ MALFORMED = [
     ("// @op one(x: float32[*a], z: float32[a]) -> (y: float32[2])\n" + BODY, 1, "any number"),
     (HEAD + "// @types T float32\n" + BODY, 2, "not a type variable"),
     (HEAD + "// @types T: real\n" + BODY, 2, "'real' is not a dtype"),
+    (HEAD + "// @types T: float8_e5m2\n" + BODY, 2, "is not a dtype that kernels read"),
     (HEAD + "// @params N\n" + BODY, 2, "not a parameter"),
     (HEAD + "// @params N: int = one\n" + BODY, 2, "not a value of the type int"),
     (HEAD + '// @params N: str = "a" in "b", "c"\n' + BODY, 2, "none of its choices"),
