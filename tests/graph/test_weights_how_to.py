@@ -1,12 +1,7 @@
-"""The page on loading weights, run as printed, and the docstrings of the readers."""
+"""The page on loading weights, run as printed on files that are made here."""
 
 from __future__ import annotations
 
-import contextlib
-import doctest
-import importlib
-import io
-import re
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.graph.weight_files import Array, array, gguf, info, pair, text, torch_of
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "load-weights.md"
+from tests.pages import run_page
 
 
 def test_the_programs_print_what_the_page_says(
@@ -36,19 +30,4 @@ def test_the_programs_print_what_the_page_says(
     described = [info("blk.0.ffn_up.weight", [64, 4], 2, 0)]
     Path("model.gguf").write_bytes(gguf(pairs, described, np.tile(block, 8).tobytes()))
 
-    page = PAGE.read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == page.count("```python") == 8
-    scope: dict[str, object] = {}
-    for program, said in blocks:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(program, str(PAGE), "exec"), scope)
-        assert out.getvalue() == said
-
-
-@pytest.mark.parametrize("name", ["base", "load", "safetensors", "gguf", "gguf_file", "pytorch"])
-def test_docstring_examples(name: str) -> None:
-    result = doctest.testmod(importlib.import_module(f"maxlab.graph.weights.{name}"))
-    assert result.attempted > 0
-    assert result.failed == 0
+    run_page("how-to/load-weights.md", 8)

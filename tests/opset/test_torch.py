@@ -40,6 +40,10 @@ NO_TORCH = {
     "mo.repeat.index": "a part of repeat_interleave: tests/opset/test_torch_dynamic.py",
     "mo.range.size": "a size as a tensor: torch sizes are Python numbers",
     "mo.slice.bounds": "a size as a tensor: torch sizes are Python numbers",
+    "mo.random": "other numbers; the generator has published ones: tests/graph/test_ops_random.py",
+    "mo.custom": "what a user's kernel computes is up to it",
+    "mo.irfft": "NumPy's is exact to the last bits: tests/graph/test_ops_spectral.py",
+    "mo.irfft.rows": "a part of irfft",
 }
 
 
@@ -51,6 +55,29 @@ def plain(name: str) -> Torch:
 def along(name: str, **more: Any) -> Torch:
     """The function ``torch.<name>`` along the attribute ``axis``."""
     return lambda t, attrs, x: getattr(t, name)(x, dim=attrs["axis"], **more)
+
+
+def cumsum(t: Any, attrs: Attrs, x: Any) -> Any:
+    """The running sum, whose own element an exclusive one takes out again by shifting."""
+    axis = attrs["axis"]
+    turned = t.flip(x, [axis]) if attrs["reverse"] else x
+    wide = turned.to(t.float32) if turned.dtype in (t.float16, t.bfloat16) else turned
+    total = t.cumsum(wide, axis, dtype=wide.dtype)
+    if attrs["exclusive"]:
+        total = t.roll(total, 1, axis)
+        total.select(axis, 0).zero_()
+    total = total.to(x.dtype)
+    return t.flip(total, [axis]) if attrs["reverse"] else total
+
+
+def band_part(t: Any, attrs: Attrs, x: Any) -> Any:
+    """What a lower and an upper triangle have in common, or all the rest."""
+    inside = t.ones(x.shape[-2:], dtype=t.bool)
+    if attrs["num_lower"] is not None:
+        inside = inside.triu(-attrs["num_lower"])
+    if attrs["num_upper"] is not None:
+        inside = inside.tril(attrs["num_upper"])
+    return t.where(inside != attrs["exclude"], x, t.zeros((), dtype=x.dtype))
 
 
 def gelu(t: Any, attrs: Attrs, x: Any) -> Any:
@@ -201,6 +228,8 @@ TORCH: dict[str, Torch] = {
     "mo.broadcast_to": lambda t, attrs, x: t.broadcast_to(x, [int(d) for d in attrs["shape"]]),
     "mo.tile": lambda t, attrs, x: t.tile(x, attrs["repeats"]),
     "mo.slice": cut,
+    "mo.cumsum": cumsum,
+    "mo.band_part": band_part,
     **SPATIAL,
 }  # fmt: skip
 
@@ -209,6 +238,8 @@ DIFFERENT = {
     ("mo.gelu", "none special"): "torch gives NaN for inf and inf for 3e38, which are themselves",
     ("mo.mean", "i32"): "torch has no mean of integers; ours divides towards zero",
     ("mo.mean", "u8"): "torch has no mean of integers; ours divides towards zero",
+    ("mo.cumsum", "uint32"): "torch has no cumsum of uint32",
+    ("mo.cumsum", "uint64"): "torch has no cumsum of uint64",
     ("mo.nonzero", "uint32"): "torch has no nonzero of uint32",
     ("mo.nonzero", "uint64"): "torch has no nonzero of uint64",
     ("mo.masked_scatter", "uint32"): "torch has no masked_scatter of uint32",
@@ -255,7 +286,15 @@ def taken(t: Any, tensor: Any) -> Array:
 
 
 ROUGH = {"mo.softmax", "mo.logsoftmax", "mo.layer_norm", "mo.mean", "mo.reduce.sum", "mo.matmul"}
-ROUGH |= {"mo.conv", "mo.conv.window", "mo.conv_transpose", "mo.avg_pool2d", "mo.fold", "mo.resize"}
+ROUGH |= {
+    "mo.cumsum",
+    "mo.conv",
+    "mo.conv.window",
+    "mo.conv_transpose",
+    "mo.avg_pool2d",
+    "mo.fold",
+    "mo.resize",
+}
 """Torch computes these in float32 and rounds halves once; we round after every step, or sum in
 another order."""
 
