@@ -17,7 +17,14 @@ from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Context, Function, Queue, Recording
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.engine.binding import HostSteps, allocate, layout_arena, out_of_range, slot_uses
+from maxlab.engine.binding import (
+    HostSteps,
+    alias_place,
+    allocate,
+    layout_arena,
+    out_of_range,
+    slot_uses,
+)
 from maxlab.ir import DeviceRef, Shape
 from maxlab.toolchain._abi import ffi
 
@@ -220,7 +227,12 @@ class DeviceBinding:
         output = compiled.function.output
         assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int, AcceleratorStream | None]] = []
+        inputs = len(compiled.source.inputs)
         for value in output.operands:
+            alias = plan.aliases.get(len(self.outputs))
+            if alias is not None:
+                self.outputs.append((None, (), alias_place(plan.slots[alias], inputs), None))
+                continue
             typed = value.tensor_type
             shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
             total = typed.dtype.size_in_bytes
@@ -300,14 +312,17 @@ class DeviceBinding:
         except IndexError:
             return DeviceFrame(self)
 
-    def new_outputs(self) -> list[Tensor]:
-        """Tensors for the outputs, on their devices."""
-        return [
-            Tensor._alloc(dtype, shape, nbytes)
-            if stream is None
-            else Tensor._on(stream, dtype, shape, nbytes)
-            for dtype, shape, nbytes, stream in self.outputs
-        ]
+    def new_outputs(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Tensors for the outputs, on their devices; a buffer is that of ``inputs``."""
+        made: list[Tensor] = []
+        for dtype, shape, nbytes, stream in self.outputs:
+            if dtype is None:
+                made.append([*inputs, *made][nbytes])
+            elif stream is None:
+                made.append(Tensor._alloc(dtype, shape, nbytes))
+            else:
+                made.append(Tensor._on(stream, dtype, shape, nbytes))
+        return made
 
     # ------------------------------------------------------------ running
     def run(self, frame: DeviceFrame, host: HostRunner, observer: Observer | None) -> None:

@@ -158,7 +158,7 @@ class DeviceModel(Model):
         """The outputs; ``observer`` sees every step."""
         tensors = self._tensors(args)
         binding = self.bind_devices(tuple(x._shape for x in tensors))
-        frame, outputs = self._memory(binding)
+        frame, outputs = self._memory(binding, tensors)
         addresses = frame.addresses
         for slot in self.compiled.plan.slots:
             if slot.kind == "input":
@@ -175,7 +175,9 @@ class DeviceModel(Model):
         binding.free.append(frame)
         return outputs
 
-    def _memory(self, binding: DeviceBinding) -> tuple[DeviceFrame, list[Tensor]]:
+    def _memory(
+        self, binding: DeviceBinding, inputs: Sequence[Tensor]
+    ) -> tuple[DeviceFrame, list[Tensor]]:
         """Memory for one run. Where a device is short of it, frames that models keep for their
         next runs are given back first.
 
@@ -183,7 +185,7 @@ class DeviceModel(Model):
             DeviceError: ML403, that is not enough.
         """
         try:
-            return binding.frame(), binding.new_outputs()
+            return binding.frame(), binding.new_outputs(inputs)
         except DeviceError as error:
             if error.code != "ML403":
                 raise
@@ -191,7 +193,7 @@ class DeviceModel(Model):
             if isinstance(model, DeviceModel):
                 for other in list(model._device_bindings.values()):
                     other.free.clear()
-        return binding.frame(), binding.new_outputs()
+        return binding.frame(), binding.new_outputs(inputs)
 
     def _tensors(self, args: Sequence[Any]) -> list[Tensor]:
         """The inputs as tensors on their devices, everything about them checked."""
@@ -211,6 +213,8 @@ class DeviceModel(Model):
             ):
                 self._refuse(position, x)
             tensors.append(x)
+        if self._written:
+            self._require_own(args, tensors)
         return tensors
 
     def _placed(self, position: int, x: Tensor, given: Any) -> Tensor:

@@ -27,7 +27,7 @@ from maxlab.engine.binding import (
     slot_uses,
     stage_slots,
 )
-from maxlab.engine.model import _HOST, MAX_BINDINGS, Model
+from maxlab.engine.model import MAX_BINDINGS, Model
 from maxlab.engine.stamps import Taken
 from maxlab.engine.weights import Prepared
 
@@ -153,6 +153,7 @@ class Run:
         for slot in program.compiled.plan.slots:
             if slot.kind == "input":
                 self.addresses[slot.number] = inputs[slot.index]._ptr
+        self._inputs = inputs
 
     def enter(self, stage: Stage) -> None:
         """Give memory to what ``stage`` is the first to use."""
@@ -173,6 +174,11 @@ class Run:
 
     def outputs(self) -> list[Tensor]:
         """The outputs, when all stages have run."""
+        plan = self.program.compiled.plan
+        for number, alias in plan.aliases.items():
+            slot = plan.slots[alias]
+            tensors = self._inputs if slot.kind == "input" else self.made
+            self.made[number] = tensors[slot.index]
         return [self.made[n] for n in sorted(self.made)]
 
     def leave(self) -> None:
@@ -209,24 +215,6 @@ class StagedModel(Model):
     # ------------------------------------------------------------ running
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
         return self._stages(self._accepted(args), times)[0]
-
-    def _accepted(self, args: Sequence[Any]) -> list[Tensor]:
-        """The inputs as tensors, everything about them checked but their sizes."""
-        if len(args) != self._count:
-            self._refuse_count(args)
-        tensors = []
-        for position, given in enumerate(args):
-            x = given if given.__class__ is Tensor else self._convert(position, given)
-            if (
-                x._dtype is not self._fast_dtypes[position]
-                or len(x._shape) != self._ranks[position]
-                or x._strides is not None
-                or x._stream is not _HOST
-                or x._ptr & self._unaligned[position]
-            ):
-                self._refuse(position, x)
-            tensors.append(x)
-        return tensors
 
     def _stages(self, tensors: Sequence[Tensor], times: Any) -> tuple[list[Tensor], list[Stage]]:
         """The outputs, and the stages that made them. ``times`` has the ``mx_times`` of each."""

@@ -74,9 +74,7 @@ class Walk:
 
     def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
         self.model = model
-        if not isinstance(model, DeviceModel):
-            type(model)._run(model, inputs, None)  # refuses wrong inputs
-        self.inputs = model._inputs_of(inputs)
+        self.inputs = model._inputs_of(inputs)  # refuses wrong inputs
         self.outputs: list[Tensor] = []
         self._at: _HostWalk | _DeviceWalk
         if isinstance(model, DeviceModel):
@@ -192,9 +190,14 @@ class _HostWalk:
         self._model = model
         self.binding: Binding = model._bind(tuple(x._shape for x in inputs))
         self._frame: Frame = self.binding._new_frame()
-        self.outputs = [Tensor._alloc(*made) for made in self.binding.outputs]
-        for x in self.outputs:
+        self.outputs: list[Tensor] = []
+        for dtype, shape, nbytes in self.binding.outputs:
+            if dtype is None:  # a buffer, which nobody poisons
+                self.outputs.append([*inputs, *self.outputs][nbytes])
+                continue
+            x = Tensor._alloc(dtype, shape, nbytes)
             _poison(x._ptr, x.num_elements * x.element_size)
+            self.outputs.append(x)
         _poison(int(ffi.cast("uintptr_t", self._frame.arena)), self.binding.arena_nbytes)
         for position, x in enumerate([*inputs, *self.outputs]):
             self._frame.io[position] = x._ptr
@@ -247,7 +250,7 @@ class _DeviceWalk:
     def __init__(self, model: DeviceModel, inputs: Sequence[Tensor]) -> None:
         self._model = model
         self.binding: DeviceBinding = model.bind_devices(tuple(x._shape for x in inputs))
-        self._frame, self.outputs = DeviceFrame(self.binding), self.binding.new_outputs()
+        self._frame, self.outputs = DeviceFrame(self.binding), self.binding.new_outputs(inputs)
         addresses = self._frame.addresses
         for slot in model.compiled.plan.slots:
             if slot.kind == "input":

@@ -256,22 +256,28 @@ def _slice_kernel(at: Site) -> None:
     outer = ONE
     for count in counts[:rest]:
         outer = outer * count
-    whole = at.target == "cuda" or outer == ONE
-    lines = [f"i64 o = i / {at.size(run)};" if whole else "i64 o = i;", "i64 to = 0;"]
+    if outer == ONE:  # one run
+        unit, place = width, offset
+        for axis in reversed(range(rest)):
+            place += f" + ({starts[axis]}) * {at.size(unit)}"
+            unit = unit * sizes[axis]
+        before += f"\nconst i64 to = {place};"
+        at.part(f"{to.name}[to + i] = {source.name}[i];", run, before=before)
+        return
+    whole = at.target == "cuda"
+    lines = [f"i64 o = i / {at.size(run)};" if whole else "i64 o = i;", f"i64 to = {offset};"]
     lines.append(f"i64 unit = {at.size(width)};")
     for axis in reversed(range(rest)):
         count = at.size(counts[axis])
         lines.append(f"to += (({starts[axis]}) + o % {count} * {attrs['steps'][axis]}) * unit;")
         lines.append(f"o /= {count}; unit *= {at.size(sizes[axis])};")
     if whole:
-        lines.append(f"{to.name}[to + {offset} + i % {at.size(run)}] = {source.name}[i];")
-        if outer == ONE:  # one run
-            lines = [f"{to.name}[{offset} + i] = {source.name}[i];"]
+        lines.append(f"{to.name}[to + i % {at.size(run)}] = {source.name}[i];")
         at.part("\n".join(lines), outer * run, before=before)
         return
     lines.append(f"const i64 from = i * {at.size(run)};")
     lines.append(f"for (i64 j = 0; j < {at.size(run)}; j++)")
-    lines.append(f"  {to.name}[to + {offset} + j] = {source.name}[from + j];")
+    lines.append(f"  {to.name}[to + j] = {source.name}[from + j];")
     at.part("\n".join(lines), outer, before=before, work=run)
 
 
@@ -359,8 +365,8 @@ def _print_call(op: Op) -> HostCall:
         ]
         sys.stdout.write(_print_text(attrs, arrays, dtypes) + "\n")
 
-    label = attrs["label"]
-    return HostCall("print", "print", f"print({label!r})", run)
+    shown_as = attrs["label"] if dtypes else attrs["text"]
+    return HostCall("print", "print", f"print({shown_as!r})", run)
 
 
 def _array_at(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
