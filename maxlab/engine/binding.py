@@ -18,8 +18,8 @@ from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
 from maxlab.opset import Check, checks_of
-from maxlab.opset.effects import MISMATCH
 from maxlab.opset.dynamic import definitions, named_dims, plain_symbol
+from maxlab.opset.effects import MISMATCH
 
 ALIGNMENT = 64
 ON_CALLER = 1

@@ -264,7 +264,7 @@ class Model:
         for position, x in enumerate(tensors):
             io[position] = x._ptr
         position = len(tensors)
-        outputs = []
+        outputs: list[Tensor] = []
         for dtype, shape, nbytes in binding.outputs:
             if dtype is not None:
                 made = Tensor._alloc(dtype, shape, nbytes)

@@ -81,9 +81,7 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
                 self._newest[place] = value
 
 
-def effect(
-    name: str, operands: Sequence[Any], device: DeviceRef, /, **attrs: Any
-) -> list[Any]:
+def effect(name: str, operands: Sequence[Any], device: DeviceRef, /, **attrs: Any) -> list[Any]:
     """The results of a new op ``mo.<name>`` with an effect on ``device``, without its chain.
 
     Raises:

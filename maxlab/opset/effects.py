@@ -257,10 +257,10 @@ def _slice_kernel(at: Site) -> None:
     for count in counts[:rest]:
         outer = outer * count
     if outer == ONE:  # one run
-        unit, place = width, offset
+        place, span = offset, width
         for axis in reversed(range(rest)):
-            place += f" + ({starts[axis]}) * {at.size(unit)}"
-            unit = unit * sizes[axis]
+            place += f" + ({starts[axis]}) * {at.size(span)}"
+            span = span * sizes[axis]
         before += f"\nconst i64 to = {place};"
         at.part(f"{to.name}[to + i] = {source.name}[i];", run, before=before)
         return
@@ -376,8 +376,9 @@ def _array_at(address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
     kind = np.dtype(dtype.ml_numpy)
     if not count:
         return np.zeros(shape, kind)
-    memory = (ctypes.c_ubyte * (count * kind.itemsize)).from_address(address)
-    return np.frombuffer(memory, kind).reshape(shape)
+    memory: Any = (ctypes.c_ubyte * (count * kind.itemsize)).from_address(address)
+    made: Array = np.frombuffer(memory, kind)
+    return made.reshape(shape)
 
 
 define(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from maxlab.errors import (
     ShapeError,
 )
 from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, ops
+from maxlab.lab.snapshot import take
 
 Array = np.ndarray[Any, Any]
 CPU = DeviceRef.CPU()
@@ -200,10 +202,10 @@ def test_computed_places(place: DeviceRef) -> None:
     types = [buffer(place, "n", "m"), tensor(place, "k", 2), scalar, scalar, scalar]
     with Graph("computed", input_types=types) as graph:
         b = graph.inputs[0].buffer
-        x, row, first, last = (v.tensor for v in graph.inputs[1:])
-        b[first:last, :2] = x
-        b[row] = 7
-        b[row, ops.cast(first, DType.int32)] = 8
+        x, r, p, q = (v.tensor for v in graph.inputs[1:])
+        b[p:q, :2] = x
+        b[r] = 7
+        b[r, ops.cast(p, DType.int32)] = 8
         graph.output()
     model = load(graph, place)
 
@@ -230,8 +232,8 @@ def test_computed_places(place: DeviceRef) -> None:
 def test_computed_slices_step_and_go_backwards(place: DeviceRef) -> None:
     types = [buffer(place, "n"), tensor(place, "k"), tensor(place, dtype=DType.int64)]
     with Graph("steps", input_types=types) as graph:
-        b, x, p = graph.inputs[0].buffer, graph.inputs[1].tensor, graph.inputs[2].tensor
-        b[p::-2] = x
+        b, x, first = graph.inputs[0].buffer, graph.inputs[1].tensor, graph.inputs[2].tensor
+        b[first::-2] = x
         graph.output()
     model = load(graph, place)
     for p, k in ((4, 3), (5, 3), (-1, 5), (0, 1)):
@@ -309,7 +311,7 @@ def _read_only() -> Array:
 
 
 @pytest.mark.parametrize(
-    "make, match",
+    ("make", "match"),
     [(_read_only, "read-only.*ML780"), (_unaligned, "copy.*ML780"),
      (lambda: floats(10)[::2], "ML606")],
 )  # fmt: skip
@@ -469,7 +471,8 @@ def test_chains_are_values(tmp_path: Any) -> None:
         assert graph.device_chains[CPU].to_mlir() is first
         ops.buffer_load(graph.inputs[0].buffer)
         second = graph.device_chains[CPU].to_mlir()
-        assert second is not first and str(second.type) == "!mo.chain"
+        assert second is not first
+        assert str(second.type) == "!mo.chain"
         with pytest.raises(ShapeError):
             ops.buffer_store(graph.inputs[0].buffer, ops.buffer_load(graph.inputs[0].buffer)[:1])
         graph.inputs[0].buffer[0] = 1
@@ -486,15 +489,21 @@ def test_chains_are_values(tmp_path: Any) -> None:
     np.testing.assert_array_equal(given, [1, 2])
 
 
+def _any(x: Any) -> Any:
+    return x
+
+
 def _fails(kind: type[Exception], code: str, build: Callable[[Any, Any], Any]) -> None:
     with Graph("wrong", input_types=[buffer(CPU, "n", 4), tensor(CPU, "n", 4)]) as graph:
         b, x = graph.inputs[0].buffer, graph.inputs[1].tensor
-        before = str(graph)
         with pytest.raises(kind, match=code) as found:
             build(b, x)
-        assert str(graph) == before
+        assert not {"mo.buffer.", "mo.chain(", "mo.print"} & set(
+            re.findall(r"mo\.\w+\W", str(graph))
+        )
         error: Any = found.value
-        assert error.at is not None and __file__.endswith(error.at.file)
+        assert error.at is not None
+        assert __file__.endswith(error.at.file)
 
 
 def test_wrong_use_is_refused_where_it_is_written() -> None:
@@ -513,8 +522,8 @@ def test_wrong_use_is_refused_where_it_is_written() -> None:
     _fails(ShapeError, "ML216", lambda b, x: b.__setitem__((0, 1, 2), 1))
     _fails(ArgumentTypeError, "ML344", lambda b, x: b.__setitem__((0, None), 1))
     _fails(ArgumentTypeError, "ML783", lambda b, x: ops.print(b))
-    _fails(ArgumentTypeError, "ML783", lambda b, x: ops.print(3))
-    _fails(ArgumentTypeError, "ML783", lambda b, x: ops.print(x, 3))
+    _fails(ArgumentTypeError, "ML783", lambda b, x: ops.print(_any(3)))
+    _fails(ArgumentTypeError, "ML783", lambda b, x: ops.print(x, _any(3)))
     _fails(ArgumentError, "ML304", lambda b, x: ops.buffer_store(b, x.to(DeviceRef.GPU())))
 
 
@@ -535,7 +544,7 @@ def test_views_profiles_and_comparisons_work(place: DeviceRef) -> None:
     with Graph("look", input_types=[buffer(place, "n", 4), tensor(place, "n", 4)]) as graph:
         b, x = graph.inputs[0].buffer, graph.inputs[1].tensor
         scratch = ops.buffer_create(buffer(place, 4))
-        scratch[1:] = ops.sum(b[...], 1)[0]
+        scratch[1:] = ops.sum(b[...], 0)[0, 1:]
         b[...] = ops.softmax(x + b[...])
         b[0, 1:3] = scratch[1:3] * 2
         ops.print("looked")
@@ -549,8 +558,8 @@ def test_views_profiles_and_comparisons_work(place: DeviceRef) -> None:
     str(model.last_profile)
     for kernel in model.kernels.values():
         str(kernel), repr(kernel)
-    graph.to_html()
-    model.to_html()
+    take(graph, sources=True)
+    take(model, sources=True)
 
 
 def test_a_comparison_finds_a_wrong_load() -> None:

@@ -238,6 +238,7 @@ def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
     """
     from maxlab.graph.value import TensorValue
 
+    given: Any = value
     if not isinstance(label, str):
         raise ArgumentTypeError(
             "ML783", f"print: the label must be a string, got {label!r}", fix="pass a string"
@@ -247,11 +248,11 @@ def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
         text = value if label == "debug_tensor" else f"{label}: {value}"
         effect("print", [], host, label=label, text=text)
         return
-    if not isinstance(value, TensorValue) and not hasattr(value, "__tensorvalue__"):
+    if not isinstance(given, TensorValue) and not hasattr(given, "__tensorvalue__"):
         raise ArgumentTypeError(
             "ML783",
-            f"print takes a string or a tensor of the graph, got {type(value).__name__}",
+            f"print takes a string or a tensor of the graph, got {type(given).__name__}",
             fix="load a buffer first: ops.print(ops.buffer_load(x)); Python's print is there for "
             "what is known while the graph is built",
         )
-    effect("print", [to_device(tensor(value), host)], host, label=label, text="")
+    effect("print", [to_device(tensor(given), host)], host, label=label, text="")
