@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxlab.compiler.plan import Slot
 from maxlab.engine import Model
-from maxlab.engine.binding import layout_arena, slot_uses
+from maxlab.engine.binding import layout_arena, slot_uses, stage_slots
 from maxlab.engine.device_model import DeviceModel
 from maxlab.errors import ArgumentError
 from maxlab.ir import DeviceRef
@@ -244,8 +244,7 @@ def _sizes(model: Model, dims: Mapping[str, int] | None) -> dict[str, int]:
     if dims is not None:
         env = dict(dims)
     else:
-        shapes = model.bound_shapes
-        env = model._rules.resolve(shapes[-1]) if shapes else {}
+        env = model.last_sizes
     needed = {
         name: None
         for slot in model.compiled.plan.slots
@@ -273,7 +272,9 @@ def _places(model: Model, env: Mapping[str, int]) -> tuple[dict[int, int], int]:
 
 
 def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, int], int]]:
-    if isinstance(model, DeviceModel):
+    if model.compiled.plan.cuts:
+        pass  # the stages are laid out one by one
+    elif isinstance(model, DeviceModel):
         for known in model._device_bindings.values():
             if known.env == env:  # laid out already
                 yield from ((made, nbytes) for made, nbytes, _ in known.arenas.values())
@@ -283,14 +284,15 @@ def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, in
             if binding.env == env:
                 yield {e.slot: e.offset for e in binding.arena}, binding.arena_nbytes
                 return
-    plan, uses = model.compiled.plan, slot_uses(model.compiled)
-    places: dict[DeviceRef, list[Slot]] = {}
-    for slot in plan.slots:
-        places.setdefault(slot.device, []).append(slot)
-    for place, here in places.items():
-        entries, nbytes = layout_arena(here, uses, env)
-        step = GPU_ARENA if place.is_gpu() or isinstance(model, DeviceModel) else 1
-        yield {e.slot: e.offset for e in entries}, -(-nbytes // step) * step
+    uses = slot_uses(model.compiled)
+    for slots in stage_slots(model.compiled):
+        places: dict[DeviceRef, list[Slot]] = {}
+        for slot in slots:
+            places.setdefault(slot.device, []).append(slot)
+        for place, here in places.items():
+            entries, nbytes = layout_arena(here, uses, env)
+            step = GPU_ARENA if place.is_gpu() or isinstance(model, DeviceModel) else 1
+            yield {e.slot: e.offset for e in entries}, -(-nbytes // step) * step
 
 
 def _makers(model: Model) -> dict[str, tuple[str | None, str]]:

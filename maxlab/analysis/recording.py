@@ -228,10 +228,10 @@ class Recording:
 
     def _finish(self) -> None:
         """Make profiles of the runs, and show each model's in its views."""
-        for (key, shapes), runs in self._runs.items():
+        for (key, _), runs in self._runs.items():
             model = self._seen[key]
             inputs = model._inputs_of(runs.args)
-            env = model._rules.resolve(shapes)
+            env = model._sizes_of(inputs)
             profile = profile_of_calls(model, runs.stamps(), env, inputs)
             self.models.append(RecordedModel(profile, runs.calls, runs.call_ns, runs.kernel_ns))
         self.models.sort(key=lambda model: -model.call_ns)

@@ -188,6 +188,8 @@ class Step:
         traffic: Makes the bytes read and written of each slot; ``nbytes`` is their sum.
         group: The number of the group of the schedule that it computes, or a part of.
         binds: The dim that it computes the size of, if it does.
+        keeps: Slots that it does not take, of operands and results of the op whose last kernel it
+            is: who checks what the op computes finds them behind it.
     """
 
     number: int
@@ -210,6 +212,7 @@ class Step:
     ranks: tuple[int, ...] = ()
     group: int = -1
     binds: Binds | None = None
+    keeps: tuple[int, ...] = ()
 
     @property
     def id(self) -> str:

@@ -24,6 +24,7 @@ from maxlab.dtype import DType
 from maxlab.ir import HostCall, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET, flops_of
+from maxlab.opset.custom import label_of
 
 
 class Planner:
@@ -294,7 +295,7 @@ def _origins(schedule: Schedule, group: Group) -> tuple[tuple[str, ...], tuple[s
     if group.source is not None and group.source.op is not None:
         ops.append(group.source.op)
     ids = dict.fromkeys(i for op in ops for i in op.origins)
-    return tuple(ids), tuple(op.name.removeprefix("mo.") for op in ops)
+    return tuple(ids), tuple(label_of(op) for op in ops)
 
 
 def _label(names: Sequence[str], kind: str) -> str:

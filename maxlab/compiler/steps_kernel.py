@@ -267,6 +267,9 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
     )
     if group.binds:
         step.binds = Binds(site.results[0].slot, site.op.id)
+    if last:
+        whole = {b.slot: None for b in (*site.results, *site.operands)}
+        step.keeps = tuple(slot for slot in whole if slot not in step.pointers)
     if part.name:
         step.name = f"{step.name}_{part.name}"
 

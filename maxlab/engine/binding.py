@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Launch, Slot, Step
+from maxlab.compiler.plan import Launch, Plan, Slot, Step
+from maxlab.driver import Tensor
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
@@ -73,7 +74,7 @@ def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     plan = compiled.plan
     for number, step in enumerate(plan.steps):
-        for slot in step.pointers:
+        for slot in (*step.pointers, *step.keeps):
             first, _ = found.get(slot, (number, number))
             found[slot] = (first, number)
         if step.binds is not None:
@@ -312,6 +313,14 @@ def allocate(runtime: Any, nbytes: int) -> Any:
             fix="use smaller batches, or free some memory",
         )
     return runtime.ffi.gc(made, runtime.lib.mx_free, nbytes)
+
+
+def add_buffers(plan: Plan, inputs: Sequence[Tensor], made: dict[int, Tensor]) -> None:
+    """Add to ``made``, the outputs by their numbers, those that are buffers: the tensor of an input
+    or of another output."""
+    for number, alias in plan.aliases.items():
+        slot = plan.slots[alias]
+        made[number] = inputs[slot.index] if slot.kind == "input" else made[slot.index]
 
 
 def alias_place(slot: Slot, inputs: int) -> int:

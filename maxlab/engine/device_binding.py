@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
+
+import numpy as np
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import GpuKernels, GpuLaunch, Launch, LibraryCall, Step
@@ -19,11 +22,11 @@ from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.engine.binding import (
     HostSteps,
-    alias_place,
     allocate,
     layout_arena,
     out_of_range,
     slot_uses,
+    stage_slots,
 )
 from maxlab.ir import DeviceRef, Shape
 from maxlab.toolchain._abi import ffi
@@ -184,7 +187,11 @@ class Faults:
 
 
 class DeviceBinding:
-    """A plan for one tuple of sizes, on the devices that it names."""
+    """A stage of a plan for one tuple of sizes, on the devices that it names. Most plans have one
+    stage.
+
+    ``later`` is the next stage, by the sizes that this one computes.
+    """
 
     def __init__(
         self,
@@ -196,25 +203,33 @@ class DeviceBinding:
         builtins: Mapping[str, int],
         devices: Devices,
         functions: Mapping[tuple[int, int], Function],
+        stage: int = 0,
     ) -> None:
         self.compiled = compiled
+        self.stage = stage
+        self.later: dict[tuple[int, ...], DeviceBinding] = {}
         self.env = env
         self.runtime = runtime
         self.threads = threads
         self.devices = devices
         self.fixed = dict(addresses)
         plan = compiled.plan
+        self.steps = [plan.steps[n] for n in plan.stages[stage]]
+        self.is_last = stage == len(plan.cuts)
         self.launches: list[GpuLaunch | Launch] = []
         self.segments = self._cut(functions, builtins)
         self.checked: dict[Accelerator, list[Step]] = {}
-        for step in plan.steps:
+        for step in self.steps:
             if step.gpu is not None and step.gpu.printed().checked:
                 self.checked.setdefault(devices[step.device], []).append(step)
         uses = slot_uses(compiled)
+        by_stage = stage_slots(compiled)
+        mine = by_stage[stage]
+        self.inherited = [s.number for slots in by_stage[:stage] for s in slots]
         self.arenas: dict[Accelerator | None, tuple[dict[int, int], int, int]] = {}
         for place in dict.fromkeys(slot.device for slot in plan.slots):
             device = devices[place] if place.is_gpu() else None
-            here = [slot for slot in plan.slots if slot.device == place]
+            here = [slot for slot in mine if slot.device == place]
             entries, nbytes = layout_arena(here, uses, env)
             spill = max(
                 (k.launch.spill for s in self.segments if s.device is device for k in s.kernels),
@@ -227,13 +242,9 @@ class DeviceBinding:
         output = compiled.function.output
         assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int, AcceleratorStream | None]] = []
-        inputs = len(compiled.source.inputs)
-        for value in output.operands:
-            alias = plan.aliases.get(len(self.outputs))
-            if alias is not None:
-                self.outputs.append((None, (), alias_place(plan.slots[alias], inputs), None))
-                continue
-            typed = value.tensor_type
+        self.output_numbers = sorted(slot.index for slot in mine if slot.kind == "output")
+        for number in self.output_numbers:
+            typed = output.operands[number].tensor_type
             shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
             total = typed.dtype.size_in_bytes
             for size in shape:
@@ -265,7 +276,7 @@ class DeviceBinding:
                 self.launches.extend(made.launches)
                 host.clear()
 
-        for step in compiled.plan.steps:
+        for step in self.steps:
             if step.kind == "transfer":
                 end_host()
                 target, source = step.pointers
@@ -312,17 +323,56 @@ class DeviceBinding:
         except IndexError:
             return DeviceFrame(self)
 
-    def new_outputs(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Tensors for the outputs, on their devices; a buffer is that of ``inputs``."""
-        made: list[Tensor] = []
-        for dtype, shape, nbytes, stream in self.outputs:
-            if dtype is None:
-                made.append([*inputs, *made][nbytes])
-            elif stream is None:
-                made.append(Tensor._alloc(dtype, shape, nbytes))
+    def new_outputs(self) -> list[Tensor]:
+        """Tensors for the outputs that it makes, on their devices."""
+        return [
+            Tensor._alloc(dtype, shape, nbytes)
+            if stream is None
+            else Tensor._on(stream, dtype, shape, nbytes)
+            for dtype, shape, nbytes, stream in self.outputs
+        ]
+
+    def place(
+        self,
+        frame: DeviceFrame,
+        before: DeviceFrame | None,
+        inputs: Sequence[Tensor],
+        outputs: Mapping[int, Tensor],
+    ) -> None:
+        """Write down in ``frame`` where what it does not own is: inputs, outputs, and what the
+        stages ``before`` have made.
+        """
+        addresses = frame.addresses
+        if before is not None:
+            for number in self.inherited:
+                addresses[number] = before.addresses[number]
+        for slot in self.compiled.plan.slots:
+            if slot.kind == "input":
+                addresses[slot.number] = inputs[slot.index]._ptr
+            elif slot.kind == "output" and slot.index in outputs:
+                addresses[slot.number] = outputs[slot.index]._ptr
+
+    def sizes(self, frame: DeviceFrame) -> tuple[int, ...]:
+        """The numbers that it computed for sizes of the next stage; devices are waited for.
+
+        Raises:
+            ExecutionError: ML652, an index was out of range where they are computed.
+        """
+        found = np.zeros(1, np.int64)
+        sizes = []
+        for step in self.steps:
+            if step.binds is None:
+                continue
+            address = frame.addresses[step.binds.slot]
+            if not step.device.is_gpu():
+                found[:] = np.frombuffer(ffi.buffer(ffi.cast("char *", address), 8), np.int64)
             else:
-                made.append(Tensor._on(stream, dtype, shape, nbytes))
-        return made
+                device = self.devices[step.device]
+                device.context.call(partial(_download, device, found, address))
+                if device in frame.fault:
+                    frame.fault[device].check()
+            sizes.append(int(found[0]))
+        return tuple(sizes)
 
     # ------------------------------------------------------------ running
     def run(self, frame: DeviceFrame, host: HostRunner, observer: Observer | None) -> None:
@@ -449,6 +499,11 @@ class DeviceBinding:
         queue = device.default_stream.queue
         context.call(lambda: context.download(queue, address, source, nbytes))
         return memory
+
+
+def _download(device: Accelerator, into: Any, address: int) -> None:
+    queue = device.default_stream.queue
+    device.context.download(queue, into.ctypes.data, address, into.nbytes)
 
 
 def _library_call(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,15 +23,17 @@ from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Mark, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.engine.binding import HostSteps
+from maxlab.engine.binding import HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
 from maxlab.engine.profile import KernelView
+from maxlab.engine.staged_model import MAX_LATER
 from maxlab.engine.stamps import Taken
 from maxlab.engine.weights import Prepared
 from maxlab.errors import DeviceError, InputError
 from maxlab.ir import DeviceRef
+from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
 _HOST = CPU().default_stream
@@ -127,6 +129,7 @@ class DeviceModel(Model):
             for v in compiled.source.inputs
         ]
         self._device_bindings: dict[Any, DeviceBinding] = {}
+        self._last: dict[str, int] = {}
 
     def _load(self, wanted: Iterable[Variant]) -> None:
         new = [key for key in dict.fromkeys(wanted) if key not in self.gpu_kernels]
@@ -140,7 +143,7 @@ class DeviceModel(Model):
     def _take_over(self, other: Model) -> None:
         assert isinstance(other, DeviceModel)
         self.wait()
-        for binding in self._device_bindings.values():
+        for binding in _all_stages(self._device_bindings.values()):
             binding.held = self._prepared
         self.gpu_kernels = other.gpu_kernels
         self._functions = other._functions
@@ -156,28 +159,39 @@ class DeviceModel(Model):
 
     def run_observed(self, args: Sequence[Any], observer: Observer | None) -> list[Tensor]:
         """The outputs; ``observer`` sees every step."""
-        tensors = self._tensors(args)
+        return self._stages(self._tensors(args), observer)[0]
+
+    def _stages(
+        self, tensors: Sequence[Tensor], observer: Observer | None
+    ) -> tuple[list[Tensor], list[DeviceBinding]]:
+        """The outputs, and the stages of the plan that made them."""
         binding = self.bind_devices(tuple(x._shape for x in tensors))
-        frame, outputs = self._memory(binding, tensors)
-        addresses = frame.addresses
-        for slot in self.compiled.plan.slots:
-            if slot.kind == "input":
-                addresses[slot.number] = tensors[slot.index]._ptr
-            elif slot.kind == "output":
-                addresses[slot.number] = outputs[slot.index]._ptr
+        passed: list[tuple[DeviceBinding, DeviceFrame]] = []
+        made: dict[int, Tensor] = {}
+        frame: DeviceFrame | None = None
         with trace.span("execute", self.name, device=str(next(iter(self.devices.values())))):
-            binding.run(frame, self._host_steps, observer)
-        for device, faults in frame.fault.items():
-            device.default_stream.add_check(faults.check)
+            while True:
+                before = frame
+                frame, outputs = self._memory(binding)
+                made.update(zip(binding.output_numbers, outputs, strict=True))
+                binding.place(frame, before, tensors, made)
+                binding.run(frame, self._host_steps, observer)
+                for device, faults in frame.fault.items():
+                    device.default_stream.add_check(faults.check)
+                passed.append((binding, frame))
+                if binding.is_last:
+                    break
+                binding = self._next(binding, binding.sizes(frame))
         for x in tensors:
             if isinstance(x._owner, DeviceBlock) and isinstance(x._stream, AcceleratorStream):
                 x._owner.used_by(x._stream)  # its memory is not given away before
-        binding.free.append(frame)
-        return outputs
+        for stage, used in passed:
+            stage.free.append(used)
+        self._last = binding.env
+        add_buffers(self.compiled.plan, tensors, made)
+        return [made[n] for n in sorted(made)], [stage for stage, _ in passed]
 
-    def _memory(
-        self, binding: DeviceBinding, inputs: Sequence[Tensor]
-    ) -> tuple[DeviceFrame, list[Tensor]]:
+    def _memory(self, binding: DeviceBinding) -> tuple[DeviceFrame, list[Tensor]]:
         """Memory for one run. Where a device is short of it, frames that models keep for their
         next runs are given back first.
 
@@ -185,15 +199,15 @@ class DeviceModel(Model):
             DeviceError: ML403, that is not enough.
         """
         try:
-            return binding.frame(), binding.new_outputs(inputs)
+            return binding.frame(), binding.new_outputs()
         except DeviceError as error:
             if error.code != "ML403":
                 raise
         for model in list(LIVE):
             if isinstance(model, DeviceModel):
-                for other in list(model._device_bindings.values()):
+                for other in _all_stages(model._device_bindings.values()):
                     other.free.clear()
-        return binding.frame(), binding.new_outputs(inputs)
+        return binding.frame(), binding.new_outputs()
 
     def _tensors(self, args: Sequence[Any]) -> list[Tensor]:
         """The inputs as tensors on their devices, everything about them checked."""
@@ -252,35 +266,63 @@ class DeviceModel(Model):
             found = self._device_bindings.get(key)
             if found is not None:
                 return found
-            env = self._rules.resolve(key)
-            with trace.span("bind", self.name, dims=dict(env)):
-                self._load(
-                    (
-                        step.number,
-                        step.gpu.launch(env, self.devices[step.device].context.properties).variant,
-                    )
-                    for step in self.compiled.plan.steps
-                    if step.gpu is not None
-                )
-                start = time.perf_counter_ns()
-                made = DeviceBinding(
-                    self.compiled,
-                    env,
-                    self._prepared.addresses,
-                    self.num_threads,
-                    self._runtime,
-                    self._builtins,
-                    self.devices,
-                    self._functions,
-                )
-            self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
-            for segment in made.segments:
-                for kernel in segment.kernels:
-                    self.chosen[kernel.step.number] = kernel.launch.variant
+            made = self._bound(self._rules.resolve(key), 0)
             if len(self._device_bindings) >= MAX_BINDINGS:
                 del self._device_bindings[next(iter(self._device_bindings))]
             self._device_bindings[key] = made
             return made
+
+    def _next(self, binding: DeviceBinding, sizes: tuple[int, ...]) -> DeviceBinding:
+        """The stage behind ``binding``, which computed ``sizes``.
+
+        Raises:
+            InputError: ML603, a condition that an op states.
+            ExecutionError: ML726, a dim has another size already; ML727, a size is negative.
+        """
+        found = binding.later.get(sizes)
+        if found is not None:
+            return found
+        with self._lock:
+            found = binding.later.get(sizes)
+            if found is not None:
+                return found
+            env = self._rules.bind(binding.env, binding.stage, sizes)
+            made = self._bound(env, binding.stage + 1)
+            if len(binding.later) >= MAX_LATER:
+                del binding.later[next(iter(binding.later))]
+            binding.later[sizes] = made
+            return made
+
+    def _bound(self, env: dict[str, int], stage: int) -> DeviceBinding:
+        """One stage of the plan for the sizes ``env``; the lock is held."""
+        plan = self.compiled.plan
+        steps = [plan.steps[n] for n in plan.stages[stage]]
+        with trace.span("bind", self.name, dims=dict(env)):
+            self._load(
+                (
+                    step.number,
+                    step.gpu.launch(env, self.devices[step.device].context.properties).variant,
+                )
+                for step in steps
+                if step.gpu is not None
+            )
+            start = time.perf_counter_ns()
+            made = DeviceBinding(
+                self.compiled,
+                env,
+                self._prepared.addresses,
+                self.num_threads,
+                self._runtime,
+                self._builtins,
+                self.devices,
+                self._functions,
+                stage,
+            )
+        self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
+        for segment in made.segments:
+            for kernel in segment.kernels:
+                self.chosen[kernel.step.number] = kernel.launch.variant
+        return made
 
     def _host_steps(self, host: HostSteps, addresses: list[int], observer: Observer | None) -> None:
         ffi = self._runtime.ffi
@@ -346,7 +388,20 @@ class DeviceModel(Model):
         return self._tensors(args)
 
     def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
-        return self.bind_devices(tuple(x._shape for x in tensors)).env
+        return self.stages_of(tensors)[-1].env
+
+    @property
+    def last_sizes(self) -> dict[str, int]:
+        """The size of every symbol in the newest of ``bound_shapes``, or in the last run when some
+        are computed; empty before the first run."""
+        return self._last if self.compiled.plan.cuts else super().last_sizes
+
+    def stages_of(self, inputs: Sequence[Tensor]) -> list[DeviceBinding]:
+        """The stages of a run on ``inputs``, which is made when there are several."""
+        if self.compiled.plan.cuts:
+            with silent():  # the caller's buffers stay as they are
+                return self._stages(self._copies(inputs), None)[1]
+        return [self.bind_devices(tuple(x._shape for x in inputs))]
 
     def wait(self) -> None:
         """Return when the devices have done all that they were given.
@@ -377,15 +432,15 @@ class DeviceModel(Model):
     def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
         """The memory of the GPU step ``number`` before and after it, in a run on ``inputs``."""
         tensors = self._tensors(inputs)
-        binding = self.bind_devices(tuple(x._shape for x in tensors))
+        stages = self.stages_of(tensors)
         step = self.compiled.plan.steps[number]
         slots = self.compiled.plan.slots
-        found = _Capture(
-            self, number, [slots[n].nbytes.evaluate(binding.env) for n in step.pointers]
-        )
+        env = stages[-1].env
+        found = _Capture(self, number, [slots[n].nbytes.evaluate(env) for n in step.pointers])
         self.run_observed(tensors, found)
         self.wait()
-        kernel = next(k for s in binding.segments for k in s.kernels if k.step is step)
+        segments = [segment for stage in stages for segment in stage.segments]
+        kernel = next(k for s in segments for k in s.kernels if k.step is step)
         assert step.gpu is not None
         written = step.gpu.printed(kernel.launch.variant).written
         return Captured(
@@ -448,6 +503,13 @@ class DeviceTimer:
     def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
         """Note the host's own time."""
         self._steps[step.number] = begin_ns, end_ns
+
+
+def _all_stages(bindings: Iterable[DeviceBinding]) -> Iterator[DeviceBinding]:
+    """``bindings`` and all stages behind them."""
+    for binding in list(bindings):
+        yield binding
+        yield from _all_stages(binding.later.values())
 
 
 def _origin(device: Accelerator) -> tuple[Mark, int]:

@@ -233,6 +233,10 @@ class Model:
                     fix="pass a copy of one of them, or give the graph one input of BufferType",
                 )
 
+    def _copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """``tensors``, the inputs, with copies of those that the model stores into."""
+        return [x.copy() if n in self._written else x for n, x in enumerate(tensors)]
+
     def _name(self, position: int) -> str:
         return self.compiled.source.inputs[position].name
 

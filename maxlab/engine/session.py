@@ -24,9 +24,12 @@ from maxlab.errors import (
     UnsupportedError,
 )
 from maxlab.graph import Graph
+from maxlab.graph.kernel_library import gathered
 from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import _Typed
 from maxlab.opset import lookup
+from maxlab.opset.custom import OP as CUSTOM
+from maxlab.opset.custom import complete
 from maxlab.toolchain import runtime, runtime_ahead
 
 
@@ -43,10 +46,12 @@ class InferenceSession:
         num_threads: Threads of each model, the caller's included; by default
             ``MAXLAB_NUM_THREADS``, or all usable
             cores.
-        custom_extensions: Kernel libraries; none can be loaded yet.
+        custom_extensions: Kernel libraries: paths of files, folders or archives, ``KernelLibrary``
+            objects, or texts with declarations. Custom ops of a graph that they declare are
+            compiled as they declare them; others as the graph's own library does.
 
     Raises:
-        ArgumentError: ML616, fewer than one thread.
+        ArgumentError: ML763, a path without a kernel library; ML616, fewer than one thread.
         DeviceError: ML617, a device that cannot run graphs.
 
     Example:
@@ -62,7 +67,7 @@ class InferenceSession:
         *,
         custom_extensions: Any = None,
     ) -> None:
-        _no_extensions(custom_extensions)
+        self._kernel_library = gathered(custom_extensions)
         if devices is not None and not isinstance(devices, Iterable):
             raise ArgumentTypeError(
                 "ML618", f"devices takes a list, got {devices!r}", fix="write devices=[device]"
@@ -166,8 +171,8 @@ class InferenceSession:
 
         Args:
             model: A ``Graph``, or the path of one that was saved.
-            custom_extensions: Kernel libraries; none can be loaded yet.
-            custom_ops_path: As ``custom_extensions``.
+            custom_extensions: Kernel libraries for this model, before those of the session.
+            custom_ops_path: As ``custom_extensions``, one path.
             weights_registry: The data of the graph's weights by name, used in place and kept alive.
                 Names the graph does not use are ignored. Anything array-like: ``driver.Tensor``,
                 NumPy array, DLPack object. The right operands of products are packed now: a later
@@ -182,8 +187,6 @@ class InferenceSession:
             ArgumentTypeError: ML625, ``options`` is no ``Options``.
             ArgumentError: ML626 or ML627, ``options`` name what the graph does not have.
         """
-        _no_extensions(custom_extensions)
-        _no_extensions(custom_ops_path)
         chosen = options if options is not None else Options()
         if not isinstance(chosen, Options):
             raise ArgumentTypeError(
@@ -203,7 +206,7 @@ class InferenceSession:
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix="pass the graph, or the path of a file that graph.save wrote",
             )
-        function = graph._function
+        function = self._with_kernels(graph._function, custom_extensions, custom_ops_path)
         devices = self._devices_of(function)
         with trace.span("load", graph.name):
             if any(
@@ -221,6 +224,34 @@ class InferenceSession:
                 kind = StagedModel if compiled.plan.cuts else Model
                 return kind(compiled, prepared, self.num_threads, library, graph)
             return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+
+    def _with_kernels(self, function: Function, given: Any, path: str | None) -> Function:
+        """``function``, or a copy whose custom ops have the kernels of the libraries at hand.
+
+        Raises:
+            MaxlabError: A library cannot be read, or declares an op otherwise than the graph calls
+                it.
+        """
+        libraries = [gathered(given), gathered(path), self._kernel_library]
+        if not any(map(len, libraries)):
+            return function
+        work = function.clone()
+        for op in work.ops:
+            if op.name == CUSTOM:
+                name = op.attrs["name"]
+                library = next((found for found in libraries if name in found), None)
+                if library is not None:
+                    library.verify_custom_op(op)
+                    declared = library[name]
+                    values = complete(declared, dict(op.attrs["parameters"]))
+                    op.attrs = {
+                        **op.attrs,
+                        "parameters": tuple(values.items()),
+                        "file": declared.file,
+                        "line": declared.line,
+                        "source": declared.source,
+                    }
+        return work
 
     def _devices_of(self, function: Function) -> dict[DeviceRef, Accelerator]:
         """The session's accelerators that ``function`` names, each by its name.
@@ -323,12 +354,3 @@ def _unsupported(what: str, setting: Any) -> UnsupportedError:
         "change",
         fix="leave it at its default",
     )
-
-
-def _no_extensions(given: Any) -> None:
-    if given is not None and given != [] and given != ():
-        raise ArgumentError(
-            "ML620",
-            "custom kernel libraries cannot be loaded in this version",
-            fix="write the operation with those of maxlab.graph.ops",
-        )

@@ -22,6 +22,7 @@ from maxlab.driver import Tensor
 from maxlab.engine.binding import (
     HostSteps,
     SizeRules,
+    add_buffers,
     allocate,
     layout_arena,
     slot_uses,
@@ -30,6 +31,7 @@ from maxlab.engine.binding import (
 from maxlab.engine.model import MAX_BINDINGS, Model
 from maxlab.engine.stamps import Taken
 from maxlab.engine.weights import Prepared
+from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
 BLOCKS = 4
@@ -174,11 +176,7 @@ class Run:
 
     def outputs(self) -> list[Tensor]:
         """The outputs, when all stages have run."""
-        plan = self.program.compiled.plan
-        for number, alias in plan.aliases.items():
-            slot = plan.slots[alias]
-            tensors = self._inputs if slot.kind == "input" else self.made
-            self.made[number] = tensors[slot.index]
+        add_buffers(self.program.compiled.plan, self._inputs, self.made)
         return [self.made[n] for n in sorted(self.made)]
 
     def leave(self) -> None:
@@ -307,7 +305,8 @@ class StagedModel(Model):
 
     def stages_of(self, inputs: Sequence[Tensor]) -> list[Stage]:
         """The stages of a run on ``inputs``, which is made to know them."""
-        return self._stages(inputs, None)[1]
+        with silent():  # the caller's buffers stay as they are
+            return self._stages(self._copies(inputs), None)[1]
 
     def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         return self.stages_of(tensors)[-1].env

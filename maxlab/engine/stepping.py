@@ -16,10 +16,11 @@ import numpy as np
 
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
-from maxlab.engine.binding import Binding, Frame, HostSteps
+from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
+from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
 from maxlab.ir import DeviceRef, Value
 from maxlab.toolchain._abi import ffi
 
@@ -76,12 +77,14 @@ class Walk:
         self.model = model
         self.inputs = model._inputs_of(inputs)  # refuses wrong inputs
         self.outputs: list[Tensor] = []
-        self._at: _HostWalk | _DeviceWalk
+        self._at: _HostWalk | _StagedWalk | _DeviceWalk
         if isinstance(model, DeviceModel):
             self._at = _DeviceWalk(model, self.inputs)
+        elif isinstance(model, StagedModel):
+            self._at = _StagedWalk(model, self.inputs)
         else:
             self._at = _HostWalk(model, self.inputs)
-        self.env: dict[str, int] = self._at.binding.env
+        self.env: dict[str, int] = self._at.env
         self.outputs = self._at.outputs
         self._data: dict[int, Array] = {}
 
@@ -189,6 +192,7 @@ class _HostWalk:
     def __init__(self, model: Model, inputs: Sequence[Tensor]) -> None:
         self._model = model
         self.binding: Binding = model._bind(tuple(x._shape for x in inputs))
+        self.env = self.binding.env
         self._frame: Frame = self.binding._new_frame()
         self.outputs: list[Tensor] = []
         for dtype, shape, nbytes in self.binding.outputs:
@@ -244,22 +248,60 @@ class _HostWalk:
         return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
 
 
+class _StagedWalk:
+    """The steps of a model of the CPU whose dims are in part computed."""
+
+    def __init__(self, model: StagedModel, inputs: Sequence[Tensor]) -> None:
+        self._model = model
+        self._stages: list[Stage] = model.stages_of(inputs)
+        self.env = self._stages[-1].env
+        # Its memory is its own: nobody else gets it while the walk is looked at.
+        self._run = Run(self._stages[0].program, inputs, Blocks(model._runtime))
+        for stage in self._stages:
+            self._run.enter(stage)
+        for size, block in self._run.blocks:
+            _poison(int(ffi.cast("uintptr_t", block)), size)
+        for x in self._run.made.values():
+            _poison(x._ptr, x.num_elements * x.element_size)
+        self.outputs = self._run.outputs()  # and buffers, which nobody poisons
+
+    def run(self) -> Iterator[Step]:
+        for stage in self._stages:
+            for number, step in enumerate(stage.host.walked):
+                self._model.execute_steps(stage.host, self._run.addresses, number, 1, None)
+                yield step
+
+    def memory(self, slot: int, nbytes: int) -> Array:
+        return _bytes_at(self._run.addresses[slot], nbytes)
+
+    def call_of(self, step: Step) -> HostCall:
+        stage = next(stage for stage in self._stages if step in stage.host.walked)
+        launch = stage.host.launches[stage.host.walked.index(step)]
+        sizes = [size.evaluate(self.env) for size in step.sizes]
+        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
+
+
 class _DeviceWalk:
     """The steps of a model with GPUs."""
 
     def __init__(self, model: DeviceModel, inputs: Sequence[Tensor]) -> None:
         self._model = model
-        self.binding: DeviceBinding = model.bind_devices(tuple(x._shape for x in inputs))
-        self._frame, self.outputs = DeviceFrame(self.binding), self.binding.new_outputs(inputs)
-        addresses = self._frame.addresses
+        self._stages: list[DeviceBinding] = model.stages_of(inputs)
+        self.env = self._stages[-1].env
+        self._frames: list[DeviceFrame] = []
+        made: dict[int, Tensor] = {}
+        for binding in self._stages:
+            frame = DeviceFrame(binding)
+            made.update(zip(binding.output_numbers, binding.new_outputs(), strict=True))
+            binding.place(frame, self._frames[-1] if self._frames else None, inputs, made)
+            self._frames.append(frame)
+        add_buffers(model.compiled.plan, inputs, made)
+        self.outputs = [made[n] for n in sorted(made)]
+        self._addresses = self._frames[-1].addresses
         for slot in model.compiled.plan.slots:
-            if slot.kind == "input":
-                addresses[slot.number] = inputs[slot.index]._ptr
-            elif slot.kind == "output":
-                addresses[slot.number] = self.outputs[slot.index]._ptr
-            if slot.kind in ("output", "arena") and addresses[slot.number]:
-                nbytes = slot.nbytes.evaluate(self.binding.env)
-                self._fill(addresses[slot.number], nbytes, slot.device)
+            if slot.kind in ("output", "arena") and self._addresses[slot.number]:
+                nbytes = slot.nbytes.evaluate(self.env)
+                self._fill(self._addresses[slot.number], nbytes, slot.device)
 
     def _fill(self, address: int, nbytes: int, place: DeviceRef) -> None:
         if not nbytes:
@@ -272,7 +314,11 @@ class _DeviceWalk:
         context.call(lambda: context.fill(queue, address, POISON, nbytes))
 
     def run(self) -> Iterator[Step]:
-        model, binding, frame = self._model, self.binding, self._frame
+        for binding, frame in zip(self._stages, self._frames, strict=True):
+            yield from self._stage(binding, frame)
+
+    def _stage(self, binding: DeviceBinding, frame: DeviceFrame) -> Iterator[Step]:
+        model = self._model
         watcher = _Nobody()
         for segment in binding.segments:
             if segment.transfer is not None:
@@ -303,7 +349,7 @@ class _DeviceWalk:
 
     def memory(self, slot: int, nbytes: int) -> Array:
         place = self._model.compiled.plan.slots[slot].device
-        address = self._frame.addresses[slot]
+        address = self._addresses[slot]
         if not place.is_gpu():
             return _bytes_at(address, nbytes)
         device = self._model.devices[place]
@@ -323,16 +369,17 @@ class _DeviceWalk:
             return DeviceCall(kernel.launch, tuple(kernel.tail), segment.device)
         if step.kind == "transfer":
             return None
-        env = self.binding.env
-        launch = step.launch(env, self.binding.threads, self.binding.runtime)
+        env, binding = self.env, self._stages[0]
+        launch = step.launch(env, binding.threads, binding.runtime)
         sizes = [size.evaluate(env) for size in step.sizes]
         return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
 
     def _kernel(self, step: Step) -> tuple[Segment, Kernel] | None:
-        for segment in self.binding.segments:
-            for kernel in segment.kernels:
-                if kernel.step is step:
-                    return segment, kernel
+        for binding in self._stages:
+            for segment in binding.segments:
+                for kernel in segment.kernels:
+                    if kernel.step is step:
+                        return segment, kernel
         return None
 
 

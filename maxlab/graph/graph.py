@@ -30,6 +30,7 @@ from maxlab.graph.build import (
 )
 from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
+from maxlab.graph.kernel_library import gathered
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
     ChainType,
@@ -96,14 +97,16 @@ class Graph:
         input_types: The types of the inputs.
         path: A file with a graph in MLIR's generic form, to read instead of building one.
         *args: Passed to ``forward``.
-        custom_extensions: Kernel libraries; none can be loaded yet.
+        custom_extensions: Kernel libraries for ``ops.custom``: paths of files, folders or archives,
+            ``KernelLibrary`` objects, or texts with declarations.
         context: Kept for compatibility; must be None.
-        kernel_library: As ``custom_extensions``.
+        kernel_library: A ``KernelLibrary`` to use.
         module: Kept for compatibility; must be None.
         **kwargs: Passed to ``forward``.
 
     Raises:
-        GraphError: Custom kernels are asked for.
+        GraphError: ML319, a context or a module is given; ML762, an op is declared twice.
+        ArgumentError: ML763, a path without a kernel library.
         ParseError: ``path`` has no graph.
 
     Example:
@@ -125,18 +128,12 @@ class Graph:
         input_types: Iterable[Type] = (),
         path: Path | str | None = None,
         *args: Any,
-        custom_extensions: Iterable[Path] = (),
+        custom_extensions: Any = (),
         context: Any = None,
         kernel_library: Any = None,
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if list(custom_extensions) or kernel_library is not None:
-            raise GraphError(
-                "ML319",
-                "custom kernel libraries cannot be loaded in this version",
-                fix="write the operation with those of maxlab.graph.ops",
-            )
         if context is not None or module is not None:
             raise GraphError(
                 "ML319",
@@ -157,6 +154,12 @@ class Graph:
         self._parent: Graph | None = None
         self._chains = _DeviceChainMap(self)
         self._ready: IrValue | None = None
+        self._kernel_library = gathered(custom_extensions)
+        if kernel_library is not None:
+            more = len(self._kernel_library) > 0
+            self._kernel_library = gathered(
+                [kernel_library, self._kernel_library] if more else kernel_library
+            )
         if path is not None:
             self._read(Path(path))
         else:
@@ -519,7 +522,7 @@ class Graph:
         forward: Callable[..., Any] | None = None,
         input_types: Iterable[Type] = (),
         path: Path | None = None,
-        custom_extensions: Iterable[Path] = (),
+        custom_extensions: Any = (),
         devices: Iterable[DeviceRef] = (),
     ) -> Graph:
         """A new graph that this one may call with ``ops.call``.
@@ -529,7 +532,7 @@ class Graph:
             forward: Called with the inputs; builds the body at once.
             input_types: The types of the inputs.
             path: A saved graph to use as the body.
-            custom_extensions: Kernel libraries; none can be loaded yet.
+            custom_extensions: Kernel libraries beside those of this graph.
             devices: The devices the body uses; every device must be named by a value anyway, so
                 this only documents.
 
@@ -544,7 +547,14 @@ class Graph:
             )
         for device in devices:
             DeviceRef.from_device(device)
-        subgraph = Graph(name, None, input_types, path, custom_extensions=custom_extensions)
+        subgraph = Graph(
+            name,
+            None,
+            input_types,
+            path,
+            custom_extensions=custom_extensions,
+            kernel_library=self._kernel_library,
+        )
         subgraph._parent = self
         LIVE.discard(subgraph)
         if forward is not None:
@@ -560,8 +570,8 @@ class Graph:
 
     @property
     def kernel_libraries_paths(self) -> list[Path]:
-        """The paths of the custom kernel libraries; empty, as none can be loaded yet."""
-        return []
+        """The paths of the custom kernel libraries."""
+        return self._kernel_library.library_paths()
 
     @property
     def parameters(self) -> list[SymbolicDim]:

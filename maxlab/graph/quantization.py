@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from maxlab.errors import EncodingError
+from maxlab.graph.build import staged
 from maxlab.opset.quantized import FORMATS
 
 
@@ -72,6 +73,7 @@ class QuantizationEncoding(enum.Enum):
         return self is not QuantizationEncoding.GPTQ
 
     @property
+    @staged
     def block_parameters(self) -> BlockParameters:
         """The size of a block.
 

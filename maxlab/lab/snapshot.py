@@ -25,6 +25,7 @@ from maxlab.lab import protocol, words
 from maxlab.lab.questions import answers_to_save
 from maxlab.lab.scopes import Paths, scopes_of
 from maxlab.opset import OPSET, flops_of
+from maxlab.opset.custom import label_of
 
 MOST_SOURCE = 400_000
 """Characters of generated text that a document carries; of larger models it is sent on request."""
@@ -207,7 +208,7 @@ class _Values:
 
 
 def _node(op: Op, path: str) -> protocol.Node:
-    name = op.attrs["call"].name if op.name == "mo.host" else op.name.removeprefix("mo.")
+    name = op.attrs["call"].name if op.name == "mo.host" else label_of(op)
     made: protocol.Node = {
         "id": op.id,
         "op": name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.opset import (
     convolution,
+    custom,
     data,
     dynamic,
     effects,
@@ -45,6 +46,7 @@ __all__ = [
     "Sample",
     "checks_of",
     "convolution",
+    "custom",
     "data",
     "dynamic",
     "effects",

@@ -236,14 +236,18 @@ def _pointwise(at: Site, sizes: dict[str, Poly]) -> bool:
     return ones and set(at.attrs["stride"]) == {1} and not any(at.attrs["padding"])
 
 
-def _block_of(sizes: dict[str, Poly], pixels: Poly) -> int:
-    """Pixels of a block: their windows stay in a cache, and every thread gets some."""
-    depth, count = known(sizes["KK"]), known(pixels)
-    most = 128 if depth is None else max(PANEL, min(128, BLOCK_BYTES // (4 * max(depth, 1))))
-    if count is not None:
-        items = max(8, -(-count // most))  # so many that two or four threads have equal parts
-        most = max(PANEL // 2, min(most, -(-count // items)))
-    return most
+def _block_of(depth: int | None) -> int:
+    """Pixels of a block whose windows of ``depth`` elements stay in a cache, in whole panels."""
+    if depth is None:
+        return 2 * PANEL
+    return PANEL * max(1, min(4, BLOCK_BYTES // (4 * PANEL * max(depth, 1))))
+
+
+def _items_of(count: int | None, least: int) -> int:
+    """Into how many ranges ``count`` things are cut: even ones, for any few threads."""
+    if count is None or count >= 32 * least:
+        return 32
+    return 16 if count >= 16 * least else 8
 
 
 def _rows(at: Site, sizes: dict[str, Poly]) -> None:
@@ -251,8 +255,14 @@ def _rows(at: Site, sizes: dict[str, Poly]) -> None:
     panels = ceil_div(sizes["GO"], PANEL)
     packed = at.temporary(DType.float32, sizes["GR"] * panels * number(PANEL) * sizes["KK"])
     pixels = sizes["NB"] * sizes["OD"] * sizes["OH"] * sizes["OW"]
-    block = _block_of(sizes, pixels)
-    more = {**sizes, "PANELS": panels, "PIXELS": pixels, "BLOCK": number(block)}
+    block, items = _block_of(known(sizes["KK"])), _items_of(known(pixels), 24)
+    more = {
+        **sizes,
+        "PANELS": panels,
+        "PIXELS": pixels,
+        "BLOCK": number(block),
+        "ITEMS": number(items),
+    }
     text = f"""\
 const i64 g = i / PANELS, p = i % PANELS;
 f32 *const to = {packed.name} + g * PANELS * {PANEL} * KK;
@@ -294,95 +304,141 @@ for (i64 p = p0; p < p1; p++) {
   #pragma omp simd
   for (i64 f = 0; f < GO; f++) y0[p * OC + g * GO + f] += x2[g * GO + f];
 }"""
-    text = f"""\
-const i64 g = i % GR, p0 = i / GR * BLOCK;
-const i64 p1 = p0 + BLOCK < PIXELS ? p0 + BLOCK : PIXELS;
+    each = f"""\
 {"" if plain else gather}
 const int code = ctx->lib->gemm_f32(y0 + p0 * OC + g * GO, OC, {left}, {step},
   {packed.name} + g * PANELS * {PANEL} * KK, p1 - p0, GO, KK, BLOCK, PANELS * {PANEL},
   0, 1, 0, b, d, ctx);
 if (code) return code;{bias}"""
+    text = f"""\
+const i64 first = PIXELS * i / ITEMS, last = PIXELS * (i + 1) / ITEMS;
+const i64 blocks = (last - first + BLOCK - 1) / BLOCK;
+for (i64 n = 0; n < blocks; n++) {{
+  const i64 p0 = first + (last - first) * n / blocks;
+  const i64 p1 = first + (last - first) * (n + 1) / blocks;
+  for (i64 g = 0; g < GR; g++) {{
+{_indented(each, 4)}
+  }}
+}}"""
     _part(
         at,
         more,
         text,
-        ceil_div(pixels, block) * sizes["GR"],
-        work=sizes["KK"] * sizes["GO"] * number(max(block // 16, 1)),
+        number(items),
+        work=_shared_work(sizes, pixels, items),
         scratch=0 if plain else number(4 * block) * sizes["KK"],
         name="product",
     )
 
 
+def _shared_work(sizes: dict[str, Poly], pixels: Poly, items: int) -> Poly:
+    """The scalar operations of one of ``items`` parts of a product."""
+    return (pixels * sizes["KK"] * sizes["OC"]).floordiv(number(16 * items)) + number(1)
+
+
 def _columns(at: Site, sizes: dict[str, Poly]) -> None:
     """Channels first: the filter times columns of windows."""
     pixels = sizes["OD"] * sizes["OH"] * sizes["OW"]
-    plain = _pointwise(at, sizes)
+    panels, images = ceil_div(pixels, PANEL), sizes["NB"] * sizes["GR"]
     stride = known(sizes["SW"]) or 1
-    # Whole panels, of which the windows stay in a cache.
-    depth, images = known(sizes["KK"]), known(sizes["NB"] * sizes["GR"])
-    most = 2 if depth is None else max(1, min(4, BLOCK_BYTES // (4 * PANEL * max(depth, 1))))
-    count, filters = known(ceil_div(pixels, PANEL)), known(sizes["GO"])
-    parts = 1  # into which the channels of the result are cut where pixels are few
-    if count is not None and images is not None:
-        most = max(1, min(most, count * images // 8))
-        blocks = -(-count // most) * images
-        if filters is not None and blocks < 16:
-            parts = max(1, min(16 // max(blocks, 1), filters // 64))
-    block = most * PANEL
+    block = _block_of(known(sizes["KK"]))
     more = {
         **sizes,
         "PIXELS": pixels,
-        "BLOCK": number(block),
-        "BLOCKS": ceil_div(pixels, block),
-        "PARTS": number(parts),
-        "EACH": ceil_div(sizes["GO"], parts),
+        "PANELS": panels,
+        "BLOCK": number(block // PANEL),
         "FD": sizes["ID"] + sizes["QD"],
         "FH": sizes["IH"] + sizes["QH"],
         "FW": ceil_div(sizes["IW"] + sizes["QW"], stride),
     }
-    source = ""
-    if not plain:
-        volume = more["FD"] * more["FH"] * more["FW"] * number(stride)
-        # A panel is copied in whole vectors, so it may be read up to its width past the end.
-        padded = at.temporary(DType.float32, sizes["NB"] * sizes["IC"] * volume + number(2 * PANEL))
-        source = padded.name
-        _part(at, more, _PADDING.replace("PADDED", source), sizes["NB"] * sizes["IC"] * more["FD"] *
-              more["FH"], work=more["FW"] * number(2 * stride), name="pad")  # fmt: skip
-        gather = _GATHER.replace("PADDED", source)
-    else:
+    if _pointwise(at, sizes):
         gather = (
             "ctx->lib->pack_b_f32(columns, x0 + (nb * IC + g * GI) * PIXELS + p0, GI, p1 - p0, "
             f"PIXELS, 1, 0, (p1 - p0 + {PANEL - 1}) / {PANEL});"
         )
-    bias = ""
-    if len(at.operands) > 2:
-        bias = """
-for (i64 f = f0; f < f1; f++) {
+    else:
+        volume = more["FD"] * more["FH"] * more["FW"] * number(stride)
+        # A panel is copied in whole vectors, so it may be read up to its width past the end.
+        padded = at.temporary(DType.float32, sizes["NB"] * sizes["IC"] * volume + number(2 * PANEL))
+        lines = sizes["NB"] * sizes["IC"] * more["FD"] * more["FH"]
+        text = _PADDING.replace("PADDED", padded.name)
+        _part(at, more, text, lines, work=more["FW"] * number(2 * stride), name="pad")
+        gather = _GATHER.replace("PADDED", padded.name)
+    scratch = number(4 * block) * sizes["KK"] + number(4 * PANEL + 256)
+    count = known(panels * images)
+    if count is not None and known(sizes["KK"] * sizes["GO"]) is not None and count < 16:
+        _few_columns(at, more, gather, scratch)
+        return
+    items = _items_of(count, 2)
+    more["ITEMS"] = number(items)
+    text = f"""\
+f32 *const columns = (f32 *){at.scratch};
+const i64 last = PANELS * NB * GR * (i + 1) / ITEMS;
+for (i64 n = PANELS * NB * GR * i / ITEMS; n < last;) {{
+  const i64 image = n / PANELS, nb = image / GR, g = image % GR, place = n - image * PANELS;
+  i64 much = last - n < BLOCK ? last - n : BLOCK;
+  if (much > PANELS - place) much = PANELS - place;
+  n += much;
+  const i64 p0 = place * {PANEL}, end = (place + much) * {PANEL};
+  const i64 p1 = end < PIXELS ? end : PIXELS, f0 = 0, f1 = GO;
+{_indented(gather, 2)}
+{_indented(_multiplied(at, "columns"), 2)}
+}}"""
+    work = _shared_work(sizes, sizes["NB"] * pixels, items)
+    _part(at, more, text, number(items), work=work, scratch=scratch, name="product")
+
+
+def _multiplied(at: Site, columns: str) -> str:
+    """The product of the rows ``f0`` to ``f1`` of a group's filter with the pixels ``p0`` to
+    ``p1``, whose windows are in ``columns``, and the bias."""
+    text = f"""\
+const int code = ctx->lib->gemm_f32(y0 + (nb * OC + g * GO + f0) * PIXELS + p0, PIXELS,
+  x1 + (g * GO + f0) * KK, KK, {columns}, f1 - f0, p1 - p0, KK, f1 - f0, p1 - p0 + {PANEL},
+  0, 1, 0, b, d, ctx);
+if (code) return code;"""
+    if len(at.operands) < 3:
+        return text
+    return f"""{text}
+for (i64 f = f0; f < f1; f++) {{
   const f32 v = x2[g * GO + f];
   f32 *const line = y0 + (nb * OC + g * GO + f) * PIXELS;
   #pragma omp simd
   for (i64 p = p0; p < p1; p++) line[p] += v;
-}"""
+}}"""
+
+
+def _few_columns(at: Site, sizes: dict[str, Poly], gather: str, scratch: Poly) -> None:
+    """As ``_columns``, for few pixels: their windows are laid out once, and the channels of the
+    result are shared by threads too."""
+    count, depth, filters = (known(sizes[name]) or 0 for name in ("PANELS", "KK", "GO"))
+    images = known(sizes["NB"] * sizes["GR"]) or 0
+    # Of the ways to cut the result into parts, the one that reads the least.
+    ways = [(8, 1), (4, 2), (2, 4), (1, 8)]
+    fitting = [(f, p) for f, p in ways if p <= count and f * 8 <= filters] or [(1, 1)]
+    rows, blocks = min(fitting, key=lambda way: way[0] * count * PANEL + way[1] * filters)
+    columns = at.temporary(
+        DType.float32, sizes["NB"] * sizes["GR"] * sizes["PANELS"] * sizes["KK"] * number(PANEL)
+    )
+    more = {**sizes, "ROWS": number(rows), "BLOCKS": number(blocks)}
     text = f"""\
 f32 *const columns = (f32 *){at.scratch};
-const i64 part = i % PARTS, p0 = i / PARTS % BLOCKS * BLOCK;
-const i64 g = i / (PARTS * BLOCKS) % GR, nb = i / (PARTS * BLOCKS * GR);
-const i64 p1 = p0 + BLOCK < PIXELS ? p0 + BLOCK : PIXELS;
-const i64 f0 = part * EACH, f1 = f0 + EACH < GO ? f0 + EACH : GO;
-if (f0 >= f1) continue;
+const i64 nb = i / (PANELS * GR), g = i / PANELS % GR, p0 = i % PANELS * {PANEL};
+const i64 p1 = p0 + {PANEL} < PIXELS ? p0 + {PANEL} : PIXELS;
 {gather}
-const int code = ctx->lib->gemm_f32(y0 + (nb * OC + g * GO + f0) * PIXELS + p0, PIXELS,
-  x1 + (g * GO + f0) * KK, KK, columns, f1 - f0, p1 - p0, KK, f1 - f0, BLOCK, 0, 1, 0, b, d, ctx);
-if (code) return code;{bias}"""
-    _part(
-        at,
-        more,
-        text,
-        number(parts) * more["BLOCKS"] * sizes["NB"] * sizes["GR"],
-        work=sizes["KK"] * more["EACH"] * number(max(block // 16, 1)),
-        scratch=number(4 * block) * sizes["KK"] + number(4 * PANEL + 256),
-        name="product",
-    )
+__builtin_memcpy({columns.name} + i * KK * {PANEL}, columns, (u64)KK * {4 * PANEL});"""
+    work = number(PANEL * depth)
+    _part(at, more, text, number(images * count), work=work, scratch=scratch, name="columns")
+    text = f"""\
+const i64 part = i % ROWS, block = i / ROWS % BLOCKS, image = i / (ROWS * BLOCKS);
+const i64 nb = image / GR, g = image % GR;
+const i64 f0 = GO * part / ROWS, f1 = GO * (part + 1) / ROWS;
+const i64 first = PANELS * block / BLOCKS, end = PANELS * (block + 1) / BLOCKS * {PANEL};
+const i64 p0 = first * {PANEL}, p1 = end < PIXELS ? end : PIXELS;
+const f32 *const windows = {columns.name} + (image * PANELS + first) * KK * {PANEL};
+{_multiplied(at, "windows")}"""
+    items = images * rows * blocks
+    work = number(max(1, depth * filters * count * PANEL // (16 * rows * blocks)))
+    _part(at, more, text, number(items), work=work, name="product")
 
 
 _PADDING = """\

@@ -12,7 +12,9 @@ the buffer in place.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import same_device
 
 CHAIN = "mo.chain"
+_STATE = threading.local()
 MISMATCH = -1
 """In a fault of a computed slice, ``MISMATCH - size`` stands for the size that it must have."""
 
@@ -353,6 +356,17 @@ def _print_text(attrs: Attrs, arrays: Sequence[Array], dtypes: Sequence[DType]) 
     return shown(attrs["label"], arrays[0], dtypes[0])
 
 
+@contextmanager
+def silent() -> Iterator[None]:
+    """Let nothing that this thread runs be printed: a run that is only made to know its sizes."""
+    before = getattr(_STATE, "silent", False)
+    _STATE.silent = True
+    try:
+        yield
+    finally:
+        _STATE.silent = before
+
+
 def _print_call(op: Op) -> HostCall:
     """What prints when a kernel runs: on the thread that runs the model, to ``sys.stdout``."""
     dtypes = [v.tensor_type.dtype for v in op.operands if not isinstance(v.type, ChainType)]
@@ -363,6 +377,8 @@ def _print_call(op: Op) -> HostCall:
             _array_at(address, dtype, shape)
             for address, dtype, shape in zip(addresses, dtypes, shapes, strict=True)
         ]
+        if getattr(_STATE, "silent", False):
+            return
         sys.stdout.write(_print_text(attrs, arrays, dtypes) + "\n")
 
     shown_as = attrs["label"] if dtypes else attrs["text"]

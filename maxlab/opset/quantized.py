@@ -19,6 +19,8 @@ from maxlab.opset.kernel import Site
 from maxlab.opset.rules import same_device
 
 HEADER = "ops/quantized.cuh"
+GROUP = 16
+"""Rows of weights that a thread multiplies with one left row after the other."""
 WARPS = 4
 """Warps of a block of a product: each makes the results of one row of weights."""
 
@@ -120,21 +122,22 @@ def quantized_left(x: Array, name: str) -> tuple[Array, Array]:
     form = FORMATS[name]
     *lead, k = x.shape
     parts = x.astype(np.float32).reshape(*lead, k // form.elements, form.elements)
-    sizes = np.abs(parts)
-    most = np.max(sizes, axis=-1, initial=0.0)  # of NaN it is NaN
-    if name == "Q4_0":
-        scale = most / np.float32(127)
-        inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
-        wide = (parts * inverse[..., None]).astype(np.float64)
-        q = np.copysign(np.floor(np.abs(wide) + 0.5), wide)  # halves away from zero
-        d = scale.astype(np.float16).astype(np.float64)
-    else:
-        first = np.argmax(sizes, axis=-1)  # the first NaN, where there is one
-        largest = np.take_along_axis(parts, first[..., None], axis=-1)[..., 0]
-        inverse = np.where(most == 0, np.float32(0), np.float32(-127) / largest)
-        q = np.rint(parts * inverse[..., None])
-        d = np.where(most == 0, np.float32(0), np.float32(1) / inverse).astype(np.float64)
-    return np.nan_to_num(np.clip(q, -127, 127), nan=0.0).astype(np.int64), d
+    with np.errstate(all="ignore"):
+        sizes = np.abs(parts)
+        most = np.max(sizes, axis=-1, initial=0.0)  # of NaN it is NaN
+        if name == "Q4_0":
+            scale = most / np.float32(127)
+            inverse = np.where(scale == 0, np.float32(0), np.float32(1) / scale)
+            wide = (parts * inverse[..., None]).astype(np.float64)
+            q = np.copysign(np.floor(np.abs(wide) + 0.5), wide)  # halves away from zero
+            d = scale.astype(np.float16).astype(np.float64)
+        else:
+            first = np.argmax(sizes, axis=-1)  # the first NaN, where there is one
+            largest = np.take_along_axis(parts, first[..., None], axis=-1)[..., 0]
+            inverse = np.where(most == 0, np.float32(0), np.float32(-127) / largest)
+            q = np.rint(parts * inverse[..., None])
+            d = np.where(most == 0, np.float32(0), np.float32(1) / inverse).astype(np.float64)
+        return np.nan_to_num(np.clip(q, -127, 127), nan=0.0).astype(np.int64), d
 
 
 # ---------------------------------------------------------------- types
@@ -333,17 +336,24 @@ else mx_q8_none({places});"""
         f"{buffer.name} + j * {even} * {each}"
         for buffer, each in ((q, form.elements), (s, sums), (d, 1))
     )
+    # Sixteen rows of weights meet a left row while both are near; or what is left of this thread's.
+    one = f"y0 + j * {n} + r, x1 + r * {stride}"
     if name == "Q4_0":
-        # Four rows at a time, or what is left of this thread's.
-        text = f"""\
-const i64 many = hi - i < 4 ? 1 : 4;
-for (i64 j = 0; j < {m}; j++)
-  mx_q4_0_rows(y0 + j * {n} + i, x1 + i * {stride}, {stride}, {count}, {left}, many);
-i += many - 1;"""
+        step = f"""\
+  for (i64 r = i; r < i + many;) {{
+    const i64 rows = i + many - r < 4 ? 1 : 4;
+    mx_q4_0_rows({one}, {stride}, {count}, {left}, rows);
+    r += rows;
+  }}"""
     else:
-        text = f"""\
+        step = f"""\
+  for (i64 r = i; r < i + many; r++)
+    mx_{low}_row({one}, {count}, {left});"""
+    text = f"""\
+const i64 many = hi - i < {GROUP} ? hi - i : {GROUP};
 for (i64 j = 0; j < {m}; j++)
-  mx_{low}_row(y0 + j * {n} + i, x1 + i * {stride}, {count}, {left});"""
+{step}
+i += many - 1;"""
     at.part(text, columns, work=rows * k)
 
 
@@ -386,8 +396,8 @@ def random_blocks(
             sides = np.repeat(up, 16, axis=-1).reshape(*shape, 2, 4, 32)
             keep = w[..., 128:192].reshape(*shape, 2, 32)
             bits = [np.where(sides[..., i, :], 2, 0).astype(np.uint8) for i in range(4)]
-            high = sum((keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4))
-            w[..., 128:192] = np.asarray(high, np.uint8).reshape(*shape, 64)
+            upper = [(keep >> 2 * i & 1 | bits[i]) << 2 * i for i in range(4)]
+            w[..., 128:192] = np.bitwise_or.reduce(upper).reshape(*shape, 64)
     else:
         put(0, 1e-4, 2e-3)
         put(2, *((-2e-3, -1e-4) if positive else (1e-4, 2e-2)))

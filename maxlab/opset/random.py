@@ -6,7 +6,8 @@ of a block of four words, and which random op of the graph it is for.
 
 Floats are the same to the last bit as well, in C, in CUDA and in NumPy. Their formulas are made of
 operations that IEEE 754 rounds in one way, and no product is added to anything except in ``fma``: a
-compiler that fuses products and sums finds nothing to fuse.
+compiler that fuses products and sums finds nothing to fuse. Only fast math, which a session may be
+told to use, may change the last bit of a normal number: it divides in another way.
 
 Elements are numbered in chunks of ``LANES`` blocks: the words of one block are ``LANES`` elements
 apart, so that neighbours, vector lanes or threads, write neighbours.
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import DTypeError, ShapeError
+from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Poly, TensorType, Type
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
 from maxlab.opset.kernel import Buffer, Site
@@ -45,8 +46,15 @@ LOG = [2 / (2 * k + 1) for k in range(1, 12)]
 # ---------------------------------------------------------------- the type
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     dtype: DType = attrs["dtype"]
-    what = f"random.{attrs['distribution']}"
-    if attrs["distribution"] != "bits" and dtype not in FLOATS:
+    how = attrs["distribution"]
+    what = f"random.{how}"
+    if how not in ("uniform", "gaussian") and (how, dtype) != ("bits", DType.uint32):
+        raise ArgumentError(
+            "ML378",
+            f"random: there is no distribution {how!r} of {dtype.name}",
+            fix='use "uniform" or "gaussian" with floats, or "bits" with uint32',
+        )
+    if how != "bits" and dtype not in FLOATS:
         raise DTypeError(
             "ML107",
             f"{what} makes float16, bfloat16, float32 and float64, not {dtype.name}",

@@ -11,11 +11,20 @@ from maxlab.errors import DTypeError
 from maxlab.ir import Poly, TensorType, Type
 from maxlab.ir.poly import ONE
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
-from maxlab.opset.kernel import Site
+from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import axis_of
 
 _WRAPPING = {DType.int64: "u64", DType.uint64: "u64"}
 THREADS = 256
+TILE = 8 * THREADS
+"""Elements that a block of a GPU takes at once."""
+PIECES = 32
+"""Into how many pieces a long row is cut, where there are too few rows to share."""
+LONG_ROW = 1 << 16
+"""Elements of a row that is worth it."""
+MANY_ROWS = 256
+"""Rows of which any machine has enough; for GPUs it is blocks that go through them."""
+MANY_ROWS_OF_BLOCKS = 512
 
 
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
@@ -44,7 +53,7 @@ def _reference(call: Call, x: Array) -> Array:
 
 
 def _kernel(at: Site) -> None:
-    x, y = at.operands[0], at.results[0]
+    x = at.operands[0]
     sizes = x.type.sizes
     axis = axis_of(at.attrs["axis"], len(sizes), "cumsum")
     outer, inner, depth = ONE, ONE, sizes[axis]
@@ -52,51 +61,181 @@ def _kernel(at: Site) -> None:
         outer = outer * size
     for size in sizes[axis + 1 :]:
         inner = inner * size
-    kind = x.compute
+    if inner != ONE:
+        _columns(at, outer, depth, inner)
+    elif at.target == "cuda":
+        _rows_of_blocks(at, outer, depth)
+    else:
+        _rows_of_threads(at, outer, depth)
+
+
+def _added(dtype: DType, kind: str, one: str, other: str) -> str:
+    """The sum of two numbers of the compute type ``kind``; integers wrap."""
+    if kind in ("f32", "f64"):
+        return f"{one} + {other}"
+    wide = _WRAPPING.get(dtype, "u32")
+    return f"({kind})(({wide}){one} + ({wide}){other})"
+
+
+def _step(at: Site, place: str) -> str:
+    """Statements that take the element ``place`` into the sum ``a``, and store one."""
+    x, y = at.operands[0], at.results[0]
+    added = _added(x.dtype, x.compute, "a", "v")
+    stored: str = y.store("at", "a")
+    then = f"{stored} a = {added};" if at.attrs["exclusive"] else f"a = {added}; {stored}"
+    return f"const i64 at = {place}; const {x.compute} v = {x.load('at')}; {then}"
+
+
+def _columns(at: Site, outer: Poly, depth: Poly, inner: Poly) -> None:
+    """A column a thread: neighbours read neighbours."""
     n, m = at.size(depth), at.size(inner)
-    place = f"j * {m} + c" if inner != ONE else "j"
-    if at.attrs["reverse"]:
-        place = f"({n} - 1 - j) * {m} + c" if inner != ONE else f"{n} - 1 - j"
-
-    def added(one: str, other: str) -> str:
-        if kind in ("f32", "f64"):
-            return f"{one} + {other}"
-        wide = _WRAPPING.get(x.dtype, "u32")
-        return f"({kind})(({wide}){one} + ({wide}){other})"
-
-    step = (f"{y.store('at', 'a')} a = {added('a', 'v')};" if at.attrs["exclusive"]
-            else f"a = {added('a', 'v')}; {y.store('at', 'a')}")  # fmt: skip
-    walk = f"const i64 at = base + {place}; const {kind} v = {x.load('at')}; {step}"
-    start = f"const i64 base = i / {m} * {n} * {m}, c = i % {m};" if inner != ONE else (
-        f"const i64 base = i * {n};")  # fmt: skip
-    if at.target == "c" or inner != ONE:
-        # A column a thread: neighbours read neighbours.
-        text = f"{start}\n{kind} a = 0;\nfor (i64 j = 0; j < {n}; j++) {{ {walk} }}"
-        at.part(text, outer * inner, work=depth)
-        return
-    # Rows: each thread sums a piece, the sums before it are its start, and it walks again.
+    row = f"({n} - 1 - j)" if at.attrs["reverse"] else "j"
     text = f"""\
-{kind} *const sums = ({kind} *){at.shared};
-{start}
-const i64 each = ({n} + blockDim.x - 1) / blockDim.x;
-const i64 first = threadIdx.x * each, last = first + each < {n} ? first + each : {n};
+const i64 base = i / {m} * {n} * {m}, c = i % {m};
+{at.operands[0].compute} a = 0;
+for (i64 j = 0; j < {n}; j++) {{ {_step(at, f"base + {row} * {m} + c")} }}"""
+    at.part(text, outer * inner, work=depth)
+
+
+def _fits(outer: Poly, depth: Poly, most: int, long: int) -> bool:
+    """Whether it is known that no row is worth sharing."""
+    return (depth.is_constant and depth.value < long) or (outer.is_constant and outer.value >= most)
+
+
+def _piece(n: str, alone: str) -> str:
+    """Statements that say which elements are those of the item ``i``: all, where ``alone``."""
+    return f"""\
+const i64 row = i / {PIECES}, piece = i % {PIECES}, base = row * {n};
+const int alone = {alone};
+if (alone && piece) continue;
+const i64 each = ({n} + {PIECES - 1}) / {PIECES}, first = alone ? 0 : piece * each;
+const i64 last = alone || first + each > {n} ? {n} : first + each;"""
+
+
+def _sums(at: Site, outer: Poly) -> Buffer:
+    """Memory for the sums of all pieces."""
+    dtype = at.operands[0].dtype
+    kept = DType.float32 if dtype in (DType.float16, DType.bfloat16) else dtype
+    made: Buffer = at.temporary(kept, outer * Poly.constant(PIECES))
+    return made
+
+
+def _rows_of_threads(at: Site, outer: Poly, depth: Poly) -> None:
+    """Threads take rows. Few long rows are cut into pieces: one part adds up each piece, the next
+    goes along it from the sum of those before."""
+    x = at.operands[0]
+    kind, n = x.compute, at.size(depth)
+    place = f"base + {n} - 1 - j" if at.attrs["reverse"] else "base + j"
+    walk = f"for (i64 j = first; j < last; j++) {{ {_step(at, place)} }}"
+    if _fits(outer, depth, MANY_ROWS, LONG_ROW):
+        start = f"const i64 base = i * {n}, first = 0, last = {n};\n{kind} a = 0;\n"
+        at.part(start + walk, outer, work=depth)
+        return
+    sums = _sums(at, outer)
+    few = f"{at.size(outer)} >= ctx->nthreads"
+    piece = _piece(n, f"ctx->nthreads < 2 || {n} < {LONG_ROW} || {few}")
+    wide = kind if kind in ("f32", "f64") else _WRAPPING.get(x.dtype, "u32")
+    added = f"""\
+{piece}
+if (alone) continue;
+{wide} a = 0;
+#pragma omp simd reduction(+ : a)
+for (i64 j = first; j < last; j++) {{ const i64 at = {place}; a += ({wide}){x.load("at")}; }}
+{sums.store("i", f"({kind})a")}"""
+    items = outer * Poly.constant(PIECES)
+    work = depth.floordiv(Poly.constant(PIECES))
+    at.part(added, items, work=work.floordiv(Poly.constant(4)), name="sums")
+    before = _added(x.dtype, kind, "a", sums.load(f"row * {PIECES} + j"))
+    text = f"""\
+{piece}
 {kind} a = 0;
-for (i64 j = first; j < last; j++) {{
-  const {kind} v = {x.load(f"base + {place}")};
-  a = {added("a", "v")};
-}}
+if (!alone) for (i64 j = 0; j < piece; j++) a = {before};
+{walk}"""
+    at.part(text, items, work=work)
+
+
+def _rows_of_blocks(at: Site, outer: Poly, depth: Poly) -> None:
+    """Blocks take rows, or pieces of long ones where there are few, as on the CPU. A block goes
+    along in tiles, which pass through its shared memory: each thread adds up neighbours, but
+    neighbouring threads read and write neighbours."""
+    x, y = at.operands[0], at.results[0]
+    kind, n = x.compute, at.size(depth)
+    place = f"base + {n} - 1 - j" if at.attrs["reverse"] else "base + j"
+    shared = f"""\
+{kind} *const tile = ({kind} *){at.shared}, *const sums = tile + {TILE + TILE // 32};"""
+
+    def total(a: str, b: str) -> str:
+        return _added(x.dtype, kind, a, b)
+
+    scan = f"""\
 sums[threadIdx.x] = a;
 __syncthreads();
-for (unsigned distance = 1; distance < blockDim.x; distance *= 2) {{
+for (unsigned distance = 1; distance < {THREADS}; distance *= 2) {{
   const {kind} v = threadIdx.x >= distance ? sums[threadIdx.x - distance] : ({kind})0;
   __syncthreads();
-  sums[threadIdx.x] = {added("sums[threadIdx.x]", "v")};
+  sums[threadIdx.x] = {total("sums[threadIdx.x]", "v")};
   __syncthreads();
+}}"""
+    own = "t + t / 32"
+    taken = f"const {kind} v = tile[{own}];"
+    if at.attrs["exclusive"]:
+        along = f"{taken} tile[{own}] = a; a = {total('a', 'v')};"
+    else:
+        along = f"{taken} a = {total('a', 'v')}; tile[{own}] = a;"
+    each = TILE // THREADS
+    mine = f"for (int t = threadIdx.x * {each}; t < (threadIdx.x + 1) * {each}; t++)"
+    all_of = f"for (int t = threadIdx.x; t < {TILE}; t += {THREADS})"
+    walk = f"""\
+for (i64 start = first; start < last; start += {TILE}) {{
+  {all_of} {{
+    const i64 j = start + t, at = {place};
+    tile[{own}] = j < last ? {x.load("at")} : ({kind})0;
+  }}
+  __syncthreads();
+  {kind} a = 0;
+  {mine} a = {total("a", f"tile[{own}]")};
+  {scan}
+  a = threadIdx.x ? {total("carry", "sums[threadIdx.x - 1]")} : carry;
+  carry = {total("carry", f"sums[{THREADS - 1}]")};
+  {mine} {{ {along} }}
+  __syncthreads();
+  {all_of} {{
+    const i64 j = start + t, at = {place};
+    if (j < last) {{ {y.store("at", f"tile[{own}]")} }}
+  }}
+  __syncthreads();
+}}"""
+    memory = (TILE + TILE // 32 + THREADS) * 8
+    if _fits(outer, depth, MANY_ROWS_OF_BLOCKS, LONG_ROW):
+        start = f"const i64 base = i * {n}, first = 0, last = {n};\n{kind} carry = 0;\n"
+        text = f"{shared}\n{start}{walk}"
+        at.part(text, outer, block=True, threads=THREADS, shared=memory, work=depth)
+        return
+    kept = _sums(at, outer)
+    piece = _piece(n, f"{n} < {LONG_ROW} || {at.size(outer)} >= {MANY_ROWS_OF_BLOCKS}")
+    added = f"""\
+{shared}
+{piece}
+if (alone) continue;
+{kind} a = 0;
+for (i64 j = first + threadIdx.x; j < last; j += {THREADS}) {{
+  const i64 at = {place};
+  const {kind} v = {x.load("at")};
+  a = {total("a", "v")};
 }}
-a = threadIdx.x ? sums[threadIdx.x - 1] : ({kind})0;
-for (i64 j = first; j < last; j++) {{ {walk} }}
+{scan}
+if (threadIdx.x == 0) {{ {kept.store("i", f"sums[{THREADS - 1}]")} }}
 __syncthreads();"""
-    at.part(text, outer, block=True, threads=THREADS, shared=THREADS * 8, work=depth)
+    items = outer * Poly.constant(PIECES)
+    at.part(added, items, block=True, threads=THREADS, shared=memory, name="sums")
+    before = total("carry", kept.load(f"row * {PIECES} + j"))
+    text = f"""\
+{shared}
+{piece}
+{kind} carry = 0;
+if (!alone) for (i64 j = 0; j < piece; j++) carry = {before};
+{walk}"""
+    at.part(text, items, block=True, threads=THREADS, shared=memory)
 
 
 def _samples() -> list[Sample]:
@@ -117,6 +256,12 @@ def _samples() -> list[Sample]:
             (rng.standard_normal((2, 1300)).astype(np.float32),), {"axis": 1, **plain}, label="long"
         ),
     ]
+    long = rng.standard_normal((1, LONG_ROW + 7)).astype(np.float32)
+    for label, exclusive, reverse in (("pieces", False, False), ("pieces back", True, True)):
+        attrs = {"axis": 1, "exclusive": exclusive, "reverse": reverse}
+        found.append(Sample((long,), attrs, (("a", "b"),), label))
+    wide = rng.integers(0, 100, (1, LONG_ROW)).astype(np.uint8)
+    found.append(Sample((wide,), {"axis": 1, **plain}, label="pieces uint8"))
     for kind in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"):
         numbers = rng.integers(0, 100, (4, 300)).astype(kind)
         found.append(Sample((numbers,), {"axis": 1, **plain}, label=kind))

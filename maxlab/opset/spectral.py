@@ -169,7 +169,8 @@ def _kernel(at: Site) -> None:
     name, scale = text.buffers[0], at.literal(scale_of(n, at.attrs["normalization"]), DType.float64)
 
     def kept(index: str, part: str) -> str:
-        return y.store(f"row * {n} + {index}", f"({y.compute})({name}_{part}[k] * {scale})")
+        text: str = y.store(f"row * {n} + {index}", f"({y.compute})({name}_{part}[k] * {scale})")
+        return text
 
     if n % 2 == 0:
         text.loop(plan.length, [kept("k * 2", "re"), kept("k * 2 + 1", "im")])

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from maxlab.errors import ToolchainError
-from maxlab.toolchain.diagnose import excerpt
+from maxlab.toolchain.diagnose import excerpt, place_of, refused
 
 _PLACE = "/maxlab/kernels"
 _OWN_FILE = re.compile(rf"{_PLACE}/(\w+)\.cu\b")
@@ -65,6 +65,9 @@ def compile_error(status: int, log: str, sources: dict[str, str]) -> ToolchainEr
     )
     found = _ERROR.search(log)
     if found is not None:
+        theirs = _of_a_user(found, log, sources)
+        if theirs is not None:
+            return theirs
         what, why = _at_the_line(found, log[found.end() :], sources)
     else:
         later = _PTXAS_ERROR.search(log)
@@ -74,6 +77,16 @@ def compile_error(status: int, log: str, sources: dict[str, str]) -> ToolchainEr
     error = ToolchainError("ML502", what, why=why, fix=fix)
     error.add_note(log.strip()[:4000])
     return error
+
+
+def _of_a_user(found: re.Match[str], log: str, sources: dict[str, str]) -> ToolchainError | None:
+    """The error for a line that a user wrote; None for all others."""
+    name, line = found["file"], int(found["line"] or found["line_too"])
+    at = place_of(sources[name], line) if name in sources else None
+    if at is None:
+        return None
+    column = _column(log[found.end() :], sources[name], line)
+    return refused(at, found["text"], sources[name], line, column, log)
 
 
 def _at_the_line(

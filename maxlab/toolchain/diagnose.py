@@ -6,12 +6,13 @@ import re
 import signal
 from collections.abc import Mapping
 
-from maxlab.errors import ToolchainError
+from maxlab.errors import Location, ToolchainError
 
 _ERROR = re.compile(
     r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<text>.*)$",
     re.MULTILINE,
 )
+_FROM = re.compile(r"\s*// @from(?: (?P<file>.+):(?P<line>\d+))?$")
 _CONTEXT_LINES = 2
 NO_SPACE = "No space left on device"
 
@@ -45,6 +46,10 @@ def compile_error(code: int, output: str, sources: Mapping[str, str]) -> Toolcha
     name, line = found["file"], int(found["line"])
     column = int(found["column"] or 0)
     where = name if name in sources else names
+    if name in sources:
+        at = place_of(sources[name], line)
+        if at is not None:
+            return refused(at, found["text"], sources[name], line, column, output)
     error = ToolchainError(
         "ML502",
         f"the compiler refused kernel {where}, line {line}: {found['text']}",
@@ -56,12 +61,44 @@ def compile_error(code: int, output: str, sources: Mapping[str, str]) -> Toolcha
     return error
 
 
-def excerpt(text: str, line: int, column: int) -> list[str]:
-    """The lines around ``line`` with their numbers, and a caret under ``column``."""
+def place_of(text: str, line: int) -> Location | None:
+    """Where the user wrote line ``line`` of a kernel's text: a comment ``// @from FILE:LINE`` above
+    says what the line behind it is. None when maxlab wrote it.
+    """
+    lines = text.splitlines()
+    for number in range(min(line, len(lines)) - 1, 0, -1):
+        found = _FROM.match(lines[number - 1])
+        if found is not None:
+            if found["file"] is None:
+                return None
+            return Location(found["file"], int(found["line"]) + line - number - 1)
+    return None
+
+
+def refused(
+    at: Location, what: str, text: str, line: int, column: int, output: str
+) -> ToolchainError:
+    """The error for a line that a user wrote at ``at``, which is ``line`` of ``text``."""
+    error = ToolchainError(
+        "ML502",
+        f"the compiler refused line {at.line} of {at.file}: {what}",
+        at=at,
+        why=excerpt(text, line, column, at.line - line),
+        fix="mend the line; names of tensors, dims and parameters are replaced in what is shown",
+    )
+    error.add_note(output.strip()[:4000])
+    return error
+
+
+def excerpt(text: str, line: int, column: int, shift: int = 0) -> list[str]:
+    """The lines around ``line`` with their numbers, moved by ``shift``, and a caret under
+    ``column``."""
     lines = text.splitlines()
     shown: list[str] = []
     for number in range(max(line - _CONTEXT_LINES, 1), min(line + _CONTEXT_LINES, len(lines)) + 1):
-        shown.append(f"{number:5} | {lines[number - 1]}")
+        if _FROM.match(lines[number - 1]):
+            continue
+        shown.append(f"{number + shift:5} | {lines[number - 1]}")
         if number == line and column > 0:
             shown.append(" " * 5 + " | " + " " * (column - 1) + "^")
     return shown

@@ -90,7 +90,10 @@ def test_all_kernels_compile_for_a_device(
         assert usage[name].spill_store_bytes == 0, f"{case}: {usage[name]}"
 
 
-CHECKED = ("reduce.max-nan", "softmax-last", "layer_norm-f32", "gather-rows", "pad-0", "concat-0")
+CHECKED = (
+    "reduce.max-nan", "softmax-last", "layer_norm-f32", "gather-rows", "pad-0", "concat-0",
+    "irfft-n-48", "irfft-long", "cumsum-pieces", "random-gaussian-float32",
+)  # fmt: skip
 
 
 @pytest.mark.skipif(ON_A_GPU, reason="compute-sanitizer does this on a GPU")

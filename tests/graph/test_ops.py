@@ -559,8 +559,6 @@ def test_range() -> None:
                 ops.range(*bounds, dtype=F32, device=CPU)
         with pytest.raises(ValueError, match="out_dim"):
             ops.range(0, two, **here)
-        with pytest.raises(TypeError, match="not supported in this version"):
-            ops.range(0, two * 2, out_dim="k", **here)
         with pytest.raises(ValueError, match="outside int8"):
             ops.range(0, 300, dtype=DType.int8, device=CPU)
         with pytest.raises(ValueError, match="cannot become int64"):

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 
 from maxlab import engine
 from maxlab.dtype import DType
-from maxlab.errors import DTypeError
+from maxlab.errors import ArgumentError, DTypeError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
+from maxlab.opset import lookup
 from maxlab.opset.random import fma, philox
 from tests.compiler.interpret import Array, host
 
@@ -254,6 +256,23 @@ def test_parameters_may_be_tensors() -> None:
     assert even.max() <= 0.5
     assert abs(moved.mean() + 2) < 0.3
     assert abs(scaled.std() - 0.5) < 0.1
+
+
+def test_a_graph_read_from_text_makes_the_same_numbers(tmp_path: Path) -> None:
+    with Graph("g") as graph:
+        ops.random.set_seed(2**64 - 1)
+        graph.output(ops.random.gaussian(like(), 1e-7, 3), ops.random.uniform(like()))
+    graph.save(tmp_path / "graph.mlir")
+    again = Graph("again", path=tmp_path / "graph.mlir")
+    for x, y in zip(*(engine.InferenceSession().load(g)() for g in (graph, again)), strict=True):
+        np.testing.assert_array_equal(host(x), host(y))
+
+
+def test_there_are_two_distributions() -> None:
+    facts = {"shape": (4,), "device": CPU, "seed": 0, "stream": 0, "parameters": (0.0, 1.0)}
+    for how, dtype in (("poisson", F32), ("bits", F32)):
+        with pytest.raises(ArgumentError, match="ML378"):
+            lookup("mo.random").infer([], {**facts, "distribution": how, "dtype": dtype})
 
 
 def test_integers_are_not_made() -> None:

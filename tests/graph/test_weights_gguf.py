@@ -108,7 +108,7 @@ def test_blocks_come_with_their_encoding(name: str, tmp_path: Path) -> None:
         {"quantization_encoding": QuantizationEncoding.GPTQ},
     ):
         with pytest.raises(WeightError, match="expected"):
-            weights.w.allocate(**wrong)  # type: ignore[arg-type]
+            weights.w.allocate(**wrong)
     assert weights.w.allocate_as_bytes().shape == list(raw.shape)
     half = data.astype(DType.bfloat16)
     assert (half.dtype, half.shape, half.quantization_encoding) == (DType.bfloat16, logical, None)
@@ -156,7 +156,7 @@ def test_metadata(tmp_path: Path) -> None:
         4: (np.uint32, 2**32 - 1), 5: (np.int32, -(2**31)), 6: (np.float32, 0.5),
         10: (np.uint64, 2**64 - 1), 11: (np.int64, -(2**63)), 12: (np.float64, 0.1),
     }  # fmt: skip
-    pairs = [pair(f"n{k}", k, dtype(v).tobytes()) for k, (dtype, v) in numbers.items()]  # type: ignore[attr-defined]
+    pairs = [pair(f"n{k}", k, np.array(v, t).tobytes()) for k, (t, v) in numbers.items()]
     pairs += [
         pair("yes", 7, b"\1"),
         pair("no", 7, b"\0"),
@@ -265,7 +265,8 @@ def test_files_of_the_package_gguf(tmp_path: Path) -> None:
             np.testing.assert_array_equal(data.data, blocks)
             with np.errstate(all="ignore"):
                 expected = package.quants.dequantize(blocks, kinds[name])
-            np.testing.assert_allclose(data.astype(F32).data, expected, rtol=1e-5)
+            numbers: Any = data.astype(F32).data
+            np.testing.assert_allclose(numbers, expected, rtol=1e-5)
     some = {t.name: t for t in reader.tensors if t.name == "bf16"}
     assert [name for name, _ in GGUFWeights(reader, some).items()] == ["bf16"]
     reader.byte_order = "S"

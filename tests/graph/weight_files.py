@@ -117,7 +117,7 @@ def torch_of(tensors: Mapping[str, Array]) -> bytes:
     """A file of tensors, each with a storage of its own."""
     items, storages = {}, {}
     for key, (name, value) in enumerate(tensors.items()):
-        storages[str(key)] = value.tobytes()
+        storages[str(key)] = value.tobytes("A")  # as it lies in memory
         strides = [step // value.itemsize for step in value.strides]
         of = storage(STORAGES[value.dtype.name], str(key), value.size)
         items[name] = tensor(of, 0, value.shape, strides)

@@ -33,6 +33,7 @@ SAMPLED = [
 WITHOUT_SAMPLES = {
     "mo.constant",
     "mo.constant.external",
+    "mo.custom",
     "mo.host",
     "mo.iota",
     "mo.output",
@@ -103,13 +104,14 @@ def check_types(row: OpDef, sample: Sample, symbolic: bool) -> None:
         env,
     )
     with np.errstate(all="ignore"):
-        raw = np.asarray(row.reference(call, *sample.arrays))
-    (result,) = types
-    assert raw.shape == call.shapes[0]
-    found = opset.evaluate(op, sample.arrays, env)[0]
-    assert found.dtype == result.dtype.ml_numpy
-    if result.dtype.is_integral() or result.dtype is DType.bool:
-        assert raw.dtype.kind in "biu", "an integer result is computed with integers"
+        made = row.reference(call, *sample.arrays)
+    raws = [np.asarray(one) for one in (made if isinstance(made, (list, tuple)) else [made])]
+    founds = opset.evaluate(op, sample.arrays, env)
+    for raw, found, result, shape in zip(raws, founds, types, call.shapes, strict=True):
+        assert raw.shape == shape
+        assert found.dtype == result.dtype.ml_numpy
+        if result.dtype.is_integral() or result.dtype is DType.bool:
+            assert raw.dtype.kind in "biu", "an integer result is computed with integers"
     poly = opset.flops_of(op)
     assert poly.evaluate(env) >= 0
 

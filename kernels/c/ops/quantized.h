@@ -10,8 +10,8 @@
 // A product quantises its left rows first: blocks of 32 (Q8_0) against Q4_0, of 256 (Q8_K) against the others.  Integers
 // are multiplied and added exactly; a block's sum is scaled in float32.  A block with a NaN or an infinity makes NaN.
 //
-// On x86 with AVX-512 VNNI and VBMI the products are written in its instructions, by asm, which gcc and clang both read
-// and which needs no header; elsewhere they are loops that compilers vectorise.
+// On x86 with AVX-512 VNNI and VBMI, or with AVX2, the products are written in their instructions, by asm, which gcc and
+// clang both read and which needs no header; elsewhere in the vectors that gcc and clang know on every machine.
 
 // @section q_scales needs f16
 /* little-endian f16 at any address */
@@ -137,21 +137,22 @@ INL void mx_q8_k(i8 *RS q, i32 *RS s, f32 *RS d, const f32 *RS x, i32 offset, in
 // @end
 
 // @section q_vectors needs q_scales
-#if defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && defined(__AVX512VL__) && defined(__AVX512BW__)
-#define MX_Q_VECTORS 1
-/* memory answers late, and the hardware's guesses stop at pages */
-#define MX_Q_AHEAD(p, lines)                                                \
-  for (int ahead = 0; ahead < (lines); ahead++) __builtin_prefetch((p) + 8192 + 64 * ahead)
+typedef u64 __attribute__((aligned(1), may_alias)) mx_q64;
 typedef u8 __attribute__((vector_size(16), aligned(1), may_alias)) mx_q128;
 typedef u8 __attribute__((vector_size(32), aligned(1), may_alias)) mx_q256;
-typedef u8 __attribute__((vector_size(64), aligned(1), may_alias)) mx_q512;
-typedef u64 __attribute__((vector_size(64))) mx_q_u64;
-typedef i32 __attribute__((vector_size(64), aligned(4), may_alias)) mx_q_i32;
-typedef f32 __attribute__((vector_size(64), aligned(4), may_alias)) mx_q_f32;
 typedef i32 __attribute__((vector_size(32), aligned(4), may_alias)) mx_q_i32h;
 typedef f32 __attribute__((vector_size(32), aligned(4), may_alias)) mx_q_f32h;
 typedef f32 __attribute__((vector_size(16))) mx_q_f32q;
 typedef u64 __attribute__((vector_size(16))) mx_q_u64q;
+/* memory answers late, and the hardware's guesses stop at pages */
+#define MX_Q_AHEAD(p, lines)                                                                       \
+  for (int ahead = 0; ahead < (lines); ahead++) __builtin_prefetch((p) + 8192 + 64 * ahead)
+#if defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && defined(__AVX512VL__) && defined(__AVX512BW__)
+#define MX_Q_VECTORS 1
+typedef u8 __attribute__((vector_size(64), aligned(1), may_alias)) mx_q512;
+typedef u64 __attribute__((vector_size(64))) mx_q_u64;
+typedef i32 __attribute__((vector_size(64), aligned(4), may_alias)) mx_q_i32;
+typedef f32 __attribute__((vector_size(64), aligned(4), may_alias)) mx_q_f32;
 /* the first bytes at p, as the mask says; nothing is read where it is 0 */
 INL mx_q512 mx_q_some(const u8 *p, u64 mask) {
   mx_q512 v;
@@ -198,16 +199,58 @@ INL mx_q_i32 mx_q_signed(const u8 *p) { /* 16 signed bytes */
   __asm__("vpmovsxbd %1, %0" : "=v"(r) : "m"(*(const mx_q128 *)p));
   return r;
 }
-INL mx_q_i32h mx_q_unsigned(u64 bytes) { /* 8 unsigned bytes */
-  mx_q_i32h r;
-  const mx_q_u64q v = {bytes, 0};
-  __asm__("vpmovzxbd %1, %0" : "=v"(r) : "v"(v));
-  return r;
-}
 INL mx_q_i32 mx_q_unsigned_wide(u64 bytes) { /* the same, and zeros */
   mx_q_i32 r;
   const mx_q_u64q v = {bytes, 0};
   __asm__("vpmovzxbd %1, %0" : "=v"(r) : "v"(v));
+  return r;
+}
+INL f32 mx_q_total(mx_q_f32 v) {
+  const f32 *p = (const f32 *)&v;
+  const mx_q_f32h h = *(const mx_q_f32h *)p + *(const mx_q_f32h *)(p + 8);
+  return ((h[0] + h[4]) + (h[1] + h[5])) + ((h[2] + h[6]) + (h[3] + h[7]));
+}
+#elif defined(__AVX2__) && defined(__F16C__)
+#define MX_Q_VECTORS 2
+typedef u64 __attribute__((vector_size(32))) mx_q_u64h;
+typedef i16 __attribute__((vector_size(32))) mx_q_i16h;
+INL mx_q256 mx_q_sixteen_twice(const u8 *p) {
+  mx_q256 v;
+  __asm__("vbroadcasti128 %1, %0" : "=x"(v) : "m"(*(const mx_q128 *)p));
+  return v;
+}
+INL mx_q_i32h mx_q_dot_half(mx_q256 u, mx_q256 s) { /* 4 products a lane; two of them fit into 16 bits */
+  const mx_q_i16h one = (mx_q_i16h){0} + 1;
+  mx_q_i16h pairs;
+  mx_q_i32h r;
+  __asm__("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(u), "x"(s));
+  __asm__("vpmaddwd %2, %1, %0" : "=x"(r) : "x"(pairs), "x"(one));
+  return r;
+}
+INL mx_q_i32h mx_q_signed_half(const u8 *p) { /* 8 signed bytes */
+  mx_q_i32h r;
+  __asm__("vpmovsxbd %1, %0" : "=x"(r) : "m"(*(const mx_q64 *)p));
+  return r;
+}
+#else
+#define MX_Q_VECTORS 0
+typedef u64 __attribute__((vector_size(16))) mx_q_u64h;
+typedef i8 __attribute__((vector_size(16), aligned(1), may_alias)) mx_q_i8;
+typedef i16 __attribute__((vector_size(32))) mx_q_i16h;
+/* sum += scale * the products of 16 bytes; one fits into 16 bits, and two lie in a lane */
+INL void mx_q_dot_add(mx_q_i32h *sum, mx_q128 u, const i8 *s, i32 scale) {
+  const mx_q_i16h p = __builtin_convertvector(u, mx_q_i16h) * __builtin_convertvector(*(const mx_q_i8 *)s, mx_q_i16h);
+  *sum += ((((mx_q_i32h)p << 16) >> 16) + ((mx_q_i32h)p >> 16)) * scale;
+}
+INL f32 mx_q_total_of(const mx_q_f32h *v) {
+  return (((*v)[0] + (*v)[4]) + ((*v)[1] + (*v)[5])) + (((*v)[2] + (*v)[6]) + ((*v)[3] + (*v)[7]));
+}
+#endif
+#if MX_Q_VECTORS
+INL mx_q_i32h mx_q_unsigned(u64 bytes) { /* 8 unsigned bytes */
+  mx_q_i32h r;
+  const mx_q_u64q v = {bytes, 0};
+  __asm__("vpmovzxbd %1, %0" : "=x"(r) : "x"(v));
   return r;
 }
 INL f32 mx_q_half_fast(const u8 *p) {
@@ -215,24 +258,17 @@ INL f32 mx_q_half_fast(const u8 *p) {
   __builtin_memcpy(&bits, p, 2);
   const mx_q_u64q v = {bits, 0};
   mx_q_f32q r;
-  __asm__("vcvtph2ps %1, %0" : "=v"(r) : "v"(v));
+  __asm__("vcvtph2ps %1, %0" : "=x"(r) : "x"(v));
   return r[0];
 }
-INL f32 mx_q_total(mx_q_f32 v) {
-  const f32 *p = (const f32 *)&v;
-  const mx_q_f32h h = *(const mx_q_f32h *)p + *(const mx_q_f32h *)(p + 8);
-  return ((h[0] + h[4]) + (h[1] + h[5])) + ((h[2] + h[6]) + (h[3] + h[7]));
-}
 INL f32 mx_q_total_half(mx_q_f32h h) { return ((h[0] + h[4]) + (h[1] + h[5])) + ((h[2] + h[6]) + (h[3] + h[7])); }
-#else
-#define MX_Q_VECTORS 0
 #endif
 // @end
 
 // @section q4_0 needs q_vectors
 /* `rows` (1 or 4) rows of Q4_0 at w, `stride` bytes apart, times one left row of `blocks` blocks that mx_q8_0 wrote with
  * offset 8; its last block has a zeroed partner where their number is odd. */
-#if MX_Q_VECTORS
+#if MX_Q_VECTORS == 1
 #define MX_Q4_0_ROW(a, LOAD)                                                                       \
   do {                                                                                             \
     const mx_q512 v = LOAD;                                                                        \
@@ -243,7 +279,7 @@ INL f32 mx_q_total_half(mx_q_f32h h) { return ((h[0] + h[4]) + (h[1] + h[5])) + 
 #endif
 INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i8 *RS q, const i32 *RS s,
                       const f32 *RS d, i64 rows) {
-#if MX_Q_VECTORS
+#if MX_Q_VECTORS == 1
   const mx_q512 spread = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 2,  3,  4,  5,  6,  7,
                           8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                           32, 33, 34, 35, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35};
@@ -284,21 +320,32 @@ INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i
   }
   y[0] = mx_q_total(a0);
   if (rows == 4) y[1] = mx_q_total(a1), y[2] = mx_q_total(a2), y[3] = mx_q_total(a3);
+#elif MX_Q_VECTORS == 2
+  const mx_q_u64h down = {0, 0, 4, 4};
+  for (i64 r = 0; r < rows; r++) {
+    const u8 *p = w + r * stride;
+    mx_q_f32h a = {0};
+    for (i64 b = 0; b < blocks; b++, p += 18) {
+      MX_Q_AHEAD(p, 1);
+      const mx_q256 u = (mx_q256)((mx_q_u64h)mx_q_sixteen_twice(p + 2) >> down) & 15;
+      const mx_q_i32h start = {s[b], 0, 0, 0, 0, 0, 0, 0};
+      const mx_q_i32h sum = mx_q_dot_half(u, *(const mx_q256 *)(q + 32 * b)) + start;
+      a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half_fast(p) * d[b]);
+    }
+    y[r] = mx_q_total_half(a);
+  }
 #else
   for (i64 r = 0; r < rows; r++) {
-    f32 sum = 0.0f;
-    for (i64 b = 0; b < blocks; b++) {
-      const u8 *p = w + r * stride + 18 * b;
-      const i8 *x = q + 32 * b;
-      i32 low = 0, high = 0;
-      #pragma omp simd reduction(+ : low, high)
-      for (int j = 0; j < 16; j++) {
-        low += ((p[2 + j] & 15) - 8) * x[j];
-        high += ((p[2 + j] >> 4) - 8) * x[16 + j];
-      }
-      sum += (f32)(low + high) * (mx_q_half(p) * d[b]);
+    const u8 *p = w + r * stride;
+    mx_q_f32h a = {0};
+    for (i64 b = 0; b < blocks; b++, p += 18) {
+      const mx_q128 v = *(const mx_q128 *)(p + 2);
+      mx_q_i32h sum = {s[b], 0, 0, 0, 0, 0, 0, 0};
+      mx_q_dot_add(&sum, v & 15, q + 32 * b, 1);
+      mx_q_dot_add(&sum, (mx_q128)((mx_q_u64h)v >> 4) & 15, q + 32 * b + 16, 1);
+      a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half(p) * d[b]);
     }
-    y[r] = sum;
+    y[r] = mx_q_total_of(&a);
   }
 #endif
 }
@@ -307,7 +354,7 @@ INL void mx_q4_0_rows(f32 *RS y, const u8 *RS w, i64 stride, i64 blocks, const i
 // @section q4_k needs q_vectors
 /* One row of Q4_K at w times one left row of `blocks` blocks that mx_q8_k wrote with offset -1 and sums of 32. */
 INL void mx_q4_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, const i32 *RS s, const f32 *RS d) {
-#if MX_Q_VECTORS
+#if MX_Q_VECTORS == 1
   const mx_q_u64 down = {0, 0, 0, 0, 4, 4, 4, 4};
   const mx_q_i32 pick = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
   mx_q_f32 a = {0};
@@ -327,25 +374,43 @@ INL void mx_q4_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
              (mx_q_half_fast(w + 2) * d[b]);
   }
   *y = mx_q_total(a) - mx_q_total_half(below);
+#elif MX_Q_VECTORS == 2
+  mx_q_f32h a = {0};
+  for (i64 b = 0; b < blocks; b++, w += 144, q += 256, s += 8) {
+    MX_Q_AHEAD(w, 3);
+    u64 scales, mins;
+    mx_q_scales(w + 4, &scales, &mins);
+    const mx_q_i32h least = mx_q_unsigned(mins) * *(const mx_q_i32h *)s;
+    mx_q_i32h sum = {0};
+    for (int c = 0; c < 4; c++, scales >>= 16) {
+      const mx_q256 v = *(const mx_q256 *)(w + 16 + 32 * c), high = (mx_q256)((mx_q_u64h)v >> 4) & 15;
+      sum += mx_q_dot_half(v & 15, *(const mx_q256 *)(q + 64 * c)) * (i32)(scales & 255);
+      sum += mx_q_dot_half(high, *(const mx_q256 *)(q + 64 * c + 32)) * (i32)(scales >> 8 & 255);
+    }
+    a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half_fast(w) * d[b]);
+    a -= __builtin_convertvector(least, mx_q_f32h) * (mx_q_half_fast(w + 2) * d[b]);
+  }
+  *y = mx_q_total_half(a);
 #else
-  f32 sum = 0.0f;
+  mx_q_f32h a = {0};
+  f32 below = 0.0f;
   for (i64 b = 0; b < blocks; b++, w += 144, q += 256, s += 8) {
     u64 scales, mins;
     mx_q_scales(w + 4, &scales, &mins);
-    i32 total = 0, least = 0;
-    for (int c = 0; c < 4; c++, scales >>= 16, mins >>= 16) {
-      i32 low = 0, high = 0;
-      #pragma omp simd reduction(+ : low, high)
-      for (int j = 0; j < 32; j++) {
-        low += (w[16 + 32 * c + j] & 15) * q[64 * c + j];
-        high += (w[16 + 32 * c + j] >> 4) * q[64 * c + 32 + j];
-      }
-      total += low * (i32)(scales & 255) + high * (i32)(scales >> 8 & 255);
-      least += s[2 * c] * (i32)(mins & 255) + s[2 * c + 1] * (i32)(mins >> 8 & 255);
+    mx_q_i32h sum = {0};
+    i32 least = 0;
+    for (int c = 0; c < 8; c++, mins >>= 8) least += s[c] * (i32)(mins & 255);
+    for (int c = 0; c < 8; c++) { /* 16 bytes */
+      const mx_q128 v = *(const mx_q128 *)(w + 16 + 16 * c);
+      const i8 *x = q + 64 * (c / 2) + 16 * (c % 2);
+      const i32 one = scales >> (c / 2 * 16) & 255, two = scales >> (c / 2 * 16 + 8) & 255;
+      mx_q_dot_add(&sum, v & 15, x, one);
+      mx_q_dot_add(&sum, (mx_q128)((mx_q_u64h)v >> 4) & 15, x + 32, two);
     }
-    sum += (f32)total * (mx_q_half(w) * d[b]) - (f32)least * (mx_q_half(w + 2) * d[b]);
+    a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half(w) * d[b]);
+    below += (f32)least * (mx_q_half(w + 2) * d[b]);
   }
-  *y = sum;
+  *y = mx_q_total_of(&a) - below;
 #endif
 }
 // @end
@@ -353,7 +418,7 @@ INL void mx_q4_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
 // @section q6_k needs q_vectors
 /* One row of Q6_K at w times one left row of `blocks` blocks that mx_q8_k wrote with offset 32 and sums of 16. */
 INL void mx_q6_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, const i32 *RS s, const f32 *RS d) {
-#if MX_Q_VECTORS
+#if MX_Q_VECTORS == 1
   const mx_q_u64 up = {4, 4, 4, 4, 2, 2, 2, 2}, down = {0, 0, 0, 0, 2, 2, 2, 2};
   const mx_q_i32 pick = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
   mx_q_f32 a = {0};
@@ -372,23 +437,38 @@ INL void mx_q6_k_row(f32 *RS y, const u8 *RS w, i64 blocks, const i8 *RS q, cons
     a += __builtin_convertvector(sum, mx_q_f32) * (mx_q_half_fast(w + 208) * d[b]);
   }
   *y = mx_q_total(a);
-#else
-  (void)s;
-  f32 sum = 0.0f;
-  for (i64 b = 0; b < blocks; b++, w += 210, q += 256) {
-    i32 total = 0;
-    for (int c = 0; c < 16; c++) {
-      const u8 *low = w + c / 8 * 64 + c % 4 * 16, *high = w + 128 + c / 8 * 32 + c % 2 * 16;
-      const int up = c % 8 / 2 * 2, down = c % 8 / 4 * 4;
-      i32 part = 0;
-      #pragma omp simd reduction(+ : part)
-      for (int j = 0; j < 16; j++)
-        part += (((low[j] >> down & 15) | (high[j] >> up & 3) << 4) - 32) * q[16 * c + j];
-      total += part * (i8)w[192 + c];
+#elif MX_Q_VECTORS == 2
+  mx_q_f32h a = {0};
+  for (i64 b = 0; b < blocks; b++, w += 210, q += 256, s += 16) {
+    MX_Q_AHEAD(w, 4);
+    mx_q_i32h sum = mx_q_signed_half(w + 192) * *(const mx_q_i32h *)s;
+    sum += mx_q_signed_half(w + 200) * *(const mx_q_i32h *)(s + 8);
+    for (int c = 0; c < 8; c++) { /* 32 elements */
+      const mx_q_u64h low = (mx_q_u64h)*(const mx_q256 *)(w + c / 4 * 64 + c % 2 * 32) >> (c % 4 / 2 * 4);
+      const mx_q_u64h high = (mx_q_u64h)*(const mx_q256 *)(w + 128 + c / 4 * 32) >> (c % 4 * 2);
+      const mx_q256 u = ((mx_q256)low & 15) | (mx_q256)((mx_q_u64h)((mx_q256)high & 3) << 4);
+      const i32 one = (i8)w[192 + 2 * c], two = (i8)w[193 + 2 * c];
+      const mx_q_i32h each = {one, one, one, one, two, two, two, two};
+      sum += mx_q_dot_half(u, *(const mx_q256 *)(q + 32 * c)) * each;
     }
-    sum += (f32)total * (mx_q_half(w + 208) * d[b]);
+    a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half_fast(w + 208) * d[b]);
   }
-  *y = sum;
+  *y = mx_q_total_half(a);
+#else
+  mx_q_f32h a = {0};
+  for (i64 b = 0; b < blocks; b++, w += 210, q += 256, s += 16) {
+    mx_q_i32h sum = {0};
+    for (int c = 0; c < 16; c++) { /* 16 elements with one scale */
+      const mx_q_u64h low = (mx_q_u64h)*(const mx_q128 *)(w + c / 8 * 64 + c % 4 * 16) >> (c % 8 / 4 * 4);
+      const mx_q_u64h high = (mx_q_u64h)*(const mx_q128 *)(w + 128 + c / 8 * 32 + c % 2 * 16) >> (c % 8 / 2 * 2);
+      const mx_q128 u = ((mx_q128)low & 15) | (mx_q128)((mx_q_u64h)((mx_q128)high & 3) << 4);
+      const i32 scale = (i8)w[192 + c];
+      mx_q_dot_add(&sum, u, q + 16 * c, scale);
+      sum[0] += scale * s[c];
+    }
+    a += __builtin_convertvector(sum, mx_q_f32h) * (mx_q_half(w + 208) * d[b]);
+  }
+  *y = mx_q_total_of(&a);
 #endif
 }
 // @end

@@ -7,13 +7,13 @@
 
 // @section sort_macros needs abi
 typedef unsigned __int128 u128;
-/* mx_sort: n records, whose keys have `bytes` bytes, ascending in a; t is as large.  Short rows by insertion, others a
- * byte at a time from the lowest, without the bytes in which all keys agree.
+/* mx_sort: n records ascending in a; t is as large.  Short rows by insertion, others by the highest 32 bits of
+ * what keys exceed the least by, a byte at a time from the lowest; what is equal in these is then sorted by itself.
  * mx_sink: puts v into the heap of n records, the largest first, in the place of the one at `at`.
  * mx_kth: the k smallest of n keys, 1 <= k <= n, are those below *low and the first `returned` of those from *low to
  * *high; found 11 bits at a time from the highest. */
 #define MX_SORTING(W, K, LOW)                                                                                          \
-  static __attribute__((unused)) void mx_sort_##W(W *RS a, W *RS t, i64 n, i64 bytes) {                                \
+  static __attribute__((unused)) void mx_sort_##W(W *RS a, W *RS t, i64 n) {                                           \
     if (n < 48) {                                                                                                      \
       for (i64 i = 1; i < n; i++) {                                                                                    \
         const W v = a[i];                                                                                              \
@@ -23,23 +23,40 @@ typedef unsigned __int128 u128;
       }                                                                                                                \
       return;                                                                                                          \
     }                                                                                                                  \
-    u32 count[sizeof(K)][256];                                                                                         \
+    K least = (K)(a[0] >> LOW), most = least;                                                                          \
+    for (i64 i = 1; i < n; i++) {                                                                                      \
+      const K key = (K)(a[i] >> LOW);                                                                                  \
+      least = key < least ? key : least;                                                                               \
+      most = key > most ? key : most;                                                                                  \
+    }                                                                                                                  \
+    if (most == least) return;                                                                                         \
+    const int top = 64 - __builtin_clzll((u64)(most - least)), base = top > 32 ? top - 32 : 0;                         \
+    u32 count[4][256];                                                                                                 \
     __builtin_memset(count, 0, sizeof count);                                                                          \
     for (i64 i = 0; i < n; i++) {                                                                                      \
-      K key = (K)(a[i] >> LOW);                                                                                        \
-      for (i64 p = 0; p < bytes; p++, key >>= 8) count[p][key & 255]++;                                                \
+      const u32 key = (u32)((K)((K)(a[i] >> LOW) - least) >> base);                                                    \
+      count[0][key & 255]++, count[1][key >> 8 & 255]++, count[2][key >> 16 & 255]++, count[3][key >> 24]++;           \
     }                                                                                                                  \
     W *from = a, *to = t;                                                                                              \
-    for (i64 p = 0; p < bytes; p++) {                                                                                  \
+    for (int p = 0; p < 4 && base + 8 * p < top; p++) {                                                                \
       u32 *const at = count[p];                                                                                        \
-      const int shift = (int)(8 * p);                                                                                  \
-      if (at[((K)(a[0] >> LOW) >> shift) & 255] == (u32)n) continue;                                                   \
+      const int shift = base + 8 * p;                                                                                  \
+      if (at[(K)((K)(a[0] >> LOW) - least) >> shift & 255] == (u32)n) continue;                                        \
       u32 sum = 0;                                                                                                     \
       for (int d = 0; d < 256; d++) { const u32 c = at[d]; at[d] = sum; sum += c; }                                    \
-      for (i64 i = 0; i < n; i++) { const W v = from[i]; to[at[((K)(v >> LOW) >> shift) & 255]++] = v; }               \
+      for (i64 i = 0; i < n; i++) {                                                                                    \
+        const W v = from[i];                                                                                           \
+        to[at[(K)((K)(v >> LOW) - least) >> shift & 255]++] = v;                                                       \
+      }                                                                                                                \
       W *const other = from; from = to; to = other;                                                                    \
     }                                                                                                                  \
     if (from != a) __builtin_memcpy(a, from, (u64)n * sizeof(W));                                                      \
+    if (!base) return;                                                                                                 \
+    for (i64 i = 0, j; i < n; i = j) {                                                                                 \
+      const K key = (K)((K)(a[i] >> LOW) - least) >> base;                                                             \
+      for (j = i + 1; j < n && (K)((K)(a[j] >> LOW) - least) >> base == key; j++);                                     \
+      if (j - i > 1) mx_sort_##W(a + i, t, j - i);                                                                     \
+    }                                                                                                                  \
   }                                                                                                                    \
   static __attribute__((unused)) void mx_sink_##W(W *heap, i64 n, i64 at, W v) {                                       \
     for (;;) {                                                                                                         \
@@ -78,14 +95,14 @@ typedef unsigned __int128 u128;
 // @end
 
 // @section sort_u64 needs sort_macros
-static void mx_sort_u64(u64 *RS, u64 *RS, i64, i64);
+static void mx_sort_u64(u64 *RS, u64 *RS, i64);
 static void mx_sink_u64(u64 *, i64, i64, u64);
 static i64 mx_kth_u64(const u32 *, i64, i64, int, u32 *, u32 *);
 MX_SORTING(u64, u32, 32)
 // @end
 
 // @section sort_u128 needs sort_macros
-static void mx_sort_u128(u128 *RS, u128 *RS, i64, i64);
+static void mx_sort_u128(u128 *RS, u128 *RS, i64);
 static void mx_sink_u128(u128 *, i64, i64, u128);
 static i64 mx_kth_u128(const u64 *, i64, i64, int, u64 *, u64 *);
 MX_SORTING(u128, u64, 64)

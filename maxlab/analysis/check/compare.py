@@ -21,10 +21,13 @@ from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import InputError, MaxlabError
 from maxlab.ir import ChainType, Op, Value
 from maxlab.opset import evaluate, lookup
+from maxlab.opset.custom import has_reference, label_of
 
 Array = np.ndarray[Any, Any]
 BEHIND = "it is computed from what is wrong"
 """What is said of ops that are off because another one of their kernel is."""
+UNKNOWN = "it has no reference: what its kernel wrote is taken as it is"
+"""What is said of custom ops that nothing in NumPy is known of."""
 
 
 def compare(model: Model, *inputs: Any, all: bool = False) -> Comparison:
@@ -96,6 +99,8 @@ class _Comparer:
         self._given = [host_array(x) for x in self._walk.inputs]  # which the run may change
         self._before: Array | None = None  # what the buffer that a step changes held before
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
+        self._unknown = 0  # kernels without a reference
+        self._taken: dict[Value, Array] = {}  # what kernels without a reference wrote
         self._packed: dict[int, Array] = {}  # what was packed, by the slot that it was packed into
 
     def run(self) -> Comparison:
@@ -154,6 +159,12 @@ class _Comparer:
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
         if facts.changes is not None:
             return self._store(facts)
+        if not all(has_reference(op) for op in facts.group.ops):
+            self._last = {}
+            self._unknown += 1
+            for write in facts.writes:
+                self._taken[write.value] = np.array(walk.value(write.slot, write.value))
+            return KernelCheck(step.id, step.name, step.nodes, True, None), None
         known = self._known(facts)
         targets = [w.made for w in facts.writes]
         wanted = self._reference.evaluate(targets, known)
@@ -233,7 +244,7 @@ class _Comparer:
         arrays = [
             (step.pointers.index(w.slot), self._stored(w, wanted[w.value].base))
             for w in facts.writes
-            if w.source is None
+            if w.source is None and w.slot in step.pointers
         ]
         return Bad(facts, alone, located, inputs, arrays)
 
@@ -305,9 +316,12 @@ class _Comparer:
         good = bad.located.good if bad is not None else []
         seen = {id for v in good if v.op is not None for id in v.op.origins}
         found = []
+        unknown = {i for o in facts.group.ops if not has_reference(o) for i in o.origins}
         for id in check.nodes:
             result = own.get(id, check.difference)
             by, message = "value" if id in own else "kernel", ""
+            if id in unknown:
+                message = UNKNOWN
             if bad is not None and id in named:
                 by = "value" if op is not None else by
                 result = bad.located.difference or result
@@ -320,7 +334,7 @@ class _Comparer:
             found.append(
                 NodeCheck(
                     id,
-                    user.name.removeprefix("mo.") if user is not None else "",
+                    label_of(user) if user is not None else "",
                     check.id,
                     not (bad is not None and id in named),
                     by,
@@ -333,7 +347,7 @@ class _Comparer:
 
     def _message(self, stopped: bool) -> str:
         first = self._found.first
-        count = len(self._found.kernels)
+        count = len(self._found.kernels) - self._unknown
         if first is None:
             if not all(d.ok for d in self._found.passes):
                 return (
@@ -347,10 +361,13 @@ class _Comparer:
                 )
             worst = max((d.excess for k in self._found.kernels if (d := k.difference)), default=0.0)
             verb = "agrees" if count == 1 else "agree"
-            return (
+            agreed = (
                 f"{_plural(count, 'kernel')} {verb} with the references, to {worst:.0%} of what "
                 "rounding may do"
             )
+            if self._unknown:
+                agreed += f"; {_plural(self._unknown, 'custom kernel')} without one not checked"
+            return agreed
         bad = self._found.bad_kernel
         assert bad is not None
         where = f" at {first.at}" if first.at else ""
@@ -370,28 +387,33 @@ class _Comparer:
         assert written is not None
         given = self._given
         known = {v: exact(x) for v, x in zip(compiled.function.inputs, given, strict=True)}
+        known |= {v: exact(x) for v, x in self._taken.items()}
+        taken = {v.id: x for v, x in self._taken.items()}
         if any(lookup(op.name).effect for op in compiled.function.ops):
             values = self._reference.evaluate_in_order(known)
         else:
             values = self._reference.evaluate(list(output.operands), known)
-        plain = _plain(compiled.source.ops, compiled.source.inputs, given, self._weights, walk.env)
+        inputs = dict(zip(compiled.source.inputs, given, strict=True))
+        plain = _plain(compiled.source.ops, inputs, taken, self._weights, walk.env)
         for value, source, tensor in zip(
             output.operands, written.operands, walk.outputs, strict=True
         ):
             dtype = value.tensor_type.dtype
             self._found.outputs.append(difference(host_array(tensor), values[value], dtype))
-            self._found.passes.append(difference(plain[source], values[value], dtype))
+            if source in plain:
+                self._found.passes.append(difference(plain[source], values[value], dtype))
 
 
 def _plain(
     ops: Sequence[Op],
-    inputs: Sequence[Value],
-    given: Sequence[Array],
+    inputs: Mapping[Value, Array],
+    taken: Mapping[str, Array],
     weights: Mapping[str, Array],
     env: Mapping[str, int],
 ) -> dict[Value, Array]:
-    """What the references compute for ``ops``, without their rounding."""
-    known = {v: np.array(x) for v, x in zip(inputs, given, strict=True)}  # stores change them
+    """What the references compute for ``ops``, without their rounding; ``taken`` has by their ids
+    the values of ops without a reference."""
+    known = {v: np.array(x) for v, x in inputs.items()}  # stores change them
     for op in ops:
         if op.name == "mo.output":
             continue
@@ -404,6 +426,9 @@ def _plain(
         results = [v for v in op.results if not isinstance(v.type, ChainType)]
         if any(v not in known for v in operands):
             continue  # it reads a weight that no kernel does, so no output needs it
+        if not has_reference(op):
+            known.update({v: taken[v.id] for v in op.results if v.id in taken})
+            continue
         made = evaluate(op, [known[v] for v in operands], env)
         known.update(zip(results, made, strict=True))
     return known

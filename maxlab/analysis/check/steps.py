@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler import Compiled
@@ -56,19 +57,29 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
     values |= {v.id: v for op in compiled.function.ops for v in op.results}
     slots = compiled.plan.slots
     packed: dict[int, Value] = {}
+    ends = {step.group: step for step in compiled.plan.steps}
     found = []
     for step, group, part in _grouped(compiled):
+        pointers = step.pointers
         if step.kind == "pack":
             packed[step.pointers[0]] = values[slots[step.pointers[1]].value]
             writes: list[Written] = []
             mine = {step.pointers[0]}
+        elif group.kind == "kernel":
+            # What is between the steps of one op is its own; the last step has made the results.
+            if step is not ends[group.number]:
+                found.append(StepFacts(step, group, [], {}))
+                continue
+            pointers = [n for n in (*pointers, *step.keeps) if slots[n].value]
+            writes = _writes(compiled, pointers, group, part, values)
+            mine = {w.slot for w in writes}
         else:
-            writes = _writes(compiled, step, group, part, values)
+            writes = _writes(compiled, pointers, group, part, values)
             mine = {w.slot for w in writes}
         changed = written_buffer(group.main) if group.main is not None else None
         changes: tuple[int, Value] | None = None
         reads: dict[int, Value] = {}
-        for number in step.pointers:
+        for number in pointers:
             slot = slots[number]
             if number in mine:
                 continue
@@ -87,40 +98,44 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
 
 def _grouped(compiled: Compiled) -> list[tuple[Step, Group, int]]:
     """Each step with its group and its number among the group's steps, which stand side by side in
-    the plan: one for each operand of a concat, and for others one behind those that pack.
+    the plan: one for each operand of a concat, those that an op's own kernels are, and for others
+    one behind those that pack.
     """
-    steps = iter(compiled.plan.steps)
+    groups = {group.number: group for group in compiled.schedule.groups}
     found: list[tuple[Step, Group, int]] = []
-    for group in compiled.schedule.groups:
-        count = len(group.main.operands) if group.kind == "concat" and group.main else 1
-        for part in range(count):
-            step = next(steps)
-            while step.kind == "pack":
-                found.append((step, group, 0))
-                step = next(steps)
-            found.append((step, group, part))
+    parts: dict[int, int] = {}
+    for step in compiled.plan.steps:
+        part = 0
+        if step.kind != "pack":
+            part = parts.get(step.group, 0)
+            parts[step.group] = part + 1
+        found.append((step, groups[step.group], part))
     return found
 
 
 def _writes(
-    compiled: Compiled, step: Step, group: Group, part: int, values: dict[str, Value]
+    compiled: Compiled,
+    pointers: Sequence[int],
+    group: Group,
+    part: int,
+    values: dict[str, Value],
 ) -> list[Written]:
     slots = compiled.plan.slots
     if group.output >= 0:
         assert group.source is not None
         number = next(
-            n for n in step.pointers if slots[n].kind == "output" and slots[n].index == group.output
+            n for n in pointers if slots[n].kind == "output" and slots[n].index == group.output
         )
         return [Written(number, group.source)]
     if group.kind == "transfer":
         assert group.main is not None
-        return [Written(step.pointers[0], group.main.result)]
+        return [Written(pointers[0], group.main.result)]
     made = {v for op in group.ops for v in op.results}
     if group.source is not None:
         made.add(group.source)
     found = {
         number: values[slots[number].value]
-        for number in step.pointers
+        for number in pointers
         if slots[number].value and values[slots[number].value] in made
     }
     if group.kind == "concat":

@@ -18,6 +18,7 @@ from maxlab.graph.ops.buffers import (
 )
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
+from maxlab.graph.ops.customs import custom
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
 from maxlab.graph.ops.dynamic import masked_scatter, nonzero
 from maxlab.graph.ops.elementwise import (
@@ -70,6 +71,12 @@ from maxlab.graph.ops.shaping import (
 )
 from maxlab.graph.ops.sorting import argsort, top_k
 from maxlab.graph.ops.spatial import conv2d, conv2d_transpose, conv3d
+from maxlab.graph.ops.spectral import (
+    as_interleaved_complex,
+    band_part,
+    hann_window,
+    irfft,
+)
 from maxlab.graph.ops.unary import (
     abs,
     acos,
@@ -108,9 +115,11 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "as_interleaved_complex",
     "assert_same_device",
     "atanh",
     "avg_pool2d",
+    "band_part",
     "broadcast_to",
     "buffer_create",
     "buffer_load",
@@ -127,6 +136,7 @@ __all__ = [
     "conv3d",
     "cos",
     "cumsum",
+    "custom",
     "dequantize",
     "div",
     "equal",
@@ -140,6 +150,8 @@ __all__ = [
     "gelu",
     "greater",
     "greater_equal",
+    "hann_window",
+    "irfft",
     "is_inf",
     "is_nan",
     "layer_norm",

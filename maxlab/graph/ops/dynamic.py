@@ -13,6 +13,7 @@ from maxlab.graph.build import add as add_op
 from maxlab.graph.build import cast, is_weak, literal, staged, tensor
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape
 from maxlab.opset.dynamic import out_dim_of
+from maxlab.opset.rules import require_dtype, same_dtype
 
 if TYPE_CHECKING:
     from maxlab.graph.value import TensorValue, TensorValueLike
@@ -91,12 +92,14 @@ def masked_scatter(
     """
     value = tensor(input, "masked_scatter: the input")
     where = literal(mask, DType.bool, value.device) if is_weak(mask) else tensor(mask)
+    require_dtype("masked_scatter: the mask", where.type, DType.bool)
     if list(where.shape) != list(value.shape):
         where = add_op("broadcast_to", [where], shape=value.shape)
     if is_weak(updates):
         new = literal(updates, value.dtype, value.device)
     else:
         new = tensor(updates, "masked_scatter: the updates")
+    same_dtype("masked_scatter", [value.type, new.type])
     starts, total = count_nonzero(where)
     dim = out_dim_of(out_dim)
     bound = bind_dim(total, dim, "masked_scatter")

@@ -221,7 +221,7 @@ def _slice(entry: slice, size: Dim, axis: int, name: Any = None) -> _Cut:
     down = step < 0
     low, high = (-1, -1) if down else (0, 0)
     if name is not None and (_is_computed(entry.start) or _is_computed(entry.stop)):
-        limits = []
+        limits: list[tuple[Any, bool]] = []
         ends = (size - 1, Dim(-1)) if down else (Dim(0), size)
         for bound, open_end in zip((entry.start, entry.stop), ends, strict=True):
             if bound is not None and _is_computed(bound):

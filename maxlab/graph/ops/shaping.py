@@ -189,10 +189,9 @@ def broadcast_to(
             everything else is asserted when the model runs.
 
     Raises:
-        ShapeError: ML205, ``x`` does not broadcast to ``shape`` or ``out_dims``; ML209, ``shape``
-            is a tensor that does not have one number for each of ``out_dims``.
-        ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing; ML728, a dim of
-            ``out_dims`` is negative.
+        ShapeError: ML205, ``x`` does not broadcast to ``shape`` or ``out_dims``.
+        ArgumentError: ML337, ``shape`` is a tensor and ``out_dims`` is missing, or it does not have
+            one number for each of them; ML728, a dim of ``out_dims`` is negative.
         ArgumentTypeError: ML337, ``out_dims`` is given for a shape that is no tensor; ML336, not a
             sequence of dims.
         DTypeError: ML109, ``shape`` is a tensor that is not of integers.
@@ -370,8 +369,8 @@ def _broadcast_to_computed(x: TensorValue, shape: TensorValue, dims: list[Dim]) 
     """``x`` broadcast to ``dims``, each of which has the size that ``shape`` has for it."""
     require_integral("broadcast_to: the shape", shape.type)
     if shape.rank != 1 or shape.shape[0] != len(dims):
-        raise ShapeError(
-            "ML209",
+        raise ArgumentError(
+            "ML337",
             f"broadcast_to: out_dims has {len(dims)} dims, the shape is a tensor "
             f"[{', '.join(map(str, shape.shape))}]",
             fix="pass a tensor of rank 1 with a number for each of out_dims",

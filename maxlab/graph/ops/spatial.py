@@ -47,11 +47,12 @@ def _channels_first(what: str, layout: object) -> bool:
 def _ordered(what: str, w: TensorValue, layout: object, wanted: str) -> TensorValue:
     """The filter ``w`` with its dims in the order ``wanted``."""
     named = layout.name if isinstance(layout, FilterLayout) else ""
+    shown = named or repr(layout)
     if sorted(named) != sorted(wanted):
         fitting = [f.name for f in FilterLayout if len(f.name) == len(wanted)]
         raise ArgumentError(
             "ML371",
-            f"{what}: {layout!r} is no layout of its filter",
+            f"{what}: {shown} is no layout of its filter",
             fix=f"pass FilterLayout.{' or FilterLayout.'.join(fitting)}",
         )
     require_rank(what, "the filter", w.type, len(wanted), named)

@@ -9,12 +9,20 @@ from typing import Any, Self
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import WeightError
 from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
-from maxlab.graph.weights.base import CPU0, WeightData, below, check, missing, no_attribute, step
+from maxlab.graph.weights.base import (
+    CPU0,
+    WeightData,
+    below,
+    check,
+    check_encoding,
+    missing,
+    no_attribute,
+    step,
+)
 from maxlab.ir import DeviceRef, DimLike, Shape
 from maxlab.opset.core import Array
 
@@ -145,13 +153,7 @@ class FileWeights:
                 ML746, the encoding differs.
         """
         facts = self._facts()
-        if quantization_encoding is not None and quantization_encoding != facts.encoding:
-            found = facts.encoding or f"{facts.dtype.name}, not quantised"
-            raise WeightError(
-                "ML746",
-                f"the weight {self._prefix!r} is {found}, expected {quantization_encoding}",
-                fix="leave quantization_encoding out to take what the file has",
-            )
+        check_encoding(self._prefix, facts.dtype, facts.encoding, quantization_encoding)
         wanted = None if shape is None else Shape(shape)
         if facts.logical is None or wanted != facts.logical:
             check(self._prefix, facts.dtype, facts.shape, dtype, wanted)

@@ -77,6 +77,8 @@ class WeightData:
         with np.errstate(all="ignore"):
             if self.quantization_encoding is not None:
                 array = _numbers(array, self.quantization_encoding)
+            elif self.dtype.is_float() and self.dtype.size_in_bits <= 8:
+                array = array.astype(np.float32)  # exact, and ml_dtypes lacks some direct casts
             made = convert(array, dtype)
         return WeightData(made, self.name, dtype, Shape(made.shape))
 
@@ -247,4 +249,24 @@ def check(
             f"the weight {name!r} has the shape [{', '.join(map(str, shape))}], "
             f"expected [{wanted}]",
             fix="correct the model's configuration, or leave shape out",
+        )
+
+
+def check_encoding(
+    name: str,
+    dtype: DType,
+    encoding: QuantizationEncoding | None,
+    wanted: QuantizationEncoding | None,
+) -> None:
+    """Nothing, when a weight has the encoding that ``allocate`` asks for.
+
+    Raises:
+        WeightError: ML746.
+    """
+    if wanted is not None and wanted is not encoding:
+        raise WeightError(
+            "ML746",
+            f"the weight {name!r} is {encoding or f'{dtype.name}, not quantised'}, "
+            f"expected {wanted}",
+            fix="leave quantization_encoding out to take what the weight has",
         )

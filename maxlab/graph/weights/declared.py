@@ -10,7 +10,16 @@ from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
-from maxlab.graph.weights.base import CPU0, WeightData, below, check, missing, no_attribute, step
+from maxlab.graph.weights.base import (
+    CPU0,
+    WeightData,
+    below,
+    check,
+    check_encoding,
+    missing,
+    no_attribute,
+    step,
+)
 from maxlab.ir import DeviceRef, DimLike
 
 
@@ -69,15 +78,18 @@ class DeclaredWeights:
         Args:
             dtype: Its element type; needed the first time.
             shape: Its dims; needed the first time.
-            quantization_encoding: The encoding of its data; None when it is not quantised.
+            quantization_encoding: The encoding of its data; when it is left out, none the first
+                time and the declared one from then on.
             device: The device where the weight lives.
 
         Raises:
-            WeightError: ML631, the dtype or shape is missing, or is not the declared one.
+            WeightError: ML631, the dtype or shape is missing, or is not the declared one; ML746,
+                the encoding is not the declared one.
         """
-        known = self._declared.get(self._prefix)
+        known, wanted = self._declared.get(self._prefix), quantization_encoding
         if known is not None:
             check(known.name, known.dtype, known.shape, dtype, shape)
+            check_encoding(known.name, known.dtype, known.quantization_encoding, wanted)
             return known
         if dtype is None or shape is None:
             raise WeightError(

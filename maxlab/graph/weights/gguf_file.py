@@ -257,7 +257,9 @@ class GGUFFile:
             self._skip(number.itemsize, "metadata")
         elif kind == _STRING:
             self._skip(self._u64("a text"), "a text")
-        elif kind == _ARRAY and depth < MAX_DEPTH:
+        elif kind == _ARRAY and depth >= MAX_DEPTH:
+            raise self.mapped.bad(f"its metadata has more than {MAX_DEPTH} arrays in one another")
+        elif kind == _ARRAY:
             inner, count = self._u32("a type of metadata"), self._u64("an array")
             number = _NUMBERS.get(inner)
             if number is not None:

@@ -54,13 +54,20 @@ def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
         weight_paths: The files of one checkpoint.
 
     Raises:
-        WeightError: ML636 (a ValueError), no file, an unknown suffix, or different formats.
+        WeightError: ML636 (a ValueError), no list, no file, an unknown suffix, or several
+            formats.
 
     Example:
         >>> from pathlib import Path
         >>> weights_format([Path("model-00001.safetensors"), Path("model-00002.safetensors")])
         <WeightsFormat.safetensors: 'safetensors'>
     """
+    if isinstance(weight_paths, (str, os.PathLike)):
+        raise WeightError(
+            "ML636",
+            f"expected a list of weight files, got the path {os.fspath(weight_paths)!r}",
+            fix=f"write [Path({os.fspath(weight_paths)!r})]",
+        )
     found: dict[WeightsFormat, str] = {}
     for path in map(Path, weight_paths):
         format = _SUFFIXES.get(_suffix(path))
@@ -91,8 +98,8 @@ def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
             files lie beside it.
 
     Raises:
-        WeightError: ML636, no file, an unknown suffix, or different formats; ML632, ML633 and
-            ML637, a file that cannot be opened, is damaged, or of a variant that is not read;
+        WeightError: ML636, no list, no file, an unknown suffix, or different formats; ML632, ML633
+            and ML637, a file that cannot be opened, is damaged, or of a variant that is not read;
             ML635, a name in two files; ML747 and ML750, a PyTorch file that asks for code or has
             no tensors by name; ML749, an index that does not fit its files.
 

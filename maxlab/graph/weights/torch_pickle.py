@@ -17,6 +17,15 @@ from typing import Any, Final
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
 from maxlab.graph.weights.mapped import MAX_RANK, MappedFile, addressable
+from maxlab.graph.weights.torch_names import (
+    DTYPES,
+    HARMLESS,
+    NAMED,
+    STORAGES,
+    UNREADABLE,
+    UNTYPED,
+    StorageType,
+)
 
 MAX_PICKLE_BYTES = 64 << 20
 MAX_OBJECTS = 4 << 20
@@ -42,15 +51,6 @@ class Global:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageType:
-    """A class of storages: the dtype of its elements, or None when no tensor of a graph has it."""
-
-    spelling: str
-    dtype: DType | None
-    itemsize: int
-
-
-@dataclass(frozen=True, slots=True)
 class Storage:
     """A storage of the archive: the member ``data/<key>``."""
 
@@ -72,83 +72,6 @@ class TorchTensor:
     offset: int = 0
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
-
-
-_DTYPES = {
-    dtype.name: StorageType(dtype.name, dtype, dtype.size_in_bytes)
-    for dtype in DType
-    if dtype is not DType.float4_e2m1fn
-}
-_STRANGE = {"complex32": 4, "complex64": 8, "complex128": 16, "bits8": 1, "bits16": 2}
-_STRANGE |= dict.fromkeys(
-    (
-        "qint8",
-        "quint8",
-        "quint4x2",
-        "quint2x4",
-        "float4_e2m1fn_x2",
-        "bits1x8",
-        "bits2x4",
-        "bits4x2",
-    ),
-    1,
-)
-_STRANGE["qint32"] = 4
-_DTYPES |= {name: StorageType(name, None, size) for name, size in _STRANGE.items()}
-
-_STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
-    "QInt8Storage": "qint8",
-    "QUInt8Storage": "quint8",
-    "QInt32Storage": "qint32",
-    "QUInt4x2Storage": "quint4x2",
-    "QUInt2x4Storage": "quint2x4",
-}
-_UNTYPED = StorageType("bytes", DType.uint8, 1)
-
-_UNREADABLE = {
-    "_rebuild_sparse_tensor": "is sparse",
-    "_rebuild_qtensor": "is quantised by PyTorch",
-    "_rebuild_nested_tensor": "is a nested tensor",
-    "_rebuild_meta_tensor_no_storage": "is a meta tensor without data",
-    "_rebuild_wrapper_subclass": "is of a class without data of its own",
-    "_rebuild_device_tensor_from_numpy": "is kept by NumPy",
-    "_rebuild_device_tensor_from_cpu_tensor": "is of a device of its own",
-}
-_HARMLESS = {
-    "collections": {"Counter"},
-    "_codecs": {"encode"},
-    "builtins": {"bytearray", "set", "frozenset", "complex"},
-    "__builtin__": {"bytearray", "set", "frozenset", "complex"},
-    "torch": {
-        "device", "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine",
-        "per_channel_symmetric", "per_channel_affine_float_qparams",
-    },
-    "torch.serialization": {"_get_layout"},
-}  # fmt: skip
-_NAMED = {
-    ("collections", "OrderedDict"),
-    ("torch", "Size"),
-    ("torch", "Tensor"),
-    ("torch.nn.parameter", "Parameter"),
-    ("torch._utils", "_rebuild_tensor"),
-    ("torch._utils", "_rebuild_tensor_v2"),
-    ("torch._utils", "_rebuild_tensor_v3"),
-    ("torch._utils", "_rebuild_parameter"),
-    ("torch._utils", "_rebuild_parameter_with_state"),
-    ("torch._tensor", "_rebuild_from_type_v2"),
-}
 
 
 class Unpickler:
@@ -325,15 +248,15 @@ class Unpickler:
     def _global(self, module: Any, name: Any) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
             raise self._bad("names a thing by what is no text")
-        if module == "torch" and name in _DTYPES:
-            self._push(_DTYPES[name])
-        elif module == "torch" and name in _STORAGES:
-            self._push(_DTYPES[_STORAGES[name]])
+        if module == "torch" and name in DTYPES:
+            self._push(DTYPES[name])
+        elif module == "torch" and name in STORAGES:
+            self._push(DTYPES[STORAGES[name]])
         elif (module, name) == ("torch.storage", "UntypedStorage"):
-            self._push(_UNTYPED)
-        elif (module, name) in _NAMED or (module == "torch._utils" and name in _UNREADABLE):
+            self._push(UNTYPED)
+        elif (module, name) in NAMED or (module == "torch._utils" and name in UNREADABLE):
             self._made(Global(module, name))
-        elif name in _HARMLESS.get(module, ()):
+        elif name in HARMLESS.get(module, ()):
             self._made(Global("", name))
         else:
             raise self._forbidden(f"{module[:80]}.{name[:80]}")
@@ -380,8 +303,8 @@ class Unpickler:
     def _call(self, function: Global, arguments: tuple[Any, ...]) -> Any:
         if len(arguments) > 16:  # matching it would copy it, again and again
             raise self._bad(f"calls {function} with {len(arguments)} arguments")
-        if function.name in _UNREADABLE:
-            return TorchTensor(self._file, None, None, _UNREADABLE[function.name])
+        if function.name in UNREADABLE:
+            return TorchTensor(self._file, None, None, UNREADABLE[function.name])
         match function.name, arguments:
             case ("OrderedDict", ()):
                 return {}

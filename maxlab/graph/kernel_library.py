@@ -1,0 +1,361 @@
+"""``KernelLibrary``: ops that users declare above their own C and CUDA, in files, folders, archives
+or texts."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
+from maxlab.ir import Op, TensorType
+from maxlab.ir import Value as IrValue
+from maxlab.opset.custom import REFERENCES, bind, bound_of, complete
+from maxlab.opset.declared import Declaration, read_library
+
+SUFFIXES = (".c", ".cu")
+"""The files of a folder that are read."""
+PACKAGE = ".mxpkg"
+MANIFEST = "manifest.json"
+_FORMAT = 1
+_LARGEST = 1 << 24
+
+
+class KernelLibrary:
+    """The custom ops that a graph may use.
+
+    Args:
+        context: Kept for compatibility; not looked at.
+        paths: Files, folders or archives to load.
+
+    Raises:
+        ArgumentError: ML763, a path without a kernel library.
+        ParseError: ML761, a declaration that cannot be read, with its line.
+        GraphError: ML762, two declarations of one name.
+
+    Example:
+        >>> library = KernelLibrary()
+        >>> library.add_source('''
+        ... // @op double(x: float32[n]) -> (y: float32[n])
+        ... // @both
+        ... store(y, i, 2 * load(x, i));
+        ... ''')
+        >>> print(library["double"])
+        double(x: float32[n]) -> (y: float32[n])
+    """
+
+    def __init__(self, context: Any = None, paths: Iterable[Path | str] = ()) -> None:
+        self._paths: list[Path] = []
+        self._ops: dict[str, Declaration] = {}
+        self.load_paths(context, paths)
+
+    # ------------------------------------------------------------ what is in it
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ops)
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ops
+
+    def __getitem__(self, name: str) -> Declaration:
+        """The declaration of the op ``name``.
+
+        Raises:
+            ArgumentError: ML760, there is none.
+        """
+        found = self._ops.get(name)
+        if found is None:
+            raise self._unknown(name)
+        return found
+
+    def __repr__(self) -> str:
+        return f"KernelLibrary({', '.join(self._ops)})"
+
+    def _unknown(self, name: str) -> ArgumentError:
+        close = difflib.get_close_matches(str(name), self._ops, 1)
+        listed = ", ".join(sorted(self._ops)[:12])
+        fix = "load a library that has it: Graph(..., custom_extensions=[path])"
+        return ArgumentError(
+            "ML760",
+            f"there is no custom op {name!r}",
+            why=[f"the kernel libraries of the graph have {listed or 'no ops'}"],
+            fix=f"did you mean {close[0]!r}?" if close else fix,
+        )
+
+    def library_paths(self) -> list[Path]:
+        """The paths that were loaded, in order."""
+        return list(self._paths)
+
+    # ------------------------------------------------------------ loading
+    def add_path(self, path: Path | str) -> None:
+        """Load the file, the folder or the archive at ``path``; one that is loaded already is read
+        again, so that changed text counts.
+
+        Args:
+            path: A ``.c`` or ``.cu`` file, a folder of such files, or an archive that ``package``
+                wrote.
+
+        Raises:
+            ArgumentError: ML763, there is no kernel library.
+            ParseError: ML761, a declaration that cannot be read.
+            GraphError: ML762, an op that is declared elsewhere too.
+        """
+        place = Path(path)
+        texts = list(_texts(place))
+        made = [d for file, text in texts for d in read_library(text, file)]
+        if not made:
+            raise ArgumentError(
+                "ML763",
+                f"{place} declares no custom op",
+                fix="write // @op name(x: float32[n]) -> (y: float32[n]) above the kernel",
+            )
+        self._add(made, {file for file, _ in texts})
+        if place not in self._paths:
+            self._paths.append(place)
+
+    def load_paths(self, context: Any, custom_extensions: Iterable[Path | str]) -> None:
+        """Load each of several paths.
+
+        Args:
+            context: Kept for compatibility; not looked at.
+            custom_extensions: Files, folders or archives.
+
+        Raises:
+            MaxlabError: As ``add_path``.
+        """
+        for path in custom_extensions:
+            self.add_path(path)
+
+    def add_source(self, text: str, file: str = "<kernels>", first: int = 1) -> None:
+        """Load a text; the ops that ``file`` had before are replaced.
+
+        Args:
+            text: Declarations and bodies.
+            file: What errors call the text.
+            first: The number of its first line.
+
+        Raises:
+            ArgumentError: ML763, it declares nothing.
+            ParseError: ML761, a declaration that cannot be read.
+            GraphError: ML762, an op that is declared elsewhere too.
+        """
+        made = read_library(text, file, first)
+        if not made:
+            raise ArgumentError(
+                "ML763",
+                "the text declares no custom op",
+                fix="write // @op name(x: float32[n]) -> (y: float32[n]) above the kernel",
+            )
+        self._add(made, {file})
+
+    def update(self, other: KernelLibrary) -> None:
+        """Take over the ops of another library.
+
+        Raises:
+            GraphError: ML762, both declare an op, and not with one text.
+        """
+        self._add(list(other._ops.values()), set())
+        self._paths += [path for path in other._paths if path not in self._paths]
+
+    def _add(self, made: list[Declaration], files: set[str]) -> None:
+        ops = {n: d for n, d in self._ops.items() if d.file not in files}
+        for declared in made:
+            known = ops.get(declared.name)
+            if known is not None and known.source != declared.source:
+                raise GraphError(
+                    "ML762",
+                    f"the custom op {declared.name!r} is declared twice",
+                    at=declared.location,
+                    why=[f"the other declaration is at {known.file}:{known.line}"],
+                    fix="give one of them another name",
+                )
+            ops[declared.name] = declared
+        self._ops = ops
+
+    # ------------------------------------------------------------ using
+    def verify_custom_op(self, custom_op: Op | IrValue | Any) -> None:
+        """Nothing, when the library declares what ``custom_op`` calls, with these operands, results
+        and parameters.
+
+        Args:
+            custom_op: An op ``mo.custom``, its IR value, or the ``Value`` that ``ops.custom`` gave.
+
+        Raises:
+            ArgumentTypeError: ML768, it is no custom op.
+            ArgumentError: ML760, another name; ML764, another number of tensors.
+            DTypeError: ML765. ShapeError: ML766. DeviceError: ML769.
+        """
+        op = custom_op
+        if not isinstance(op, Op):
+            value = op._ir() if hasattr(op, "_ir") else op
+            op = getattr(value, "op", None)
+        if not isinstance(op, Op) or op.name != "mo.custom":
+            raise ArgumentTypeError(
+                "ML768",
+                f"verify_custom_op takes a custom op, got {custom_op!r}",
+                fix="pass what ops.custom made",
+            )
+        declared = self[op.attrs["name"]]
+        types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+        try:
+            bound_of(types, op.attrs)
+            if declared.source != op.attrs["source"]:
+                results = [r.type for r in op.results if isinstance(r.type, TensorType)]
+                values = complete(declared, dict(op.attrs["parameters"]))
+                bind(declared, types, results, values, op.attrs["device"])
+        except MaxlabError as error:
+            raise error.locate(op.loc) from None
+
+    def reference(self, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator for the function that computes in NumPy what the op ``name`` does.
+
+        It gets the operands as arrays and the parameters by name, and returns the result, or a
+        sequence of them. ``maxlab.compare`` checks the kernel against it; nothing else calls it.
+
+        Raises:
+            ArgumentError: ML760, there is no such op.
+
+        Example:
+            >>> library = KernelLibrary()
+            >>> library.add_source('''
+            ... // @op double(x: float32[n]) -> (y: float32[n])
+            ... // @both
+            ... store(y, i, 2 * load(x, i));
+            ... ''')
+            >>> @library.reference("double")
+            ... def double(x):
+            ...     return 2 * x
+        """
+        source = self[name].source
+
+        def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+            REFERENCES[source] = function
+            return function
+
+        return keep
+
+    def package(self, path: Path | str) -> Path:
+        """The archive ``path``, written anew: the ops of this library in one file, which
+        ``add_path`` reads.
+
+        Args:
+            path: A path that ends with ``.mxpkg``.
+
+        Raises:
+            ArgumentError: ML763, another ending, or no ops.
+        """
+        place = Path(path)
+        if place.suffix != PACKAGE or not self._ops:
+            raise ArgumentError(
+                "ML763",
+                f"{place} does not end with {PACKAGE}"
+                if self._ops
+                else "the library has no ops to write",
+                fix=f"write library.package({place.stem + PACKAGE!r}), once there are ops in it",
+            )
+        texts: dict[str, list[str]] = {}
+        names: dict[str, str] = {}
+        for declared in self._ops.values():
+            file = names.get(declared.file)
+            if file is None:
+                stem = "".join(c if c.isalnum() else "_" for c in Path(declared.file).stem)
+                file = names[declared.file] = f"{len(names)}_{stem}.c"
+            texts.setdefault(file, []).append(declared.source + "\n")
+        manifest = {"format": _FORMAT, "files": list(texts), "ops": list(self._ops)}
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(MANIFEST, json.dumps(manifest, indent=1))
+            for file, parts in texts.items():
+                archive.writestr(file, "\n".join(parts))
+        return place
+
+
+# ---------------------------------------------------------------- where texts come from
+def _texts(place: Path) -> Iterator[tuple[str, str]]:
+    """The files of the library at ``place``, by their absolute names."""
+    if place.is_dir():
+        for path in sorted(place.rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield str(path.resolve()), _text_of(path)
+    elif place.suffix == PACKAGE and place.is_file():
+        yield from _unpacked(place)
+    elif place.is_file():
+        yield str(place.resolve()), _text_of(place)
+    else:
+        raise ArgumentError(
+            "ML763",
+            f"there is no kernel library at {place}",
+            fix="pass the path of a .c or .cu file, of a folder of them, or of an archive",
+        )
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(
+            "ML763", f"{path} cannot be read: {error}", fix="a kernel library is text in UTF-8"
+        ) from None
+
+
+def _unpacked(place: Path) -> Iterator[tuple[str, str]]:
+    """The texts in an archive, which are read in memory: nothing is unpacked on the disk."""
+    try:
+        with zipfile.ZipFile(place) as archive:
+            manifest = json.loads(_member(archive, MANIFEST))
+            if manifest["format"] != _FORMAT:
+                raise ValueError(f"its format is {manifest['format']!r}, expected {_FORMAT}")
+            for file in manifest["files"]:
+                yield f"{place.resolve()}/{file}", _member(archive, file)
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, MaxlabError):
+            raise
+        raise ArgumentError(
+            "ML763",
+            f"{place} is not an archive of kernels: {error}",
+            fix="write one with library.package(path)",
+        ) from None
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> str:
+    if archive.getinfo(name).file_size > _LARGEST:
+        raise ValueError(f"{name} is larger than any text of kernels")
+    return archive.read(name).decode("utf-8")
+
+
+def gathered(given: Any, at: Location | None = None) -> KernelLibrary:
+    """One library of all that ``custom_extensions`` may be: a path, a text with ``@op``, a library,
+    or an iterable of these.
+
+    Raises:
+        ArgumentTypeError: ML768, anything else.
+        MaxlabError: As ``KernelLibrary.add_path``.
+    """
+    if isinstance(given, KernelLibrary):
+        return given
+    library = KernelLibrary()
+    if given is None:
+        return library
+    parts = [given] if isinstance(given, (str, Path)) or not isinstance(given, Iterable) else given
+    for part in parts:
+        if isinstance(part, KernelLibrary):
+            library.update(part)
+        elif isinstance(part, str) and "@op" in part and "\n" in part:
+            number = sum(d.file.startswith("<kernels") for d in library._ops.values())
+            library.add_source(part, f"<kernels {number}>" if number else "<kernels>")
+        elif isinstance(part, (str, Path)):
+            library.add_path(part)
+        else:
+            raise ArgumentTypeError(
+                "ML768",
+                f"custom_extensions takes paths, texts and kernel libraries, got {part!r}",
+                fix="pass the path of a .c or .cu file, of a folder of them, or of an archive",
+            )
+    return library
+
+
+__all__ = ["KernelLibrary", "gathered"]

@@ -1,0 +1,552 @@
+"""The op whose kernels a user has written: a declaration of a kernel library, bound to types.
+
+The attributes carry the declaration as text, so that a graph with such ops is printed, saved, read
+and compiled without the library that they came from.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from maxlab.dtype import DType
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+)
+from maxlab.ir import DeviceRef, Dim, Op, TensorType, Type
+from maxlab.ir.dims import from_poly
+from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements
+from maxlab.opset.declared import (
+    Argument,
+    Declaration,
+    Parameter,
+    ParameterRule,
+    declaration,
+    expression,
+)
+from maxlab.opset.kernel import Buffer, Site
+
+OP = "mo.custom"
+
+REFERENCES: dict[str, Callable[..., Any]] = {}
+"""What computes the same as a declaration in NumPy, by its text; for checks of results only."""
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\.?\d(?:[eEpP][+-]|[\w.])*)
+  | (?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\d+|size|rank)\b)?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_BRACKET = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|[()\[\]{},]", re.DOTALL)
+_TAKEN = re.compile(r"[sxyt]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
+"""Names of the text around a body, which the names in it must not meet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A declaration whose names stand for the dims, dtypes and values of one op."""
+
+    declared: Declaration
+    dims: Mapping[str, Poly]
+    stars: Mapping[str, tuple[Dim, ...]]
+    dtypes: Mapping[str, DType]
+    parameters: Mapping[str, Parameter]
+    members: Mapping[str, Poly]
+
+    def poly(self, text: str) -> Poly:
+        """The expression ``text``.
+
+        Raises:
+            ShapeError: ML766, it asks for a dim that a tensor does not have.
+        """
+        env = {**self.members, **self.dims}
+        for name, value in self.parameters.items():
+            if isinstance(value, int):
+                env[name] = Poly.constant(int(value))
+        poly = expression(text)
+        for name in poly.symbols():
+            if name not in env:
+                raise ShapeError(
+                    "ML766",
+                    f"{self.declared.name}: {text!r} asks for {name.replace('__of_', '.')!r}, "
+                    "which these tensors do not have",
+                    at=self.declared.location,
+                    fix="an axis counts from 0 to the rank - 1",
+                )
+        return poly.substitute(env)
+
+
+def declaration_of(attrs: Attrs) -> Declaration:
+    """The declaration that the attributes of an op carry."""
+    return declaration(attrs["source"], attrs["file"], attrs["line"])
+
+
+# ---------------------------------------------------------------- parameters
+def complete(declared: Declaration, given: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The value of every parameter of ``declared``: what is given, or its default.
+
+    Raises:
+        ArgumentError: ML767, one is not known, is missing, or is none of its choices.
+        ArgumentTypeError: ML768, one is of another type.
+    """
+    rules, what = declared.parameters, declared.name
+    for name in given:
+        if name not in rules:
+            close = difflib.get_close_matches(str(name), rules, 1)
+            raise ArgumentError(
+                "ML767",
+                f"{what} has no parameter {name!r}",
+                why=[_declared(declared)],
+                fix=f"did you mean {close[0]!r}?"
+                if close
+                else f"its parameters are {', '.join(rules) or 'none'}",
+            )
+    made: dict[str, Parameter] = {}
+    for name, rule in rules.items():
+        if name in given:
+            made[name] = _parameter(declared, rule, given[name])
+        elif rule.default is not None:
+            made[name] = rule.default
+        else:
+            raise ArgumentError(
+                "ML767",
+                f"{what} needs the parameter {name!r}, of the type {rule.kind}",
+                why=[_declared(declared)],
+                fix=f"pass parameters={{{name!r}: …}}",
+            )
+    return made
+
+
+def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parameter:
+    if isinstance(value, np.bool_):
+        value = bool(value)
+    elif isinstance(value, np.integer):
+        value = int(value)
+    kinds: dict[str, type] = {"bool": bool, "int": int, "str": str, "DType": DType}
+    wrong = not isinstance(value, kinds[rule.kind])
+    if wrong or (rule.kind == "int" and isinstance(value, bool)):
+        raise ArgumentTypeError(
+            "ML768",
+            f"{declared.name}: the parameter {rule.name!r} must be of the type {rule.kind}, "
+            f"got {value!r}",
+            why=[_declared(declared)],
+            fix="parameters are compiled into the kernel; a number that is computed, or a float, "
+            "is an operand: ops.constant(value, dtype, device)",
+        )
+    if rule.choices and value not in rule.choices:
+        raise ArgumentError(
+            "ML767",
+            f"{declared.name}: the parameter {rule.name!r} must be one of "
+            f"{', '.join(_shown(c) for c in rule.choices)}, got {_shown(value)}",
+            why=[_declared(declared)],
+            fix="pass one of them",
+        )
+    if rule.kind == "int" and not -(2**63) <= value < 2**63:
+        raise ArgumentError(
+            "ML767",
+            f"{declared.name}: the parameter {rule.name!r} does not fit 64 bits: {value}",
+            fix="pass a smaller number",
+        )
+    made: Parameter = value
+    return made
+
+
+def _shown(value: Parameter) -> str:
+    return value.name if isinstance(value, DType) else repr(value)
+
+
+def _declared(declared: Declaration) -> str:
+    return f"it is declared at {declared.file}:{declared.line}: {declared}"
+
+
+# ---------------------------------------------------------------- binding
+def bind(
+    declared: Declaration,
+    operands: Sequence[TensorType],
+    results: Sequence[TensorType],
+    parameters: Mapping[str, Parameter],
+    device: DeviceRef,
+) -> Bound:
+    """``declared`` with the types of one op.
+
+    Raises:
+        ArgumentError: ML764, another number of operands or results.
+        DTypeError: ML765, an element type that is not the declared one.
+        ShapeError: ML766, a rank or a dim that is not the declared one.
+        DeviceError: ML769, a tensor on another device, or no body for it.
+    """
+    return _Binder(declared, operands, results, parameters, device).bind()
+
+
+class _Binder:
+    """Finds what the names of a declaration stand for."""
+
+    def __init__(
+        self,
+        declared: Declaration,
+        operands: Sequence[TensorType],
+        results: Sequence[TensorType],
+        parameters: Mapping[str, Parameter],
+        device: DeviceRef,
+    ) -> None:
+        self.declared = declared
+        self.operands, self.results = operands, results
+        self.parameters, self.device = parameters, device
+        self.dims: dict[str, Dim] = {}
+        self.stars: dict[str, tuple[Dim, ...]] = {}
+        self.dtypes: dict[str, DType] = {}
+        self.members: dict[str, Poly] = {}
+        for name, value in parameters.items():
+            if isinstance(value, DType):
+                self.dtypes[name] = value
+
+    def bind(self) -> Bound:
+        declared = self.declared
+        self._count("operand", declared.operands, self.operands, "values")
+        self._count("result", declared.results, self.results, "out_types")
+        self._target()
+        for argument, type in zip(declared.operands, self.operands, strict=True):
+            self._argument(argument, type, f"the operand {argument.name}")
+        for argument, type in zip(declared.results, self.results, strict=True):
+            self._argument(argument, type, f"the result {argument.name}", result=True)
+        return self._bound()
+
+    def _bound(self) -> Bound:
+        dims = {name: dim.poly for name, dim in self.dims.items()}
+        for name, star in self.stars.items():
+            total = ONE
+            for dim in star:
+                total = total * dim.poly
+            dims[name] = total
+        return Bound(self.declared, dims, self.stars, self.dtypes, self.parameters, self.members)
+
+    def _count(
+        self, word: str, wanted: Sequence[Argument], got: Sequence[TensorType], name: str
+    ) -> None:
+        if len(wanted) != len(got):
+            many = f"{len(wanted)} {word}" + ("" if len(wanted) == 1 else "s")
+            raise ArgumentError(
+                "ML764",
+                f"{self.declared.name} has {many}, got {len(got)}",
+                why=[_declared(self.declared)],
+                fix=f"pass {name}=[{', '.join(a.name for a in wanted)}]",
+            )
+
+    def _target(self) -> None:
+        target = "cuda" if self.device.is_gpu() else "c"
+        if target not in self.declared.bodies:
+            raise DeviceError(
+                "ML769",
+                f"{self.declared.name} has no body for {self.device}",
+                why=[_declared(self.declared)],
+                fix=f"write one below // @{target}, or // @both when one serves both",
+            )
+        for word, types in (("operand", self.operands), ("result", self.results)):
+            for number, type in enumerate(types):
+                if type.device != self.device:
+                    fix = "move it: ops.transfer_to(x, device)"
+                    if word == "result":
+                        fix = f"write TensorType(dtype, shape, device={self.device!r})"
+                    raise DeviceError(
+                        "ML769",
+                        f"{self.declared.name} is on {self.device}, and its {word} {number} is on "
+                        f"{type.device}",
+                        fix=fix,
+                    )
+
+    def _argument(
+        self, argument: Argument, type: TensorType, what: str, *, result: bool = False
+    ) -> None:
+        self._element(argument, type, what)
+        rank = len(type.shape)
+        star = next((n for n, dim in enumerate(argument.dims) if dim.startswith("*")), None)
+        least = len(argument.dims) - (star is not None)
+        if rank < least or (star is None and rank != least):
+            raise self._shape(
+                f"{what} must have the rank {least}{' or more' if star is not None else ''}, "
+                f"got {rank}: {_dims(type.shape)}"
+            )
+        self._known(argument, type)
+        dims = list(type.shape)
+        for position, word in enumerate(argument.dims):
+            if not word.startswith("*"):
+                dim = dims.pop(0)
+                self._dim(argument, word, dim, what, result)
+                continue
+            taken = tuple(dims[: rank - least])
+            del dims[: rank - least]
+            name = word[1:].strip()
+            known = self.stars.setdefault(name, taken)
+            if known != taken:
+                raise self._shape(
+                    f"{what} must have the dims {_dims(known)} for *{name}, got {_dims(taken)}"
+                )
+            assert position == star
+
+    def _known(self, argument: Argument, type: TensorType) -> None:
+        """Let expressions ask for the sizes of this argument."""
+        self.members[f"{argument.name}__of_rank"] = Poly.constant(len(type.shape))
+        self.members[f"{argument.name}__of_size"] = elements(type)
+        for axis, dim in enumerate(type.shape):
+            self.members[f"{argument.name}__of_{axis}"] = dim.poly
+
+    def _element(self, argument: Argument, type: TensorType, what: str) -> None:
+        name, got = argument.element, type.dtype
+        known = self.dtypes.get(name)
+        if known is None:
+            choices = self.declared.types.get(name)
+            if choices is None:
+                known = DType[name]
+            elif got in choices:
+                self.dtypes[name] = known = got
+            else:
+                raise DTypeError(
+                    "ML765",
+                    f"{self.declared.name}: {what} must be one of "
+                    f"{', '.join(c.name for c in choices)}, got {got.name}",
+                    why=[_declared(self.declared)],
+                    fix="cast it: ops.cast(x, dtype)",
+                )
+        if known is not got:
+            said = f" ({name})" if name != known.name else ""
+            raise DTypeError(
+                "ML765",
+                f"{self.declared.name}: {what} must be {known.name}{said}, got {got.name}",
+                why=[_declared(self.declared)],
+                fix="cast it: ops.cast(x, dtype)"
+                if what.startswith("the operand")
+                else f"write {known.name} in out_types",
+            )
+
+    def _dim(self, argument: Argument, word: str, got: Dim, what: str, result: bool) -> None:
+        if word.isidentifier() and word not in self.stars and word not in self.parameters:
+            wanted = self.dims.setdefault(word, got)
+        else:
+            wanted = from_poly(self._bound().poly(word))
+        if wanted != got:
+            said = f"{word} = {wanted}" if word != str(wanted) else word
+            raise self._shape(f"{what} must be [{', '.join(argument.dims)}] with {said}, got {got}")
+
+    def _shape(self, what: str) -> ShapeError:
+        return ShapeError(
+            "ML766",
+            f"{self.declared.name}: {what}",
+            why=[_declared(self.declared)],
+            fix="reshape the operand, or give a dim another name with ops.rebind"
+            if "operand" in what.partition("must")[0]
+            else "mend out_types",
+        )
+
+
+def _dims(dims: Sequence[Dim]) -> str:
+    return "[" + ", ".join(map(str, dims)) + "]"
+
+
+def bound_of(types: Sequence[TensorType], attrs: Attrs) -> Bound:
+    """The declaration that ``attrs`` carry, with the types of the op."""
+    results = [t for t in attrs["types"] if isinstance(t, TensorType)]
+    parameters = dict(attrs["parameters"])
+    return bind(declaration_of(attrs), types, results, parameters, attrs["device"])
+
+
+def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    bound_of(types, attrs)
+    return list(attrs["types"])
+
+
+# ---------------------------------------------------------------- the text
+class _Translator:
+    """Writes a body with the names that its kernel has."""
+
+    def __init__(self, at: Site, bound: Bound) -> None:
+        self.at, self.bound = at, bound
+        declared = bound.declared
+        self.buffers: dict[str, Buffer] = {}
+        for argument, buffer in zip(declared.operands, at.operands, strict=True):
+            self.buffers[argument.name] = buffer
+        self.written = [a.name for a in declared.results]
+        for argument, buffer in zip(declared.results, at.results, strict=True):
+            self.buffers[argument.name] = buffer
+        self.computed = {b.dtype: b.compute for b in self.buffers.values()}
+        self.words: dict[str, str] = {}
+        for name, value in bound.parameters.items():
+            if not isinstance(value, DType):
+                self._value(declared.parameters[name], value)
+
+    def _value(self, rule: ParameterRule, value: Parameter) -> None:
+        if isinstance(value, str) and rule.choices:
+            for number, choice in enumerate(rule.choices):
+                self.words[f"{rule.name}_{choice}"] = str(number)
+            self.words[rule.name] = str(rule.choices.index(value))
+        elif isinstance(value, str):
+            plain = "".join(f"\\{byte:03o}" for byte in value.encode())
+            self.words[rule.name] = f'"{plain}"'
+        elif isinstance(value, int):
+            text = self.at.literal(value, DType.int64 if abs(value) >= 2**31 else DType.int32)
+            self.words[rule.name] = "1" if value is True else "0" if value is False else text
+
+    def translate(self, text: str) -> str:
+        """``text`` with its names replaced; its lines stay lines."""
+        out: list[str] = []
+        start = 0
+        while (found := _TOKEN.search(text, start)) is not None:
+            out.append(text[start : found.start()])
+            start = found.end()
+            name = found["name"]
+            if name is None:
+                out.append(found[0])
+            elif name in ("load", "store") and (call := _call(text, start)) is not None:
+                arguments, start = call
+                out.append(self._access(name, arguments))
+            else:
+                out.append(self._word(name, found["member"]))
+        return "".join([*out, text[start:]])
+
+    def _word(self, name: str, member: str | None) -> str:
+        tail = f".{member}" if member is not None else ""
+        if name in self.buffers:
+            if member is not None:
+                return self.at.size(self.bound.poly(f"{name}.{member}"))
+            return self.buffers[name].name
+        if name in self.bound.dims:
+            return self.at.size(self.bound.dims[name]) + tail
+        if name in self.words:
+            return self.words[name] + tail
+        if name in self.bound.dtypes:
+            return self._type(self.bound.dtypes[name]) + tail
+        if name in ("shared", "scratch"):
+            return (self.at.shared if name == "shared" else self.at.scratch) + tail
+        head, _, last = name.rpartition("_")
+        if head.startswith("mx_") and last in self.bound.dtypes:
+            return f"{head}_{self._type(self.bound.dtypes[last])}{tail}"
+        return f"u_{name}{tail}" if _TAKEN.fullmatch(name) else name + tail
+
+    def _type(self, dtype: DType) -> str:
+        """The type in which elements of ``dtype`` are computed."""
+        found = self.computed.get(dtype)
+        if found is not None:
+            return found
+        if dtype is DType.bool:
+            return "i32"
+        return "f32" if dtype.is_float() and dtype.size_in_bytes < 4 else dtype.short
+
+    def _access(self, word: str, arguments: list[str]) -> str:
+        name = arguments[0].strip()
+        buffer = self.buffers.get(name)
+        known = buffer is not None and (word == "load" or name in self.written)
+        if buffer is None or not known or len(arguments) != (2 if word == "load" else 3):
+            return f"{word}({', '.join(map(self.translate, arguments))})"  # the compiler refuses it
+        index = self.translate(arguments[1].strip(" "))
+        if word == "load":
+            return buffer.load(index)
+        value = self.translate(arguments[2].strip(" "))
+        if buffer.dtype is DType.bool:
+            value = f"({value}) != 0"
+        return buffer.store(index, value).removesuffix(";")
+
+
+def _call(text: str, start: int) -> tuple[list[str], int] | None:
+    """The arguments in the parentheses that open behind ``start``, and where they end."""
+    opening = re.compile(r"\s*\(").match(text, start)
+    if opening is None:
+        return None
+    depth, at, first = 1, opening.end(), opening.end()
+    parts: list[str] = []
+    for found in _BRACKET.finditer(text, at):
+        char = found[0]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth == 0:
+                parts.append(text[first : found.start()])
+                return parts, found.end()
+        elif char == "," and depth == 1:
+            parts.append(text[first : found.start()])
+            first = found.end()
+    return None
+
+
+def _kernel(at: Site) -> None:
+    bound = bound_of([b.type for b in at.operands], at.attrs)
+    declared = bound.declared
+    body = declared.bodies[at.target]
+    options, flags = body.options, body.flags
+    text = _Translator(at, bound).translate(body.text)
+    items = options.get("items") or declared.expressions.get("items")
+    work = options.get("work") or declared.expressions.get("work", "1")
+    at.part(
+        f"// @from {declared.file}:{body.line}\n{text}\n// @from",
+        bound.poly(items) if items else elements(at.results[0].type),
+        work=bound.poly(work),
+        block="block" in flags and at.target == "cuda",
+        threads=int(options.get("threads", "256")),
+        shared=bound.poly(options.get("shared", "0")),
+        scratch=bound.poly(options.get("scratch", "0")),
+        serial="serial" in flags,
+    )
+
+
+# ---------------------------------------------------------------- the rest of the row
+def has_reference(op: Op) -> bool:
+    """Whether NumPy can compute ``op``: all ops but those of users who gave no function for it."""
+    return op.name != OP or op.attrs["source"] in REFERENCES
+
+
+def label_of(op: Op) -> str:
+    """What a reader calls ``op``: a user's op has the name of its declaration."""
+    return str(op.attrs["name"]) if op.name == OP else op.name.removeprefix("mo.")
+
+
+def _reference(call: Call, *arrays: Array) -> Any:
+    function = REFERENCES.get(call.attrs["source"])
+    if function is None:
+        raise ArgumentError(
+            "ML770",
+            f"{call.attrs['name']} has no reference in Python",
+            fix=f"library.reference({call.attrs['name']!r})(function)",
+        )
+    return function(*arrays, **dict(call.attrs["parameters"]))
+
+
+def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
+    bound = bound_of(operands, attrs)
+    said = bound.declared.expressions
+    if "flops" in said:
+        return Cost(bound.poly(said["flops"]))
+    items = bound.poly(said["items"]) if "items" in said else elements(results[0])
+    return Cost(items * bound.poly(said.get("work", "1")))
+
+
+define(
+    "custom",
+    "kernel",
+    "custom",
+    "What the kernel of a user computes, as a kernel library declares it.",
+    infer=_infer,
+    reference=_reference,
+    kernel=_kernel,
+    cost=_cost,
+)
+
+__all__ = [
+    "REFERENCES",
+    "Bound",
+    "bind",
+    "bound_of",
+    "complete",
+    "declaration_of",
+    "has_reference",
+    "label_of",
+]
