@@ -103,6 +103,9 @@ class Model:
     def execute(self, *args: Any) -> list[Tensor]:
         """The outputs for the inputs ``args``, always as a list.
 
+        A graph that stores into buffers changes the memory of its inputs in place; an output that
+        is such an input is the same memory.
+
         Args:
             *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and
             of its dtype; a
@@ -481,6 +484,9 @@ class Model:
     # ------------------------------------------------------------ looking
     def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
         """A ``Profile``: what each kernel costs on ``inputs``.
+
+        The model runs ``warmup + runs`` times, and a few times more: what it stores into buffers,
+        and prints, happens as often. Pass copies where that matters.
 
         Args:
             *inputs: As for ``execute``.

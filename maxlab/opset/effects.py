@@ -271,9 +271,9 @@ def _slice_kernel(at: Site) -> None:
     lines = [f"i64 o = i / {at.size(run)};" if whole else "i64 o = i;", f"i64 to = {offset};"]
     lines.append(f"i64 unit = {at.size(width)};")
     for axis in reversed(range(rest)):
-        count = at.size(counts[axis])
-        lines.append(f"to += (({starts[axis]}) + o % {count} * {attrs['steps'][axis]}) * unit;")
-        lines.append(f"o /= {count}; unit *= {at.size(sizes[axis])};")
+        many = at.size(counts[axis])
+        lines.append(f"to += (({starts[axis]}) + o % {many} * {attrs['steps'][axis]}) * unit;")
+        lines.append(f"o /= {many}; unit *= {at.size(sizes[axis])};")
     if whole:
         lines.append(f"{to.name}[to + i % {at.size(run)}] = {source.name}[i];")
         at.part("\n".join(lines), outer * run, before=before)

@@ -108,10 +108,10 @@ def test_equal_loads_and_stores_are_not_merged(place: DeviceRef) -> None:
 
 def test_constants_are_not_folded_into_buffers(place: DeviceRef) -> None:
     with Graph("created") as graph:
-        b = ops.buffer_create(buffer(place, 2, 3))
-        zero = b[...]
+        b: Any = ops.buffer_create(buffer(place, 2, 3))
+        zero: Any = b[...]
         b[...] = ops.constant(floats(2, 3), DType.float32, place)
-        full = b[...]
+        full: Any = b[...]
         b[1, 1:] = -1
         graph.output(zero, full, b, b)
     model = load(graph, place)
@@ -141,11 +141,12 @@ def test_two_buffers_exchange_what_they_hold(place: DeviceRef) -> None:
 
 def test_a_long_chain_of_effects_and_products(place: DeviceRef) -> None:
     with Graph("chain", input_types=[buffer(place, 8, 8), tensor(place, 8, 8)]) as graph:
-        b, w = graph.inputs[0].buffer, graph.inputs[1].tensor
+        b = graph.inputs[0].buffer
+        w: Any = graph.inputs[1].tensor
         total = None
         for n in range(3):
             x = b[...]
-            y = ops.softmax(x @ w)
+            y: Any = ops.softmax(x @ w)
             b[n] = y[n] + ops.sum(x, 0)[0]
             total = y if total is None else total + y
         assert total is not None
@@ -153,7 +154,7 @@ def test_a_long_chain_of_effects_and_products(place: DeviceRef) -> None:
     start, w = floats(8, 8) / 64, floats(8, 8)[::-1].copy() / 50
     given = at(start, place)
     (made,) = load(graph, place)(given, at(w, place))
-    expected = 0
+    expected: Any = 0
     for n in range(3):
         logits = start @ w
         y = np.exp(logits - logits.max(-1, keepdims=True))
