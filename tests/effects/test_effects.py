@@ -133,10 +133,10 @@ def test_two_buffers_exchange_what_they_hold(place: DeviceRef) -> None:
         a[...] = b[...]
         b[...] = old
         graph.output()
-    a, b = at(floats(7), place), at(-floats(7), place)
-    assert load(graph, place)(a, b) == []
-    np.testing.assert_array_equal(numpy(a), -floats(7))
-    np.testing.assert_array_equal(numpy(b), floats(7))
+    one, other = at(floats(7), place), at(-floats(7), place)
+    assert load(graph, place)(one, other) == []
+    np.testing.assert_array_equal(numpy(one), -floats(7))
+    np.testing.assert_array_equal(numpy(other), floats(7))
 
 
 def test_a_long_chain_of_effects_and_products(place: DeviceRef) -> None:
