@@ -83,9 +83,11 @@ def __dir__() -> list[str]:
 def load_ipython_extension(shell: Any) -> None:
     """Add maxlab's magics to an IPython shell: what ``%load_ext maxlab`` does."""
     from maxlab.lab.cuda_sim import magic as cuda_sim
+    from maxlab.lab.kernel_magic import magic as kernel
     from maxlab.lab.maxprof import magic as maxprof
 
     cuda_sim.register(shell)
+    kernel.register(shell)
     maxprof.register(shell)
 
 

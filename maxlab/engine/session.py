@@ -28,8 +28,8 @@ from maxlab.graph.kernel_library import gathered
 from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import _Typed
 from maxlab.opset import lookup
+from maxlab.opset.custom import DECLARED, complete, require_declared
 from maxlab.opset.custom import OP as CUSTOM
-from maxlab.opset.custom import complete
 from maxlab.toolchain import runtime, runtime_ahead
 
 
@@ -206,7 +206,7 @@ class InferenceSession:
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix="pass the graph, or the path of a file that graph.save wrote",
             )
-        function = self._with_kernels(graph._function, custom_extensions, custom_ops_path)
+        function = self._with_kernels(graph, custom_extensions, custom_ops_path)
         devices = self._devices_of(function)
         with trace.span("load", graph.name):
             if any(
@@ -225,22 +225,29 @@ class InferenceSession:
                 return kind(compiled, prepared, self.num_threads, library, graph)
             return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
 
-    def _with_kernels(self, function: Function, given: Any, path: str | None) -> Function:
-        """``function``, or a copy whose custom ops have the kernels of the libraries at hand.
+    def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
+        """The function of ``graph``, or a copy whose custom ops are those of the libraries.
 
         Raises:
+            ArgumentError: ML760, nobody has declared a custom op of a graph that was read.
             MaxlabError: A library cannot be read, or declares an op otherwise than the graph calls
                 it.
         """
         libraries = [gathered(given), gathered(path), self._kernel_library]
-        if not any(map(len, libraries)):
+        function = graph._function
+        if not any(op.name == CUSTOM for op in function.ops):
             return function
         work = function.clone()
         for op in work.ops:
             if op.name == CUSTOM:
                 name = op.attrs["name"]
                 library = next((found for found in libraries if name in found), None)
-                if library is not None:
+                own = graph._kernel_library
+                if library is None and op.attrs["source"] not in DECLARED and name in own:
+                    library = own  # the graph was read from a file, with a library beside it
+                if library is None:
+                    require_declared(op.attrs, op.loc)
+                else:
                     library.verify_custom_op(op)
                     declared = library[name]
                     values = complete(declared, dict(op.attrs["parameters"]))

@@ -13,7 +13,7 @@ from typing import Any
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
 from maxlab.ir import Op, TensorType
 from maxlab.ir import Value as IrValue
-from maxlab.opset.custom import REFERENCES, bind, bound_of, complete
+from maxlab.opset.custom import DECLARED, REFERENCES, bind, bound_of, complete
 from maxlab.opset.declared import Declaration, read_library
 
 SUFFIXES = (".c", ".cu")
@@ -38,7 +38,7 @@ class KernelLibrary:
 
     Example:
         >>> library = KernelLibrary()
-        >>> library.add_source('''
+        >>> _ = library.add_source('''
         ... // @op double(x: float32[n]) -> (y: float32[n])
         ... // @both
         ... store(y, i, 2 * load(x, i));
@@ -131,13 +131,16 @@ class KernelLibrary:
         for path in custom_extensions:
             self.add_path(path)
 
-    def add_source(self, text: str, file: str = "<kernels>", first: int = 1) -> None:
-        """Load a text; the ops that ``file`` had before are replaced.
+    def add_source(
+        self, text: str, file: str = "<kernels>", first: int = 1, *, replace: bool = False
+    ) -> list[Declaration]:
+        """The declarations of a text, which is loaded; the ops that ``file`` had are replaced.
 
         Args:
             text: Declarations and bodies.
             file: What errors call the text.
             first: The number of its first line.
+            replace: Whether its ops take the place of others of their names.
 
         Raises:
             ArgumentError: ML763, it declares nothing.
@@ -151,7 +154,16 @@ class KernelLibrary:
                 "the text declares no custom op",
                 fix="write // @op name(x: float32[n]) -> (y: float32[n]) above the kernel",
             )
-        self._add(made, {file})
+        names = {declared.name for declared in made}
+        before = self._ops
+        if replace:
+            self._ops = {n: d for n, d in before.items() if n not in names}
+        try:
+            self._add(made, {file})
+        except GraphError:
+            self._ops = before
+            raise
+        return made
 
     def update(self, other: KernelLibrary) -> None:
         """Take over the ops of another library.
@@ -176,6 +188,7 @@ class KernelLibrary:
                 )
             ops[declared.name] = declared
         self._ops = ops
+        DECLARED.update({declared.source: declared for declared in made})
 
     # ------------------------------------------------------------ using
     def verify_custom_op(self, custom_op: Op | IrValue | Any) -> None:
@@ -222,7 +235,7 @@ class KernelLibrary:
 
         Example:
             >>> library = KernelLibrary()
-            >>> library.add_source('''
+            >>> _ = library.add_source('''
             ... // @op double(x: float32[n]) -> (y: float32[n])
             ... // @both
             ... store(y, i, 2 * load(x, i));

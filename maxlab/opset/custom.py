@@ -7,7 +7,6 @@ and compiled without the library that they came from.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +19,16 @@ from maxlab.errors import (
     ArgumentTypeError,
     DeviceError,
     DTypeError,
+    Location,
     ShapeError,
 )
 from maxlab.ir import DeviceRef, Dim, Op, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements
+from maxlab.opset.custom_text import Translator
 from maxlab.opset.declared import (
+    DTYPES,
     Argument,
     Declaration,
     Parameter,
@@ -34,23 +36,15 @@ from maxlab.opset.declared import (
     declaration,
     expression,
 )
-from maxlab.opset.kernel import Buffer, Site
+from maxlab.opset.kernel import Site
 
 OP = "mo.custom"
 
+DECLARED: dict[str, Declaration] = {}
+"""What the kernel libraries of this process declare, by its text. Nothing else is ever compiled: a
+graph that is read from a file brings no code that runs."""
 REFERENCES: dict[str, Callable[..., Any]] = {}
 """What computes the same as a declaration in NumPy, by its text; for checks of results only."""
-
-_TOKEN = re.compile(
-    r"""
-    (?P<skip>//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\.?\d(?:[eEpP][+-]|[\w.])*)
-  | (?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\d+|size|rank)\b)?
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_BRACKET = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|[()\[\]{},]", re.DOTALL)
-_TAKEN = re.compile(r"[sxyt]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
-"""Names of the text around a body, which the names in it must not meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,7 @@ class Bound:
                     "ML766",
                     f"{self.declared.name}: {text!r} asks for {name.replace('__of_', '.')!r}, "
                     "which these tensors do not have",
-                    at=self.declared.location,
+                    why=[_declared(self.declared)],
                     fix="an axis counts from 0 to the rank - 1",
                 )
         return poly.substitute(env)
@@ -152,6 +146,14 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             why=[_declared(declared)],
             fix="pass one of them",
         )
+    if rule.kind == "DType" and value.name not in DTYPES:
+        raise DTypeError(
+            "ML765",
+            f"{declared.name}: the parameter {rule.name!r} is {value.name}, which kernels do not "
+            "read or write",
+            why=[_declared(declared)],
+            fix="cast to float16 or bfloat16 first",
+        )
     if rule.kind == "int" and not -(2**63) <= value < 2**63:
         raise ArgumentError(
             "ML767",
@@ -219,8 +221,13 @@ class _Binder:
         for argument, type in zip(declared.operands, self.operands, strict=True):
             self._argument(argument, type, f"the operand {argument.name}")
         for argument, type in zip(declared.results, self.results, strict=True):
-            self._argument(argument, type, f"the result {argument.name}", result=True)
-        return self._bound()
+            self._argument(argument, type, f"the result {argument.name}")
+        bound = self._bound()
+        body = declared.bodies["cuda" if self.device.is_gpu() else "c"]
+        options = (text for key, text in body.options.items() if key != "threads")
+        for text in (*declared.expressions.values(), *options):
+            bound.poly(text)
+        return bound
 
     def _bound(self) -> Bound:
         dims = {name: dim.poly for name, dim in self.dims.items()}
@@ -265,9 +272,7 @@ class _Binder:
                         fix=fix,
                     )
 
-    def _argument(
-        self, argument: Argument, type: TensorType, what: str, *, result: bool = False
-    ) -> None:
+    def _argument(self, argument: Argument, type: TensorType, what: str) -> None:
         self._element(argument, type, what)
         rank = len(type.shape)
         star = next((n for n, dim in enumerate(argument.dims) if dim.startswith("*")), None)
@@ -282,7 +287,7 @@ class _Binder:
         for position, word in enumerate(argument.dims):
             if not word.startswith("*"):
                 dim = dims.pop(0)
-                self._dim(argument, word, dim, what, result)
+                self._dim(argument, word, dim, what)
                 continue
             taken = tuple(dims[: rank - least])
             del dims[: rank - least]
@@ -329,14 +334,16 @@ class _Binder:
                 else f"write {known.name} in out_types",
             )
 
-    def _dim(self, argument: Argument, word: str, got: Dim, what: str, result: bool) -> None:
+    def _dim(self, argument: Argument, word: str, got: Dim, what: str) -> None:
         if word.isidentifier() and word not in self.stars and word not in self.parameters:
             wanted = self.dims.setdefault(word, got)
         else:
             wanted = from_poly(self._bound().poly(word))
         if wanted != got:
-            said = f"{word} = {wanted}" if word != str(wanted) else word
-            raise self._shape(f"{what} must be [{', '.join(argument.dims)}] with {said}, got {got}")
+            said = f", which is {wanted}" if word != str(wanted) else ""
+            raise self._shape(
+                f"{what} must be [{', '.join(argument.dims)}], got {got} for {word}{said}"
+            )
 
     def _shape(self, what: str) -> ShapeError:
         return ShapeError(
@@ -356,8 +363,29 @@ def _dims(dims: Sequence[Dim]) -> str:
 def bound_of(types: Sequence[TensorType], attrs: Attrs) -> Bound:
     """The declaration that ``attrs`` carry, with the types of the op."""
     results = [t for t in attrs["types"] if isinstance(t, TensorType)]
-    parameters = dict(attrs["parameters"])
-    return bind(declaration_of(attrs), types, results, parameters, attrs["device"])
+    declared = declaration_of(attrs)
+    parameters = complete(declared, dict(attrs["parameters"]))
+    return bind(declared, types, results, parameters, attrs["device"])
+
+
+def require_declared(attrs: Attrs, at: Location | None = None) -> Declaration:
+    """The declaration with the text that ``attrs`` carry, as a kernel library of this process has
+    it.
+
+    Raises:
+        ArgumentError: ML760, none has.
+    """
+    found = DECLARED.get(attrs["source"])
+    if found is None:
+        raise ArgumentError(
+            "ML760",
+            f"the graph has the custom op {attrs['name']!r}, and no kernel library that was loaded "
+            "declares it",
+            at=at,
+            why=["a file of a graph has the text of its kernels, and is not trusted to run it"],
+            fix="load the library: InferenceSession(custom_extensions=[path])",
+        )
+    return found
 
 
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
@@ -365,129 +393,17 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return list(attrs["types"])
 
 
-# ---------------------------------------------------------------- the text
-class _Translator:
-    """Writes a body with the names that its kernel has."""
-
-    def __init__(self, at: Site, bound: Bound) -> None:
-        self.at, self.bound = at, bound
-        declared = bound.declared
-        self.buffers: dict[str, Buffer] = {}
-        for argument, buffer in zip(declared.operands, at.operands, strict=True):
-            self.buffers[argument.name] = buffer
-        self.written = [a.name for a in declared.results]
-        for argument, buffer in zip(declared.results, at.results, strict=True):
-            self.buffers[argument.name] = buffer
-        self.computed = {b.dtype: b.compute for b in self.buffers.values()}
-        self.words: dict[str, str] = {}
-        for name, value in bound.parameters.items():
-            if not isinstance(value, DType):
-                self._value(declared.parameters[name], value)
-
-    def _value(self, rule: ParameterRule, value: Parameter) -> None:
-        if isinstance(value, str) and rule.choices:
-            for number, choice in enumerate(rule.choices):
-                self.words[f"{rule.name}_{choice}"] = str(number)
-            self.words[rule.name] = str(rule.choices.index(value))
-        elif isinstance(value, str):
-            plain = "".join(f"\\{byte:03o}" for byte in value.encode())
-            self.words[rule.name] = f'"{plain}"'
-        elif isinstance(value, int):
-            text = self.at.literal(value, DType.int64 if abs(value) >= 2**31 else DType.int32)
-            self.words[rule.name] = "1" if value is True else "0" if value is False else text
-
-    def translate(self, text: str) -> str:
-        """``text`` with its names replaced; its lines stay lines."""
-        out: list[str] = []
-        start = 0
-        while (found := _TOKEN.search(text, start)) is not None:
-            out.append(text[start : found.start()])
-            start = found.end()
-            name = found["name"]
-            if name is None:
-                out.append(found[0])
-            elif name in ("load", "store") and (call := _call(text, start)) is not None:
-                arguments, start = call
-                out.append(self._access(name, arguments))
-            else:
-                out.append(self._word(name, found["member"]))
-        return "".join([*out, text[start:]])
-
-    def _word(self, name: str, member: str | None) -> str:
-        tail = f".{member}" if member is not None else ""
-        if name in self.buffers:
-            if member is not None:
-                return self.at.size(self.bound.poly(f"{name}.{member}"))
-            return self.buffers[name].name
-        if name in self.bound.dims:
-            return self.at.size(self.bound.dims[name]) + tail
-        if name in self.words:
-            return self.words[name] + tail
-        if name in self.bound.dtypes:
-            return self._type(self.bound.dtypes[name]) + tail
-        if name in ("shared", "scratch"):
-            return (self.at.shared if name == "shared" else self.at.scratch) + tail
-        head, _, last = name.rpartition("_")
-        if head.startswith("mx_") and last in self.bound.dtypes:
-            return f"{head}_{self._type(self.bound.dtypes[last])}{tail}"
-        return f"u_{name}{tail}" if _TAKEN.fullmatch(name) else name + tail
-
-    def _type(self, dtype: DType) -> str:
-        """The type in which elements of ``dtype`` are computed."""
-        found = self.computed.get(dtype)
-        if found is not None:
-            return found
-        if dtype is DType.bool:
-            return "i32"
-        return "f32" if dtype.is_float() and dtype.size_in_bytes < 4 else dtype.short
-
-    def _access(self, word: str, arguments: list[str]) -> str:
-        name = arguments[0].strip()
-        buffer = self.buffers.get(name)
-        known = buffer is not None and (word == "load" or name in self.written)
-        if buffer is None or not known or len(arguments) != (2 if word == "load" else 3):
-            return f"{word}({', '.join(map(self.translate, arguments))})"  # the compiler refuses it
-        index = self.translate(arguments[1].strip(" "))
-        if word == "load":
-            return buffer.load(index)
-        value = self.translate(arguments[2].strip(" "))
-        if buffer.dtype is DType.bool:
-            value = f"({value}) != 0"
-        return buffer.store(index, value).removesuffix(";")
-
-
-def _call(text: str, start: int) -> tuple[list[str], int] | None:
-    """The arguments in the parentheses that open behind ``start``, and where they end."""
-    opening = re.compile(r"\s*\(").match(text, start)
-    if opening is None:
-        return None
-    depth, at, first = 1, opening.end(), opening.end()
-    parts: list[str] = []
-    for found in _BRACKET.finditer(text, at):
-        char = found[0]
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-            if depth == 0:
-                parts.append(text[first : found.start()])
-                return parts, found.end()
-        elif char == "," and depth == 1:
-            parts.append(text[first : found.start()])
-            first = found.end()
-    return None
-
-
+# ---------------------------------------------------------------- the kernel
 def _kernel(at: Site) -> None:
+    declared = require_declared(at.attrs)
     bound = bound_of([b.type for b in at.operands], at.attrs)
-    declared = bound.declared
     body = declared.bodies[at.target]
     options, flags = body.options, body.flags
-    text = _Translator(at, bound).translate(body.text)
+    text = Translator(at, bound).translate(body.text)
     items = options.get("items") or declared.expressions.get("items")
     work = options.get("work") or declared.expressions.get("work", "1")
     at.part(
-        f"// @from {declared.file}:{body.line}\n{text}\n// @from",
+        f"// @from {_one_line(declared.file)}:{body.line}\n{text}\n// @from",
         bound.poly(items) if items else elements(at.results[0].type),
         work=bound.poly(work),
         block="block" in flags and at.target == "cuda",
@@ -496,6 +412,11 @@ def _kernel(at: Site) -> None:
         scratch=bound.poly(options.get("scratch", "0")),
         serial="serial" in flags,
     )
+
+
+def _one_line(file: str) -> str:
+    """``file`` as it may stand in a comment."""
+    return "".join(c if c.isprintable() else "?" for c in file)
 
 
 # ---------------------------------------------------------------- the rest of the row
@@ -549,4 +470,5 @@ __all__ = [
     "declaration_of",
     "has_reference",
     "label_of",
+    "require_declared",
 ]

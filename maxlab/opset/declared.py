@@ -39,7 +39,8 @@ _PARAMETER = re.compile(
     r"([A-Za-z_]\w*)\s*:\s*(bool|int|str|DType)\s*(?:=\s*(.+?))?\s*(?:\bin\s+(.+))?"
 )
 _MEMBER = re.compile(r"\b([A-Za-z_]\w*)\.(\d+|size|rank)\b")
-_DTYPES = {dtype.name: dtype for dtype in DType}
+DTYPES = {d.name: d for d in DType if not d.name.startswith(("float8", "float4"))}
+"""The dtypes of tensors that kernels read and write, by their names."""
 _TARGETS: dict[str, tuple[Target, ...]] = {"c": ("c",), "cuda": ("cuda",), "both": ("c", "cuda")}
 _EXPRESSIONS = ("items", "work", "flops")
 _OPTIONS = {"items", "work", "threads", "shared", "scratch"}
@@ -123,9 +124,11 @@ def read_library(text: str, file: str, first: int = 1) -> list[Declaration]:
     """
     lines = text.expandtabs(8).splitlines()
     starts = [n for n, line in enumerate(lines) if (m := _DIRECTIVE.match(line)) and m[1] == "op"]
-    for number, line in enumerate(lines[: starts[0] if starts else len(lines)]):
+    if not starts:
+        return []
+    for number, line in enumerate(lines[: starts[0]]):
         found = _DIRECTIVE.match(line)
-        if found and starts:
+        if found:
             raise _bad(f"@{found[1]} stands before any @op", file, first + number, line)
     made = []
     for begin, end in zip(starts, [*starts[1:], len(lines)], strict=True):
@@ -311,10 +314,12 @@ class _Reader:
             self.types[name] = tuple(self._dtype(c.strip(), number) for c in choices.split("|"))
 
     def _dtype(self, name: str, number: int) -> DType:
-        dtype = _DTYPES.get(name)
+        dtype = DTYPES.get(name)
         if dtype is None:
             raise self.fail(
-                f"{name!r} is not a dtype", number, fix=f"the dtypes are {', '.join(_DTYPES)}"
+                f"{name!r} is not a dtype that kernels read",
+                number,
+                fix=f"the dtypes are {', '.join(DTYPES)}",
             )
         return dtype
 
@@ -362,10 +367,10 @@ class _Reader:
             element = argument.element
             rule = made.parameters.get(element)
             known = element in made.types or (rule is not None and rule.kind == "DType")
-            if not known and element not in _DTYPES:
+            if not known and element not in DTYPES:
                 raise self.fail(
-                    f"{argument.name} has the element type {element!r}, which is no dtype and no "
-                    "type variable",
+                    f"{argument.name} has the element type {element!r}, which is no dtype that "
+                    "kernels read and no type variable",
                     0,
                     fix=f"declare it: // @types {element}: float32 | float16",
                 )
@@ -457,6 +462,7 @@ def expression(text: str) -> Poly:
 
 
 __all__ = [
+    "DTYPES",
     "RESERVED",
     "Argument",
     "Body",

@@ -144,9 +144,10 @@ def compile_cuda(
         for unit in _open(path, names, arch, hit=True, why=None, start=start):
             trace.emit("cache", unit.name, hit=True, ms=unit.ms)
             done[text, headers, unit.name] = unit
+    folder = kernels_dir() / "cuda"
     for item, unit in _compile_missing(job, missing, jobs):
         trace.emit("cache", unit.name, hit=False, why=item.why, ms=unit.ms)
-        headers = tuple(file.name for file in item.headers[1:])
+        headers = tuple(file.relative_to(folder).as_posix() for file in item.headers[1:])
         done[item.text, headers, unit.name] = unit
     return [done[source.text, tuple(source.headers), source.name] for source in sources]
 

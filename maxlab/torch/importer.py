@@ -30,6 +30,7 @@ from maxlab.torch import (  # noqa: F401
     aten_products,
     aten_reduction,
     aten_shaping,
+    aten_spatial,
 )
 from maxlab.torch.aten import DTYPES, HOST, TABLE, NotImported, Site
 from maxlab.torch.calls import Operand, Part, flops_of, host_call, is_operation, name_of

@@ -93,6 +93,7 @@ def test_all_kernels_compile_for_a_device(
 CHECKED = (
     "reduce.max-nan", "softmax-last", "layer_norm-f32", "gather-rows", "pad-0", "concat-0",
     "irfft-n-48", "irfft-long", "cumsum-pieces", "random-gaussian-float32",
+    "nonzero.count-f32", "nonzero-f32", "masked_scatter-f32",
 )  # fmt: skip
 
 

@@ -151,7 +151,7 @@ CASES: list[Case] = [
     ("ML317", TypeError, lambda s: TensorValue(3)),
     ("ML318", TypeError, lambda s: ops.add(1, 2)),
     ("ML318", TypeError, lambda s: ops.stack([1, 2])),
-    ("ML319", ValueError, lambda s: Graph("h", custom_extensions=[Path("k")])),
+    ("ML319", ValueError, lambda s: Graph("h", context=s)),
     ("ML320", TypeError, lambda s: Graph("h", input_types=[F32])),  # type: ignore[list-item]
     ("ML321", ValueError, lambda s: s.x * s.w * s.twin),
     ("ML322", ValueError, lambda s: s.graph.output_types),

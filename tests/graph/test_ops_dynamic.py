@@ -504,14 +504,14 @@ def test_bounds_on_the_host_of_tensors_on_a_gpu() -> None:
             here = ops.nonzero(ops.transfer_to(x, DeviceRef.CPU()), "more")
             graph.output(number, there, here)
         model = engine.InferenceSession(devices=[gpu]).load(graph)
-        x = np.array([0, -1, 3, 0, 5], np.float32)
+        array = np.array([0, -1, 3, 0, 5], np.float32)
         for first, last in ((1, 4), (0, 5), (2, 2)):
-            given = driver.Tensor.from_numpy(x).to(gpu)
+            given = driver.Tensor.from_numpy(array).to(gpu)
             got = model(given, np.array(first), np.array(last))
-            number, there, here = (host(t.to(driver.CPU())) for t in got)
-            np.testing.assert_array_equal(number, np.arange(first, last))
-            np.testing.assert_array_equal(there, np.argwhere(x[first:last] + number))
-            np.testing.assert_array_equal(here, np.argwhere(x))
+            line, some, all_of = (host(t.to(driver.CPU())) for t in got)
+            np.testing.assert_array_equal(line, np.arange(first, last))
+            np.testing.assert_array_equal(some, np.argwhere(array[first:last] + line))
+            np.testing.assert_array_equal(all_of, np.argwhere(array))
 
 
 def test_a_model_goes_on_with_what_it_adopts(at: Place) -> None:
@@ -536,6 +536,25 @@ def test_subgraphs_that_find_something(at: Place) -> None:
     devices = [] if at.gpu is None else [at.gpu]
     model = engine.InferenceSession(devices=devices).load(graph)
     assert at.run(model, np.array([0, 1, 1], np.float32))[0].tolist() == [2, 4]
+
+
+def test_graphs_as_text(tmp_path: Any) -> None:
+    """A graph that was saved defines and asserts the same dims."""
+    with Graph("text", input_types=[TensorType(F32, ["n"]), TensorType(I64, [])]) as graph:
+        x, a = (v.tensor for v in graph.inputs)
+        graph.output(*found(x), x[(slice(a, None), "tail")], ops.nonzero(x > 1, "tail"))
+    graph.save(tmp_path / "text.mlir")
+    again = Graph(path=tmp_path / "text.mlir")
+    assert str(again) == str(graph)
+    model = engine.InferenceSession().load(again)
+    array = np.array([0, 2, 0, 3], np.float32)
+    where, values, tail, big = (t.to_numpy() for t in model(array, np.array(2)))
+    assert where.tolist() == [1, 3]
+    assert values.tolist() == [4, 6]
+    assert tail.tolist() == [0, 3]
+    assert big.tolist() == [[1], [3]]
+    with pytest.raises(ExecutionError, match="the dim 'tail' is 1, got 2"):
+        model(array, np.array(3))
 
 
 def test_models_without_such_dims_are_as_they_were() -> None:

@@ -41,6 +41,11 @@ NO_TORCH = {
     "mo.transfer": "copies between devices",
     "mo.dequantize": "blocks of ggml: tests/opset/test_gguf.py",
     "mo.qmatmul": "blocks of ggml: tests/opset/test_gguf.py",
+    "mo.bind_dim": "names sizes; computes nothing",
+    "mo.nonzero.count": "a part of nonzero",
+    "mo.repeat.index": "a part of repeat_interleave: tests/opset/test_torch_dynamic.py",
+    "mo.range.size": "a size as a tensor: torch sizes are Python numbers",
+    "mo.slice.bounds": "a size as a tensor: torch sizes are Python numbers",
 }
 
 
@@ -178,6 +183,8 @@ TORCH: dict[str, Torch] = {
     "mo.scatter_nd": put_nd,
     "mo.top_k": best,
     "mo.argsort": order,
+    "mo.nonzero": lambda t, attrs, x, starts, total: t.nonzero(x),
+    "mo.masked_scatter": lambda t, attrs, x, mask, new, *counted: x.masked_scatter(mask, new),
     "mo.concat": lambda t, attrs, *xs: t.cat(xs, dim=attrs["axis"]),
     "mo.pad": pad,
     "mo.range": steps,
@@ -208,6 +215,10 @@ DIFFERENT = {
     ("mo.gelu", "none special"): "torch gives NaN for inf and inf for 3e38, which are themselves",
     ("mo.mean", "i32"): "torch has no mean of integers; ours divides towards zero",
     ("mo.mean", "u8"): "torch has no mean of integers; ours divides towards zero",
+    ("mo.nonzero", "uint32"): "torch has no nonzero of uint32",
+    ("mo.nonzero", "uint64"): "torch has no nonzero of uint64",
+    ("mo.masked_scatter", "uint32"): "torch has no masked_scatter of uint32",
+    ("mo.masked_scatter", "uint64"): "torch has no masked_scatter of uint64",
 }
 """Op and sample label (or a part of it) to the reason why torch is not asked."""
 

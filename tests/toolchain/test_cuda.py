@@ -107,6 +107,17 @@ def test_cubins_and_what_they_need(compiler: str, arch: str) -> None:
     assert (share.usage.shared_bytes, share.usage.barriers) == (256, 1)
 
 
+def test_headers_in_a_folder(compiler: str) -> None:
+    text = """extern "C" __global__ void k_fourth(float *y, const u8 *w) {
+  y[threadIdx.x] = mx_q4_0_element(w, threadIdx.x);
+}
+"""
+    source = DeviceSource("k_fourth", text, ("prelude.cuh", "ops/quantized.cuh"))
+    for hit in (False, True):
+        (unit,) = compile_cuda([source], "sm_80")
+        assert (unit.name, unit.hit) == ("k_fourth", hit)
+
+
 def test_spills_are_counted(compiler: str) -> None:
     lines = "\n".join(f"  float v{i} = x[{i} * n + threadIdx.x];" for i in range(80))
     total = " + ".join(f"v{i} * v{79 - i}" for i in range(80))

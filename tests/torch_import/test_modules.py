@@ -26,6 +26,7 @@ import torch  # noqa: E402 - where it is installed
 from torch import nn  # noqa: E402
 
 from maxlab.torch import TorchProfile, load  # noqa: E402 - needs torch
+from maxlab.torch.aten import TABLE  # noqa: E402 - needs torch
 
 
 class Block(nn.Module):
@@ -76,6 +77,12 @@ def blocks() -> Any:
 def net() -> Any:
     torch.manual_seed(0)
     return Net().eval()
+
+
+@pytest.fixture(autouse=True)
+def _without_convolutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if maxlab had no convolutions, so that torch has something to run."""
+    monkeypatch.delitem(TABLE, "convolution.default")
 
 
 # ---------------------------------------------------------------- what comes out is right

@@ -69,7 +69,7 @@ def vit() -> tuple[Any, dict[str, Any]]:
         (t5, set()),
         (llama, {"aten.cumsum"}),
         (gpt2, {"aten.cumsum"}),
-        (vit, {"aten.convolution"}),
+        (vit, set()),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
