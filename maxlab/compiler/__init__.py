@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from maxlab import trace
+from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.passes import PIPELINE, PassRecord, run
 from maxlab.compiler.plan import Plan, Slot, Step
@@ -90,6 +91,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         marks.append(time.perf_counter_ns())
 
     work = function.clone()
+    take_chains_out(work)
     marker = Marker(work, options.keep)
     passes = run(work, PIPELINE)
     kept = marker.taken_out()

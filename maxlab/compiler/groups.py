@@ -47,7 +47,11 @@ class Group:
     @property
     def device(self) -> DeviceRef:
         """Where the group is computed."""
-        value = self.ops[0].results[0] if self.ops else self.source
+        value = self.source
+        for op in self.ops[:1]:  # an op with an effect may have no result, or no value at all
+            value = next(iter((*op.results, *op.operands)), None)
+            if value is None:
+                return DeviceRef.CPU()
         assert value is not None
         return value.tensor_type.device
 

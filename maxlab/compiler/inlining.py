@@ -139,7 +139,11 @@ class Inliner:
         """Every group that reads ``value``, through views; None for an output."""
         group_of = self.schedule.group_of
         for op in self._reading(value):
-            yield None if OPSET[op.name].kind == "output" else group_of.get(op.results[0])
+            if OPSET[op.name].kind == "output":
+                yield None
+            else:
+                effects = self.schedule.effects
+                yield group_of.get(op.results[0]) if op.results else effects.get(op)
 
     def _reading(self, value: Value) -> Iterator[Op]:
         """The ops that read ``value`` through views; a view that is laid out is one."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Function, Op, Value
+from maxlab.opset import OPSET
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -145,6 +146,8 @@ def _values(function: Function, id: str) -> list[tuple[str, Value]]:
         if value.id == id:
             return [(id, value)]
     for op in function.ops:
+        if op.id == id and not op.results and op.name in OPSET and OPSET[op.name].effect:
+            return []  # it has made what there is to keep in its buffer
         if op.id == id and op.results:
             return [(id, op.results[0]), *((v.id, v) for v in op.results)]
         for value in op.results:

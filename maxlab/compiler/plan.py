@@ -240,13 +240,15 @@ class Plan:
     """All slots and steps, in the order in which they run.
 
     ``cuts`` are the numbers of the steps before which dims are bound that earlier steps computed:
-    the stages of the plan begin there. Most plans have one stage.
+    the stages of the plan begin there. Most plans have one stage. ``aliases`` has, by its number,
+    the slot of each output that is a buffer which the caller, or another output, has already.
     """
 
     slots: list[Slot] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
+    aliases: dict[int, int] = field(default_factory=dict)
 
     @property
     def stages(self) -> list[range]:

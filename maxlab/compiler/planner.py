@@ -23,7 +23,7 @@ from maxlab.compiler.traffic import Touch, Touched, in_bytes
 from maxlab.dtype import DType
 from maxlab.ir import HostCall, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import flops_of
+from maxlab.opset import OPSET, flops_of
 from maxlab.opset.custom import label_of
 
 
@@ -72,6 +72,8 @@ class Planner:
         if schedule.groups and schedule.groups[-1].binds:  # something is asserted at the end
             self.plan.cuts.append(len(self.plan.steps))
         by_output = {s.index: s.number for s in self.plan.slots if s.kind == "output"}
+        for number, value in schedule.aliases.items():
+            self.plan.aliases[number] = by_output[number] = self.slot(value)
         self.plan.outputs = [by_output[n] for n in range(len(schedule.outputs))]
         return self.plan
 
@@ -225,7 +227,8 @@ class Planner:
     def _host_call(self, group: Group) -> None:
         op = group.main
         assert op is not None
-        call: HostCall = op.attrs["call"]
+        make = OPSET[op.name].host
+        call: HostCall = op.attrs["call"] if make is None else make(op)
         pointers = [self.slot(result) for result in op.results]
         for operand in op.operands:
             shape = shape_of(operand)

@@ -19,6 +19,8 @@ group reads never exists in memory. The rules, applied greedily from the inputs 
 9. What names a dim that is bound while the model runs (``mo.bind_dim``) comes in a later *stage*
    than the op that binds it. The ops that bind are the last of their stage.
 
+10. An op with an effect is a group of its own, behind the op with an effect before it.
+
 No group may come to depend on itself through another group; each group knows its ancestors.
 
 ``Options`` can forbid all or some of it: with ``fuse`` off, only the pieces that one op of the
@@ -33,6 +35,7 @@ from typing import Any
 
 from maxlab.compiler.attention import Attention, find_attention, has_kernel
 from maxlab.compiler.axes import MAX_OPS, Index, extents_of, own_index, shape_of
+from maxlab.compiler.effects import has_effect
 from maxlab.compiler.groups import Group, GroupKind
 from maxlab.compiler.inlining import Inliner
 from maxlab.compiler.limits import Limits
@@ -40,7 +43,7 @@ from maxlab.compiler.operands import has_unit_stride, is_matrix, is_strided
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.reasons import Reason
 from maxlab.compiler.views import Views
-from maxlab.ir import Function, Op, Value
+from maxlab.ir import BufferType, Function, Op, Value
 from maxlab.ir.poly import ONE
 from maxlab.opset import OPSET
 from maxlab.opset.dynamic import late_dims, named_dims
@@ -60,6 +63,8 @@ class Schedule(Views):
         addressed: Values that are read at an index that is data, so they must be in memory.
         reasons: By an op and a value that it reads through views, the rule of ``reasons`` by which
             it joined, or did not join, the group of that value.
+        effects: The groups of ops with effects, in their order.
+        aliases: By the number of an output that is no memory of its own, the buffer that it is.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class Schedule(Views):
         self.inlined: set[int] = set()
         self.addressed: set[Value] = set()
         self.reasons: dict[tuple[Op, Value], Reason] = {}
+        self.effects: dict[Op, Group] = {}
+        self.aliases: dict[int, Value] = {}
         self.inliner = Inliner(self)
         self._alignments: dict[tuple[Op, Value], tuple[Value, bool]] = {}
         self._copies: dict[tuple[Value, int], Value] = {}
@@ -115,6 +122,8 @@ class Schedule(Views):
                 self._place_transfer(op)
             elif kind in ("host", "kernel"):
                 self._place_whole(op, kind)
+                if has_effect(op):
+                    self._place_effect(op)
             elif kind == "concat":
                 group = self._new("concat", shape_of(op.result), op)
                 for operand in op.operands:
@@ -485,10 +494,19 @@ class Schedule(Views):
             base, _ = self.resolve(value, own_index(shape_of(value)), extents_of(shape_of(value)))
             if self.inline_value(base) or not self.same_order(value, base) or base in self.layouts:
                 self._copy(op, position)
-        group = self._new(kind, shape_of(op.results[0]), op)
+        shaped = (*op.results, *op.operands)
+        group = self._new(kind, shape_of(shaped[0]) if shaped else (), op)
         for operand in op.operands:
             self._depend(group, operand)
             self._note(op, operand, "begins")
+
+    def _place_effect(self, op: Op) -> None:
+        """Let the group of ``op``, which is the newest, run behind all effects before it."""
+        group = self.groups[-1]
+        assert group.main is op
+        if self.effects:
+            self._follow(group, [next(reversed(self.effects.values()))])
+        self.effects[op] = group
 
     def _place_attention(self, parts: Attention) -> None:
         self._require_unit(parts.scores, 0, -1)
@@ -526,6 +544,10 @@ class Schedule(Views):
         self.outputs: list[tuple[Value, bool]] = []
         taken: set[Value] = set()
         for operand in output.operands:
+            if isinstance(operand.type, BufferType) and (operand.op is None or operand in taken):
+                self.aliases[len(self.outputs)] = operand
+                self.outputs.append((operand, False))
+                continue
             shape = shape_of(operand)
             base, _ = self.resolve(operand, own_index(shape), extents_of(shape))
             group = self.group_of.get(base)

@@ -11,6 +11,7 @@ from maxlab.compiler.codegen import cuda
 from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
 from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
+from maxlab.compiler.effects import written_buffer
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
@@ -18,7 +19,7 @@ from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
-from maxlab.ir import Op, TensorType
+from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset import OPSET
 from maxlab.opset.core import elements
@@ -39,7 +40,7 @@ class KernelBuffer:
     type: TensorType
     slot: int
     count: Poly
-    role: str  # result, operand or temporary
+    role: str  # result, operand, target (a buffer that is changed) or temporary
 
     @property
     def compute(self) -> str:
@@ -106,7 +107,7 @@ class KernelSite:
         number = len(self.temporaries)
         slots = self.planner.plan.slots
         nbytes = count * Poly.constant(dtype.size_in_bytes)
-        device = self.op.results[0].tensor_type.device
+        device = (*self.op.results, *self.op.operands)[0].tensor_type.device
         slot = Slot(len(slots), "arena", dtype, nbytes, (count,), device=device)
         slots.append(slot)
         made = KernelBuffer(
@@ -196,10 +197,11 @@ def add_kernel(planner: Planner, group: Group) -> None:
     for number, value in enumerate(op.operands):
         typed, shape = _tensor(value.type), shape_of(value)
         base, _ = schedule.resolve(value, own_index(shape), extents_of(shape))
+        role, count = "operand", elements(typed)
+        if number == 0 and value is written_buffer(op):
+            role, count = "target", elements(_tensor(op.operands[1].type))
         operands.append(
-            KernelBuffer(
-                f"x{number}", typed.dtype, typed, planner.slot(base), elements(typed), "operand"
-            )
+            KernelBuffer(f"x{number}", typed.dtype, typed, planner.slot(base), count, role)
         )
     target: Target = "cuda" if group.device.is_gpu() else "c"
     site = KernelSite(planner, op, target, op.attrs, operands, results)
@@ -210,6 +212,8 @@ def add_kernel(planner: Planner, group: Group) -> None:
 
 
 def _tensor(type: Any) -> TensorType:
+    if isinstance(type, BufferType):
+        return type.as_tensor()
     assert isinstance(type, TensorType)
     return type
 
@@ -223,7 +227,7 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
     def touches() -> Touched:
         found: Touched = {}
         for number, buffer in enumerate(used):
-            read = buffer.role != "result"
+            read = buffer.role not in ("result", "target")
             written = buffer.role != "operand"
             found[number] = Touch(
                 buffer.count if read else Poly.constant(0),

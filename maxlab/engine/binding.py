@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Launch, Slot, Step
+from maxlab.compiler.plan import Launch, Plan, Slot, Step
+from maxlab.driver import Tensor
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
 from maxlab.opset import Check, checks_of
 from maxlab.opset.dynamic import definitions, named_dims, plain_symbol
+from maxlab.opset.effects import MISMATCH
 
 ALIGNMENT = 64
 ON_CALLER = 1
@@ -313,6 +315,20 @@ def allocate(runtime: Any, nbytes: int) -> Any:
     return runtime.ffi.gc(made, runtime.lib.mx_free, nbytes)
 
 
+def add_buffers(plan: Plan, inputs: Sequence[Tensor], made: dict[int, Tensor]) -> None:
+    """Add to ``made``, the outputs by their numbers, those that are buffers: the tensor of an input
+    or of another output."""
+    for number, alias in plan.aliases.items():
+        slot = plan.slots[alias]
+        made[number] = inputs[slot.index] if slot.kind == "input" else made[slot.index]
+
+
+def alias_place(slot: Slot, inputs: int) -> int:
+    """Where the tensor of an output that is the buffer ``slot`` stands among the tensors of the
+    inputs and outputs."""
+    return slot.index if slot.kind == "input" else inputs + slot.index
+
+
 class Frame:
     """The memory of one execution: arena, pointer table, the pointers of inputs and outputs, and
     where an error is written."""
@@ -409,6 +425,10 @@ class Binding:
         assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int]] = []
         for value in output.operands:
+            alias = plan.aliases.get(len(self.outputs))
+            if alias is not None:
+                self.outputs.append((None, (), alias_place(plan.slots[alias], inputs)))
+                continue
             typed = value.tensor_type
             shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
             total = typed.dtype.size_in_bytes
@@ -439,6 +459,21 @@ class Binding:
 def out_of_range(compiled: Compiled, node: str, index: int, size: int) -> ExecutionError:
     """The error for an index of the op ``node`` that a kernel refused."""
     op = compiled.function.find(node)
+    if op is not None and op.name == "mo.buffer.store_slice":
+        if size < 0:
+            return ExecutionError(
+                "ML779",
+                f"buffer_store_slice: the slice has {index} elements along an axis where the "
+                f"source has {MISMATCH - size}",
+                at=op.loc,
+                fix="let the bounds of the slice fit the source",
+            )
+        return ExecutionError(
+            "ML652",
+            f"buffer_store_slice: the index {index} is out of range for a dim of size {size}",
+            at=op.loc,
+            fix=f"indices go from {-size} to {size - 1}, bounds to {size}; they are not clamped",
+        )
     if op is not None and op.name == "mo.slice.bounds":
         low, high = (-size - 1, size - 1) if op.attrs["step"] < 0 else (-size, size)
         return ExecutionError(

@@ -23,7 +23,7 @@ from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Mark, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.engine.binding import HostSteps
+from maxlab.engine.binding import HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
@@ -33,6 +33,7 @@ from maxlab.engine.stamps import Taken
 from maxlab.engine.weights import Prepared
 from maxlab.errors import DeviceError, InputError
 from maxlab.ir import DeviceRef
+from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
 _HOST = CPU().default_stream
@@ -187,6 +188,7 @@ class DeviceModel(Model):
         for stage, used in passed:
             stage.free.append(used)
         self._last = binding.env
+        add_buffers(self.compiled.plan, tensors, made)
         return [made[n] for n in sorted(made)], [stage for stage, _ in passed]
 
     def _memory(self, binding: DeviceBinding) -> tuple[DeviceFrame, list[Tensor]]:
@@ -225,6 +227,8 @@ class DeviceModel(Model):
             ):
                 self._refuse(position, x)
             tensors.append(x)
+        if self._written:
+            self._require_own(args, tensors)
         return tensors
 
     def _placed(self, position: int, x: Tensor, given: Any) -> Tensor:
@@ -395,7 +399,8 @@ class DeviceModel(Model):
     def stages_of(self, inputs: Sequence[Tensor]) -> list[DeviceBinding]:
         """The stages of a run on ``inputs``, which is made when there are several."""
         if self.compiled.plan.cuts:
-            return self._stages(inputs, None)[1]
+            with silent():  # the caller's buffers stay as they are
+                return self._stages(self._copies(inputs), None)[1]
         return [self.bind_devices(tuple(x._shape for x in inputs))]
 
     def wait(self) -> None:

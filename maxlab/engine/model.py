@@ -17,9 +17,11 @@ from maxlab.driver import CPU, Device, Tensor
 from maxlab.dtype import check_scalar
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
 from maxlab.engine.host_calls import HostCalls
+from maxlab.engine.ownership import is_copy, written_inputs
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
 from maxlab.errors import ExecutionError, InputError, InputTypeError
+from maxlab.ir import BufferType
 
 if TYPE_CHECKING:
     from maxlab.compiler.codegen.c import Printed
@@ -77,6 +79,7 @@ class Model:
         self._ranks = tuple(r for _, r in self._inputs)
         self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
         self._count = len(self._inputs)
+        self._written = written_inputs(compiled.source)
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
@@ -99,6 +102,9 @@ class Model:
     # ------------------------------------------------------------ running
     def execute(self, *args: Any) -> list[Tensor]:
         """The outputs for the inputs ``args``, always as a list.
+
+        A graph that stores into buffers changes the memory of its inputs in place; an output that
+        is such an input is the same memory.
 
         Args:
             *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and
@@ -175,6 +181,68 @@ class Model:
             )
         return [bound[n] for n in names]
 
+    def _accepted(self, args: Sequence[Any]) -> list[Tensor]:
+        """The inputs as tensors, everything about them checked but their sizes."""
+        if len(args) != self._count:
+            self._refuse_count(args)
+        tensors = []
+        for position, given in enumerate(args):
+            x = given if given.__class__ is Tensor else self._convert(position, given)
+            if (
+                x._dtype is not self._fast_dtypes[position]
+                or len(x._shape) != self._ranks[position]
+                or x._strides is not None
+                or x._stream is not _HOST
+                or x._ptr & self._unaligned[position]
+            ):
+                self._refuse(position, x)
+            tensors.append(x)
+        if self._written:
+            self._require_own(args, tensors)
+        return tensors
+
+    def _require_own(self, args: Sequence[Any], tensors: Sequence[Tensor]) -> None:
+        """Nothing, when the inputs that the model changes are memory of the caller that it may
+        change, and that it does not read as another input.
+
+        Raises:
+            InputError: ML780, memory that is only read, or a copy; ML781, two inputs share memory.
+        """
+        for position in self._written:
+            x = tensors[position]
+            why = ""
+            if x._read_only:
+                why = "its memory is read-only"
+            elif is_copy(args[position], x):
+                why = "the model would change a copy of it, which nobody sees"
+            if why:
+                raise InputError(
+                    "ML780",
+                    f"the model stores into input {position} ({self._name(position)}), and {why}",
+                    fix="pass a contiguous, aligned array that may be written, or a driver.Tensor",
+                )
+            first, end = x._ptr, x._ptr + x._nbytes()
+            for other, y in enumerate(tensors):
+                if other == position or y._ptr >= end or y._ptr + y._nbytes() <= first:
+                    continue
+                if not x._nbytes() or not y._nbytes():
+                    continue
+                if isinstance(self.compiled.source.inputs[other].type, BufferType):
+                    continue  # loads and stores are in order, whatever they are called
+                raise InputError(
+                    "ML781",
+                    f"the model stores into input {position} ({self._name(position)}), which "
+                    f"shares memory with input {other} ({self._name(other)}), a tensor",
+                    fix="pass a copy of one of them, or give the graph one input of BufferType",
+                )
+
+    def _copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """``tensors``, the inputs, with copies of those that the model stores into."""
+        return [x.copy() if n in self._written else x for n, x in enumerate(tensors)]
+
+    def _name(self, position: int) -> str:
+        return self.compiled.source.inputs[position].name
+
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
         if len(args) != self._count:
             self._refuse_count(args)
@@ -192,6 +260,8 @@ class Model:
                 self._refuse(position, x)
             tensors.append(x)
             shapes.append(x._shape)
+        if self._written:
+            self._require_own(args, tensors)
         key = tuple(shapes)
         binding = self._bindings.get(key)
         if binding is None:
@@ -201,9 +271,12 @@ class Model:
         for position, x in enumerate(tensors):
             io[position] = x._ptr
         position = len(tensors)
-        outputs = []
+        outputs: list[Tensor] = []
         for dtype, shape, nbytes in binding.outputs:
-            made = Tensor._alloc(dtype, shape, nbytes)
+            if dtype is not None:
+                made = Tensor._alloc(dtype, shape, nbytes)
+            else:  # a buffer: the tensor of an input, or of another output
+                made = (*tensors, *outputs)[nbytes]
             io[position] = made._ptr
             position += 1
             outputs.append(made)
@@ -270,8 +343,8 @@ class Model:
         return self._rules.resolve(shapes[-1]) if shapes else {}
 
     def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
-        """The inputs as tensors; they are known to be right."""
-        return [self._convert(n, x) for n, x in enumerate(args)]
+        """The inputs as tensors."""
+        return self._accepted(args)
 
     def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         """The size of every symbol for these inputs."""
@@ -411,6 +484,9 @@ class Model:
     # ------------------------------------------------------------ looking
     def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
         """A ``Profile``: what each kernel costs on ``inputs``.
+
+        The model runs ``warmup + runs`` times, and a few times more: what it stores into buffers,
+        and prints, happens as often. Pass copies where that matters.
 
         Args:
             *inputs: As for ``execute``.

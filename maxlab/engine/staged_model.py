@@ -22,14 +22,16 @@ from maxlab.driver import Tensor
 from maxlab.engine.binding import (
     HostSteps,
     SizeRules,
+    add_buffers,
     allocate,
     layout_arena,
     slot_uses,
     stage_slots,
 )
-from maxlab.engine.model import _HOST, MAX_BINDINGS, Model
+from maxlab.engine.model import MAX_BINDINGS, Model
 from maxlab.engine.stamps import Taken
 from maxlab.engine.weights import Prepared
+from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
 BLOCKS = 4
@@ -153,6 +155,7 @@ class Run:
         for slot in program.compiled.plan.slots:
             if slot.kind == "input":
                 self.addresses[slot.number] = inputs[slot.index]._ptr
+        self._inputs = inputs
 
     def enter(self, stage: Stage) -> None:
         """Give memory to what ``stage`` is the first to use."""
@@ -173,6 +176,7 @@ class Run:
 
     def outputs(self) -> list[Tensor]:
         """The outputs, when all stages have run."""
+        add_buffers(self.program.compiled.plan, self._inputs, self.made)
         return [self.made[n] for n in sorted(self.made)]
 
     def leave(self) -> None:
@@ -209,24 +213,6 @@ class StagedModel(Model):
     # ------------------------------------------------------------ running
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
         return self._stages(self._accepted(args), times)[0]
-
-    def _accepted(self, args: Sequence[Any]) -> list[Tensor]:
-        """The inputs as tensors, everything about them checked but their sizes."""
-        if len(args) != self._count:
-            self._refuse_count(args)
-        tensors = []
-        for position, given in enumerate(args):
-            x = given if given.__class__ is Tensor else self._convert(position, given)
-            if (
-                x._dtype is not self._fast_dtypes[position]
-                or len(x._shape) != self._ranks[position]
-                or x._strides is not None
-                or x._stream is not _HOST
-                or x._ptr & self._unaligned[position]
-            ):
-                self._refuse(position, x)
-            tensors.append(x)
-        return tensors
 
     def _stages(self, tensors: Sequence[Tensor], times: Any) -> tuple[list[Tensor], list[Stage]]:
         """The outputs, and the stages that made them. ``times`` has the ``mx_times`` of each."""
@@ -319,7 +305,8 @@ class StagedModel(Model):
 
     def stages_of(self, inputs: Sequence[Tensor]) -> list[Stage]:
         """The stages of a run on ``inputs``, which is made to know them."""
-        return self._stages(inputs, None)[1]
+        with silent():  # the caller's buffers stay as they are
+            return self._stages(self._copies(inputs), None)[1]
 
     def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         return self.stages_of(tensors)[-1].env

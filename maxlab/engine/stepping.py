@@ -16,7 +16,7 @@ import numpy as np
 
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
-from maxlab.engine.binding import Binding, Frame, HostSteps
+from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
@@ -75,9 +75,7 @@ class Walk:
 
     def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
         self.model = model
-        if not isinstance(model, DeviceModel):
-            type(model)._run(model, inputs, None)  # refuses wrong inputs
-        self.inputs = model._inputs_of(inputs)
+        self.inputs = model._inputs_of(inputs)  # refuses wrong inputs
         self.outputs: list[Tensor] = []
         self._at: _HostWalk | _StagedWalk | _DeviceWalk
         if isinstance(model, DeviceModel):
@@ -196,9 +194,14 @@ class _HostWalk:
         self.binding: Binding = model._bind(tuple(x._shape for x in inputs))
         self.env = self.binding.env
         self._frame: Frame = self.binding._new_frame()
-        self.outputs = [Tensor._alloc(*made) for made in self.binding.outputs]
-        for x in self.outputs:
+        self.outputs: list[Tensor] = []
+        for dtype, shape, nbytes in self.binding.outputs:
+            if dtype is None:  # a buffer, which nobody poisons
+                self.outputs.append([*inputs, *self.outputs][nbytes])
+                continue
+            x = Tensor._alloc(dtype, shape, nbytes)
             _poison(x._ptr, x.num_elements * x.element_size)
+            self.outputs.append(x)
         _poison(int(ffi.cast("uintptr_t", self._frame.arena)), self.binding.arena_nbytes)
         for position, x in enumerate([*inputs, *self.outputs]):
             self._frame.io[position] = x._ptr
@@ -258,9 +261,9 @@ class _StagedWalk:
             self._run.enter(stage)
         for size, block in self._run.blocks:
             _poison(int(ffi.cast("uintptr_t", block)), size)
-        self.outputs = self._run.outputs()
-        for x in self.outputs:
+        for x in self._run.made.values():
             _poison(x._ptr, x.num_elements * x.element_size)
+        self.outputs = self._run.outputs()  # and buffers, which nobody poisons
 
     def run(self) -> Iterator[Step]:
         for stage in self._stages:
@@ -292,6 +295,7 @@ class _DeviceWalk:
             made.update(zip(binding.output_numbers, binding.new_outputs(), strict=True))
             binding.place(frame, self._frames[-1] if self._frames else None, inputs, made)
             self._frames.append(frame)
+        add_buffers(model.compiled.plan, inputs, made)
         self.outputs = [made[n] for n in sorted(made)]
         self._addresses = self._frames[-1].addresses
         for slot in model.compiled.plan.slots:

@@ -28,10 +28,12 @@ from maxlab.graph.build import (
     tensor,
     to_numpy,
 )
+from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
-from maxlab.graph.value import TensorValue, Value, wrap
+from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
+    ChainType,
     DeviceRef,
     Dim,
     Function,
@@ -77,6 +79,8 @@ class _Mark(NamedTuple):
     output: Op | None
     weights: int
     subgraphs: int
+    chains: dict[DeviceRef, IrValue]
+    ready: IrValue | None
 
 
 class Graph:
@@ -148,6 +152,8 @@ class Graph:
         self._scope_types: dict[str, str] = {}
         self._subgraphs: dict[str, Graph] = {}
         self._parent: Graph | None = None
+        self._chains = _DeviceChainMap(self)
+        self._ready: IrValue | None = None
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
             more = len(self._kernel_library) > 0
@@ -185,6 +191,7 @@ class Graph:
             ) from error
         self._function = parse_function(text, str(path))
         verify(self._function)
+        self._chains.read(self._function)
         self.name = self._function.name
 
     def _trace(
@@ -223,6 +230,8 @@ class Graph:
             self._function.output,
             len(self._weights),
             len(self._subgraphs),
+            dict(self._chains._newest),
+            self._ready,
         )
 
     def _rollback(self, mark: _Mark) -> None:
@@ -236,6 +245,8 @@ class Graph:
                 op.block = None
         ops[kept:] = [] if mark.output is None else [mark.output]
         self._function._next = mark.number
+        self._chains._newest = dict(mark.chains)
+        self._ready = mark.ready
         for name in list(self._weights)[mark.weights :]:
             del self._weights[name]
             del self._weight_values[name]
@@ -286,6 +297,22 @@ class Graph:
             self._function.block.append(op)
         self._revision += 1
         self._error = None
+
+    # ------------------------------------------------------------ effects
+    @property
+    def device_chains(self) -> _DeviceChainMap:
+        """The newest chain of each device: what is loaded, stored or printed there next comes
+        behind it.
+        """
+        return self._chains
+
+    @property
+    def always_ready_chain(self) -> _ChainValue:
+        """A chain that is behind nothing; the same one each time."""
+        if self._ready is None:
+            self._ready = self._append("mo.chain", [], [ChainType()], {})._ir()
+        chain: _ChainValue = wrap(self._ready)
+        return chain
 
     # ------------------------------------------------------------ calls of subgraphs
     def _inline(self, op: Op, operands: Sequence[IrValue], name: str) -> Sequence[IrValue]:

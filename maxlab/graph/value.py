@@ -226,6 +226,27 @@ class BufferValue(Value):
     def __repr__(self) -> str:
         return _text(self, self.type)
 
+    def print(self, label: str = "debug_buffer") -> None:
+        """Nothing; what the buffer holds is printed each time the model comes here; see
+        ``ops.print``."""
+        ops.print(ops.buffer_load(self), label)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
+        """A copy of the part of the buffer that ``index`` names, as it is now; ``[...]`` is all of
+        it. See ``ops.slice_tensor``."""
+        loaded = ops.buffer_load(self)
+        return loaded if index is Ellipsis else loaded[index]
+
+    def __setitem__(self, index: Index | tuple[Index, ...], value: TensorValueLike) -> None:
+        """Nothing; ``value`` is stored into the part of the buffer that ``index`` names; ``[...]``
+        is all of it. See ``ops.buffer_store_slice``."""
+        if index is Ellipsis:
+            ops.buffer_store(self, value)
+            return
+        if not isinstance(index, tuple) or (len(index) == 2 and isinstance(index[1], str)):
+            index = (index,)
+        ops.buffer_store_slice(self, value, index)
+
 
 class TensorValue(Value):
     """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being
@@ -378,6 +399,10 @@ class TensorValue(Value):
         """
         require_float("stdev", self.type)
         return ops.sqrt(self.var(axis))
+
+    def print(self, label: str = "debug_tensor") -> None:
+        """Nothing; the tensor is printed each time the model comes here; see ``ops.print``."""
+        ops.print(self, label)
 
     # ------------------------------------------------------------ indexing
     def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:

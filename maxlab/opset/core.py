@@ -20,6 +20,7 @@ Lowering kinds:
 ``kernel``     kernels of its own, for each target; see ``opset.kernel``
 ``composite``  written with other ops; the compiler expands it
 ``host``       a function of Python, called between kernels
+``chain``      the beginning of an order of effects; see ``opset.effects``
 ``output``     ends a graph
 """
 
@@ -33,8 +34,9 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import GraphError
-from maxlab.ir import Dim, Function, Op, Poly, Shape, TensorType, Type, Value
+from maxlab.ir import Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
+from maxlab.ir.types import _Typed
 from maxlab.opset.kernel import Site
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +56,7 @@ Kind = Literal[
     "kernel",
     "composite",
     "host",
+    "chain",
     "output",
 ]
 
@@ -133,6 +136,7 @@ Infer = Callable[[Sequence[TensorType], Attrs], Sequence[Type]]
 Reference = Callable[..., Any]
 ViewIndex = Callable[["ViewCall", tuple[Poly, ...]], tuple[Poly, ...]]
 Decompose = Callable[[Builder, Op], Value]
+Effect = Literal["", "chain", "make", "read", "write", "print"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,12 @@ class OpDef:
     operands: how many terms an element of the result has. Without it, such an op is exact."""
     same_order: bool = False
     """whether this view has the elements of its operand in the same order"""
+    effect: Effect = ""
+    """what the op does to the world: ``make``, ``read`` or ``write`` a buffer, its first operand,
+    or ``print``; ops with an effect are neither dropped, merged, folded nor moved over each other,
+    and take and make a chain"""
+    host: Callable[[Op], HostCall] | None = None
+    """makes the function of an op of the kind ``host`` that has none among its attributes"""
 
     def scalar_name(self, attrs: Attrs) -> str:
         """The scalar operator of a map or gather op with these attributes."""
@@ -233,7 +243,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
     Overflow and invalid operations are silent, as they are in generated code.
     """
     row = lookup(op.name)
-    types = [r.tensor_type for r in op.results]
+    types = [r.tensor_type for r in op.results if isinstance(r.type, _Typed)]
     call = Call(
         op.attrs,
         tuple(concrete(t.shape, env) for t in types),
@@ -252,7 +262,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
 def flops_of(op: Op) -> Poly:
     """The arithmetic of ``op`` as a polynomial of the dims; 0 for views and data."""
     row = lookup(op.name)
-    operands = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+    operands: list[Any] = [v.type for v in op.operands if isinstance(v.type, _Typed)]
     results = [r.type for r in op.results]
     if row.cost is not None:
         return row.cost(operands, results, op.attrs).flops
@@ -277,7 +287,7 @@ def checks_of(function: Function) -> list[tuple[Op, Check]]:
     for op in function.ops:
         row = OPSET.get(op.name)
         if row is not None and row.checks is not None:
-            types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+            types: list[Any] = [v.type for v in op.operands if isinstance(v.type, _Typed)]
             results = [r.type for r in op.results]
             found.extend((op, check) for check in row.checks(types, results, op.attrs))
     return found

@@ -22,6 +22,7 @@ from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
+from maxlab.ir.types import _Typed
 from maxlab.opset.core import (
     OPSET,
     Array,
@@ -59,7 +60,7 @@ def definitions(function: Function) -> dict[str, tuple[Op, Poly | None]]:
     """
     known: set[str] = set()
     for value in function.inputs:
-        if isinstance(value.type, TensorType):
+        if isinstance(value.type, _Typed):
             known.update(d.name for d in value.type.shape if isinstance(d, SymbolicDim))
     found: dict[str, tuple[Op, Poly | None]] = {}
     for op in function.ops:
@@ -99,7 +100,7 @@ def named_dims(op: Op) -> set[str]:
     """The names of dims in the types and attributes of ``op``, without those of its operands."""
     found: set[str] = set()
     for result in op.results:
-        if isinstance(result.type, TensorType):
+        if isinstance(result.type, _Typed):
             found.update(name for size in result.type.sizes for name in size.symbols())
     for attr in op.attrs.values():
         found.update(_names(attr))

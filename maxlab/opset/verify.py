@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from maxlab.errors import GraphError, MaxlabError
-from maxlab.ir import Function, Op, TensorType, Type
+from maxlab.ir import ChainType, Function, Op, Type
+from maxlab.ir.types import _Typed
 from maxlab.ir.verifier import verify as verify_structure
 from maxlab.opset.core import lookup
 
@@ -19,7 +21,7 @@ def infer_types(op: Op) -> list[Type]:
     row = lookup(op.name)
     if row.name == "mo.output":
         return []
-    types = [value.type for value in op.operands if isinstance(value.type, TensorType)]
+    types: list[Any] = [value.type for value in op.operands if isinstance(value.type, _Typed)]
     try:
         made: Sequence[Type] = row.infer(types, op.attrs)
     except KeyError as error:
@@ -38,7 +40,8 @@ def infer_types(op: Op) -> list[Type]:
             f"{sorted(op.attrs)}: {error}",
             at=op.loc,
         ) from error
-    return list(made)
+    chains = [v.type for v in op.operands if row.effect and isinstance(v.type, ChainType)]
+    return [*made, *chains]  # an op that takes a chain makes the next one
 
 
 def verify(function: Function) -> None:

@@ -71,7 +71,13 @@ def image(s: Setting) -> TensorValue:
 FILTER, ROWS = np.ones((2, 2, 4, 2)), np.ones((1, 1, 2, 4))
 FIRST, DEEP = ConvInputLayout.NCHW, FilterLayout.QRSCF
 Case = tuple[str, type[Exception], Callable[[Setting], Any]]
+
+
 # fmt: off
+def _buffer(x: TensorValue) -> Any:
+    return ops.buffer_create(x.type.as_buffer())
+
+
 CASES: list[Case] = [
     ("ML101", ValueError, lambda s: s.x + s.i),
     ("ML102", ValueError, lambda s: s.i + 1.5),
@@ -186,6 +192,12 @@ CASES: list[Case] = [
     ("ML344", TypeError, lambda s: s.x[s.i[0] :]),
     ("ML344", TypeError, lambda s: s.x[(slice(s.x[0, 0], None), "k")]),
     ("ML728", ValueError, lambda s: ops.nonzero(s.x, -1)),
+    ("ML776", TypeError, lambda s: ops.buffer_load(s.x)),
+    ("ML776", TypeError, lambda s: ops.buffer_create(s.x.type)),
+    ("ML777", ValueError, lambda s: ops.buffer_store(_buffer(s.x), s.x[0])),
+    ("ML777", ValueError, lambda s: ops.buffer_store_slice(_buffer(s.x), s.x, [0])),
+    ("ML110", ValueError, lambda s: ops.buffer_store(_buffer(s.x), s.x > 0)),
+    ("ML783", TypeError, lambda s: ops.print(_buffer(s.x))),
     ("ML205", ValueError, lambda s: ops.masked_scatter(s.x, s.x[:, :2] > 0, s.x, "k")),
     ("ML108", ValueError, lambda s: ops.masked_scatter(s.x, s.x, s.x, "k")),
     ("ML205", ValueError, lambda s: ops.repeat_interleave(s.x, s.i[:1] + s.i, 1, "k")),

@@ -21,8 +21,8 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import InputError, MaxlabError
-from maxlab.ir import Op, Value
-from maxlab.opset import evaluate
+from maxlab.ir import ChainType, Op, Value
+from maxlab.opset import evaluate, lookup
 from maxlab.opset.custom import has_reference, label_of
 
 Array = np.ndarray[Any, Any]
@@ -100,6 +100,8 @@ class _Comparer:
         self._reference = Reference(compiled.function, self._walk.env, self._weights)
         self._found = Comparison(model)
         self._user = {op.id: op for op in compiled.source.ops}
+        self._given = [host_array(x) for x in self._walk.inputs]  # which the run may change
+        self._before: Array | None = None  # what the buffer that a step changes held before
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
         self._unknown = 0  # kernels without a reference
         self._taken: dict[Value, Array] = {}  # what kernels without a reference wrote
@@ -131,6 +133,9 @@ class _Comparer:
         """Each step when it has run; the last one with the error that it raised."""
         steps = iter(self._walk)
         for facts in self._facts:
+            self._before = None
+            if facts.changes is not None:
+                self._before = np.array(self._walk.value(*facts.changes))
             try:
                 step = next(steps)
             except MaxlabError as error:
@@ -156,6 +161,8 @@ class _Comparer:
             source = step.pointers[1]
             self._packed[step.pointers[0]] = np.array(walk.value(source, facts.reads[source]))
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
+        if facts.changes is not None:
+            return self._store(facts)
         if not all(has_reference(op) for op in facts.group.ops):
             self._last = {}
             self._unknown += 1
@@ -175,6 +182,25 @@ class _Comparer:
         if ok:
             return check, None
         return check, self._located(facts, known, wanted)
+
+    def _store(self, facts: StepFacts) -> tuple[KernelCheck, Bad | None]:
+        """The check of a step that changes a buffer in place."""
+        step, op = facts.step, facts.group.main
+        assert op is not None
+        assert facts.changes is not None
+        assert self._before is not None
+        known = self._known(facts)
+        made = self._reference.evaluate(op.operands[1:], known)
+        operands = [exact(self._before), *(made[v] for v in op.operands[1:])]
+        wanted = self._reference.stored(op, operands)
+        slot, buffer = facts.changes
+        found = difference(self._walk.value(slot, buffer), wanted, buffer.tensor_type.dtype)
+        self._last = {Written(slot, buffer): found}
+        check = KernelCheck(step.id, step.name, step.nodes, found.ok, found)
+        if found.ok:
+            return check, None
+        located = Located(op, found.sentence(), found)
+        return check, Bad(facts, None, located, self._inputs(facts), [])
 
     def _known(self, facts: StepFacts) -> dict[Value, Rounded]:
         """What the step has read."""
@@ -363,11 +389,14 @@ class _Comparer:
         output, written = compiled.function.output, compiled.source.output
         assert output is not None
         assert written is not None
-        given = [host_array(x) for x in walk.inputs]
+        given = self._given
         known = {v: exact(x) for v, x in zip(compiled.function.inputs, given, strict=True)}
         known |= {v: exact(x) for v, x in self._taken.items()}
         taken = {v.id: x for v, x in self._taken.items()}
-        values = self._reference.evaluate(list(output.operands), known)
+        if any(lookup(op.name).effect for op in compiled.function.ops):
+            values = self._reference.evaluate_in_order(known)
+        else:
+            values = self._reference.evaluate(list(output.operands), known)
         inputs = dict(zip(compiled.source.inputs, given, strict=True))
         plain = _plain(compiled.source.ops, inputs, taken, self._weights, walk.env)
         for value, source, tensor in zip(
@@ -388,7 +417,7 @@ def _plain(
 ) -> dict[Value, Array]:
     """What the references compute for ``ops``, without their rounding; ``taken`` has by their ids
     the values of ops without a reference."""
-    known = dict(inputs)
+    known = {v: np.array(x) for v, x in inputs.items()}  # stores change them
     for op in ops:
         if op.name == "mo.output":
             continue
@@ -397,13 +426,15 @@ def _plain(
             if op.attrs["name"] in weights:
                 known[op.result] = weights[op.attrs["name"]].reshape(shape)
             continue
-        if any(v not in known for v in op.operands):
+        operands = [v for v in op.operands if not isinstance(v.type, ChainType)]
+        results = [v for v in op.results if not isinstance(v.type, ChainType)]
+        if any(v not in known for v in operands):
             continue  # it reads a weight that no kernel does, so no output needs it
         if not has_reference(op):
             known.update({v: taken[v.id] for v in op.results if v.id in taken})
             continue
-        made = evaluate(op, [known[v] for v in op.operands], env)
-        known.update(zip(op.results, made, strict=True))
+        made = evaluate(op, [known[v] for v in operands], env)
+        known.update(zip(results, made, strict=True))
     return known
 
 

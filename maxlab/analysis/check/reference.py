@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from maxlab.analysis.check.rounding import Rounded, evaluate_rounded, exact
 from maxlab.ir import Function, Op, Value
+from maxlab.opset import evaluate, lookup
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +53,44 @@ class Reference:
             if value in known:
                 found[value] = known[value]
         return found
+
+    def evaluate_in_order(self, known: Mapping[Value, Rounded]) -> dict[Value, Rounded]:
+        """All values of the function at its end, from those of its inputs, its ops run in their
+        order: buffers hold what was stored last.
+        """
+        rng = np.random.default_rng(0)
+        found = dict(known)
+        for op in self.function.ops:
+            if op.name == "mo.constant.external" and op.attrs["name"] in self._weights:
+                shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
+                found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
+                continue
+            effect = lookup(op.name).effect
+            if (
+                op.name == "mo.output"
+                or effect == "print"
+                or any(v not in found for v in op.operands)
+            ):
+                continue  # what reads a weight that no kernel does is no output
+            operands = [found[v] for v in op.operands]
+            if effect == "write":
+                found[op.operands[0]] = self.stored(op, operands)
+                continue
+            made = evaluate_rounded(op, operands, self.env, rng)
+            found.update(zip(op.results, made, strict=True))
+        return found
+
+    def stored(self, op: Op, operands: Sequence[Rounded]) -> Rounded:
+        """What the buffer holds, the first of ``operands``, when the store ``op`` has run."""
+        samples = max((len(x.samples) for x in operands), default=0)
+
+        def after(number: int) -> Array:
+            arrays = [x.samples[number] if number >= 0 and x.samples else x.base for x in operands]
+            arrays[0] = np.array(arrays[0])
+            evaluate(op, arrays, self.env)  # changes the first one
+            return arrays[0]
+
+        return Rounded(after(-1), tuple(after(n) for n in range(samples)))
 
     def _needed(self, wanted: Collection[Value], known: Mapping[Value, Rounded]) -> list[Op]:
         """The ops to evaluate for ``wanted``, in order."""

@@ -30,6 +30,7 @@ _C = {
     DType.float64: "f64",
 }
 _STORED = {**_C, DType.bool: "u8", DType.float16: "u16", DType.bfloat16: "u16"}
+_STORED |= {dtype: "u8" for dtype in DType if dtype.is_float8()}  # copied, not computed with
 HALVES = {DType.float16: "f16", DType.bfloat16: "bf16"}
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*"}

@@ -34,7 +34,8 @@ def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite])
     seen: dict[Hashable, Op] = {}
     kept: list[Op] = []
     for op in function.ops:
-        if op.name in ("mo.output", "mo.rebind", BIND):
+        row = OPSET.get(op.name)
+        if op.name in ("mo.output", "mo.rebind", BIND) or (row is not None and row.effect):
             kept.append(op)
             continue
         first = seen.setdefault(_key(op), op)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function
+from maxlab.opset import OPSET
 from maxlab.opset.dynamic import BIND
 
 
 def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
     """Remove every op that does not lead to an output.
 
-    A rebind stays, and what binds a dim: they assert something even when nobody reads them.
+    A rebind stays, and what binds a dim: they assert something even when nobody reads them. What
+    has an effect stays, but for the load of a buffer that nobody reads.
     """
     kept = []
     for op in reversed(function.ops):
-        if op.name in ("mo.output", "mo.rebind", BIND) or any(r.uses for r in op.results):
+        row = OPSET.get(op.name)
+        stays = row is not None and row.effect not in ("", "read")
+        if stays or op.name in ("mo.output", "mo.rebind", BIND) or any(r.uses for r in op.results):
             kept.append(op)
         else:
             rewrites.append(Rewrite("dead", op.id))

@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from maxlab.graph.ops import random
+from maxlab.graph.ops.buffers import (
+    buffer_create,
+    buffer_load,
+    buffer_store,
+    buffer_store_slice,
+    print,
+)
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
 from maxlab.graph.ops.customs import custom
@@ -114,6 +121,10 @@ __all__ = [
     "avg_pool2d",
     "band_part",
     "broadcast_to",
+    "buffer_create",
+    "buffer_load",
+    "buffer_store",
+    "buffer_store_slice",
     "call",
     "cast",
     "chunk",
@@ -166,6 +177,7 @@ __all__ = [
     "pad",
     "permute",
     "pow",
+    "print",
     "qmatmul",
     "random",
     "range",

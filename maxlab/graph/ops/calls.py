@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import require_graph, staged
+from maxlab.ir import DeviceRef
 from maxlab.ir import Value as IrValue
+from maxlab.opset.effects import CHAIN
 
 if TYPE_CHECKING:
     from maxlab.graph.graph import Graph
@@ -64,14 +66,24 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
     _match(graph, values)
     caller._adopt_scope_types(graph)
     env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
+    places: dict[IrValue, DeviceRef] = {}
     for op in body.ops:
         if op.name == "mo.output":
             return [wrap(env[v]) for v in op.operands]
+        if op.name == CHAIN:  # the effects of the body come behind those of the caller
+            place = op.attrs.get("device")
+            chain = caller.device_chains[place] if place else caller.always_ready_chain
+            env[op.result] = chain._ir()
+            if place:
+                places[env[op.result]] = place
+            continue
         if op.name == "mo.constant.external":
             made: Sequence[IrValue] = [caller._weight_of_call(graph, op, prefix)]
         else:
             made = caller._inline(op, [env[v] for v in op.operands], graph.name)
         env.update(zip(op.results, made, strict=True))
+        if made and made[-1].op is not None:
+            caller.device_chains.follow(made[-1].op, places)
     raise AssertionError("a graph with output types ends with an output")
 
 
