@@ -162,6 +162,8 @@ class KernelSite:
         def poly(size: Poly | int) -> Poly:
             return size if isinstance(size, Poly) else Poly.constant(size)
 
+        if extent.is_constant and extent.value == 0:
+            text = before = ""  # sizes of 0 divide by 0 in it, which compilers warn of
         self.parts.append(
             _Part(
                 text,

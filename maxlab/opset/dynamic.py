@@ -183,6 +183,7 @@ for (unsigned distance = 1; distance < blockDim.x; distance *= 2) {{
   __syncthreads();
 }}
 const i64 before = sums[threadIdx.x] - mine, total = sums[blockDim.x - 1];
+(void)before, (void)total;
 __syncthreads();"""
 """In a block, from ``mine`` of each thread: the sum ``before`` it, and the ``total``."""
 
@@ -308,7 +309,6 @@ for (i64 k = 0; k < many; k++) {{ const i64 j = first + hits[k]; {hit} at++; }}"
 {each}i64 mine = 0;
 for (i64 j = first; j < last; j++) mine += {x};
 {_SCAN.format(shared=at.shared)}
-(void)total;
 i64 at = {starts.load("i")} + before;
 for (i64 j = first; j < last; j++) if ({x}) {{ {hit} at++; }}"""
     at.part(text, _chunks(counted.type), block=True, threads=THREADS, shared=THREADS * 8, work=work)

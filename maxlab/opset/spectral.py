@@ -180,7 +180,8 @@ def _kernel(at: Site) -> None:
     for dim in y.type.sizes[:-1]:
         rows = rows * dim
     body = "\n".join(text.lines)
-    buffers = [("a_re", 0), ("a_im", 1), ("b_re", 2), ("b_im", 3)]
+    named = [("a_re", 0), ("a_im", 1), ("b_re", 2), ("b_im", 3)]
+    buffers = [(name, number) for name, number in named if name in body]  # one point needs two
 
     def pointers(memory: str) -> str:
         return "\n".join(

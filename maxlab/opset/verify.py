@@ -53,6 +53,7 @@ def verify(function: Function) -> None:
 
     Example:
         >>> from maxlab.dtype import DType
+        >>> from maxlab.ir import Function, TensorType
         >>> f = Function("f")
         >>> x = f.add_input(TensorType(DType.float32, ["n"]))
         >>> y = f.block.append(f.create("mo.relu", [x], [TensorType(DType.float32, ["n"])])).result
