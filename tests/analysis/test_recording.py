@@ -134,10 +134,14 @@ def test_the_timeline_of_a_block(model: engine.Model) -> None:
     with record() as recorded:
         third = engine.InferenceSession(num_threads=2).load(graph)
 
+        both = threading.Barrier(2)  # the number of a thread that has ended is given again
+
         def work(which: engine.Model) -> None:
+            both.wait()
             with Tracer(f"work {which.num_threads}"):
                 for _ in range(200):
                     which(np.ones(20_000, np.float32), 1.0)
+            both.wait()
 
         threads = [threading.Thread(target=work, args=(which,)) for which in (model, other)]
         for thread in threads:
