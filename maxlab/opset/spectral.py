@@ -343,6 +343,15 @@ def _band_decompose(b: Builder, op: Op) -> Value:
     return b.op("mo.where", chosen)
 
 
+def _band_cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
+    (x,) = operands
+    rows = x.sizes[-2]
+    places = rows * x.sizes[-1]
+    sides = (attrs["num_lower"] is not None) + (attrs["num_upper"] is not None)
+    tests = places * Poly.constant(max(2 * sides - 1, 0)) + rows * Poly.constant(max(sides, 1))
+    return Cost(elements(x) + tests)
+
+
 def _band_samples() -> list[Sample]:
     rng = np.random.default_rng(9)
     x = rng.standard_normal((2, 5, 7)).astype(np.float32)
@@ -377,6 +386,6 @@ define(
     infer=_band_infer,
     reference=_band_reference,
     decompose=_band_decompose,
-    cost=lambda operands, results, attrs: Cost(elements(operands[0]) * Poly.constant(2)),
+    cost=_band_cost,
     samples=_band_samples,
 )

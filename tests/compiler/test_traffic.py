@@ -206,7 +206,7 @@ def test_a_composite_costs_what_it_is_written_out_in(case: Case) -> None:
     total = Poly.constant(0)
     for part in work.ops:
         total = total + opset.flops_of(part)
-    assert len(work.ops) > len(function.ops)
+    assert case.name not in {part.name for part in work.ops}
     assert str(total) == str(expected)
 
 
