@@ -18,9 +18,8 @@ from maxlab.driver import Tensor
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
-from maxlab.opset import Check, checks_of
+from maxlab.opset import Check, checks_of, fault_of
 from maxlab.opset.dynamic import definitions, named_dims, plain_symbol
-from maxlab.opset.effects import MISMATCH
 
 ALIGNMENT = 64
 ON_CALLER = 1
@@ -456,35 +455,13 @@ class Binding:
         return Frame(ffi, arena, table, self.io_count)
 
 
-def out_of_range(compiled: Compiled, node: str, index: int, size: int) -> ExecutionError:
-    """The error for an index of the op ``node`` that a kernel refused."""
-    op = compiled.function.find(node)
-    if op is not None and op.name == "mo.buffer.store_slice":
-        if size < 0:
-            return ExecutionError(
-                "ML779",
-                f"buffer_store_slice: the slice has {index} elements along an axis where the "
-                f"source has {MISMATCH - size}",
-                at=op.loc,
-                fix="let the bounds of the slice fit the source",
-            )
-        return ExecutionError(
-            "ML652",
-            f"buffer_store_slice: the index {index} is out of range for a dim of size {size}",
-            at=op.loc,
-            fix=f"indices go from {-size} to {size - 1}, bounds to {size}; they are not clamped",
-        )
-    if op is not None and op.name == "mo.slice.bounds":
-        low, high = (-size - 1, size - 1) if op.attrs["step"] < 0 else (-size, size)
-        return ExecutionError(
-            "ML652",
-            f"slice_tensor: the bound {index} is out of range for a dim of size {size}",
-            at=op.loc,
-            fix=f"bounds go from {low} to {high}; they are not clamped",
-        )
-    return ExecutionError(
+def out_of_range(compiled: Compiled, node: str, value: int, limit: int) -> ExecutionError:
+    """The error for a number that a kernel of the op ``node`` refused."""
+    op = compiled.function.find(node) or compiled.source.find(node)
+    if op is not None:
+        return fault_of(op, value, limit)
+    return ExecutionError(  # a kernel that the user wrote anew names no op
         "ML652",
-        f"gather: the index {index} is out of range for a dim of size {size}",
-        at=op.loc if op is not None else None,
-        fix=f"indices go from {-size} to {size - 1}",
+        f"the index {value} is out of range for a dim of size {limit}",
+        fix=f"indices go from {-limit} to {limit - 1}",
     )

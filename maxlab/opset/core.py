@@ -33,7 +33,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import GraphError
+from maxlab.errors import ExecutionError, GraphError
 from maxlab.ir import Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
@@ -181,6 +181,11 @@ class OpDef:
     """what the op does to the world: ``make``, ``read`` or ``write`` a buffer, its first operand,
     or ``print``; ops with an effect are neither dropped, merged, folded nor moved over each other,
     and take and make a chain"""
+    asserts: bool = False
+    """whether the op says something of its operands, and so stays when nobody reads its result"""
+    fault: Callable[[Op, int, int], ExecutionError] | None = None
+    """the error for a number that a kernel refused, and its limit; without it, an index that is
+    out of range"""
     host: Callable[[Op], HostCall] | None = None
     """makes the function of an op of the kind ``host`` that has none among its attributes"""
 
@@ -257,6 +262,24 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
             np.asarray(array).astype(dtype.ml_numpy, copy=False).reshape(shape)
             for array, dtype, shape in zip(outputs, call.dtypes, call.shapes, strict=True)
         ]
+
+
+def fault_of(op: Op, value: int, limit: int) -> ExecutionError:
+    """The error for ``value``, which a kernel of ``op`` refused: it is not below ``limit``."""
+    row = lookup(op.name)
+    if row.fault is not None:
+        return row.fault(op, value, limit)
+    return index_fault(op.name.removeprefix("mo."), op, value, limit)
+
+
+def index_fault(what: str, op: Op, index: int, size: int) -> ExecutionError:
+    """The error for an index that is out of range; the message begins with ``what``."""
+    return ExecutionError(
+        "ML652",
+        f"{what}: the index {index} is out of range for a dim of size {size}",
+        at=op.loc,
+        fix=f"indices go from {-size} to {size - 1}",
+    )
 
 
 def flops_of(op: Op) -> Poly:

@@ -25,7 +25,7 @@ from maxlab.errors import (
 from maxlab.ir import DeviceRef, Dim, Op, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
-from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements
+from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements, index_fault
 from maxlab.opset.custom_text import Translator
 from maxlab.opset.declared import (
     DTYPES,
@@ -458,6 +458,7 @@ define(
     infer=_infer,
     reference=_reference,
     kernel=_kernel,
+    fault=lambda op, index, size: index_fault(label_of(op), op, index, size),
     cost=_cost,
 )
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, DTypeError, ShapeError
+from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from maxlab.ir import Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
@@ -145,6 +145,7 @@ define(
     infer=_bind_infer,
     reference=lambda call, x: x,
     kernel=_bind_kernel,
+    asserts=True,
     cost=lambda operands, results, attrs: Cost(Poly.constant(0)),
     samples=lambda: [
         Sample((np.array(7, np.int64),), {"dim": Dim(7), "what": "test", "negative": ""})
@@ -647,6 +648,16 @@ def _slice_samples() -> list[Sample]:
     return found
 
 
+def _slice_fault(op: Op, bound: int, size: int) -> ExecutionError:
+    low, high = (-size - 1, size - 1) if op.attrs["step"] < 0 else (-size, size)
+    return ExecutionError(
+        "ML652",
+        f"slice_tensor: the bound {bound} is out of range for a dim of size {size}",
+        at=op.loc,
+        fix=f"bounds go from {low} to {high}; they are not clamped",
+    )
+
+
 define(
     "slice.bounds",
     "kernel",
@@ -655,6 +666,7 @@ define(
     infer=_slice_infer,
     reference=_slice_bounds,
     kernel=_slice_kernel,
+    fault=_slice_fault,
     cost=lambda operands, results, attrs: Cost(ONE),
     samples=_slice_samples,
 )

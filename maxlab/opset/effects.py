@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ExecutionError,
+    ShapeError,
+)
 from maxlab.ir import BufferType, ChainType, Dim, HostCall, Op, Poly, TensorType, Type
 from maxlab.ir.poly import ONE, ZERO
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
@@ -323,6 +329,23 @@ def _first_places(at: Site) -> tuple[str, list[str]]:
     return "\n".join(lines), starts
 
 
+def _slice_fault(op: Op, value: int, limit: int) -> ExecutionError:
+    if limit < 0:
+        return ExecutionError(
+            "ML779",
+            f"buffer_store_slice: the slice has {value} elements along an axis where the "
+            f"source has {MISMATCH - limit}",
+            at=op.loc,
+            fix="let the bounds of the slice fit the source",
+        )
+    return ExecutionError(
+        "ML652",
+        f"buffer_store_slice: the index {value} is out of range for a dim of size {limit}",
+        at=op.loc,
+        fix=f"indices go from {-limit} to {limit - 1}, bounds to {limit}; they are not clamped",
+    )
+
+
 define(
     "buffer.store_slice",
     "kernel",
@@ -331,6 +354,7 @@ define(
     infer=_slice_infer,
     reference=_slice_reference,
     kernel=_slice_kernel,
+    fault=_slice_fault,
     checks=_slice_checks,
     effect="write",
     cost=_nothing,

@@ -494,6 +494,7 @@ define(
     reference=lambda call, x: x,
     view=lambda call, index: index,
     checks=_rebind_checks,
+    asserts=True,
     same_order=True,
     samples=lambda: [Sample((_x(3, 2),), {"shape": ("m", 2), "message": "rows"}, (("n", 2),))],
 )

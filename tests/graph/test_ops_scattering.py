@@ -189,3 +189,13 @@ def test_an_index_out_of_range_on_a_gpu(name: str) -> None:
             with pytest.raises(ExecutionError, match=f"{bad} is out of range") as caught:
                 call(given, np.array([bad] * 3))
             assert caught.value.code == "ML652"
+
+
+def test_an_index_out_of_range_names_its_op() -> None:
+    rows = [TensorType(DType.float32, [4]), TensorType(DType.float32, [1])]
+    with Graph("far", input_types=[*rows, TensorType(DType.int64, [1])]) as graph:
+        x, new, at = graph.inputs
+        graph.output(ops.scatter(x, new, at))
+    model = engine.InferenceSession(num_threads=1).load(graph)
+    with pytest.raises(ExecutionError, match=r"^scatter: the index 9 is out of range .* size 4"):
+        model(np.zeros(4, np.float32), np.ones(1, np.float32), np.array([9]))

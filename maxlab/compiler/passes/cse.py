@@ -8,7 +8,6 @@ from typing import Any
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function, Op
 from maxlab.opset import OPSET
-from maxlab.opset.dynamic import BIND
 
 
 def _freeze(attr: Any) -> Hashable:
@@ -35,7 +34,7 @@ def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite])
     kept: list[Op] = []
     for op in function.ops:
         row = OPSET.get(op.name)
-        if op.name in ("mo.output", "mo.rebind", BIND) or (row is not None and row.effect):
+        if row is not None and (row.kind == "output" or row.asserts or row.effect):
             kept.append(op)
             continue
         first = seen.setdefault(_key(op), op)

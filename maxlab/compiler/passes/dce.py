@@ -5,7 +5,6 @@ from __future__ import annotations
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function
 from maxlab.opset import OPSET
-from maxlab.opset.dynamic import BIND
 
 
 def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
@@ -17,8 +16,10 @@ def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
     kept = []
     for op in reversed(function.ops):
         row = OPSET.get(op.name)
-        stays = row is not None and row.effect not in ("", "read")
-        if stays or op.name in ("mo.output", "mo.rebind", BIND) or any(r.uses for r in op.results):
+        stays = row is not None and (
+            row.kind == "output" or row.asserts or row.effect not in ("", "read")
+        )
+        if stays or any(r.uses for r in op.results):
             kept.append(op)
         else:
             rewrites.append(Rewrite("dead", op.id))
