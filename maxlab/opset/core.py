@@ -172,6 +172,9 @@ class OpDef:
     weight: int = 1
     """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
     commutative: bool = False
+    ulps: int = 0
+    """representable numbers between the correctly rounded result and what a kernel may compute, in
+    float32 and float64, for functions that are not exact"""
     terms: Callable[[Sequence[Array], Attrs], int] | None = None
     """for an op of the kind ``kernel`` that rounds, and whose result is a sum of products of its
     operands: how many terms an element of the result has. Without it, such an op is exact."""

@@ -84,6 +84,7 @@ def _unary(
     low: float = -4.0,
     high: float = 4.0,
     weight: int = 1,
+    ulps: int = 0,
 ) -> None:
     def reference(call: Call, x: Array) -> Array:
         return np.asarray(fn(_wide(x)))
@@ -97,6 +98,7 @@ def _unary(
         reference=reference,
         samples=_unary_samples(low, high, floats),
         weight=weight,
+        ulps=ulps,
     )
 
 
@@ -146,10 +148,19 @@ _unary(
     _precise(lambda x: 1 / np.sqrt(x)),
     low=0.1,
     high=9.0,
+    ulps=2,
 )
-_unary("exp", "e to the power of each element.", _precise(np.exp), low=-20, high=20, weight=8)
 _unary(
-    "log", "The natural logarithm of each element.", _precise(np.log), low=0.001, high=50, weight=8
+    "exp", "e to the power of each element.", _precise(np.exp), low=-20, high=20, weight=8, ulps=2
+)
+_unary(
+    "log",
+    "The natural logarithm of each element.",
+    _precise(np.log),
+    low=0.001,
+    high=50,
+    weight=8,
+    ulps=2,
 )
 _unary(
     "log1p",
@@ -158,11 +169,12 @@ _unary(
     low=-0.9,
     high=9,
     weight=8,
+    ulps=3,
 )
-_unary("erf", "The error function of each element.", _erf, weight=8)
-_unary("sin", "The sine of each element.", _precise(np.sin), low=-30, high=30, weight=8)
-_unary("cos", "The cosine of each element.", _precise(np.cos), low=-30, high=30, weight=8)
-_unary("tanh", "The hyperbolic tangent of each element.", _precise(np.tanh), weight=8)
+_unary("erf", "The error function of each element.", _erf, weight=8, ulps=4)
+_unary("sin", "The sine of each element.", _precise(np.sin), low=-30, high=30, weight=8, ulps=2)
+_unary("cos", "The cosine of each element.", _precise(np.cos), low=-30, high=30, weight=8, ulps=2)
+_unary("tanh", "The hyperbolic tangent of each element.", _precise(np.tanh), weight=8, ulps=3)
 _unary(
     "atanh",
     "The inverse hyperbolic tangent of each element.",
@@ -170,6 +182,7 @@ _unary(
     low=-0.99,
     high=0.99,
     weight=8,
+    ulps=4,
 )
 _unary(
     "acos",
@@ -178,9 +191,16 @@ _unary(
     low=-1,
     high=1,
     weight=8,
+    ulps=4,
 )
-_unary("sigmoid", "1 / (1 + exp(-x)) of each element.", _precise(_sigmoid), weight=10)
-_unary("silu", "x * sigmoid(x) of each element.", _precise(lambda x: x * _sigmoid(x)), weight=11)
+_unary("sigmoid", "1 / (1 + exp(-x)) of each element.", _precise(_sigmoid), weight=10, ulps=3)
+_unary(
+    "silu",
+    "x * sigmoid(x) of each element.",
+    _precise(lambda x: x * _sigmoid(x)),
+    weight=11,
+    ulps=3,
+)
 
 _GELU: dict[str, Callable[[Array], Array]] = {
     "none": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
@@ -222,6 +242,7 @@ define(
     scalars=tuple(_GELU_SCALAR.values()),
     samples=_gelu_samples,
     weight=12,
+    ulps=4,
 )
 
 
@@ -334,6 +355,7 @@ def _binary(
     result: str = "same",
     commutative: bool = False,
     weight: int = 1,
+    ulps: int = 0,
     divisor: bool = False,
     exponent: bool = False,
 ) -> None:
@@ -347,6 +369,7 @@ def _binary(
         samples=_binary_samples(demand, divisor, exponent),
         commutative=commutative,
         weight=weight,
+        ulps=ulps,
     )
 
 
@@ -374,7 +397,12 @@ _binary(
 )
 _binary("mod", "The remainder with the sign of the divisor.", _mod, weight=4, divisor=True)
 _binary(
-    "pow", "x to the power y; an integer to a negative power is 0.", _pow, weight=16, exponent=True
+    "pow",
+    "x to the power y; an integer to a negative power is 0.",
+    _pow,
+    weight=16,
+    exponent=True,
+    ulps=2,
 )
 _binary("max", "The larger of two tensors; NaN where either is NaN.", np.maximum, commutative=True)
 _binary("min", "The smaller of two tensors; NaN where either is NaN.", np.minimum, commutative=True)

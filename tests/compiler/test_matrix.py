@@ -21,11 +21,6 @@ from maxlab.opset import OPSET, Sample
 from maxlab.toolchain import KernelSource, compile_units
 from tests.compiler.interpret import Array, Builder, interpret, load, outputs_of, same
 
-ULPS = {
-    "exp": 2, "log": 2, "log1p": 3, "erf": 4, "sin": 2, "cos": 2, "tanh": 3, "atanh": 4, "acos": 4,
-    "sigmoid": 3, "silu": 3, "rsqrt": 2, "pow": 2, "gelu": 4,
-}  # fmt: skip
-"""Steps from the correctly rounded result, in float32 and float64; all other ops are exact."""
 HALF_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 SUMS = (
     "reduce.sum", "mean", "matmul", "softmax", "logsoftmax", "layer_norm", "irfft", "irfft.rows",
@@ -158,9 +153,9 @@ def compare(name: str, got: Array, want: Array, arrays: list[Array]) -> None:
             close = np.abs(got.astype(np.float64) - want) <= np.finfo(want.dtype).eps * np.maximum(
                 size, 1e-30
             )
-        same(np.where(close, want, got), want, ulps=ULPS[name])
+        same(np.where(close, want, got), want, ulps=OPSET["mo.gelu"].ulps)
     else:
-        same(got, want, ulps=ULPS.get(name, 0))
+        same(got, want, ulps=OPSET[f"mo.{name}"].ulps)
 
 
 # ---------------------------------------------------------------- operands that are data

@@ -28,13 +28,6 @@ from maxlab.opset import evaluate, lookup
 
 Array = np.ndarray[Any, Any]
 
-STEPS = {
-    "exp": 2, "log": 2, "log1p": 3, "erf": 4, "sin": 2, "cos": 2, "tanh": 3, "atanh": 4, "acos": 4,
-    "sigmoid": 3, "silu": 3, "rsqrt": 2, "pow": 2, "gelu": 4,
-}  # fmt: skip
-"""Representable numbers between the right result and what a kernel may compute, in float32 and
-float64; 1 for all other operations. Those of the test matrix."""
-
 SAMPLES = 2
 FACTOR = 8.0
 """A result may differ from the reference by this many times what the samples differ by."""
@@ -161,7 +154,7 @@ def bound_of(op: Op, operands: Sequence[Array], result: Array, env: dict[str, in
             return own
         if name == "gelu":  # near its zeros it is as exact as x is
             size = np.maximum(size, np.abs(operands[0].astype(np.float64)))
-        return eps(dtype) * STEPS.get(name, 1) * size
+        return eps(dtype) * max(row.ulps, 1) * size
 
 
 def _summed(
