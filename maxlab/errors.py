@@ -153,6 +153,10 @@ class ArgumentTypeError(MaxlabError, TypeError):
     """An argument of a Python type that the function does not take."""
 
 
+class ResultsError(ArgumentError, TypeError):
+    """A function of the user returned other values than it was to return."""
+
+
 class ParseError(MaxlabError, ValueError):
     """Text that is not a graph in MLIR's generic form."""
 

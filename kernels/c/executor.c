@@ -92,6 +92,7 @@ struct mx_team {
   void **argp;
   const i64 *dims;
   i64 *rows;              /* mx_times.threads, or NULL */
+  i64 stride;             /* steps in a row of `rows`: a segment of a program has fewer of its own */
   i64 error[6];
   worker w[];
 };
@@ -194,9 +195,9 @@ static void record_error(mx_team *t, i64 step, int code, const mx_ctx *ctx) {
   memcpy(t->error + 2, ctx->err, sizeof ctx->err);
 }
 
-/* Where `me` writes down when it was busy with a step: {begin, end, chunks}. */
-static i64 *row_of(mx_team *t, const worker *me, i64 *rows, i64 nsteps, i64 step) {
-  return rows + ((me - t->w) * nsteps + step) * MX_ROW;
+/* Where `me` writes down when it was busy with a step: {begin, end, chunks}.  Every thread has a row of `stride` steps. */
+static i64 *row_of(mx_team *t, const worker *me, i64 *rows, i64 stride, i64 step) {
+  return rows + ((me - t->w) * stride + step) * MX_ROW;
 }
 
 /* Works on one step until it is complete.  A thread of an ended generation claims nothing and falls through. */
@@ -212,7 +213,7 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
     i64 hi = step->extent - lo < grain ? step->extent : lo + grain;
     i64 *rows = LOAD_RELAXED(t->rows);
     if (rows && !row) {
-      row = row_of(t, me, rows, LOAD_RELAXED(t->nsteps), index);
+      row = row_of(t, me, rows, LOAD_RELAXED(t->stride), index);
       row[0] = mx_now_ns();
     }
     int code = 0;
@@ -239,7 +240,7 @@ static void run_on_caller(mx_team *t, i64 index) {
   worker *me = &t->w[0];
   const mx_step *step = &t->steps[index];
   if (step->extent < 1) return;
-  i64 *row = t->rows ? row_of(t, me, t->rows, t->nsteps, index) : NULL;
+  i64 *row = t->rows ? row_of(t, me, t->rows, t->stride, index) : NULL;
   if (row) row[0] = mx_now_ns();
   int code = step->fn((void *const *)t->argp + step->b0, t->dims + step->d0, 0, step->extent, &me->ctx);
   if (row) {
@@ -378,11 +379,11 @@ static int grow_states(mx_team *t, i64 nsteps) {
 }
 
 /* Writes the times of a complete step: it lasts from `*now`, the end of the one before, to the end of its last chunk. */
-static void stamp(mx_team *t, const mx_times *times, i64 nsteps, i64 step, i64 *now) {
+static void stamp(mx_team *t, const mx_times *times, i64 step, i64 *now) {
   i64 end = *now;
   if (times->threads) {
     for (i64 i = 0; i < t->size; i++) {
-      i64 last = row_of(t, &t->w[i], times->threads, nsteps, step)[1];
+      i64 last = row_of(t, &t->w[i], times->threads, t->stride, step)[1];
       if (last > end) end = last;
     }
   } else {
@@ -401,12 +402,12 @@ static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, 
     int code = p->extent > 0 ? p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx) : 0;
     if (times) {
       if (times->threads && p->extent > 0) {
-        i64 *row = row_of(t, &t->w[0], times->threads, nsteps, s);
+        i64 *row = row_of(t, &t->w[0], times->threads, t->stride, s);
         row[0] = now;
         row[1] = mx_now_ns();
         row[2] = 1;
       }
-      stamp(t, times, nsteps, s, &now);
+      stamp(t, times, s, &now);
     }
     if (code) {
       record_error(t, s, code, ctx);
@@ -446,7 +447,7 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
       run_on_caller(t, s);
     else
       share_step(t, t->block, s, g, &t->w[0]);
-    if (times) stamp(t, times, nsteps, s, &now);
+    if (times) stamp(t, times, s, &now);
   }
   if (!LOAD(t->failed)) return MX_OK;
   /* Void the steps that did not run: a worker that is late in noticing `failed` must find nothing to claim. */
@@ -457,31 +458,150 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
   return MX_ERR_STEP;
 }
 
+/* Readies the team for a table: whether some step can be shared, memory, pointers.  The lock is held. */
+static int prepare(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const mx_patch *patches, i64 npatch,
+                   void *const *io, i64 scratch_bytes, i64 last_kind, int *together) {
+  *together = 0;
+  for (i64 s = 0; s < nsteps; s++) {
+    if (steps[s].kind < MX_KERNEL || steps[s].kind > last_kind) {
+      t->error[0] = s;
+      return MX_ERR_KIND;
+    }
+    *together |= steps[s].kind == MX_KERNEL && steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
+  }
+  *together &= t->size > 1;
+  const mx_lib *lib = LOAD(library);
+  if (t->w[0].ctx.lib != lib)
+    for (i64 i = 0; i < t->size; i++) t->w[i].ctx.lib = lib;
+  int result = grow_scratch(t, *together ? t->size : 1, scratch_bytes);
+  if (result) return result;
+  for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
+  STORE_RELAXED(t->failed, 0);
+  return MX_OK;
+}
+
 int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, const mx_patch *patches,
                i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times, i64 *errinfo) {
   check_process(t);
   pthread_mutex_lock(&t->lock);
-  int together = 0, result = MX_OK;
-  for (i64 s = 0; s < nsteps; s++) {
-    if (steps[s].kind != MX_KERNEL && steps[s].kind != MX_ON_CALLER) {
-      t->error[0] = s;
-      result = MX_ERR_KIND;
-      break;
-    }
-    together |= steps[s].kind == MX_KERNEL && steps[s].grain >= 1 && steps[s].grain < steps[s].extent;
-  }
-  together &= t->size > 1;
-  const mx_lib *lib = LOAD(library);
-  if (t->w[0].ctx.lib != lib)
-    for (i64 i = 0; i < t->size; i++) t->w[i].ctx.lib = lib;
-  if (!result) result = grow_scratch(t, together ? t->size : 1, scratch_bytes);
+  int together;
+  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_ON_CALLER, &together);
   if (!result) {
-    for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
-    STORE_RELAXED(t->failed, 0);
+    STORE_RELAXED(t->stride, nsteps);
     if (times && times->threads) memset(times->threads, 0, (size_t)(t->size * nsteps * MX_ROW) * sizeof(i64));
     result = (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times);
   }
   if (result && errinfo) memcpy(errinfo, t->error, sizeof t->error);
   pthread_mutex_unlock(&t->lock);
   return result;
+}
+
+/* ---- programs ----------------------------------------------------------------------------------------------------- */
+
+/* Adds what a segment of `count` steps from `first` on took (`seen`) to the sums of the caller (`times`). */
+static void add_times(mx_team *t, const mx_times *times, const mx_times *seen, i64 nsteps, i64 first, i64 count) {
+  for (i64 s = first; s < first + count; s++) {
+    times->steps[2 * s + 1] += seen->steps[2 * s + 1] - seen->steps[2 * s];
+    seen->steps[2 * s] = seen->steps[2 * s + 1] = 0;
+    if (!times->threads) continue;
+    for (i64 i = 0; i < t->size; i++) {
+      i64 *from = seen->threads + (i * nsteps + s) * MX_ROW, *to = times->threads + (i * nsteps + s) * MX_ROW;
+      to[1] += from[1] - from[0];
+      to[2] += from[2];
+      from[0] = from[1] = from[2] = 0;
+    }
+  }
+}
+
+/* The straight pieces of a program are tables like any other; between them one byte says where to go on.  A piece whose
+ * steps have one chunk each is walked right here: a turn of a small loop costs its calls. */
+static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, int together,
+                        const mx_times *times, const mx_times *seen, i64 *at, i64 slice_ns) {
+  i64 pc = *at, until = 0, turns = 0;
+  while (pc < nsteps) {
+    const mx_step *p = &steps[pc];
+    if (p->kind == MX_BRANCH) {
+      pc += *(const u8 *)argp[p->b0] ? 1 : p->extent;
+      continue;
+    }
+    if (p->kind == MX_JUMP) {
+      i64 back = p->extent < 0;
+      pc += p->extent;
+      if (back && (++turns & 255) == 1) { /* the clock is asked in the first turn, and then seldom */
+        i64 now = mx_now_ns();
+        if (!until) until = now + slice_ns;
+        if (now >= until) {
+          *at = pc;
+          return MX_PAUSED;
+        }
+      }
+      continue;
+    }
+    i64 end = pc;
+    int shared = 0;
+    for (; end < nsteps && steps[end].kind <= MX_ON_CALLER; end++)
+      shared |= steps[end].kind == MX_KERNEL && steps[end].grain >= 1 && steps[end].grain < steps[end].extent;
+    int result = MX_OK;
+    if (!times && !(shared && together)) {
+      mx_ctx *ctx = &t->w[0].ctx;
+      for (; pc < end; pc++) {
+        int code = 0;
+        if ((p = &steps[pc])->extent > 0) code = p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx);
+        if (code) {
+          record_error(t, pc, code, ctx);
+          return MX_ERR_STEP;
+        }
+      }
+      continue;
+    }
+    mx_times part = {0};
+    if (times) {
+      part.steps = seen->steps + 2 * pc;
+      part.threads = times->threads ? seen->threads + pc * MX_ROW : NULL;
+    }
+    result = (shared && together ? run_together : run_alone)(t, steps + pc, end - pc, argp, dims, times ? &part : NULL);
+    if (times) add_times(t, times, seen, nsteps, pc, end - pc);
+    if (result) {
+      if (result == MX_ERR_STEP) t->error[0] += pc;
+      return result;
+    }
+    pc = end;
+  }
+  *at = pc;
+  return MX_OK;
+}
+
+int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times,
+                       i64 *errinfo, i64 *at, i64 slice_ns) {
+  check_process(t);
+  pthread_mutex_lock(&t->lock);
+  int together;
+  mx_times seen = {0};
+  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_JUMP, &together);
+  if (!result && times) {
+    seen.steps = calloc((size_t)(2 * nsteps + 1), sizeof(i64));
+    seen.threads = calloc((size_t)(t->size * nsteps * MX_ROW + 1), sizeof(i64));
+    if (!seen.steps || !seen.threads) result = MX_ERR_MEMORY;
+  }
+  if (!result) {
+    STORE_RELAXED(t->stride, nsteps);
+    result = walk_program(t, steps, nsteps, argp, dims, together, times, &seen, at, slice_ns);
+  }
+  free(seen.steps);
+  free(seen.threads);
+  if (result && result != MX_PAUSED && errinfo) memcpy(errinfo, t->error, sizeof t->error);
+  pthread_mutex_unlock(&t->lock);
+  return result;
+}
+
+int mx_k_copy(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  (void)d, (void)ctx;
+  memcpy((char *)b[0] + lo, (const char *)b[1] + lo, (size_t)(hi - lo));
+  return 0;
+}
+
+int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  (void)b, (void)d, (void)lo, (void)hi, (void)ctx;
+  return MX_REFUSED;
 }

@@ -18,7 +18,7 @@ typedef struct mx_step { /* one kernel launch */
   i64 d0;                /* its sizes start at dims[d0] */
   i64 extent;            /* items of the parallel axis */
   i64 grain;             /* items per chunk; grain >= extent: one thread runs it in one call */
-  i64 kind;              /* MX_KERNEL or MX_ON_CALLER; anything else is refused */
+  i64 kind;              /* MX_KERNEL or MX_ON_CALLER; in mx_execute_program also MX_BRANCH and MX_JUMP */
 } mx_step;
 
 typedef struct mx_patch { /* argp[dst] = io[src] before the first step */
@@ -37,10 +37,14 @@ typedef struct mx_team mx_team;
 #define MX_KERNEL 0
 #define MX_ON_CALLER 1  /* one chunk, run by the thread that called mx_execute: it may need the lock of an interpreter */
 
+#define MX_BRANCH 2     /* goes on `extent` steps further when the byte at argp[b0] is zero; there is no function */
+#define MX_JUMP 3       /* goes on `extent` steps further, or back */
+
 #define MX_OK 0
 #define MX_ERR_STEP 1   /* a kernel returned nonzero: errinfo = {step, code, err[0..3]} */
 #define MX_ERR_MEMORY 2 /* scratch could not be allocated */
 #define MX_ERR_KIND 3   /* unknown step kind: errinfo[0] = step */
+#define MX_PAUSED 4     /* mx_execute_program: time is up, `*at` says where to go on */
 
 MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers than asked if the system refuses more */
 MX_API void mx_team_free(mx_team *team);
@@ -48,6 +52,16 @@ MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                       const mx_times *times, i64 *errinfo);
+/* The same for a table with MX_BRANCH and MX_JUMP, from step `*at` on.  After a jump back it returns MX_PAUSED when
+ * `slice_ns` have passed, so that the caller can look for signals; call it again to go on.  Its times are sums over all
+ * turns, which the caller zeroes before the first call: steps[2s+1] nanoseconds of step s, and of each thread {0, the
+ * nanoseconds it was busy, chunks}. */
+MX_API int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
+                              const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
+                              const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);
+MX_API int mx_k_copy(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);   /* bytes lo..hi of b[1] to b[0] */
+MX_API int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* always fails, with MX_REFUSED */
+#define MX_REFUSED 3
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
 MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
 MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */

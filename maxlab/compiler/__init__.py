@@ -14,7 +14,7 @@ from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
 from maxlab.errors import GraphError
-from maxlab.ir import Function, Value
+from maxlab.ir import Function, Op, Value
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 
@@ -34,6 +34,7 @@ class Compiled:
         kept: By the ids of ``options.keep``, the value of ``function`` that each became; of an op,
             also by the ids of its results.
         slots: The number of the slot that holds a value of ``function``, for those in memory.
+        bodies: The functions that loops and branches run, after all passes.
     """
 
     source: Function
@@ -46,6 +47,15 @@ class Compiled:
     options: Options = DEFAULT
     kept: dict[str, Value] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)
+    bodies: list[Function] = field(default_factory=list)
+
+    def find(self, id: str) -> Op | None:
+        """The op with this id, as it was compiled or as it was written."""
+        for function in (self.function, *self.bodies, self.source):
+            found = function.find(id)
+            if found is not None:
+                return found
+        return None
 
     def slot_of(self, value: Value) -> Slot | None:
         """The slot that holds ``value`` of ``function``, or, of a view, what it looks at; None when
@@ -115,8 +125,9 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     misses = sum(not k.hit for k in kernels.values())
     trace.emit("compile", function.name, steps=len(plan.steps), misses=misses, **timings)
     return Compiled(
-        function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots
-    )
+        function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots,
+        planner.functions,
+    )  # fmt: skip
 
 
 __all__ = ["Compiled", "Options", "compile_function"]

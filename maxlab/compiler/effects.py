@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.ir import ChainType, Function, Op, Value
+from maxlab.ir import Block, ChainType, Function, Op, Value
 from maxlab.opset import OPSET
 from maxlab.opset.effects import CHAIN
 
@@ -11,28 +11,38 @@ def take_chains_out(function: Function) -> None:
     """Let the order of ops with effects be that in which they stand; chains have no memory that a
     plan could name.
     """
-    if not any(OPSET[op.name].effect for op in function.ops if op.name in OPSET):
-        return
+    if any(OPSET[op.name].effect for op in function.walk() if op.name in OPSET):
+        _without_chains(function.block)
+
+
+def _without_chains(block: Block) -> None:
     kept = []
-    for op in function.ops:
+    for op in block.ops:
         chains = [v for v in op.operands if isinstance(v.type, ChainType)]
         if chains:
             op._operands = [v for v in op._operands if v not in chains]
             for chain in chains:
                 chain.uses.pop(op, None)
         op.results = [v for v in op.results if not isinstance(v.type, ChainType)]
+        for region in op.regions:
+            _without_chains(region)
+            region.args = [v for v in region.args if not isinstance(v.type, ChainType)]
+            for index, value in enumerate(region.args):
+                value.index = index
         if op.name != CHAIN:
             kept.append(op)
-    function.block.keep(kept)
+    block.keep(kept)
 
 
 def has_effect(op: Op) -> bool:
     """Whether ``op`` must run, and where it stands among others that do."""
-    return bool(OPSET[op.name].effect)
+    return bool(OPSET[op.name].effect) or any(
+        has_effect(inner) for region in op.regions for inner in region.ops
+    )
 
 
 def written_buffer(op: Op) -> Value | None:
-    """The buffer that ``op`` changes in place."""
+    """The buffer that ``op`` itself changes in place."""
     return op.operands[0] if OPSET[op.name].effect == "write" else None
 
 

@@ -11,7 +11,17 @@ from maxlab.ir.poly import ONE
 from maxlab.opset.dynamic import BIND
 
 GroupKind = Literal[
-    "map", "row", "col", "contract", "attention", "concat", "copy", "transfer", "host", "kernel"
+    "map",
+    "row",
+    "col",
+    "contract",
+    "attention",
+    "concat",
+    "copy",
+    "transfer",
+    "host",
+    "kernel",
+    "program",
 ]
 
 

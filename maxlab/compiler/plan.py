@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
+from maxlab.compiler.guards import Guard
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
 from maxlab.ir.poly import Poly
@@ -190,6 +191,10 @@ class Step:
         binds: The dim that it computes the size of, if it does.
         keeps: Slots that it does not take, of operands and results of the op whose last kernel it
             is: who checks what the op computes finds them behind it.
+        jump: Of a ``jump``, how many steps further the run goes on; of a ``branch`` the same when
+            the byte that it points at is zero; of a ``refuse``, how many steps it and those are
+            that may only run when its ``guard`` holds.
+        guard: What must hold of the sizes.
     """
 
     number: int
@@ -213,6 +218,8 @@ class Step:
     group: int = -1
     binds: Binds | None = None
     keeps: tuple[int, ...] = ()
+    jump: int = 0
+    guard: Guard | None = None
 
     @property
     def id(self) -> str:
@@ -242,6 +249,7 @@ class Plan:
     ``cuts`` are the numbers of the steps before which dims are bound that earlier steps computed:
     the stages of the plan begin there. Most plans have one stage. ``aliases`` has, by its number,
     the slot of each output that is a buffer which the caller, or another output, has already.
+    ``loops`` are the steps of loops, inner ones before those that they are in.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -249,6 +257,7 @@ class Plan:
     outputs: list[int] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)
+    loops: list[range] = field(default_factory=list)
 
     @property
     def stages(self) -> list[range]:

@@ -15,13 +15,14 @@ from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
+from maxlab.compiler.programs import add_program
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
 from maxlab.compiler.steps_kernel import add_kernel
 from maxlab.compiler.traffic import Touch, Touched, in_bytes
 from maxlab.dtype import DType
-from maxlab.ir import HostCall, Op, Value
+from maxlab.ir import Function, HostCall, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET, flops_of
 from maxlab.opset.custom import label_of
@@ -33,6 +34,7 @@ class Planner:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.plan = Plan()
+        self.functions: list[Function] = []  # bodies of loops and branches, after all passes
         self._slots: dict[Value, int] = {}
         self._outputs: dict[Value, int] = {}
         self._host = HostSteps(self)
@@ -58,6 +60,8 @@ class Planner:
                 self._host_call(group)
             elif group.kind == "kernel":
                 add_kernel(self, group)
+            elif group.kind == "program":
+                add_program(self, group)
             elif group.kind == "contract":
                 target.contract(group)
             elif group.kind == "attention":
@@ -89,6 +93,7 @@ class Planner:
 
     def slot(self, value: Value) -> int:
         """The number of the slot that holds ``value``."""
+        value = self.schedule.states.get(value, value)
         found = self._slots.get(value)
         if found is None:
             found = self._slots[value] = self._new_slot(value)

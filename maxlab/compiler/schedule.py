@@ -65,6 +65,8 @@ class Schedule(Views):
             it joined, or did not join, the group of that value.
         effects: The groups of ops with effects, in their order.
         aliases: By the number of an output that is no memory of its own, the buffer that it is.
+        states: By the copy of what a loop begins with, the result of the loop that is the same
+            memory.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Schedule(Views):
         self.reasons: dict[tuple[Op, Value], Reason] = {}
         self.effects: dict[Op, Group] = {}
         self.aliases: dict[int, Value] = {}
+        self.states: dict[Value, Value] = {}
         self.inliner = Inliner(self)
         self._alignments: dict[tuple[Op, Value], tuple[Value, bool]] = {}
         self._copies: dict[tuple[Value, int], Value] = {}
@@ -124,6 +127,8 @@ class Schedule(Views):
                 self._place_whole(op, kind)
                 if has_effect(op):
                     self._place_effect(op)
+            elif kind == "program":
+                self._place_program(op)
             elif kind == "concat":
                 group = self._new("concat", shape_of(op.result), op)
                 for operand in op.operands:
@@ -438,14 +443,25 @@ class Schedule(Views):
         if not is_strided(self, op.operands[position]):
             self._copy(op, position)
 
-    def _copy(self, op: Op, position: int, innermost: int = -1) -> None:
+    def _place_program(self, op: Op) -> None:
+        """Let ``op`` be a group of its own; what a loop carries begins as a copy that nobody else
+        reads.
+        """
+        for position in range(op.attrs.get("carried", 0)):
+            self._copy(op, position, alone=True)
+            self.states[op.operands[position]] = op.results[position]
+        self._place_whole(op, "program")
+        if has_effect(op):
+            self._place_effect(op)
+
+    def _copy(self, op: Op, position: int, innermost: int = -1, alone: bool = False) -> None:
         """Let ``op`` read a copy of its operand, in row-major order or with the axis ``innermost``
-        innermost.
+        innermost; one of its own if ``alone``.
 
         The copy is a value of its own: whoever else reads the operand goes on reading that one.
         """
         value = op.operands[position]
-        copy = self._copies.get((value, innermost))
+        copy = self._copies.get((value, innermost)) if not alone else None
         if copy is None:
             shape = value.tensor_type.shape
             made = self.function.create(
@@ -454,7 +470,9 @@ class Schedule(Views):
             )  # fmt: skip
             self.function.ops.insert(self.function.ops.index(op), made)
             made.block = self.function.block
-            copy = self._copies[value, innermost] = made.result
+            copy = made.result
+            if not alone:
+                self._copies[value, innermost] = copy
             group = self._new("copy", shape_of(value), None)
             self._depend(group, value)
             group.source = copy

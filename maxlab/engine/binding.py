@@ -13,17 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler import Compiled
+from maxlab.compiler.guards import Guard, evaluated
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
 from maxlab.driver import Tensor
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
-from maxlab.opset import Check, checks_of, fault_of
-from maxlab.opset.dynamic import definitions, named_dims, plain_symbol
+from maxlab.opset import checks_of, fault_of
+from maxlab.opset.dynamic import definitions, named_dims, plain_symbol, region_definitions
 
 ALIGNMENT = 64
 ON_CALLER = 1
 """The kind of a step that only the thread that calls the executor may run (mx_abi.h)."""
+CONTROL = {"branch": 2, "jump": 3}
+"""The kinds of steps that say where to go on."""
 
 
 def _aligned(nbytes: int) -> int:
@@ -47,9 +50,7 @@ def layout_arena(
     """The places of the arena slots and the arena's size: first fit, larger slots first, no overlap
     in time and space.
     """
-    wanted = [
-        (s.nbytes.evaluate(env), s.number) for s in slots if s.kind == "arena" and s.number in uses
-    ]
+    wanted = [(_nbytes(s, env), s.number) for s in slots if s.kind == "arena" and s.number in uses]
     placed: list[ArenaEntry] = []
     for nbytes, number in sorted(wanted, key=lambda w: (-w[0], w[1])):
         first, last = uses[number]
@@ -66,9 +67,18 @@ def layout_arena(
     return placed, total
 
 
+def _nbytes(slot: Slot, env: Mapping[str, int]) -> int:
+    """The bytes of ``slot``; none where its sizes are those of a branch that refuses to run."""
+    try:
+        return max(slot.nbytes.evaluate(env), 0)
+    except ZeroDivisionError:
+        return 0
+
+
 def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
     """The first and the last step that use each slot. The size of a dim is used to the end of the
-    stage that computes it.
+    stage that computes it, and what comes from before a loop, or is read behind it, through all of
+    its turns.
     """
     found: dict[int, tuple[int, int]] = {}
     plan = compiled.plan
@@ -80,6 +90,12 @@ def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
             end = next(cut for cut in plan.cuts if cut > number)
             first, last = found[step.binds.slot]
             found[step.binds.slot] = first, max(last, end - 1)
+    for loop in plan.loops:  # inner ones come first
+        for slot, (first, last) in found.items():
+            if first < loop.start <= last < loop.stop:
+                found[slot] = first, loop.stop - 1
+            elif loop.start <= first < loop.stop <= last:
+                found[slot] = loop.start, last
     return found
 
 
@@ -102,8 +118,7 @@ class _Conditions:
     """What the sizes that are new in a stage of the plan give, and what must hold of them."""
 
     definitions: list[tuple[str, Poly, Op]] = field(default_factory=list)
-    differences: dict[Poly, Op] = field(default_factory=dict)  # negative or undefined, perhaps
-    checks: list[tuple[Op, Check]] = field(default_factory=list)
+    guard: Guard = field(default_factory=Guard)
     binds: list[tuple[Op, str]] = field(default_factory=list)
     """What is bound behind the stage, and the name of the dim that it defines; empty where it
     asserts a size."""
@@ -158,7 +173,7 @@ class SizeRules:
                     late[symbol] = stage
                 known[symbol] = None
             else:
-                conditions(check.left, check.right).checks.append((op, check))
+                conditions(check.left, check.right).guard.checks.append((op, check))
         for _, _, dim in self.input_checks:
             for parameter in dim.parameters:
                 if parameter.name not in known or parameter.name in late:
@@ -179,12 +194,13 @@ class SizeRules:
                             scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
                             for monomial, scale in poly.terms
                         ):
-                            conditions(poly).differences.setdefault(poly, op)
+                            conditions(poly).guard.differences.setdefault(poly, op)
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
 
     def _known(self, op: Op, known: Mapping[str, None]) -> None:
-        for name in sorted(named_dims(op)):
+        own = {n for region in op.regions for n in region_definitions(region, known)}
+        for name in sorted(named_dims(op) - own):
             if name not in known:
                 raise InputError(
                     "ML601",
@@ -259,43 +275,11 @@ class SizeRules:
     def _test(self, stage: _Conditions, env: dict[str, int]) -> None:
         for name, poly, op in stage.definitions:
             env[name] = self._evaluate(poly, env, op)
-        for poly, op in stage.differences.items():
-            size = self._evaluate(poly, env, op)
-            if size < 0:
-                raise InputError(
-                    "ML623",
-                    f"{op.name.removeprefix('mo.')} would make a dim of the negative size {size}: "
-                    f"{poly} ({_sizes(env)})",
-                    at=op.loc,
-                    fix="pass larger inputs",
-                )
-        for op, check in stage.checks:
-            left, right = (self._evaluate(poly, env, op) for poly in (check.left, check.right))
-            if not check.compare(left, right):
-                sizes = _sizes(env)
-                raise InputError(
-                    "ML603",
-                    f"{check.message}: {left} {check.relation} {right} does not hold"
-                    + (f" ({sizes})" if sizes else ""),
-                    at=op.loc,
-                    fix="pass inputs of sizes for which it holds",
-                )
+        stage.guard.test(env)
 
     @staticmethod
     def _evaluate(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
-        try:
-            return poly.evaluate(env)
-        except ZeroDivisionError:
-            raise InputError(
-                "ML624",
-                f"the size {poly} is a division by zero ({_sizes(env)})",
-                at=op.loc if op is not None else None,
-                fix="pass larger inputs",
-            ) from None
-
-
-def _sizes(env: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in env.items())
+        return evaluated(poly, env, op)
 
 
 def allocate(runtime: Any, nbytes: int) -> Any:
@@ -361,9 +345,22 @@ class HostSteps:
         self.pointers: list[int] = []
         self.scratch = 64
         self.launches: list[Launch] = []
+        self.env = env
+        self.is_program = any(step.kind in CONTROL for step in steps)
+        refused = -1  # up to which step nothing may run
         for step in steps:
-            launch = step.launch(env, threads, runtime)
+            if step.number < refused or (step.guard is not None and step.guard.holds(env)):
+                launch = Launch((), 0, 1, 0)
+            else:
+                launch = step.launch(env, threads, runtime)
+                if step.guard is not None:
+                    refused = step.number + step.jump
             self.launches.append(launch)
+            if step.kind in CONTROL:
+                kind = CONTROL[step.kind]
+                rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind))
+                self.pointers.extend(step.pointers)
+                continue
             address = (
                 builtins[step.builtin] if step.builtin else compiled.kernels[step.number].address
             )
@@ -372,8 +369,9 @@ class HostSteps:
             rows.append(
                 (function, len(self.pointers), len(dims), launch.extent, launch.grain, kind)
             )
-            dims.extend(size.evaluate(env) for size in step.sizes)
-            dims.extend(launch.extra)
+            if launch.extent:
+                dims.extend(size.evaluate(env) for size in step.sizes)
+                dims.extend(launch.extra)
             self.pointers.extend(step.pointers)
             self.scratch = max(self.scratch, launch.scratch)
         self.walked = list(steps)
@@ -402,6 +400,7 @@ class Binding:
         self.launches = host.launches
         self.steps = host.steps
         self.nsteps = len(host.walked)
+        self.is_program = host.is_program
         self.dims = host.dims
         self.scratch = host.scratch
         pointers = host.pointers
@@ -457,7 +456,7 @@ class Binding:
 
 def out_of_range(compiled: Compiled, node: str, value: int, limit: int) -> ExecutionError:
     """The error for a number that a kernel of the op ``node`` refused."""
-    op = compiled.function.find(node) or compiled.source.find(node)
+    op = compiled.find(node)
     if op is not None:
         return fault_of(op, value, limit)
     return ExecutionError(  # a kernel that the user wrote anew names no op

@@ -331,7 +331,8 @@ class DeviceModel(Model):
         info = ffi.new("i64[6]")
         stamps = ffi.new("i64[]", 2 * count)
         times = ffi.new("mx_times *", {"steps": stamps}) if observer is not None else self._null
-        code = self._execute_c(
+        run = self._execute_program if host.is_program else self._execute_c
+        code = run(
             self._team,
             host.steps,
             count,
@@ -346,7 +347,7 @@ class DeviceModel(Model):
         )
         if code:
             info[0] = host.walked[info[0]].number
-            self._failed(code, list(info))
+            self._failed(code, list(info), host.env)
         if observer is not None:
             for n, step in enumerate(host.walked):
                 observer.host(step, int(stamps[2 * n]), int(stamps[2 * n + 1]))

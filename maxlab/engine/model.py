@@ -32,6 +32,13 @@ LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 
 _HOST = CPU().default_stream
 
+PAUSED = 4
+"""The executor's code for a program that has used up its slice (mx_abi.h)."""
+SLICE_NS = 50_000_000
+"""How long a program runs before signals are looked at."""
+REFUSED = 3
+"""The code of the kernel that stands for a condition that does not hold (mx_abi.h)."""
+
 MAX_BINDINGS = 64
 """Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
 
@@ -280,7 +287,8 @@ class Model:
             io[position] = made._ptr
             position += 1
             outputs.append(made)
-        code = self._execute_c(
+        run = self._execute_program if binding.is_program else self._execute_c
+        code = run(
             self._team,
             binding.steps,
             binding.nsteps,
@@ -296,9 +304,20 @@ class Model:
         if code:
             info = list(frame.info)
             binding.free.append(frame)
-            self._failed(code, info)
+            self._failed(code, info, binding.env)
         binding.free.append(frame)
         return outputs
+
+    def _execute_program(self, *args: Any) -> int:
+        """What ``mx_execute`` gives, for steps with branches and jumps: the thread comes back now
+        and then, so that a loop that does not end can be interrupted.
+        """
+        at = self._runtime.ffi.new("i64[1]")
+        execute = self._runtime.lib.mx_execute_program
+        code: int = PAUSED
+        while code == PAUSED:  # Python handles signals between two slices
+            code = execute(*args, at, SLICE_NS)
+        return code
 
     def printed(self, step: Step) -> Printed | None:
         """The text of the kernel that ``step`` runs; None when it is no generated text."""
@@ -459,8 +478,8 @@ class Model:
         if x._stream is not _HOST and self._inputs_on_host:
             x._stream.synchronize()  # whatever still writes it comes first
 
-    def _failed(self, code: int, info: Any) -> None:
-        """Raise what a kernel found wrong."""
+    def _failed(self, code: int, info: Any, env: Mapping[str, int]) -> None:
+        """Raise what a kernel found wrong, where dims have the sizes ``env``."""
         step_number, kernel_code, value, limit = info[0], info[1], info[2], info[3]
         if code != 1:
             raise ExecutionError(
@@ -471,6 +490,8 @@ class Model:
         step = self.compiled.plan.steps[step_number]
         if step.call is not None:
             raise self._host_calls.failure(step, self.compiled.source)
+        if step.guard is not None and kernel_code == REFUSED:
+            step.guard.test(env)
         checked = step.printed.checked if step.printed is not None else []
         if kernel_code == 1:
             node = checked[info[4]] if info[4] < len(checked) else ""

@@ -7,18 +7,30 @@ from typing import Any
 import numpy as np
 
 from maxlab.driver import Tensor
-from maxlab.ir import Function, Value
+from maxlab.ir import Block, Function, Value
 from maxlab.opset import OPSET
 
 
 def written_inputs(function: Function) -> tuple[int, ...]:
     """The numbers of the inputs that ``function`` stores into."""
+    found = _written(function.block)
+    return tuple(sorted(value.index for value in found if value.op is None))
+
+
+def _written(block: Block) -> dict[Value, None]:
+    """The values that the ops of ``block`` store into, those of regions as what stands outside for
+    them."""
     found: dict[Value, None] = {}
-    for op in function.ops:
+    for op in block.ops:
         row = OPSET.get(op.name)
         if row is not None and row.effect == "write":
             found[op.operands[0]] = None
-    return tuple(sorted(value.index for value in found if value.op is None))
+        for region in op.regions:
+            given = op.operands[len(op.operands) - len(region.args) :]
+            for value in _written(region):
+                if value.owner is region:
+                    found[given[value.index]] = None
+    return found
 
 
 def is_copy(given: Any, x: Tensor) -> bool:

@@ -20,6 +20,7 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.driver import Tensor
 from maxlab.engine.binding import (
+    CONTROL,
     HostSteps,
     SizeRules,
     add_buffers,
@@ -29,7 +30,7 @@ from maxlab.engine.binding import (
     stage_slots,
 )
 from maxlab.engine.model import MAX_BINDINGS, Model
-from maxlab.engine.stamps import Taken
+from maxlab.engine.stamps import BEGIN, END, Taken, side_by_side
 from maxlab.engine.weights import Prepared
 from maxlab.opset.effects import silent
 
@@ -249,7 +250,8 @@ class StagedModel(Model):
         ffi = self._runtime.ffi
         table = ffi.new("uintptr_t[]", [addresses.get(n, 0) for n in host.pointers] or [0])
         info = ffi.new("i64[6]")
-        code = self._execute_c(
+        run = self._execute_program if host.is_program else self._execute_c
+        code = run(
             self._team,
             host.steps + first,
             count,
@@ -264,7 +266,7 @@ class StagedModel(Model):
         )
         if code:
             info[0] = host.walked[first + info[0]].number
-            self._failed(code, list(info))
+            self._failed(code, list(info), host.env)
 
     def _first(self, key: tuple[tuple[int, ...], ...]) -> Stage:
         found: Stage | None = self._bindings.get(key)
@@ -331,9 +333,13 @@ class StagedTimer:
             by_thread = np.frombuffer(ffi.buffer(rows), np.int64)[: 3 * threads * count]
             self._rows.append((stamps.reshape(count, 2), by_thread.reshape(threads, count, 3)))
         self._call = (0, 0)
+        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
 
     def run(self, tensors: Sequence[Any]) -> list[Tensor]:
         """The outputs of the model, run once."""
+        for steps, threads in self._rows:
+            steps[:] = 0
+            threads[:] = 0
         begin = time.monotonic_ns()
         made = type(self._model)._run(self._model, tensors, self._times)
         self._call = (begin, time.monotonic_ns())
@@ -343,6 +349,11 @@ class StagedTimer:
         """The stamps of the last run, which this thread made: those of all stages."""
         steps = np.concatenate([steps for steps, _ in self._rows])
         threads = np.concatenate([threads for _, threads in self._rows], axis=1)
+        if self._summed:  # all stages, although only those with loops have sums
+            steps[:, 1] -= steps[:, 0]
+            steps[:, 0] = 0
+            threads[..., END] -= threads[..., BEGIN]
+            side_by_side(steps, threads, self._call[0])
         return Taken(self._call, steps, threads, threading.get_ident())
 
 

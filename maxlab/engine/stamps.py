@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxlab.engine.binding import CONTROL
+
 if TYPE_CHECKING:
     from maxlab.driver import Tensor
     from maxlab.engine.model import Model
@@ -112,6 +114,18 @@ def imbalance(busy: Sequence[float]) -> float:
     return 1 - sum(busy) / len(busy) / longest if longest > 0 else 0.0
 
 
+def side_by_side(steps: Array, threads: Array, begin: int) -> None:
+    """Lay out the steps of a program, whose stamps are sums over all of their turns, one behind the
+    other from ``begin`` on: what a loop took stands there once, step by step.
+    """
+    spent = steps[:, 1].copy()
+    steps[:, 1] = begin + np.cumsum(spent)
+    steps[:, 0] = steps[:, 1] - spent
+    ran = threads[..., CHUNKS] > 0
+    threads[..., BEGIN] = np.where(ran, steps[:, 0], 0)
+    threads[..., END] = np.where(ran, threads[..., END] + steps[:, 0], 0)
+
+
 class StepTimer:
     """Runs a model of the CPU and keeps when each step ran, and on which threads."""
 
@@ -127,9 +141,13 @@ class StepTimer:
         rows = np.frombuffer(ffi.buffer(self._threads), np.int64)[: 3 * threads * steps]
         self._thread_rows = rows.reshape(threads, steps, 3)
         self._call = (0, 0)
+        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
 
     def run(self, tensors: Sequence[Any]) -> list[Tensor]:
         """The outputs of the model, run once."""
+        if self._summed:
+            self._step_rows[:] = 0
+            self._thread_rows[:] = 0
         begin = time.monotonic_ns()
         made = self._model._run(tensors, self._times)
         self._call = (begin, time.monotonic_ns())
@@ -138,4 +156,6 @@ class StepTimer:
     def taken(self) -> Taken:
         """The stamps of the last run, which this thread made."""
         steps, threads = self._step_rows.copy(), self._thread_rows.copy()
+        if self._summed:
+            side_by_side(steps, threads, self._call[0])
         return Taken(self._call, steps, threads, threading.get_ident())

@@ -236,7 +236,7 @@ class _HostWalk:
             if code:
                 info = list(frame.info)
                 info[0] = number
-                model._failed(code, info)
+                model._failed(code, info, binding.env)
             yield step
 
     def memory(self, slot: int, nbytes: int) -> Array:

@@ -31,6 +31,7 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._newest: dict[DeviceRef, IrValue] = {}
+        self._first: dict[DeviceRef, IrValue] = {}
 
     def __getitem__(self, device: Any) -> _ChainValue:
         from maxlab.graph.value import wrap
@@ -38,9 +39,10 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
         place = DeviceRef.from_device(device)
         found = self._newest.get(place)
         if found is None:
-            made = self._graph._append(CHAIN, [], [ChainType()], {"device": place})
-            found = self._newest[place] = made._ir()
-        chain: _ChainValue = wrap(found)
+            with self._graph._at_root():
+                made = self._graph._append(CHAIN, [], [ChainType()], {"device": place})
+            found = self._first[place] = self._newest[place] = made._ir()
+        chain: _ChainValue = wrap(self._graph._reached(found))
         return chain
 
     def __setitem__(self, device: Any, chain: _ChainValue) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,6 @@ from maxlab.graph.build import (
     is_array,
     is_number,
     is_weak,
-    origin,
     own_copy,
     staged,
     tensor,
@@ -31,8 +31,10 @@ from maxlab.graph.build import (
 from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.regions import Region, outermost, require_inside
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
+    Block,
     ChainType,
     DeviceRef,
     Dim,
@@ -72,14 +74,16 @@ class _Current:
 
 
 class _Mark(NamedTuple):
-    """What a graph had before an op was staged."""
+    """What a graph had before an op was staged; ``blocks`` are the ops, arguments and captures of
+    its own block and of each region that is being built."""
 
-    ops: int
+    blocks: tuple[tuple[int, int, int], ...]
     number: int
     output: Op | None
     weights: int
     subgraphs: int
     chains: dict[DeviceRef, IrValue]
+    first: dict[DeviceRef, IrValue]
     ready: IrValue | None
 
 
@@ -154,6 +158,7 @@ class Graph:
         self._parent: Graph | None = None
         self._chains = _DeviceChainMap(self)
         self._ready: IrValue | None = None
+        self._regions: list[Region] = []  # those that are being built, the innermost last
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
             more = len(self._kernel_library) > 0
@@ -223,29 +228,57 @@ class Graph:
             self._scopes.close()
 
     # ------------------------------------------------------------ adding ops
+    @property
+    def _block(self) -> Block:
+        """Where ops go."""
+        return self._regions[-1].block if self._regions else self._function.block
+
+    @contextmanager
+    def _at_root(self) -> Iterator[None]:
+        """Let ops go to the graph itself, before the op whose regions are being built."""
+        inside, self._regions = self._regions, []
+        try:
+            yield
+        finally:
+            self._regions = inside
+
     def _mark(self) -> _Mark:
+        function = self._function
         return _Mark(
-            len(self._function.ops),
-            self._function._next,
-            self._function.output,
+            (
+                (len(function.ops), len(function.inputs), 0),
+                *((len(r.block.ops), len(r.block.args), len(r.captured)) for r in self._regions),
+            ),
+            function._next,
+            function.output,
             len(self._weights),
             len(self._subgraphs),
             dict(self._chains._newest),
+            dict(self._chains._first),
             self._ready,
         )
 
     def _rollback(self, mark: _Mark) -> None:
         """Take back everything that was added since ``mark``."""
-        ops = self._function.ops
-        # While a graph has an output, ops are added before it: it stays the last one.
-        kept = mark.ops if mark.output is None else mark.ops - 1
-        for op in ops[kept:]:
-            if op is not mark.output:
-                op.drop()
-                op.block = None
-        ops[kept:] = [] if mark.output is None else [mark.output]
+        blocks = [self._function.block, *(region.block for region in self._regions)]
+        for block, (count, arguments, _) in zip(
+            reversed(blocks), reversed(mark.blocks), strict=True
+        ):
+            ops = block.ops
+            # While a graph has an output, ops are added before it: it stays the last one.
+            output = mark.output if block is self._function.block else None
+            kept = count if output is None else count - 1
+            for op in ops[kept:]:
+                if op is not output:
+                    _forget(op)
+            ops[kept:] = [] if output is None else [output]
+            del block.args[arguments:]
+        for region, (_, _, captures) in zip(self._regions, mark.blocks[1:], strict=True):
+            for value in list(region.captured)[captures:]:
+                del region.captured[value]
         self._function._next = mark.number
         self._chains._newest = dict(mark.chains)
+        self._chains._first = dict(mark.first)
         self._ready = mark.ready
         for name in list(self._weights)[mark.weights :]:
             del self._weights[name]
@@ -267,16 +300,20 @@ class Graph:
                 f"the graph {self.name!r} is not the one that is being built",
                 fix=f"write it inside of `with {self.name}:`",
             )
-        raw: IrValue = value._ir()
+        return self._reached(value._ir())
+
+    def _reached(self, raw: IrValue) -> IrValue:
+        """What stands for ``raw`` where ops go now: itself, or the argument that captures it."""
         block = raw.owner.block if isinstance(raw.owner, Op) else raw.owner
-        if block is not self._function.block:
-            raise GraphError(
-                "ML314",
-                f"the value %{raw.id} ({raw.type}) belongs to another graph than {self.name!r}, or "
-                "to an op that was undone",
-                why=[f"it is {origin(raw)}"],
-                fix="pass it in as an input, or build it again in this graph",
-            )
+        if block is self._block:
+            return raw
+        blocks = [self._function.block, *(region.block for region in self._regions)]
+        if not any(block is known for known in blocks):
+            top = outermost(block.parent) if block is not None else None
+            ended = top is not None and top.block is self._function.block
+            raise require_inside(self, raw, ended)
+        for region in self._regions[[b is block for b in blocks].index(True) :]:
+            raw = region.capture(self, raw)
         return raw
 
     def _append(
@@ -288,13 +325,32 @@ class Graph:
         made = [wrap(v) for v in op.results]
         return made[0] if len(made) == 1 else made
 
+    def _append_op(
+        self,
+        name: str,
+        operands: Sequence[IrValue],
+        types: Sequence[Type],
+        attrs: dict[str, Any],
+        regions: Sequence[Block],
+    ) -> Op:
+        """A new op that has ``regions``."""
+        location, scope = self._scopes.capture(3)
+        op = self._function.create(name, operands, types, attrs, loc=location, scope=scope)
+        op.regions = list(regions)
+        for region in regions:
+            region.parent = op
+        self._insert(op)
+        return op
+
     def _insert(self, op: Op) -> None:
-        output = self._function.output
+        # What a weight is does not depend on which branch reads it first.
+        block = self._function.block if op.name == "mo.constant.external" else self._block
+        output = self._function.output if block is self._function.block else None
         if output is not None:  # more ops after output(): they come before it
-            self._function.ops.insert(len(self._function.ops) - 1, op)
-            op.block = self._function.block
+            block.ops.insert(len(block.ops) - 1, op)
+            op.block = block
         else:
-            self._function.block.append(op)
+            block.append(op)
         self._revision += 1
         self._error = None
 
@@ -310,8 +366,9 @@ class Graph:
     def always_ready_chain(self) -> _ChainValue:
         """A chain that is behind nothing; the same one each time."""
         if self._ready is None:
-            self._ready = self._append("mo.chain", [], [ChainType()], {})._ir()
-        chain: _ChainValue = wrap(self._ready)
+            with self._at_root():
+                self._ready = self._append("mo.chain", [], [ChainType()], {})._ir()
+        chain: _ChainValue = wrap(self._reached(self._ready))
         return chain
 
     # ------------------------------------------------------------ calls of subgraphs
@@ -385,9 +442,10 @@ class Graph:
             # the subgraph moves it to its device itself
             self._weights[name] = weight
             moved = weight.device != made.device
-            self._weight_values[name] = (
-                add("transfer", [made], device=weight.device) if moved else made
-            )
+            with self._at_root():
+                self._weight_values[name] = (
+                    add("transfer", [made], device=weight.device) if moved else made
+                )
             return made._ir()
         return self._inline(op, [], subgraph.name)[0]
 
@@ -436,10 +494,11 @@ class Graph:
         attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
         if weight.align is not None:
             attrs["align"] = weight.align
-        value = add("constant.external", [], **attrs)
-        value._ir().name = name
-        if host:
-            value = add("transfer", [value], device=device)
+        with self._at_root():
+            value = add("constant.external", [], **attrs)
+            value._ir().name = name
+            if host:
+                value = add("transfer", [value], device=device)
         self._weights[name] = weight
         self._weight_values[name] = value
         return value
@@ -623,6 +682,15 @@ class Graph:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self, include, exclude)
+
+
+def _forget(op: Op) -> None:
+    """Let ``op``, and what stands in its regions, read nothing and stand nowhere."""
+    for region in op.regions:
+        for inner in region.ops:
+            _forget(inner)
+    op.drop()
+    op.block = None
 
 
 def _listed(made: Any) -> tuple[Any, ...]:

@@ -3,7 +3,17 @@ verifier."""
 
 from __future__ import annotations
 
-from maxlab.ir.core import Block, Constant, Function, HostCall, Op, Value, symbols_of
+from maxlab.ir.core import (
+    Block,
+    Constant,
+    Function,
+    HostCall,
+    Op,
+    Value,
+    copied,
+    symbols_of,
+    walk,
+)
 from maxlab.ir.dims import (
     POC,
     AlgebraicDim,
@@ -56,6 +66,7 @@ __all__ = [
     "TensorType",
     "Type",
     "Value",
+    "copied",
     "from_poly",
     "mlir_text",
     "parse_dim",
@@ -63,4 +74,5 @@ __all__ = [
     "symbols_of",
     "user_frame",
     "user_location",
+    "walk",
 ]

@@ -321,9 +321,13 @@ class Function:
     def __iter__(self) -> Iterator[Op]:
         return iter(self.block.ops)
 
+    def walk(self) -> Iterator[Op]:
+        """All ops, those of regions included, which come behind the op that has them."""
+        return walk(self.block)
+
     def find(self, id: str) -> Op | None:
-        """The op with this id."""
-        return next((op for op in self.block.ops if op.id == id), None)
+        """The op with this id, wherever it stands."""
+        return next((op for op in self.walk() if op.id == id), None)
 
     def clone(self) -> Function:
         """A copy with the same ids, which passes may change."""
@@ -331,29 +335,48 @@ class Function:
         copy.parameters = dict(self.parameters)
         copy._next = self._next
         copy.subgraphs = dict(self.subgraphs)
-        copy.written = self.written or {op.id: op.name for op in self.block.ops}
-        env: dict[Value, Value] = {}
-        for arg in self.block.args:
-            twin = Value(arg.id, arg.type, copy.block, arg.index, arg.name)
-            copy.block.args.append(twin)
-            env[arg] = twin
-        for op in self.block.ops:
-            new = Op(
-                op.id,
-                op.name,
-                [env[v] for v in op._operands],
-                [r.type for r in op.results],
-                op.attrs,
-                result_ids=[r.id for r in op.results],
-                loc=op.loc,
-                scope=op.scope,
-                origins=op.origins,
-            )
-            for old, made in zip(op.results, new.results, strict=True):
-                made.name = old.name
-                env[old] = made
-            copy.block.append(new)
+        copy.written = self.written or {op.id: op.name for op in self.walk()}
+        copied(self.block, copy.block, {})
         return copy
+
+
+def copied(block: Block, into: Block, env: dict[Value, Value]) -> None:
+    """Fill ``into``, which is empty, with copies of what ``block`` has, under the same ids.
+
+    ``env`` has what stands for the values from outside that are read, and gets the copies.
+    """
+    for arg in block.args:
+        twin = Value(arg.id, arg.type, into, arg.index, arg.name)
+        into.args.append(twin)
+        env[arg] = twin
+    for op in block.ops:
+        new = Op(
+            op.id,
+            op.name,
+            [env[v] for v in op._operands],
+            [r.type for r in op.results],
+            op.attrs,
+            result_ids=[r.id for r in op.results],
+            loc=op.loc,
+            scope=op.scope,
+            origins=op.origins,
+        )
+        for region in op.regions:
+            inner = Block(new)
+            copied(region, inner, env)
+            new.regions.append(inner)
+        for old, made in zip(op.results, new.results, strict=True):
+            made.name = old.name
+            env[old] = made
+        into.append(new)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every op of ``block``, and behind each op those of its regions."""
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from walk(region)
 
 
 def symbols_of(types: Iterable[Type]) -> list[SymbolicDim]:

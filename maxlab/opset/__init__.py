@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    control,
     convolution,
     custom,
     data,
@@ -46,6 +47,7 @@ __all__ = [
     "OpDef",
     "Sample",
     "checks_of",
+    "control",
     "convolution",
     "custom",
     "data",

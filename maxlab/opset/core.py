@@ -20,6 +20,7 @@ Lowering kinds:
 ``kernel``     kernels of its own, for each target; see ``opset.kernel``
 ``composite``  written with other ops; the compiler expands it
 ``host``       a function of Python, called between kernels
+``program``    other ops, run once, several times or not at all; see ``opset.control``
 ``chain``      the beginning of an order of effects; see ``opset.effects``
 ``output``     ends a graph
 """
@@ -34,7 +35,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
-from maxlab.ir import Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
+from maxlab.ir import Block, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
 from maxlab.opset.kernel import Site
@@ -56,6 +57,7 @@ Kind = Literal[
     "kernel",
     "composite",
     "host",
+    "program",
     "chain",
     "output",
 ]
@@ -106,12 +108,13 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One evaluation of a reference: attributes, and result shapes and dtypes with all dims
-    known."""
+    known; and what the op runs, of one that has regions."""
 
     attrs: Attrs
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[DType, ...]
     env: Mapping[str, int]
+    regions: Sequence[Block] = ()
 
     def size(self, dim: Dim | int | Poly) -> int:
         """The size of ``dim`` in this evaluation."""
@@ -257,6 +260,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
         tuple(concrete(t.shape, env) for t in types),
         tuple(t.dtype for t in types),
         env,
+        op.regions,
     )
     with np.errstate(all="ignore"):
         made = row.reference(call, *arrays)

@@ -12,14 +12,14 @@ it writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
-from maxlab.ir import Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
+from maxlab.ir import Block, Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
 from maxlab.ir.types import _Typed
@@ -58,12 +58,16 @@ def definitions(function: Function) -> dict[str, tuple[Op, Poly | None]]:
     """By the name of each dim that no input has: the op that defines it, a rebind of something of
     that size or, without a size, a ``bind_dim``. The first to name a dim defines it.
     """
-    known: set[str] = set()
-    for value in function.inputs:
+    return _defined(function.block, ())
+
+
+def _defined(block: Block, outside: Iterable[str]) -> dict[str, tuple[Op, Poly | None]]:
+    known = set(outside)
+    for value in block.args:
         if isinstance(value.type, _Typed):
             known.update(d.name for d in value.type.shape if isinstance(d, SymbolicDim))
     found: dict[str, tuple[Op, Poly | None]] = {}
-    for op in function.ops:
+    for op in block.ops:
         if op.name == BIND:
             dim = op.attrs["dim"]
             if isinstance(dim, SymbolicDim) and dim.name not in known:
@@ -78,6 +82,16 @@ def definitions(function: Function) -> dict[str, tuple[Op, Poly | None]]:
                 if name is not None and name not in known:
                     known.add(name)
                     found[name] = op, check.left
+    return found
+
+
+def region_definitions(region: Block, outside: Iterable[str]) -> dict[str, Poly]:
+    """The sizes of the dims that a region names for itself, by their names, where ``outside`` are
+    the names that its graph has."""
+    found: dict[str, Poly] = {}
+    for name, (_, size) in _defined(region, outside).items():
+        if size is not None:
+            found[name] = size.substitute(found)
     return found
 
 
@@ -97,8 +111,12 @@ def late_dims(function: Function) -> dict[str, frozenset[Op]]:
 
 
 def named_dims(op: Op) -> set[str]:
-    """The names of dims in the types and attributes of ``op``, without those of its operands."""
+    """The names of dims in the types and attributes of ``op``, without those of its operands; of an
+    op with regions, also those that these name."""
     found: set[str] = set()
+    for region in op.regions:
+        for inner in region.ops:
+            found.update(named_dims(inner))
     for result in op.results:
         if isinstance(result.type, _Typed):
             found.update(name for size in result.type.sizes for name in size.symbols())

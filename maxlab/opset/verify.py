@@ -9,6 +9,7 @@ from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir import ChainType, Function, Op, Type
 from maxlab.ir.types import _Typed
 from maxlab.ir.verifier import verify as verify_structure
+from maxlab.opset.control import verify_regions
 from maxlab.opset.core import lookup
 
 
@@ -40,7 +41,8 @@ def infer_types(op: Op) -> list[Type]:
             f"{sorted(op.attrs)}: {error}",
             at=op.loc,
         ) from error
-    chains = [v.type for v in op.operands if row.effect and isinstance(v.type, ChainType)]
+    ordered = row.effect or row.kind == "program"
+    chains = [v.type for v in op.operands if ordered and isinstance(v.type, ChainType)]
     return [*made, *chains]  # an op that takes a chain makes the next one
 
 
@@ -60,3 +62,5 @@ def verify(function: Function) -> None:
         >>> verify(f)
     """
     verify_structure(function, infer_types)
+    for op in function.ops:
+        verify_regions(op)

@@ -27,6 +27,10 @@ i64 mx_team_size(mx_team *team);
 int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                const mx_times *times, i64 *errinfo);
+int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **argp,
+                       const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io,
+                       i64 scratch_bytes, const mx_times *times, i64 *errinfo, i64 *at,
+                       i64 slice_ns);
 void mx_use_lib(const mx_lib *lib);
 const mx_lib *mx_get_lib(void);
 i64 mx_now_ns(void);

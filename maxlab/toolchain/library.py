@@ -105,11 +105,14 @@ class Runtime:
         return self._products
 
     def address(self, symbol: str) -> int:
-        """The address of an exported symbol of the products, for example ``mx_k_pack_b_f32``.
+        """The address of an exported kernel: one of the executor's own, or one of the products,
+        for example ``mx_k_pack_b_f32``.
 
         Raises:
             ToolchainError: ML503, the library does not export it.
         """
+        if symbol in OWN_KERNELS:
+            return loader.symbol_address(self._handle, symbol, self.path)
         self.products  # noqa: B018 - loads the library
         handle, path = self._product_handle
         return loader.symbol_address(handle, symbol, path)
@@ -181,6 +184,8 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
     return thread
 
 
+OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse"))
+"""The kernels of the runtime library itself, which needs no products."""
 RUNTIME = "runtime"
 PRODUCTS = "products"
 _PRODUCT_FILES = ("attention.c", "gemm.c", "products.c")

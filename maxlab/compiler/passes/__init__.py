@@ -9,6 +9,7 @@ from maxlab.compiler.passes.decompose import decompose
 from maxlab.compiler.passes.fold import fold_constants
 from maxlab.compiler.passes.manager import Pass, PassRecord, Rewrite, run
 from maxlab.compiler.passes.place import place_data
+from maxlab.compiler.passes.sink import sink_data
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("fold", fold_constants),
@@ -21,6 +22,7 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("refold", fold_constants),
     ("share", eliminate_common_subexpressions),
     ("sweep", eliminate_dead_code),
+    ("sink", sink_data),
 )
 
 __all__ = ["PIPELINE", "Pass", "PassRecord", "Rewrite", "run"]

@@ -34,7 +34,7 @@ def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite])
     kept: list[Op] = []
     for op in function.ops:
         row = OPSET.get(op.name)
-        if row is not None and (row.kind == "output" or row.asserts or row.effect):
+        if row is not None and (row.kind in ("output", "program") or row.asserts or row.effect):
             kept.append(op)
             continue
         first = seen.setdefault(_key(op), op)

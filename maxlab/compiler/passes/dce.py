@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.compiler.effects import has_effect
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.ir import Function
 from maxlab.opset import OPSET
@@ -17,7 +18,10 @@ def eliminate_dead_code(function: Function, rewrites: list[Rewrite]) -> None:
     for op in reversed(function.ops):
         row = OPSET.get(op.name)
         stays = row is not None and (
-            row.kind == "output" or row.asserts or row.effect not in ("", "read")
+            row.kind == "output"
+            or row.asserts
+            or row.effect not in ("", "read")
+            or (row.kind == "program" and has_effect(op))
         )
         if stays or any(r.uses for r in op.results):
             kept.append(op)

@@ -17,6 +17,7 @@ from maxlab.graph.ops.buffers import (
     print,
 )
 from maxlab.graph.ops.calls import call
+from maxlab.graph.ops.control import cond, while_loop
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
 from maxlab.graph.ops.customs import custom
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
@@ -129,6 +130,7 @@ __all__ = [
     "cast",
     "chunk",
     "concat",
+    "cond",
     "constant",
     "constant_external",
     "conv2d",
@@ -210,4 +212,5 @@ __all__ = [
     "trunc",
     "unsqueeze",
     "where",
+    "while_loop",
 ]

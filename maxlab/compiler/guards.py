@@ -1,0 +1,91 @@
+"""Conditions on sizes, tested when sizes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from maxlab.errors import InputError
+from maxlab.ir import Op
+from maxlab.ir.poly import Poly
+from maxlab.opset import Check
+
+
+@dataclass(slots=True)
+class Guard:
+    """What must hold of sizes.
+
+    Attributes:
+        checks: The conditions that ops state.
+        differences: Sizes that may come out negative or undefined, with the ops that make them.
+    """
+
+    checks: list[tuple[Op, Check]] = field(default_factory=list)
+    differences: dict[Poly, Op] = field(default_factory=dict)
+
+    @property
+    def stated(self) -> bool:
+        """Whether there is something to test."""
+        return bool(self.checks or self.differences)
+
+    def test(self, env: Mapping[str, int]) -> None:
+        """Nothing, when all of it holds of the sizes ``env``.
+
+        Raises:
+            InputError: ML603, a condition does not hold; ML623, a size is negative; ML624, a
+                division by zero.
+        """
+        for poly, op in self.differences.items():
+            size = evaluated(poly, env, op)
+            if size < 0:
+                raise InputError(
+                    "ML623",
+                    f"{op.name.removeprefix('mo.')} would make a dim of the negative size {size}: "
+                    f"{poly} ({sizes_text(env)})",
+                    at=op.loc,
+                    fix="pass larger inputs",
+                )
+        for op, check in self.checks:
+            left, right = (evaluated(poly, env, op) for poly in (check.left, check.right))
+            if not check.compare(left, right):
+                sizes = sizes_text(env)
+                raise InputError(
+                    "ML603",
+                    f"{check.message}: {left} {check.relation} {right} does not hold"
+                    + (f" ({sizes})" if sizes else ""),
+                    at=op.loc,
+                    fix="pass inputs of sizes for which it holds",
+                )
+
+    def holds(self, env: Mapping[str, int]) -> bool:
+        """Whether all of it holds of the sizes ``env``."""
+        try:
+            self.test(env)
+        except InputError:
+            return False
+        return True
+
+
+def evaluated(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
+    """The size ``poly`` of ``op``.
+
+    Raises:
+        InputError: ML624, a division by zero.
+    """
+    try:
+        return poly.evaluate(env)
+    except ZeroDivisionError:
+        raise InputError(
+            "ML624",
+            f"the size {poly} is a division by zero ({sizes_text(env)})",
+            at=op.loc if op is not None else None,
+            fix="pass larger inputs",
+        ) from None
+
+
+def sizes_text(env: Mapping[str, int]) -> str:
+    """The sizes of ``env`` as a message names them."""
+    return ", ".join(f"{name} = {size}" for name, size in env.items())
+
+
+__all__ = ["Guard", "evaluated", "sizes_text"]

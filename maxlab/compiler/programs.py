@@ -1,0 +1,359 @@
+"""Ops that run other ops, as steps of the plan: ``cond`` and ``while``.
+
+The body of such an op is compiled like a graph, into a plan of its own, and its steps are put among
+those of the plan around it, with slots of this plan. Steps of the kinds ``branch`` and ``jump`` say
+where the executor goes on::
+
+    cond            branch flag ─┐          while      ┌→ predicate
+                    then         │                     │  branch flag ─┐
+                  ┌ jump         │                     │  body         │
+                  │ else       ←─┘                     │  copies       │
+                  └→                                   └─ jump         │
+                                                                     ←─┘
+
+So a loop costs no Python, its steps are seen by whoever looks at a plan, and memory is laid out for
+all of them together. What a loop carries is in the slots of its results; the body computes the next
+values beside them, and they are copied.
+
+Conditions on sizes that a body states count only when it runs: a step ``refuse`` stands before it,
+which does nothing when they hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from maxlab.compiler.axes import extents_of, own_index, shape_of
+from maxlab.compiler.groups import Group
+from maxlab.compiler.guards import Guard
+from maxlab.compiler.passes import PIPELINE, run
+from maxlab.compiler.plan import Env, Launch, Packing, Plan, Slot, Step
+from maxlab.compiler.schedule import Schedule
+from maxlab.compiler.steps_host import grain_of
+from maxlab.compiler.traffic import Touch, Touched
+from maxlab.ir import Block, DeviceRef, Dim, Function, Op, Shape, Value, copied
+from maxlab.ir.dims import from_poly
+from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.ir.types import _Typed
+from maxlab.opset import checks_of
+from maxlab.opset.control import WHILE
+from maxlab.opset.dynamic import definitions, region_definitions
+
+if TYPE_CHECKING:
+    from maxlab.compiler.planner import Planner
+
+
+@dataclass(slots=True)
+class Body:
+    """A region, compiled.
+
+    Attributes:
+        function: Its ops after all passes.
+        schedule: Their groups.
+        plan: Its plan, whose inputs and outputs are those of the region.
+        guard: What must hold of the sizes.
+        outputs: The numbers of what it gives that is not what it was given at the same place.
+    """
+
+    function: Function
+    schedule: Schedule
+    plan: Plan
+    guard: Guard
+    outputs: list[int]
+
+
+def compile_body(planner: Planner, op: Op, number: int) -> Body:
+    """The region ``number`` of ``op``, compiled."""
+    from maxlab.compiler.planner import Planner
+
+    outside = planner.schedule.function
+    function = Function(f"{outside.name}.{op.id}.{number}")
+    copied(op.regions[number], function.block, {})
+    function._next = outside._next
+    function.written = outside.written
+    names = {**outside.parameters, **dict.fromkeys(definitions(outside))}
+    function.parameters = names
+    own = region_definitions(function.block, names)
+    if own:
+        _rename(function.block, own)
+    outputs = _changed(function) if op.name == WHILE and number else None
+    guard = guard_of(function)
+    run(function, PIPELINE)
+    schedule = Schedule(function, planner.schedule.options)
+    inner = Planner(schedule)
+    plan = inner.build()
+    outside._next = function._next
+    planner.functions += [function, *inner.functions]
+    return Body(
+        function,
+        schedule,
+        plan,
+        guard,
+        outputs if outputs is not None else list(range(len(plan.outputs))),
+    )
+
+
+def _changed(function: Function) -> list[int]:
+    """The numbers of the outputs that are not the input of that number; the others are outputs no
+    more."""
+    output = function.output
+    assert output is not None
+    given = list(output.operands)
+    numbers = [n for n, value in enumerate(given) if value is not function.inputs[n]]
+    output.drop()
+    function.block.ops.pop()
+    left = function.create(output.name, [given[n] for n in numbers], [], loc=output.loc)
+    function.block.append(left)
+    return numbers
+
+
+def guard_of(function: Function) -> Guard:
+    """What ``function`` states of sizes."""
+    guard = Guard([(op, check) for op, check in checks_of(function) if not _holds(check)])
+    for op in function.ops:
+        for result in op.results:
+            if isinstance(result.type, _Typed):
+                for poly in result.type.sizes:
+                    if any(
+                        scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
+                        for monomial, scale in poly.terms
+                    ):
+                        guard.differences.setdefault(poly, op)
+    return guard
+
+
+def _holds(check: Any) -> bool:
+    return bool(check.relation == "==" and check.left == check.right)
+
+
+def _rename(block: Block, sizes: Mapping[str, Poly]) -> None:
+    """Write the sizes of dims instead of their names, which are of this block alone."""
+
+    def renamed(attr: Any) -> Any:
+        if isinstance(attr, Dim):
+            return from_poly(attr.poly.substitute(sizes))
+        if isinstance(attr, Shape):
+            return Shape([renamed(d) for d in attr])
+        if isinstance(attr, _Typed):
+            return type(attr)(attr.dtype, [renamed(d) for d in attr.shape], attr.device)
+        if isinstance(attr, tuple):
+            return tuple(renamed(one) for one in attr)
+        return attr
+
+    for op in block.ops:
+        op.attrs = {name: renamed(attr) for name, attr in op.attrs.items()}
+        for result in op.results:
+            result.type = renamed(result.type)
+        for region in op.regions:
+            for arg in region.args:
+                arg.type = renamed(arg.type)
+            _rename(region, sizes)
+
+
+# ---------------------------------------------------------------- steps
+class _Programs:
+    """Adds the steps of one op to the plan of ``planner``."""
+
+    def __init__(self, planner: Planner, group: Group) -> None:
+        assert group.main is not None
+        self.planner = planner
+        self.plan = planner.plan
+        self.group = group
+        self.op = group.main
+
+    def base(self, value: Value) -> int:
+        """The slot that holds ``value``."""
+        shape = shape_of(value)
+        base, _ = self.planner.schedule.resolve(value, own_index(shape), extents_of(shape))
+        return self.planner.slot(base)
+
+    def control(self, kind: str, pointers: Sequence[int] = ()) -> Step:
+        """A new step that says where to go on; its ``jump`` is not known yet."""
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            return Launch((), 1, 1, 0)
+
+        step = self.planner.add(
+            self.group, kind, None, pointers, launch, ONE, touches=dict, computed=()
+        )
+        step.device = DeviceRef.CPU()
+        return step
+
+    def land(self, step: Step) -> None:
+        """Let ``step`` go on behind the newest step."""
+        step.jump = len(self.plan.steps) - step.number
+
+    def copy(self, target: int, source: int) -> None:
+        """A step that copies a slot."""
+        nbytes = self.plan.slots[target].nbytes
+        device = self.plan.slots[target].device
+        size = Poly.constant(self.plan.slots[target].dtype.size_in_bytes)
+
+        def touches() -> Touched:
+            elements = nbytes.floordiv(size)
+            return {0: Touch(written=elements), 1: Touch(elements)}
+
+        def launch(env: Env, threads: int, runtime: Any) -> Launch:
+            count = nbytes.evaluate(env)
+            return Launch((), count, grain_of(-(-count // 64), 8, threads) * 64, 0)
+
+        gpu = device.is_gpu()
+        step = self.planner.add(
+            self.group,
+            "transfer" if gpu else "copy",
+            None,
+            [target, source],
+            launch,
+            nbytes,
+            sizes=[],
+            builtin="" if gpu else "mx_k_copy",
+            touches=touches,
+            computed=(),
+        )
+        step.device = device
+
+    def insert(self, body: Body, operands: Sequence[Value], outputs: Sequence[int]) -> None:
+        """The steps of ``body``, which reads ``operands`` and writes the slots ``outputs``."""
+        guard = None
+        if body.guard.stated:
+            guard = self.control("refuse")
+            guard.builtin, guard.guard = "mx_k_refuse", body.guard
+        place = self._placed(body, operands, outputs)
+        first = len(self.plan.steps)
+        for inner in body.plan.steps:
+            number = first + inner.number
+            call = inner.call is not None
+            self.plan.steps.append(
+                dataclasses.replace(
+                    inner,
+                    number=number,
+                    pointers=[place[n] for n in inner.pointers],
+                    keeps=tuple(place[n] for n in inner.keeps),
+                    traffic=_placed_traffic(inner.traffic, place),
+                    builtin=f"host_k{number}" if call else inner.builtin,
+                    group=self.group.number,
+                )
+            )
+        self.plan.loops += [
+            range(first + loop.start, first + loop.stop) for loop in body.plan.loops
+        ]
+        if guard is not None:
+            self.land(guard)
+
+    def _placed(
+        self, body: Body, operands: Sequence[Value], outputs: Sequence[int]
+    ) -> dict[int, int]:
+        """The slot of this plan for each one of the body's."""
+        slots = self.plan.slots
+        known = {_data_key(slot): slot.number for slot in slots if _data_key(slot)}
+        place: dict[int, int] = {}
+        for slot in body.plan.slots:
+            if slot.kind == "input":
+                place[slot.number] = self.base(operands[slot.index])
+                continue
+            if slot.kind == "output":
+                place[slot.number] = outputs[slot.index]
+                continue
+            found = known.get(_data_key(slot))
+            if found is None:
+                packing: Packing | None = slot.packing
+                if packing is not None:
+                    packing = dataclasses.replace(packing, source=place[packing.source])
+                made = dataclasses.replace(slot, number=len(slots), packing=packing, value="")
+                slots.append(made)
+                found = made.number
+            place[slot.number] = found
+        return place
+
+    # ------------------------------------------------------------ ops
+    def cond(self) -> None:
+        """The steps of ``mo.cond``."""
+        flag, *captured = self.op.operands
+        results = [self.planner.slot(value) for value in self.op.results]
+        bodies = [compile_body(self.planner, self.op, n) for n in range(2)]
+        branch = self.control("branch", [self.base(flag)])
+        self.insert(bodies[0], captured, results)
+        if bodies[1].plan.steps or bodies[1].guard.stated:
+            jump = self.control("jump")
+            self.land(branch)
+            self.insert(bodies[1], captured, results)
+            self.land(jump)
+        else:
+            self.land(branch)
+
+    def loop(self) -> None:
+        """The steps of ``mo.while``."""
+        planner, plan = self.planner, self.plan
+        states = [planner.slot(value) for value in self.op.results]
+        carried = self.op.results
+        operands = [*carried, *self.op.operands[len(carried) :]]
+        predicate, body = (compile_body(planner, self.op, n) for n in range(2))
+        first = len(plan.steps)
+        flag = self._memory(predicate, 0)
+        self.insert(predicate, operands, [flag])
+        branch = self.control("branch", [flag])
+        following = [self._memory(body, n) for n in range(len(body.outputs))]
+        self.insert(body, operands, following)
+        for number, source in zip(body.outputs, following, strict=True):
+            self.copy(states[number], source)
+        jump = self.control("jump")
+        jump.jump = first - jump.number
+        self.land(branch)
+        plan.loops.append(range(first, len(plan.steps)))
+
+    def _memory(self, body: Body, number: int) -> int:
+        """A new slot for an output of ``body``."""
+        output = body.function.output
+        assert output is not None
+        value = output.operands[number]
+        typed = value.tensor_type
+        made = next(s for s in body.plan.slots if s.kind == "output" and s.index == number)
+        slots = self.plan.slots
+        slot = Slot(len(slots), "arena", typed.dtype, made.nbytes, made.shape, device=typed.device)
+        slots.append(slot)
+        return slot.number
+
+    def build(self) -> None:
+        """All steps of the op. The last one knows what the op reads and makes."""
+        if self.op.name == WHILE:
+            self.loop()
+        else:
+            self.cond()
+        operands = [self.base(v) for v in self.op.operands]
+        results = [self.planner.slot(v) for v in self.op.results]
+        self.plan.steps[-1].keeps = (*results, *operands)
+
+
+def _placed_traffic(
+    traffic: Callable[[], dict[int, tuple[Poly, Poly]]], place: Mapping[int, int]
+) -> Callable[[], dict[int, tuple[Poly, Poly]]]:
+    @functools.cache
+    def moved() -> dict[int, tuple[Poly, Poly]]:
+        found: dict[int, tuple[Poly, Poly]] = {}
+        for number, (read, written) in traffic().items():
+            old = found.get(place[number], (ZERO, ZERO))
+            found[place[number]] = old[0] + read, old[1] + written
+        return found
+
+    return moved
+
+
+def _data_key(slot: Slot) -> tuple[Any, ...]:
+    """What slots that hold the same data have in common; empty for other slots."""
+    if slot.kind == "weight":
+        return "weight", slot.name, slot.device
+    if slot.kind == "constant":
+        return "constant", id(slot.data), slot.device
+    return ()
+
+
+def add_program(planner: Planner, group: Group) -> None:
+    """Add the steps of the op of ``group``, which has regions."""
+    _Programs(planner, group).build()
+
+
+__all__ = ["Body", "add_program", "compile_body", "guard_of"]

@@ -1,0 +1,187 @@
+"""Ops that run other ops: ``cond`` and ``while``, whose bodies are regions.
+
+A region is a block that reads nothing but its own arguments, and ends with ``mo.output``. The last
+operands of the op are what the arguments of all its regions stand for; what the user's function
+captured is passed in like everything else, so that no analysis needs to look inside to know what is
+read.
+
+``mo.cond``   operands ``(flag, *captured)``; the regions are what runs when the flag is true, and
+              otherwise. Both give the op's results.
+``mo.while``  operands ``(*carried, *captured)``, of which the attribute ``carried`` counts the
+              first; the predicate gives a flag, the body the carried values of the next turn, which
+              are the op's results when the flag is false.
+
+Chains come last among operands, arguments and results. A region that has an effect takes and gives
+them like values; the body of a loop takes those that its predicate gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from maxlab.dtype import DType
+from maxlab.errors import ExecutionError, GraphError
+from maxlab.ir import Block, ChainType, Op, TensorType, Type, Value
+from maxlab.opset.core import Array, Attrs, Call, Cost, define, evaluate, lookup
+
+COND = "mo.cond"
+WHILE = "mo.while"
+OUTPUT = "mo.output"
+MAX_TURNS = 10_000_000
+"""Turns after which the NumPy reference of a loop gives up."""
+
+
+def is_flag(type: Type) -> bool:
+    """Whether ``type`` is one bool on the host, which says where to go on."""
+    return (
+        isinstance(type, TensorType)
+        and type.dtype is DType.bool
+        and not type.rank
+        and not type.device.is_gpu()
+    )
+
+
+def _nothing(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> Cost:
+    from maxlab.ir import Poly
+
+    return Cost(Poly.constant(0))  # what it costs is what its regions cost
+
+
+# ---------------------------------------------------------------- reference
+def evaluate_block(block: Block, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
+    """What NumPy computes for a region whose arguments with data are ``arrays``, in their order."""
+    known: dict[Value, Array] = {}
+    given = iter(arrays)
+    for arg in block.args:
+        if not isinstance(arg.type, ChainType):
+            known[arg] = next(given)
+    for op in block.ops:
+        operands = [known[v] for v in op.operands if not isinstance(v.type, ChainType)]
+        if op.name == OUTPUT:
+            return operands
+        results = [v for v in op.results if not isinstance(v.type, ChainType)]
+        if lookup(op.name).effect == "print":
+            continue
+        known.update(zip(results, evaluate(op, operands, env), strict=False))
+    raise AssertionError("a region ends with an output")
+
+
+def _cond_reference(call: Call, flag: Array, *captured: Array) -> list[Array]:
+    return evaluate_block(call.regions[0 if flag else 1], captured, call.env)
+
+
+def _while_reference(call: Call, *operands: Array) -> list[Array]:
+    predicate, body = call.regions
+    carried = call.attrs["carried"]
+    values, captured = list(operands[:carried]), operands[carried:]
+    for _ in range(MAX_TURNS):
+        if not evaluate_block(predicate, (*values, *captured), call.env)[0]:
+            return values
+        values = evaluate_block(body, (*values, *captured), call.env)
+    raise ExecutionError(
+        "ML757",
+        f"while_loop: the NumPy reference gave up after {MAX_TURNS} turns",
+        fix="check a loop that ends sooner",
+    )
+
+
+# ---------------------------------------------------------------- rows
+define(
+    "cond",
+    "program",
+    "control",
+    "The results of one of two regions, which a bool chooses; the other does not run.",
+    infer=lambda types, attrs: list(attrs["types"]),
+    reference=_cond_reference,
+    cost=_nothing,
+)
+define(
+    "while",
+    "program",
+    "control",
+    "Values that a region computes anew for as long as another region gives true.",
+    infer=lambda types, attrs: list(types[: attrs["carried"]]),
+    reference=_while_reference,
+    cost=_nothing,
+)
+
+
+# ---------------------------------------------------------------- verification
+def _plain(types: Sequence[Type]) -> list[Type]:
+    return [t for t in types if not isinstance(t, ChainType)]
+
+
+def verify_regions(op: Op) -> None:
+    """Nothing, when the regions of ``op`` take what its last operands are, read nothing else, and
+    give what they must.
+
+    Raises:
+        GraphError: ML358, one does not.
+    """
+    if op.name not in (COND, WHILE):
+        if op.regions:
+            raise GraphError("ML358", f"{op.name} {op.id} takes no regions", at=op.loc)
+        return
+    types = [v.type for v in op.operands]
+    given = types[1:] if op.name == COND else types
+    chains: list[Type] = [t for t in types if isinstance(t, ChainType)]
+    wanted = _expected(op, chains)
+    if len(op.regions) != 2:
+        raise _wrong(op, f"{len(op.regions)} regions, expected 2")
+    for number, region in enumerate(op.regions):
+        found = [v.type for v in region.args]
+        if found != given:
+            raise _wrong(op, f"region {number} takes {_text(found)}, expected {_text(given)}")
+        if not region.ops or region.ops[-1].name != OUTPUT:
+            raise _wrong(op, f"region {number} does not end with {OUTPUT}")
+        made: list[Type] = [v.type for v in region.ops[-1].operands]
+        if made != wanted[number]:
+            text = _text(wanted[number])
+            raise _wrong(op, f"region {number} gives {_text(made)}, expected {text}")
+        for inner in region.ops:
+            for value in inner.operands:
+                if _block_of(value) is not region:
+                    raise _wrong(op, f"region {number} reads %{value.id}, which is none of its own")
+            verify_regions(inner)
+
+
+def _expected(op: Op, chains: Sequence[Type]) -> list[list[Type]]:
+    """The types that the regions of ``op`` must give."""
+    types = [v.type for v in op.operands]
+    if op.name == COND:
+        if not types or not is_flag(types[0]):
+            raise _wrong(op, "the flag is not one bool on the host")
+        results = [*op.attrs["types"], *chains]
+        return [results, results]
+    carried = op.attrs["carried"]
+    if not isinstance(carried, int) or not 0 < carried <= len(_plain(types)):
+        raise _wrong(op, f"carried = {carried!r}")
+    values = list(types[:carried])
+    if any(isinstance(t, ChainType) for t in values):
+        raise _wrong(op, "a carried value is a chain")
+    flag: list[Type] = [TensorType(DType.bool, [])]
+    return [[*flag, *chains], [*values, *chains]]
+
+
+def _block_of(value: Value) -> Block | None:
+    return value.owner.block if isinstance(value.owner, Op) else value.owner
+
+
+def _text(types: Sequence[Type]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+def _wrong(op: Op, what: str) -> GraphError:
+    return GraphError("ML358", f"{op.name} {op.id}: {what}", at=op.loc)
+
+
+def regions_of(block: Block) -> Iterator[tuple[Op, Block]]:
+    """Every region that stands anywhere in ``block``, with the op that has it."""
+    for op in block.ops:
+        for region in op.regions:
+            yield op, region
+            yield from regions_of(region)
+
+
+__all__ = ["COND", "WHILE", "evaluate_block", "is_flag", "regions_of", "verify_regions"]
