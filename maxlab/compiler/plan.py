@@ -249,7 +249,8 @@ class Plan:
     ``cuts`` are the numbers of the steps before which dims are bound that earlier steps computed:
     the stages of the plan begin there. Most plans have one stage. ``aliases`` has, by its number,
     the slot of each output that is a buffer which the caller, or another output, has already.
-    ``loops`` are the steps of loops, inner ones before those that they are in.
+    ``loops`` are the steps of loops, inner ones before those that they are in, and ``programs``
+    those of each op of the graph that has regions; the last of them does nothing.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -258,6 +259,7 @@ class Plan:
     cuts: list[int] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)
     loops: list[range] = field(default_factory=list)
+    programs: list[range] = field(default_factory=list)
 
     @property
     def stages(self) -> list[range]:

@@ -318,14 +318,22 @@ class _Programs:
         return slot.number
 
     def build(self) -> None:
-        """All steps of the op. The last one knows what the op reads and makes."""
+        """All steps of the op, and one behind them that knows what the op reads and makes."""
+        first = len(self.plan.steps)
         if self.op.name == WHILE:
             self.loop()
         else:
             self.cond()
-        operands = [self.base(v) for v in self.op.operands]
+        end = self.control("jump")
+        end.jump = 1
+        states = self.planner.schedule.states
+        begun = [self.planner.schedule.group_of[v].number for v in self.op.operands if v in states]
+        # what a loop began with is written over: the steps that copied it say where it came from
+        sources = [n for s in self.plan.steps[:first] if s.group in begun for n in s.pointers]
+        operands = [self.base(v) for v in self.op.operands if v not in states]
         results = [self.planner.slot(v) for v in self.op.results]
-        self.plan.steps[-1].keeps = (*results, *operands)
+        end.keeps = tuple(dict.fromkeys((*results, *operands, *sources)))
+        self.plan.programs.append(range(first, len(self.plan.steps)))
 
 
 def _placed_traffic(

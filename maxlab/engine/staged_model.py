@@ -250,7 +250,7 @@ class StagedModel(Model):
         ffi = self._runtime.ffi
         table = ffi.new("uintptr_t[]", [addresses.get(n, 0) for n in host.pointers] or [0])
         info = ffi.new("i64[6]")
-        run = self._execute_program if host.is_program else self._execute_c
+        run = self._execute_program if host.is_program and count > 1 else self._execute_c
         code = run(
             self._team,
             host.steps + first,

@@ -89,7 +89,8 @@ class Walk:
         self._data: dict[int, Array] = {}
 
     def __iter__(self) -> Iterator[Step]:
-        """Each step, when it has run and all of its work has ended.
+        """Each step, when it has run and all of its work has ended; of an op with regions the last
+        one, when all of its turns have.
 
         Raises:
             ExecutionError: What the step found wrong, such as an index out of range.
@@ -145,6 +146,17 @@ class Walk:
     def call_of(self, step: Step) -> HostCall | DeviceCall | None:
         """How ``step`` is called for these sizes; None for a transfer or a vendor's library."""
         return self._at.call_of(step)
+
+
+def whole_steps(programs: Sequence[range], numbers: range) -> Iterator[tuple[int, int]]:
+    """The first and the last of ``numbers`` of what is run in one go: a step, or all steps of an op
+    that has regions."""
+    ends = {steps.start: steps[-1] for steps in programs}
+    at = numbers.start
+    while at < numbers.stop:
+        last = ends.get(at, at)
+        yield at, last
+        at = last + 1
 
 
 def host_array(tensor: Tensor) -> Array:
@@ -219,11 +231,13 @@ class _HostWalk:
 
     def run(self) -> Iterator[Step]:
         model, binding, frame = self._model, self.binding, self._frame
-        for number, step in enumerate(model.compiled.plan.steps):
-            code = model._execute_c(
+        plan = model.compiled.plan
+        for first, last in whole_steps(plan.programs, range(len(plan.steps))):
+            execute = model._execute_program if last > first else model._execute_c
+            code = execute(
                 model._team,
-                binding.steps + number,
-                1,
+                binding.steps + first,
+                last - first + 1,
                 frame.argp,
                 binding.dims,
                 binding.patches,
@@ -235,9 +249,9 @@ class _HostWalk:
             )
             if code:
                 info = list(frame.info)
-                info[0] = number
+                info[0] += first
                 model._failed(code, info, binding.env)
-            yield step
+            yield plan.steps[last]
 
     def memory(self, slot: int, nbytes: int) -> Array:
         return _bytes_at(self._addresses[slot], nbytes)
@@ -266,10 +280,13 @@ class _StagedWalk:
         self.outputs = self._run.outputs()  # and buffers, which nobody poisons
 
     def run(self) -> Iterator[Step]:
+        plan = self._model.compiled.plan
         for stage in self._stages:
-            for number, step in enumerate(stage.host.walked):
-                self._model.execute_steps(stage.host, self._run.addresses, number, 1, None)
-                yield step
+            numbers = plan.stages[stage.number]
+            for first, last in whole_steps(plan.programs, numbers):
+                at, count = first - numbers.start, last - first + 1
+                self._model.execute_steps(stage.host, self._run.addresses, at, count, None)
+                yield plan.steps[last]
 
     def memory(self, slot: int, nbytes: int) -> Array:
         return _bytes_at(self._run.addresses[slot], nbytes)

@@ -51,13 +51,16 @@ class Region:
             found = self.captured[value] = self.add_argument(graph, value.type, value.name)
         return found
 
+    @property
+    def moved(self) -> list[DeviceRef]:
+        """The devices on which it has an effect."""
+        return [d for d, v in self.before.items() if self.after.get(d, v) is not v]
+
     def chain(self, graph: Graph, outside: IrValue) -> IrValue:
-        """What the region gives for the chain that is ``outside`` where it begins."""
-        for device, value in self.before.items():
-            if value is outside and device in self.after:
-                made = self.after[device]
-                if made is not outside:
-                    return made
+        """What the region gives for the chain that is ``outside`` for the op that has it."""
+        for device in self.moved:
+            if graph._reached(self.before[device]) is outside:
+                return self.after[device]
         return self.capture(graph, outside)
 
     def end(self, values: Sequence[IrValue], graph: Graph) -> None:
@@ -119,10 +122,8 @@ def close(
     last.
     """
     outside = dict.fromkeys(v for region, _ in regions for v in region.captured)
-    for region, _ in regions:  # a chain that one region has moved on, all must give
-        for device, value in region.before.items():
-            if region.after.get(device, value) is not value:
-                outside[value] = None
+    moved = {d: graph._reached(r.before[d]) for r, _ in regions for d in r.moved}
+    outside |= dict.fromkeys(moved.values())  # all must give a chain that one has moved on
     captured = [v for v in outside if not isinstance(v.type, ChainType)]
     chains = [v for v in outside if isinstance(v.type, ChainType)]
     for region, values in regions:
@@ -141,11 +142,9 @@ def close(
         [region.block for region, _ in regions],
     )
     results = op.results[: len(types)]
-    newest = graph._chains._newest
-    for chain, made in zip(chains, op.results[len(types) :], strict=True):
-        for device, value in list(newest.items()):
-            if value is chain:
-                newest[device] = made
+    made = dict(zip(chains, op.results[len(types) :], strict=True))
+    for device, chain in moved.items():
+        graph._chains._newest[device] = made[chain]
     return list(results)
 
 

@@ -17,8 +17,8 @@ them like values; the body of a loop takes those that its predicate gave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
@@ -28,8 +28,9 @@ from maxlab.opset.core import Array, Attrs, Call, Cost, define, evaluate, lookup
 COND = "mo.cond"
 WHILE = "mo.while"
 OUTPUT = "mo.output"
-MAX_TURNS = 10_000_000
-"""Turns after which the NumPy reference of a loop gives up."""
+MAX_TURNS = 10_000
+"""Turns after which the NumPy reference of a loop gives up: it takes some microseconds an op."""
+GAVE_UP = "ML757"
 
 
 def is_flag(type: Type) -> bool:
@@ -49,41 +50,58 @@ def _nothing(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> 
 
 
 # ---------------------------------------------------------------- reference
-def evaluate_block(block: Block, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
-    """What NumPy computes for a region whose arguments with data are ``arrays``, in their order."""
-    known: dict[Value, Array] = {}
-    given = iter(arrays)
+T = TypeVar("T")
+Evaluate = Callable[[Op, Sequence[T]], Sequence[T]]
+"""What an op makes of its operands; chains are no operands."""
+
+
+def run_block(block: Block, given: Sequence[T], evaluate: Evaluate[T]) -> list[T]:
+    """What a region gives whose arguments with data are ``given``, its ops evaluated in order.
+    Nothing is printed."""
+    known: dict[Value, T] = {}
+    data = iter(given)
     for arg in block.args:
         if not isinstance(arg.type, ChainType):
-            known[arg] = next(given)
+            known[arg] = next(data)
     for op in block.ops:
         operands = [known[v] for v in op.operands if not isinstance(v.type, ChainType)]
         if op.name == OUTPUT:
             return operands
-        results = [v for v in op.results if not isinstance(v.type, ChainType)]
-        if lookup(op.name).effect == "print":
-            continue
-        known.update(zip(results, evaluate(op, operands, env), strict=False))
+        if lookup(op.name).effect not in ("print", "chain"):
+            results = [v for v in op.results if not isinstance(v.type, ChainType)]
+            known.update(zip(results, evaluate(op, operands), strict=False))
     raise AssertionError("a region ends with an output")
 
 
-def _cond_reference(call: Call, flag: Array, *captured: Array) -> list[Array]:
-    return evaluate_block(call.regions[0 if flag else 1], captured, call.env)
+def run_regions(
+    op: Op, operands: Sequence[T], evaluate: Evaluate[T], is_true: Callable[[T], bool]
+) -> list[T]:
+    """What an op with regions makes of ``operands``.
 
-
-def _while_reference(call: Call, *operands: Array) -> list[Array]:
-    predicate, body = call.regions
-    carried = call.attrs["carried"]
-    values, captured = list(operands[:carried]), operands[carried:]
+    Raises:
+        ExecutionError: ML757, it is a loop of more than ``MAX_TURNS`` turns.
+    """
+    if op.name == COND:
+        flag, *captured = operands
+        return run_block(op.regions[0 if is_true(flag) else 1], captured, evaluate)
+    predicate, body = op.regions
+    carried = op.attrs["carried"]
+    values, rest = list(operands[:carried]), operands[carried:]
     for _ in range(MAX_TURNS):
-        if not evaluate_block(predicate, (*values, *captured), call.env)[0]:
+        if not is_true(run_block(predicate, (*values, *rest), evaluate)[0]):
             return values
-        values = evaluate_block(body, (*values, *captured), call.env)
+        values = run_block(body, (*values, *rest), evaluate)
     raise ExecutionError(
-        "ML757",
+        GAVE_UP,
         f"while_loop: the NumPy reference gave up after {MAX_TURNS} turns",
-        fix="check a loop that ends sooner",
+        at=op.loc,
+        fix="check it on inputs for which the loop ends sooner",
     )
+
+
+def _reference(call: Call, *operands: Array) -> list[Array]:
+    assert call.op is not None
+    return run_regions(call.op, operands, lambda op, arrays: evaluate(op, arrays, call.env), bool)
 
 
 # ---------------------------------------------------------------- rows
@@ -93,7 +111,7 @@ define(
     "control",
     "The results of one of two regions, which a bool chooses; the other does not run.",
     infer=lambda types, attrs: list(attrs["types"]),
-    reference=_cond_reference,
+    reference=_reference,
     cost=_nothing,
 )
 define(
@@ -102,7 +120,7 @@ define(
     "control",
     "Values that a region computes anew for as long as another region gives true.",
     infer=lambda types, attrs: list(types[: attrs["carried"]]),
-    reference=_while_reference,
+    reference=_reference,
     cost=_nothing,
 )
 
@@ -184,4 +202,4 @@ def regions_of(block: Block) -> Iterator[tuple[Op, Block]]:
             yield from regions_of(region)
 
 
-__all__ = ["COND", "WHILE", "evaluate_block", "is_flag", "regions_of", "verify_regions"]
+__all__ = ["COND", "WHILE", "is_flag", "regions_of", "run_block", "run_regions", "verify_regions"]

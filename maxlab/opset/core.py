@@ -35,7 +35,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
-from maxlab.ir import Block, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
+from maxlab.ir import Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
 from maxlab.opset.kernel import Site
@@ -108,13 +108,13 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One evaluation of a reference: attributes, and result shapes and dtypes with all dims
-    known; and what the op runs, of one that has regions."""
+    known; and the op, where its regions matter."""
 
     attrs: Attrs
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[DType, ...]
     env: Mapping[str, int]
-    regions: Sequence[Block] = ()
+    op: Op | None = None
 
     def size(self, dim: Dim | int | Poly) -> int:
         """The size of ``dim`` in this evaluation."""
@@ -260,7 +260,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
         tuple(concrete(t.shape, env) for t in types),
         tuple(t.dtype for t in types),
         env,
-        op.regions,
+        op,
     )
     with np.errstate(all="ignore"):
         made = row.reference(call, *arrays)

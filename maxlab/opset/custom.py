@@ -422,6 +422,8 @@ def _one_line(file: str) -> str:
 # ---------------------------------------------------------------- the rest of the row
 def has_reference(op: Op) -> bool:
     """Whether NumPy can compute ``op``: all ops but those of users who gave no function for it."""
+    if not all(has_reference(inner) for region in op.regions for inner in region.ops):
+        return False
     return op.name != OP or op.attrs["source"] in REFERENCES
 
 

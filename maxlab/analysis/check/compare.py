@@ -16,13 +16,15 @@ from maxlab.analysis.check.result import Bad, Comparison, KernelCheck, NodeCheck
 from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, Written, facts_of
 from maxlab.analysis.target import model_behind
+from maxlab.compiler.effects import has_effect
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
-from maxlab.errors import InputError, MaxlabError
+from maxlab.errors import ExecutionError, InputError, MaxlabError
 from maxlab.ir import ChainType, Op, Value
-from maxlab.opset import evaluate, lookup
+from maxlab.opset import evaluate
+from maxlab.opset.control import GAVE_UP
 from maxlab.opset.custom import has_reference, label_of
 
 Array = np.ndarray[Any, Any]
@@ -104,6 +106,7 @@ class _Comparer:
         self._before: Array | None = None  # what the buffer that a step changes held before
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
         self._unknown = 0  # kernels without a reference
+        self._unseen: list[str] = []  # loops and branches that were not checked, and why
         self._taken: dict[Value, Array] = {}  # what kernels without a reference wrote
         self._packed: dict[int, Array] = {}  # what was packed, by the slot that it was packed into
 
@@ -171,6 +174,11 @@ class _Comparer:
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
         known = self._known(facts)
         targets = [w.made for w in facts.writes]
+        main = facts.group.main
+        if main is not None and main.regions:
+            unseen = self._unchecked(facts, main, known)
+            if unseen:
+                return unseen, None
         wanted = self._reference.evaluate(targets, known)
         worst: Difference | None = None
         self._last = {w: self._judged(w, wanted[w.made]) for w in facts.writes}
@@ -182,6 +190,29 @@ class _Comparer:
         if ok:
             return check, None
         return check, self._located(facts, known, wanted)
+
+    def _unchecked(
+        self, facts: StepFacts, op: Op, known: Mapping[Value, Rounded]
+    ) -> KernelCheck | None:
+        """The check of an op with regions that the reference cannot follow; None if it can."""
+        why = ""
+        if has_effect(op):
+            why = "it changes buffers or prints"
+        else:
+            try:
+                self._reference.evaluate([w.made for w in facts.writes], known)
+            except ExecutionError as error:
+                if error.code != GAVE_UP:
+                    raise
+                why = error.what
+        if not why:
+            return None
+        step = facts.step
+        self._last = {}
+        self._unseen.append(f"{label_of(op)} {op.origins[0]} was not checked by itself: {why}")
+        for write in facts.writes:
+            self._taken[write.value] = np.array(self._walk.value(write.slot, write.value))
+        return KernelCheck(step.id, step.name, step.nodes, True, None)
 
     def _store(self, facts: StepFacts) -> tuple[KernelCheck, Bad | None]:
         """The check of a step that changes a buffer in place."""
@@ -232,8 +263,13 @@ class _Comparer:
     def _located(
         self, facts: StepFacts, known: Mapping[Value, Rounded], wanted: dict[Value, Rounded]
     ) -> Bad:
-        step, alone = facts.step, self._alone(facts)
-        places = self._places(facts)
+        step = facts.step
+        main = facts.group.main
+        if main is not None and main.regions:
+            worst = next(found for found in self._last.values() if not found.ok)
+            located = Located(main, worst.sentence(), worst)
+            return Bad(facts, None, located, self._inputs(facts), [])
+        alone, places = self._alone(facts), self._places(facts)
         located = Located(None, "it is no generated text whose values could be read")
         if alone is not None and places is not None:
             more = {s.value for s in places.scalars.values()}
@@ -371,7 +407,7 @@ class _Comparer:
             )
             if self._unknown:
                 agreed += f"; {_plural(self._unknown, 'custom kernel')} without one not checked"
-            return agreed
+            return "; ".join([agreed, *self._unseen])
         bad = self._found.bad_kernel
         assert bad is not None
         where = f" at {first.at}" if first.at else ""
@@ -393,11 +429,16 @@ class _Comparer:
         known = {v: exact(x) for v, x in zip(compiled.function.inputs, given, strict=True)}
         known |= {v: exact(x) for v, x in self._taken.items()}
         taken = {v.id: x for v, x in self._taken.items()}
-        if any(lookup(op.name).effect for op in compiled.function.ops):
-            values = self._reference.evaluate_in_order(known)
-        else:
-            values = self._reference.evaluate(list(output.operands), known)
         inputs = dict(zip(compiled.source.inputs, given, strict=True))
+        try:
+            if any(has_effect(op) for op in compiled.function.ops):
+                values = self._reference.evaluate_in_order(known)
+            else:
+                values = self._reference.evaluate(list(output.operands), known)
+        except ExecutionError as error:
+            if error.code != GAVE_UP:
+                raise
+            return  # a loop with effects, of more turns than the reference does
         plain = _plain(compiled.source.ops, inputs, taken, self._weights, walk.env)
         for value, source, tensor in zip(
             output.operands, written.operands, walk.outputs, strict=True
@@ -430,7 +471,7 @@ def _plain(
         results = [v for v in op.results if not isinstance(v.type, ChainType)]
         if any(v not in known for v in operands):
             continue  # it reads a weight that no kernel does, so no output needs it
-        if not has_reference(op):
+        if not has_reference(op) or (op.regions and any(v.id in taken for v in results)):
             known.update({v: taken[v.id] for v in op.results if v.id in taken})
             continue
         made = evaluate(op, [known[v] for v in operands], env)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from maxlab.analysis.check.rounding import Rounded, evaluate_rounded, exact
-from maxlab.ir import Function, Op, Value
+from maxlab.compiler.effects import has_effect
+from maxlab.ir import BufferType, Function, Op, Value
 from maxlab.opset import evaluate, lookup
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +77,14 @@ class Reference:
             if effect == "write":
                 found[op.operands[0]] = self.stored(op, operands)
                 continue
-            made = evaluate_rounded(op, operands, self.env, rng)
+            if op.regions and has_effect(op):
+                buffers = [v for v in op.operands if isinstance(v.type, BufferType)]
+                arrays = [np.array(x.base) for x in operands]  # it changes those of buffers
+                made = [exact(x) for x in evaluate(op, arrays, self.env)]
+                after = dict(zip(op.operands, arrays, strict=True))
+                found.update((v, exact(after[v])) for v in buffers)
+            else:
+                made = evaluate_rounded(op, operands, self.env, rng)
             found.update(zip(op.results, made, strict=True))
         return found
 

@@ -52,19 +52,27 @@ class StepFacts:
 
 
 def facts_of(compiled: Compiled) -> list[StepFacts]:
-    """The facts of every step, in the order in which they run."""
+    """The facts of every step, in the order in which they run; an op with regions is one step, the
+    last that it has."""
     values = {v.id: v for v in compiled.function.inputs}
     values |= {v.id: v for op in compiled.function.ops for v in op.results}
     slots = compiled.plan.slots
     packed: dict[int, Value] = {}
     ends = {step.group: step for step in compiled.plan.steps}
     found = []
+    inside = {n for steps in compiled.plan.programs for n in steps[:-1]}
     for step, group, part in _grouped(compiled):
+        if step.number in inside:
+            continue
         pointers = step.pointers
         if step.kind == "pack":
             packed[step.pointers[0]] = values[slots[step.pointers[1]].value]
             writes: list[Written] = []
             mine = {step.pointers[0]}
+        elif group.kind == "program":
+            pointers = [n for n in step.keeps if slots[n].value]
+            writes = _writes(compiled, pointers, group, part, values)
+            mine = {w.slot for w in writes}
         elif group.kind == "kernel":
             # What is between the steps of one op is its own; the last step has made the results.
             if step is not ends[group.number]:

@@ -163,7 +163,7 @@ def _wrapped(values: Sequence[IrValue]) -> list[TensorValue]:
 def _require_callable(what: str, function: object) -> None:
     if not callable(function):
         raise ArgumentTypeError(
-            "ML751",
+            "ML758",
             f"{what} must be a function, got {type(function).__name__}",
             fix="write a def or a lambda that returns values of the graph",
         )
