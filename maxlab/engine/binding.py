@@ -327,8 +327,18 @@ class Frame:
         self.info = ffi.new("i64[6]")
 
 
+def refused_steps(steps: Sequence[Step], env: Mapping[str, int]) -> frozenset[int]:
+    """The numbers of the steps that cannot run for these sizes: those behind a ``refuse`` whose
+    guard does not hold."""
+    found: set[int] = set()
+    for step in steps:
+        if step.guard is not None and step.number not in found and not step.guard.holds(env):
+            found.update(range(step.number + 1, step.number + step.jump))
+    return frozenset(found)
+
+
 class HostSteps:
-    """Steps that the C executor walks."""
+    """Steps that the C executor walks. ``refused`` are the numbers of those that cannot run."""
 
     def __init__(
         self,
@@ -338,6 +348,7 @@ class HostSteps:
         threads: int,
         runtime: Any,
         builtins: Mapping[str, int],
+        refused: frozenset[int] | None = None,
     ) -> None:
         ffi = runtime.ffi
         rows: list[tuple[Any, int, int, int, int, int]] = []
@@ -347,14 +358,10 @@ class HostSteps:
         self.launches: list[Launch] = []
         self.env = env
         self.is_program = any(step.kind in CONTROL for step in steps)
-        refused = -1  # up to which step nothing may run
+        refused = refused_steps(steps, env) if refused is None else refused
         for step in steps:
-            if step.number < refused or (step.guard is not None and step.guard.holds(env)):
-                launch = Launch((), 0, 1, 0)
-            else:
-                launch = step.launch(env, threads, runtime)
-                if step.guard is not None:
-                    refused = step.number + step.jump
+            idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
+            launch = Launch((), 0, 1, 0) if idle else step.launch(env, threads, runtime)
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]

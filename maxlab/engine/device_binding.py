@@ -21,10 +21,12 @@ from maxlab.driver.backend import Context, Function, Queue, Recording
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.engine.binding import (
+    CONTROL,
     HostSteps,
     allocate,
     layout_arena,
     out_of_range,
+    refused_steps,
     slot_uses,
     stage_slots,
 )
@@ -69,13 +71,15 @@ class Kernel:
 
 @dataclass(slots=True)
 class Segment:
-    """Steps that follow each other on one device; ``device`` is None for the host."""
+    """Steps that follow each other on one device; ``device`` is None for the host. Or one
+    ``transfer``, or one step that says where to go on: ``control``."""
 
     device: Accelerator | None
     first: int
     kernels: list[Kernel] = field(default_factory=list)
     host: HostSteps | None = None
     transfer: Transfer | None = None
+    control: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,7 @@ class DeviceBinding:
         self.steps = [plan.steps[n] for n in plan.stages[stage]]
         self.is_last = stage == len(plan.cuts)
         self.launches: list[GpuLaunch | Launch] = []
+        self._index: dict[int, int] = {}  # the segment that begins with, or has, a step
         self.segments = self._cut(functions, builtins)
         self.checked: dict[Accelerator, list[Step]] = {}
         for step in self.steps:
@@ -269,14 +274,31 @@ class DeviceBinding:
         host: list[Step] = []
         behind: dict[Accelerator | None, dict[Accelerator, None]] = {}
 
+        refused = refused_steps(self.steps, env)
+        walked = self._walked_here()
+        targets = {n + compiled.plan.steps[n].jump for n in walked} | {n + 1 for n in walked}
+
         def end_host() -> None:
             if host:
-                made = HostSteps(host, compiled, env, self.threads, self.runtime, builtins)
+                made = HostSteps(host, compiled, env, self.threads, self.runtime, builtins, refused)
                 segments.append(Segment(None, host[0].number, host=made))
                 self.launches.extend(made.launches)
                 host.clear()
 
         for step in self.steps:
+            lands = step.number in targets
+            if lands:
+                end_host()
+            self._index[step.number] = len(segments)
+            if step.number in walked:
+                end_host()
+                self._index[step.number] = len(segments)
+                segments.append(Segment(None, step.number, control=step))
+                self.launches.append(Launch((), 1, 1, 0))
+                continue
+            if step.number in refused and (step.gpu is not None or step.kind == "transfer"):
+                self.launches.append(Launch((), 0, 1, 0))
+                continue
             if step.kind == "transfer":
                 end_host()
                 target, source = step.pointers
@@ -298,7 +320,7 @@ class DeviceBinding:
             end_host()
             device = devices[step.device]
             last = segments[-1] if segments else None
-            if last is None or last.device is not device or last.transfer is not None:
+            if last is None or lands or last.device is not device or last.transfer is not None:
                 last = Segment(device, step.number)
                 segments.append(last)
             launch = step.gpu.launch(env, device.context.properties)
@@ -315,6 +337,17 @@ class DeviceBinding:
             last.kernels.append(kernel)
         end_host()
         return segments
+
+    def _walked_here(self) -> set[int]:
+        """The numbers of the steps that say where to go on, of programs in which devices work; the
+        others are walked by the executor."""
+        plan = self.compiled.plan
+        found: set[int] = set()
+        for program in plan.programs:
+            steps = [plan.steps[n] for n in program]
+            if any(step.gpu is not None or step.kind == "transfer" for step in steps):
+                found.update(step.number for step in steps if step.kind in CONTROL)
+        return found
 
     def frame(self) -> DeviceFrame:
         """A frame that nobody uses."""
@@ -383,14 +416,36 @@ class DeviceBinding:
             self._all(frame, host, observer)
 
     def _all(self, frame: DeviceFrame, host: HostRunner, observer: Observer | None) -> None:
-        for segment in self.segments:
-            if segment.transfer is not None:
+        self.run_part(frame, host, observer, 0, len(self.segments))
+
+    def run_part(
+        self, frame: DeviceFrame, host: HostRunner, observer: Observer | None, at: int, end: int
+    ) -> None:
+        """Run the segments from ``at`` to ``end``, which nothing in between jumps out of."""
+        while at < end:
+            segment = self.segments[at]
+            at += 1
+            if segment.control is not None:
+                at = self._gone_on(segment.control, frame)
+            elif segment.transfer is not None:
                 self._transfer(segment.device, segment.transfer, frame, observer)
             elif segment.device is None:
                 assert segment.host is not None
                 host(segment.host, frame.addresses, observer)
             else:
                 self._launch_segment(segment, segment.device, frame, observer)
+
+    def _gone_on(self, step: Step, frame: DeviceFrame) -> int:
+        """The number of the segment at which a run goes on behind ``step``."""
+        further = step.jump
+        if step.kind == "branch":  # the flag is the host's: whoever made it has been waited for
+            flag = ffi.cast("unsigned char *", frame.addresses[step.pointers[0]])
+            further = 1 if flag[0] else step.jump
+        return self.segment_at(step.number + further)
+
+    def segment_at(self, number: int) -> int:
+        """The number of the segment that begins with the step ``number``."""
+        return self._index.get(number, len(self.segments))
 
     def _launch_segment(
         self,

@@ -23,13 +23,13 @@ from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Mark, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.engine.binding import HostSteps, add_buffers
+from maxlab.engine.binding import CONTROL, HostSteps, add_buffers, refused_steps
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
 from maxlab.engine.profile import KernelView
 from maxlab.engine.staged_model import MAX_LATER
-from maxlab.engine.stamps import Taken
+from maxlab.engine.stamps import Taken, side_by_side
 from maxlab.engine.weights import Prepared
 from maxlab.errors import DeviceError, InputError
 from maxlab.ir import DeviceRef
@@ -297,6 +297,7 @@ class DeviceModel(Model):
         """One stage of the plan for the sizes ``env``; the lock is held."""
         plan = self.compiled.plan
         steps = [plan.steps[n] for n in plan.stages[stage]]
+        refused = refused_steps(steps, env)
         with trace.span("bind", self.name, dims=dict(env)):
             self._load(
                 (
@@ -304,7 +305,7 @@ class DeviceModel(Model):
                     step.gpu.launch(env, self.devices[step.device].context.properties).variant,
                 )
                 for step in steps
-                if step.gpu is not None
+                if step.gpu is not None and step.number not in refused
             )
             start = time.perf_counter_ns()
             made = DeviceBinding(
@@ -332,6 +333,7 @@ class DeviceModel(Model):
         stamps = ffi.new("i64[]", 2 * count)
         times = ffi.new("mx_times *", {"steps": stamps}) if observer is not None else self._null
         run = self._execute_program if host.is_program else self._execute_c
+        begin_ns = time.monotonic_ns()
         code = run(
             self._team,
             host.steps,
@@ -350,7 +352,11 @@ class DeviceModel(Model):
             self._failed(code, list(info), host.env)
         if observer is not None:
             for n, step in enumerate(host.walked):
-                observer.host(step, int(stamps[2 * n]), int(stamps[2 * n + 1]))
+                first, last = int(stamps[2 * n]), int(stamps[2 * n + 1])
+                if host.is_program:  # its stamps are sums
+                    first, last = begin_ns, begin_ns + last
+                    begin_ns = last
+                observer.host(step, first, last)
 
     # ------------------------------------------------------------ timing
     @property
@@ -466,12 +472,15 @@ class DeviceTimer:
         self._origins: dict[Context, tuple[Mark, int]] = {}
         self._begin: Mark | None = None
         self._call = (0, 0)
+        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
 
     def run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The outputs of the model, run once, to the end."""
         model = self._model
         model.wait()
         self._marks.clear()
+        if self._summed:
+            self._steps[:] = 0
         for device in model.devices.values():
             if device.context not in self._origins:
                 self._origins[device.context] = device.context.call(partial(_origin, device))
@@ -488,8 +497,13 @@ class DeviceTimer:
             started = at_ns + round(context.call(partial(begin.ms_since, origin)) * 1e6)
             # Its length is subtracted by the device: far from the origin, the clock is coarse.
             lasted = round(context.call(partial(end.ms_since, begin)) * 1e6)
-            self._steps[step.number] = started, started + lasted
+            if self._summed:
+                self._steps[step.number, 1] += lasted
+            else:
+                self._steps[step.number] = started, started + lasted
         none = np.zeros((0, len(self._steps), 3), np.int64)
+        if self._summed:
+            side_by_side(self._steps, none, self._call[0])
         return Taken(self._call, self._steps.copy(), none, threading.get_ident())
 
     def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
@@ -503,7 +517,10 @@ class DeviceTimer:
 
     def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
         """Note the host's own time."""
-        self._steps[step.number] = begin_ns, end_ns
+        if self._summed:
+            self._steps[step.number, 1] += end_ns - begin_ns
+        else:
+            self._steps[step.number] = begin_ns, end_ns
 
 
 def _all_stages(bindings: Iterable[DeviceBinding]) -> Iterator[DeviceBinding]:

@@ -337,25 +337,40 @@ class _DeviceWalk:
     def _stage(self, binding: DeviceBinding, frame: DeviceFrame) -> Iterator[Step]:
         model = self._model
         watcher = _Nobody()
-        for segment in binding.segments:
+        plan = model.compiled.plan
+        programs = {steps.start: steps for steps in plan.programs}
+        at = 0
+        while at < len(binding.segments):
+            segment = binding.segments[at]
+            program = programs.get(segment.first)
+            here = segment.host.walked[-1].number if segment.host is not None else -1
+            if program is not None and program[-1] > here:  # devices work in it
+                end = binding.segment_at(program.stop)
+                binding.run_part(frame, model._host_steps, watcher, at, end)
+                model.wait()
+                at = end
+                yield plan.steps[program[-1]]
+                continue
+            at += 1
             if segment.transfer is not None:
                 binding._transfer(segment.device, segment.transfer, frame, watcher)
                 model.wait()
                 yield segment.transfer.step
-            elif segment.device is None:
-                assert segment.host is not None
-                for step in segment.host.walked:
-                    one = HostSteps(
-                        [step],
+            elif segment.host is not None:
+                walked = segment.host.walked
+                numbers = range(walked[0].number, walked[-1].number + 1)
+                for first, last in whole_steps(plan.programs, numbers):
+                    some = HostSteps(
+                        plan.steps[first : last + 1],
                         model.compiled,
                         binding.env,
                         binding.threads,
                         binding.runtime,
                         model._builtins,
                     )
-                    model._host_steps(one, frame.addresses, None)
-                    yield step
-            else:
+                    model._host_steps(some, frame.addresses, None)
+                    yield plan.steps[last]
+            elif segment.device is not None:
                 for kernel in segment.kernels:
                     part = replace(segment, kernels=[kernel])
                     binding._launch_segment(part, segment.device, frame, watcher)
