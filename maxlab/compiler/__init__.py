@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from maxlab import trace
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
+from maxlab.compiler.outlining import outline
 from maxlab.compiler.passes import PIPELINE, PassRecord, run
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
@@ -101,6 +102,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         marks.append(time.perf_counter_ns())
 
     work = function.clone()
+    outline(work, options)
     take_chains_out(work)
     marker = Marker(work, options.keep)
     passes = run(work, PIPELINE)

@@ -28,6 +28,9 @@ class Options:
         replaced: (symbol, text) of kernels whose generated text is replaced; see
             ``model.kernels["k3"].symbol``. The text defines a function of the same name and
             arguments.
+        outline: Compile the body of a subgraph that is called twice or more once, for all of its
+            calls. When False, or with ``apart`` or ``keep``, each call is compiled with what is
+            around it, which kernels may compute together with it.
         keep: Ids of ops or values whose results are written to memory, even if only their own
             kernel reads them. Ranges, dims and constants are not; of a view, what it looks at is.
 
@@ -47,6 +50,7 @@ class Options:
     apart: frozenset[str]
     replaced: tuple[tuple[str, str], ...]
     keep: frozenset[str]
+    outline: bool
 
     def __init__(
         self,
@@ -56,12 +60,13 @@ class Options:
         apart: Iterable[str] = (),
         replaced: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         keep: Iterable[str] = (),
+        outline: bool = True,
     ) -> None:
-        for name, flag in (("fuse", fuse), ("fast_math", fast_math)):
+        for name, flag in (("fuse", fuse), ("fast_math", fast_math), ("outline", outline)):
             if not isinstance(flag, bool):
                 raise _wrong(name, "True or False", flag)
         values = {"fuse": fuse, "fast_math": fast_math, "replaced": _pairs(replaced)}
-        values |= {"apart": _ids("apart", apart), "keep": _ids("keep", keep)}
+        values |= {"apart": _ids("apart", apart), "keep": _ids("keep", keep), "outline": outline}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

@@ -195,6 +195,7 @@ class Step:
             the byte that it points at is zero; of a ``refuse``, how many steps it and those are
             that may only run when its ``guard`` holds.
         guard: What must hold of the sizes.
+        renamed: Of a call's step, the ids of the user's ops by those that its text names.
     """
 
     number: int
@@ -220,6 +221,7 @@ class Step:
     keeps: tuple[int, ...] = ()
     jump: int = 0
     guard: Guard | None = None
+    renamed: Mapping[str, tuple[str, ...]] | None = None
 
     @property
     def id(self) -> str:
@@ -230,6 +232,11 @@ class Step:
     def callee(self) -> str:
         """The name of what it calls that is not generated; empty when it is generated."""
         return self.call.name if self.call is not None else self.builtin
+
+    def nodes_of(self, id: str) -> tuple[str, ...]:
+        """The ids of the user's ops that the compiled op ``id``, which its text names, stands for;
+        itself where the step is none of a call."""
+        return (id,) if self.renamed is None else self.renamed.get(id, ())
 
     @property
     def flops(self) -> Poly:

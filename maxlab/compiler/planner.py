@@ -15,7 +15,7 @@ from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
-from maxlab.compiler.programs import add_program
+from maxlab.compiler.programs import Body, add_program, data_key
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
@@ -35,6 +35,9 @@ class Planner:
         self.schedule = schedule
         self.plan = Plan()
         self.functions: list[Function] = []  # bodies of loops and branches, after all passes
+        self.subgraphs: dict[Function, Body] = {}  # those that were compiled for their calls
+        self._known: dict[Any, int] = {}
+        self._seen = 0  # the slots that are known
         self._slots: dict[Value, int] = {}
         self._outputs: dict[Value, int] = {}
         self._host = HostSteps(self)
@@ -90,6 +93,15 @@ class Planner:
     def slots(self) -> dict[Value, int]:
         """The number of the slot of each value that has one."""
         return dict(self._slots)
+
+    def known_data(self) -> dict[Any, int]:
+        """The slots of data by what they hold, as ``programs.data_key`` says it, to be added to."""
+        for slot in self.plan.slots[self._seen :]:
+            key = data_key(slot)
+            if key:
+                self._known.setdefault(key, slot.number)
+        self._seen = len(self.plan.slots)
+        return self._known
 
     def slot(self, value: Value) -> int:
         """The number of the slot that holds ``value``."""

@@ -1,4 +1,4 @@
-"""Ops that run other ops, as steps of the plan: ``cond`` and ``while``.
+"""Ops that run other ops, as steps of the plan: ``cond``, ``while`` and ``call``.
 
 The body of such an op is compiled like a graph, into a plan of its own, and its steps are put among
 those of the plan around it, with slots of this plan. Steps of the kinds ``branch`` and ``jump`` say
@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
@@ -35,12 +35,12 @@ from maxlab.compiler.plan import Env, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
-from maxlab.ir import Block, DeviceRef, Dim, Function, Op, Shape, Value, copied
+from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.ir.types import _Typed
 from maxlab.opset import checks_of
-from maxlab.opset.control import WHILE
+from maxlab.opset.control import CALL, COND, WHILE
 from maxlab.opset.dynamic import definitions, region_definitions
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Body:
         plan: Its plan, whose inputs and outputs are those of the region.
         guard: What must hold of the sizes.
         outputs: The numbers of what it gives that is not what it was given at the same place.
+        origins: Of a subgraph, by the id of a compiled op those of the ops that it stands for.
     """
 
     function: Function
@@ -64,6 +65,7 @@ class Body:
     plan: Plan
     guard: Guard
     outputs: list[int]
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def compile_body(planner: Planner, op: Op, number: int) -> Body:
@@ -85,6 +87,7 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     run(function, PIPELINE)
     schedule = Schedule(function, planner.schedule.options)
     inner = Planner(schedule)
+    inner.subgraphs = planner.subgraphs
     plan = inner.build()
     outside._next = function._next
     planner.functions += [function, *inner.functions]
@@ -109,6 +112,29 @@ def _changed(function: Function) -> list[int]:
     left = function.create(output.name, [given[n] for n in numbers], [], loc=output.loc)
     function.block.append(left)
     return numbers
+
+
+def compile_subgraph(planner: Planner, function: Function) -> Body:
+    """The subgraph ``function``, compiled once for all of its calls."""
+    from maxlab.compiler.outlining import outline
+    from maxlab.compiler.planner import Planner
+
+    found = planner.subgraphs.get(function)
+    if found is not None:
+        return found
+    outside, options = planner.schedule.function, planner.schedule.options
+    work = function.clone()
+    work.parameters |= {**outside.parameters, **dict.fromkeys(definitions(outside))}
+    outline(work, options)
+    run(work, PIPELINE)
+    schedule = Schedule(work, options)
+    inner = Planner(schedule)
+    inner.subgraphs = planner.subgraphs
+    plan = inner.build()
+    origins = {op.id: op.origins for one in (work, *inner.functions) for op in one.walk()}
+    made = Body(work, schedule, plan, Guard(), list(range(len(plan.outputs))), origins)
+    planner.subgraphs[function] = made
+    return made
 
 
 def guard_of(function: Function) -> Guard:
@@ -216,17 +242,25 @@ class _Programs:
         )
         step.device = device
 
-    def insert(self, body: Body, operands: Sequence[Value], outputs: Sequence[int]) -> None:
-        """The steps of ``body``, which reads ``operands`` and writes the slots ``outputs``."""
+    def insert(
+        self,
+        body: Body,
+        operands: Sequence[Value],
+        outputs: Sequence[int],
+        call: Call | None = None,
+    ) -> None:
+        """The steps of ``body``, which reads ``operands`` and writes the slots ``outputs``; of a
+        subgraph for ``call``."""
         guard = None
         if body.guard.stated:
             guard = self.control("refuse")
             guard.builtin, guard.guard = "mx_k_refuse", body.guard
-        place = self._placed(body, operands, outputs)
+        place = self._placed(body, operands, outputs, call.weights if call else {})
+        rename = _Renaming(body, call) if call else None
         first = len(self.plan.steps)
         for inner in body.plan.steps:
             number = first + inner.number
-            call = inner.call is not None
+            host = inner.call is not None
             self.plan.steps.append(
                 dataclasses.replace(
                     inner,
@@ -234,8 +268,10 @@ class _Programs:
                     pointers=[place[n] for n in inner.pointers],
                     keeps=tuple(place[n] for n in inner.keeps),
                     traffic=_placed_traffic(inner.traffic, place),
-                    builtin=f"host_k{number}" if call else inner.builtin,
+                    builtin=f"host_k{number}" if host else inner.builtin,
                     group=self.group.number,
+                    nodes=inner.nodes if rename is None else rename.ids(inner.nodes),
+                    renamed=inner.renamed if rename is None else rename.texts(inner),
                 )
             )
         self.plan.loops += [
@@ -245,11 +281,15 @@ class _Programs:
             self.land(guard)
 
     def _placed(
-        self, body: Body, operands: Sequence[Value], outputs: Sequence[int]
+        self,
+        body: Body,
+        operands: Sequence[Value],
+        outputs: Sequence[int],
+        weights: Mapping[str, str],
     ) -> dict[int, int]:
-        """The slot of this plan for each one of the body's."""
+        """The slot of this plan for each one of the body's, whose ``weights`` have these names."""
         slots = self.plan.slots
-        known = {_data_key(slot): slot.number for slot in slots if _data_key(slot)}
+        known = self.planner.known_data()
         place: dict[int, int] = {}
         for slot in body.plan.slots:
             if slot.kind == "input":
@@ -258,14 +298,20 @@ class _Programs:
             if slot.kind == "output":
                 place[slot.number] = outputs[slot.index]
                 continue
-            found = known.get(_data_key(slot))
+            packing: Packing | None = slot.packing
+            if packing is not None:
+                packing = dataclasses.replace(packing, source=place[packing.source])
+            name = weights.get(slot.name, slot.name)
+            made = dataclasses.replace(
+                slot, number=len(slots), packing=packing, value="", name=name
+            )
+            key = data_key(made)
+            found = known.get(key) if key else None
             if found is None:
-                packing: Packing | None = slot.packing
-                if packing is not None:
-                    packing = dataclasses.replace(packing, source=place[packing.source])
-                made = dataclasses.replace(slot, number=len(slots), packing=packing, value="")
                 slots.append(made)
                 found = made.number
+                if key:
+                    known[key] = found
             place[slot.number] = found
         return place
 
@@ -305,6 +351,13 @@ class _Programs:
         self.land(branch)
         plan.loops.append(range(first, len(plan.steps)))
 
+    def call(self) -> None:
+        """The steps of ``mo.call``."""
+        call: Call = self.op.attrs["call"]
+        body = compile_subgraph(self.planner, call.body)
+        results = [self.planner.slot(value) for value in self.op.results]
+        self.insert(body, self.op.operands, results, call)
+
     def _memory(self, body: Body, number: int) -> int:
         """A new slot for an output of ``body``."""
         output = body.function.output
@@ -320,10 +373,7 @@ class _Programs:
     def build(self) -> None:
         """All steps of the op, and one behind them that knows what the op reads and makes."""
         first = len(self.plan.steps)
-        if self.op.name == WHILE:
-            self.loop()
-        else:
-            self.cond()
+        {WHILE: self.loop, CALL: self.call, COND: self.cond}[self.op.name]()
         end = self.control("jump")
         end.jump = 1
         states = self.planner.schedule.states
@@ -350,13 +400,35 @@ def _placed_traffic(
     return moved
 
 
-def _data_key(slot: Slot) -> tuple[Any, ...]:
+def data_key(slot: Slot) -> tuple[Any, ...]:
     """What slots that hold the same data have in common; empty for other slots."""
     if slot.kind == "weight":
         return "weight", slot.name, slot.device
     if slot.kind == "constant":
         return "constant", id(slot.data), slot.device
+    if slot.kind == "packed" and slot.packing is not None:
+        of = slot.packing
+        return "packed", slot.device, of.source, of.offset, of.k, of.n, of.row, of.column
     return ()
+
+
+class _Renaming:
+    """The ids of one call for those of its body."""
+
+    def __init__(self, body: Body, call: Call) -> None:
+        self._body = body
+        self._ids = call.ids
+        self._plain = {id: self.ids(origins) for id, origins in body.origins.items()}
+
+    def ids(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """The ids of the call's ops for those of the body's."""
+        return tuple(self._ids[id] for id in ids if id in self._ids)
+
+    def texts(self, step: Step) -> Mapping[str, tuple[str, ...]]:
+        """The ids of the call's ops by those that the text of ``step`` names."""
+        if step.renamed is None:
+            return self._plain
+        return {id: self.ids(origins) for id, origins in step.renamed.items()}
 
 
 def add_program(planner: Planner, group: Group) -> None:

@@ -187,7 +187,8 @@ class Faults:
             return
         step, number, index, size = found
         assert step.printed is not None
-        raise out_of_range(self._compiled, step.printed.checked[number], index, size)
+        node = next(iter(step.nodes_of(step.printed.checked[number])), "")
+        raise out_of_range(self._compiled, node, index, size)
 
 
 class DeviceBinding:

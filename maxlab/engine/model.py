@@ -495,6 +495,7 @@ class Model:
         checked = step.printed.checked if step.printed is not None else []
         if kernel_code == 1:
             node = checked[info[4]] if info[4] < len(checked) else ""
+            node = next(iter(step.nodes_of(node)), "")
             raise out_of_range(self.compiled, node, value, limit)
         raise ExecutionError(
             "ML651",

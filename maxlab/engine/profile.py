@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maxlab import trace
+from maxlab.engine.binding import CONTROL
 from maxlab.engine.stamps import Stamps, imbalance, stacked
 from maxlab.engine.times import Times, plural, time_text
 from maxlab.errors import ArgumentError, Location, UnsupportedError
@@ -424,7 +425,9 @@ class KernelView:
 
 def origins_of(model: Model) -> Mapping[str, tuple[str, ...]]:
     """For each op that was compiled, the ids of the ops of the graph that it stands for."""
-    return MappingProxyType({op.id: op.origins for op in model.compiled.function.ops})
+    compiled = model.compiled
+    functions = (compiled.function, *compiled.bodies)
+    return MappingProxyType({op.id: op.origins for one in functions for op in one.walk()})
 
 
 def source_of(model: Model, step: Step) -> str:
@@ -434,6 +437,10 @@ def source_of(model: Model, step: Step) -> str:
         return printed.text
     if step.call is not None:
         return step.call.text
+    if step.kind in CONTROL:
+        where = f"k{step.number + step.jump}"
+        when = " when its flag is false" if step.kind == "branch" else ""
+        return f"/* the run goes on at {where}{when} */\n"
     if step.kind == "transfer":
         return f"/* a copy to {step.device}, by the device's driver */\n"
     return (
@@ -457,7 +464,8 @@ def user_lines(
     known = set(nodes)
     found: dict[tuple[int, int, str], None] = {}
     for first, last, made in printed.lines:
-        for node in origins.get(made, (made,)):
+        renamed = step.renamed
+        for node in origins.get(made, (made,)) if renamed is None else renamed.get(made, ()):
             if node in known:
                 found[first, last, node] = None
     return list(found)

@@ -13,6 +13,7 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
+    Location,
     MaxlabError,
     NoGraphError,
     ParseError,
@@ -82,6 +83,7 @@ class _Mark(NamedTuple):
     output: Op | None
     weights: int
     subgraphs: int
+    calls: int
     chains: dict[DeviceRef, IrValue]
     first: dict[DeviceRef, IrValue]
     ready: IrValue | None
@@ -253,6 +255,7 @@ class Graph:
             function.output,
             len(self._weights),
             len(self._subgraphs),
+            len(function.calls),
             dict(self._chains._newest),
             dict(self._chains._first),
             self._ready,
@@ -277,6 +280,7 @@ class Graph:
             for value in list(region.captured)[captures:]:
                 del region.captured[value]
         self._function._next = mark.number
+        del self._function.calls[mark.calls :]
         self._chains._newest = dict(mark.chains)
         self._chains._first = dict(mark.first)
         self._ready = mark.ready
@@ -372,26 +376,52 @@ class Graph:
         return chain
 
     # ------------------------------------------------------------ calls of subgraphs
-    def _inline(self, op: Op, operands: Sequence[IrValue], name: str) -> Sequence[IrValue]:
-        """The results of a copy of ``op``, an op of the subgraph ``name``.
+    def _inline(self, op: Op, operands: Sequence[IrValue], name: str, ids: dict[str, str]) -> Op:
+        """A copy of ``op``, an op of the subgraph ``name``; ``ids`` gets the new ids of it, and of
+        what stands in its regions.
 
         The copy keeps the place where the user wrote it; its scope is that of the call, then the
         subgraph's name, then its own.
         """
         location, scope = self._scopes.capture(3)
-        path = ".".join(part for part in (scope, name, op.scope) if part)
+        copy = self._copied(op, operands, location, (scope, name), ids)
+        self._insert(copy)
+        return copy
+
+    def _copied(
+        self,
+        op: Op,
+        operands: Sequence[IrValue],
+        location: Location | None,
+        scope: tuple[str, ...],
+        ids: dict[str, str],
+    ) -> Op:
         copy = self._function.create(
             op.name,
             operands,
             [r.type for r in op.results],
             op.attrs,
             loc=op.loc or location,
-            scope=path,
+            scope=".".join(part for part in (*scope, op.scope) if part),
         )
+        ids[op.id] = copy.id
         for made, old in zip(copy.results, op.results, strict=True):
             made.name = old.name
-        self._insert(copy)
-        return copy.results
+        for region in op.regions:
+            inner = Block(copy)
+            env: dict[IrValue, IrValue] = {}
+            for arg in region.args:
+                env[arg] = IrValue(
+                    f"b{self._function.fresh()}", arg.type, inner, arg.index, arg.name
+                )
+                inner.args.append(env[arg])
+            for old_op in region.ops:
+                given = [env[v] for v in old_op.operands]
+                twin = self._copied(old_op, given, location, scope, ids)
+                inner.append(twin)
+                env.update(zip(old_op.results, twin.results, strict=True))
+            copy.regions.append(inner)
+        return copy
 
     def _adopt_scope_types(self, subgraph: Graph) -> None:
         """Know what stands at the scopes that a call of ``subgraph`` is about to bring in."""
@@ -447,7 +477,7 @@ class Graph:
                     add("transfer", [made], device=weight.device) if moved else made
                 )
             return made._ir()
-        return self._inline(op, [], subgraph.name)[0]
+        return self._inline(op, [], subgraph.name, {}).result
 
     @staged
     def add_weight(self, weight: Any, force_initial_weight_on_host: bool = True) -> TensorValue:

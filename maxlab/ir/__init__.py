@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from maxlab.ir.core import (
     Block,
+    Call,
     Constant,
     Function,
     HostCall,
@@ -46,6 +47,7 @@ __all__ = [
     "AlgebraicDim",
     "Block",
     "BufferType",
+    "Call",
     "ChainType",
     "Constant",
     "ConvInputLayout",

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import GraphError, MaxlabError
-from maxlab.ir.core import Constant, HostCall
+from maxlab.ir.core import Call, Constant, HostCall
 from maxlab.ir.dims import Dim, Shape, mlir_text
 from maxlab.ir.types import ConvInputLayout, DeviceRef, FilterLayout, OpaqueType, Type
 
@@ -120,6 +120,12 @@ def attr_text(value: Any) -> str:
         return constant_text(value.array)
     if isinstance(value, (FilterLayout, ConvInputLayout)):
         return value.to_mlir()
+    if isinstance(value, Call):
+        raise GraphError(
+            "ML355",
+            f"a call of {value.body.name} cannot be written: it is of a compiled function",
+            fix="write the graph that was compiled",
+        )
     if isinstance(value, HostCall):
         raise GraphError(
             "ML355",

@@ -19,7 +19,7 @@ from maxlab.ir.types import Type, _Typed
 
 Attr = Any
 """What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
-Constant, HostCall, or a tuple of these."""
+Constant, HostCall, Call, or a tuple of these."""
 
 
 class Constant:
@@ -90,6 +90,40 @@ class HostCall:
 
     def __repr__(self) -> str:
         return f"HostCall({self.name!r})"
+
+
+class Call:
+    """One call of a subgraph, whose ops were written into the function that calls it.
+
+    It remembers that these ops are those of the body once more, so that the body is compiled once
+    for all of its calls. Like a `HostCall` it is equal to itself only, and is not written to files.
+
+    Attributes:
+        body: The subgraph.
+        ids: The id of the copy of each op of the body, those in regions included.
+        weights: The name that each weight of the body has in this call.
+        operands: The ids of the values that the inputs of the body are.
+        results: The ids of the values that its outputs are.
+    """
+
+    __slots__ = ("body", "ids", "operands", "results", "weights")
+
+    def __init__(
+        self,
+        body: Function,
+        ids: Mapping[str, str],
+        weights: Mapping[str, str],
+        operands: Sequence[str],
+        results: Sequence[str],
+    ) -> None:
+        self.body = body
+        self.ids = dict(ids)
+        self.weights = dict(weights)
+        self.operands = tuple(operands)
+        self.results = tuple(results)
+
+    def __repr__(self) -> str:
+        return f"Call({self.body.name!r})"
 
 
 class Value:
@@ -248,7 +282,8 @@ class Function:
 
     ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the
     block's arguments. ``written`` has, of a copy, the names of the ops it was copied from by their
-    ids: what the ops that passes make stand for.
+    ids: what the ops that passes make stand for. ``calls`` are the calls of subgraphs that were
+    written into it.
     """
 
     def __init__(self, name: str) -> None:
@@ -258,6 +293,7 @@ class Function:
         self._next = 0
         self.subgraphs: dict[str, Function] = {}
         self.written: dict[str, str] = {}
+        self.calls: list[Call] = []
 
     # ------------------------------------------------------------ building
     def fresh(self) -> int:
@@ -335,6 +371,7 @@ class Function:
         copy.parameters = dict(self.parameters)
         copy._next = self._next
         copy.subgraphs = dict(self.subgraphs)
+        copy.calls = list(self.calls)
         copy.written = self.written or {op.id: op.name for op in self.walk()}
         copied(self.block, copy.block, {})
         return copy

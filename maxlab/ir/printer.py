@@ -24,7 +24,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import GraphError, Location
 from maxlab.ir.attrtext import attr_text, key_text, quote, type_text
-from maxlab.ir.core import Block, Constant, Function, HostCall, Op, Value
+from maxlab.ir.core import Block, Call, Constant, Function, HostCall, Op, Value
 from maxlab.ir.dims import Dim, Shape
 from maxlab.ir.types import DeviceRef, Type
 
@@ -136,6 +136,8 @@ def _short(value: Any) -> str:
         return f"dense<{kind}: {', '.join(items)}{', …' if array.size > 4 else ''}>"
     if isinstance(value, HostCall):
         return value.name
+    if isinstance(value, Call):
+        return value.body.name
     if isinstance(value, str):
         return quote(value if len(value) <= 60 else value[:59] + "…")
     if isinstance(value, float):

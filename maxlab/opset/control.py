@@ -11,6 +11,9 @@ read.
               first; the predicate gives a flag, the body the carried values of the next turn, which
               are the op's results when the flag is false.
 
+``mo.call``   one call of a subgraph; compiled functions alone have it (``compiler.outlining``). What it
+              runs is no region but a function, the ``body`` of its attribute ``call``.
+
 Chains come last among operands, arguments and results. A region that has an effect takes and gives
 them like values; the body of a loop takes those that its predicate gave.
 """
@@ -27,6 +30,7 @@ from maxlab.opset.core import Array, Attrs, Call, Cost, define, evaluate, lookup
 
 COND = "mo.cond"
 WHILE = "mo.while"
+CALL = "mo.call"
 OUTPUT = "mo.output"
 MAX_TURNS = 10_000
 """Turns after which the NumPy reference of a loop gives up: it takes some microseconds an op."""
@@ -81,6 +85,8 @@ def run_regions(
     Raises:
         ExecutionError: ML757, it is a loop of more than ``MAX_TURNS`` turns.
     """
+    if op.name == CALL:
+        return run_block(op.attrs["call"].body.block, operands, evaluate)
     if op.name == COND:
         flag, *captured = operands
         return run_block(op.regions[0 if is_true(flag) else 1], captured, evaluate)
@@ -120,6 +126,15 @@ define(
     "control",
     "Values that a region computes anew for as long as another region gives true.",
     infer=lambda types, attrs: list(types[: attrs["carried"]]),
+    reference=_reference,
+    cost=_nothing,
+)
+define(
+    "call",
+    "program",
+    "control",
+    "The results of a subgraph that is called more than once, compiled once for all calls.",
+    infer=lambda types, attrs: [v.type for v in attrs["call"].body.output.operands],
     reference=_reference,
     cost=_nothing,
 )
@@ -202,4 +217,13 @@ def regions_of(block: Block) -> Iterator[tuple[Op, Block]]:
             yield from regions_of(region)
 
 
-__all__ = ["COND", "WHILE", "is_flag", "regions_of", "run_block", "run_regions", "verify_regions"]
+__all__ = [
+    "CALL",
+    "COND",
+    "WHILE",
+    "is_flag",
+    "regions_of",
+    "run_block",
+    "run_regions",
+    "verify_regions",
+]

@@ -9,8 +9,9 @@ import numpy as np
 
 from maxlab.analysis.check.rounding import Rounded, evaluate_rounded, exact
 from maxlab.compiler.effects import has_effect
-from maxlab.ir import BufferType, Function, Op, Value
+from maxlab.ir import BufferType, Call, Function, Op, Value
 from maxlab.opset import evaluate, lookup
+from maxlab.opset.control import CALL, run_block
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +49,7 @@ class Reference:
                 found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
                 continue
             operands = [found[v] if v in found else known[v] for v in op.operands]
-            made = evaluate_rounded(op, operands, self.env, rng)
+            made = self._made(op, operands, rng)
             found.update(zip(op.results, made, strict=True))
         for value in wanted:
             if value in known:
@@ -84,9 +85,24 @@ class Reference:
                 after = dict(zip(op.operands, arrays, strict=True))
                 found.update((v, exact(after[v])) for v in buffers)
             else:
-                made = evaluate_rounded(op, operands, self.env, rng)
+                made = self._made(op, operands, rng)
             found.update(zip(op.results, made, strict=True))
         return found
+
+    def _made(self, op: Op, operands: Sequence[Rounded], rng: np.random.Generator) -> list[Rounded]:
+        """What ``op`` makes of ``operands``; a call knows the names that its weights have here."""
+        if op.name != CALL:
+            return evaluate_rounded(op, operands, self.env, rng)
+        call: Call = op.attrs["call"]
+
+        def evaluate_inner(inner: Op, given: Sequence[Rounded]) -> list[Rounded]:
+            if inner.name == "mo.constant.external":
+                shape = tuple(d.evaluate(self.env) for d in inner.result.tensor_type.shape)
+                name = call.weights[inner.attrs["name"]]
+                return [exact(self._weights[name].reshape(shape))]
+            return evaluate_rounded(inner, given, self.env, rng)
+
+        return run_block(call.body.block, operands, evaluate_inner)
 
     def stored(self, op: Op, operands: Sequence[Rounded]) -> Rounded:
         """What the buffer holds, the first of ``operands``, when the store ``op`` has run."""

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import require_graph, staged
-from maxlab.ir import DeviceRef
+from maxlab.ir import Call, DeviceRef, Op
 from maxlab.ir import Value as IrValue
+from maxlab.opset import lookup
+from maxlab.opset.dynamic import BIND
 from maxlab.opset.effects import CHAIN
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
     """The results of ``graph``, a subgraph of the graph that is being built, on ``args``.
 
-    The ops of the subgraph are written into the calling graph. A placeholder weight of the subgraph
+    The ops of the subgraph are written into the calling graph; a body that is called more than once
+    is compiled once for all of its calls. A placeholder weight of the subgraph
     stands for the weight named ``prefix + name``, so that each call may use weights of its own.
 
     Args:
@@ -67,9 +70,15 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
     caller._adopt_scope_types(graph)
     env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
     places: dict[IrValue, DeviceRef] = {}
+    ids: dict[str, str] = {}
+    weights: dict[str, str] = {}
     for op in body.ops:
         if op.name == "mo.output":
-            return [wrap(env[v]) for v in op.operands]
+            results = [env[v] for v in op.operands]
+            if not caller._regions and not any(map(_stands_alone, body.walk())):
+                operands, made_ids = [v.id for v in values], [v.id for v in results]
+                caller._function.calls.append(Call(body, ids, weights, operands, made_ids))
+            return [wrap(value) for value in results]
         if op.name == CHAIN:  # the effects of the body come behind those of the caller
             place = op.attrs.get("device")
             chain = caller.device_chains[place] if place else caller.always_ready_chain
@@ -78,13 +87,22 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
                 places[env[op.result]] = place
             continue
         if op.name == "mo.constant.external":
-            made: Sequence[IrValue] = [caller._weight_of_call(graph, op, prefix)]
+            weight = caller._weight_of_call(graph, op, prefix)
+            assert weight.op is not None
+            weights[op.attrs["name"]] = weight.op.attrs["name"]
+            made: Sequence[IrValue] = [weight]
         else:
-            made = caller._inline(op, [env[v] for v in op.operands], graph.name)
+            made = caller._inline(op, [env[v] for v in op.operands], graph.name, ids).results
         env.update(zip(op.results, made, strict=True))
         if made and made[-1].op is not None:
             caller.device_chains.follow(made[-1].op, places)
     raise AssertionError("a graph with output types ends with an output")
+
+
+def _stands_alone(op: Op) -> bool:
+    """Whether each call has ``op`` for itself: its effect has a place among others, or it names a
+    dim of the whole graph."""
+    return bool(lookup(op.name).effect) or op.name == BIND
 
 
 def _is_subgraph(caller: Graph, graph: Graph) -> bool:
