@@ -151,7 +151,7 @@ def many_kernels() -> Graph:
         for part in range(20):
             y = unary[part % 4](x * (1 + part / 64)) + part
             y = ops.tanh(y * 0.5) * y
-            x = (y - ops.max(y * (part + 2), axis=0)) * 0.1  # a reduction of columns stands alone
+            x = (y - ops.max(y, axis=0) * (part + 2)) * 0.1  # a reduction of columns stands alone
         graph.output(x)
     return graph
 
