@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.ir import ChainType, Function, Op, Value
 from maxlab.opset import OPSET
+from maxlab.opset.core import changed_operands
 from maxlab.opset.effects import CHAIN
 
 
@@ -31,9 +32,9 @@ def has_effect(op: Op) -> bool:
     return bool(OPSET[op.name].effect)
 
 
-def written_buffer(op: Op) -> Value | None:
-    """The buffer that ``op`` changes in place."""
-    return op.operands[0] if OPSET[op.name].effect == "write" else None
+def written_buffers(op: Op) -> tuple[Value, ...]:
+    """The buffers that ``op`` changes in place."""
+    return tuple(op.operands[number] for number in changed_operands(op))
 
 
-__all__ = ["has_effect", "take_chains_out", "written_buffer"]
+__all__ = ["has_effect", "take_chains_out", "written_buffers"]

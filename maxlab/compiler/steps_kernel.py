@@ -11,7 +11,6 @@ from maxlab.compiler.codegen import cuda
 from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
 from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
-from maxlab.compiler.effects import written_buffer
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
@@ -22,7 +21,7 @@ from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset import OPSET
-from maxlab.opset.core import elements
+from maxlab.opset.core import changed_operands, elements
 from maxlab.opset.kernel import Target
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class KernelBuffer:
     type: TensorType
     slot: int
     count: Poly
-    role: str  # result, operand, target (a buffer that is changed) or temporary
+    role: str  # result, operand, target (a buffer that is stored into), changed or temporary
 
     @property
     def compute(self) -> str:
@@ -196,12 +195,14 @@ def add_kernel(planner: Planner, group: Group) -> None:
                 f"y{number}", typed.dtype, typed, planner.slot(value), elements(typed), "result"
             )
         )
+    whole = OPSET[op.name].changed is not None  # any element may be read and written
     for number, value in enumerate(op.operands):
         typed, shape = _tensor(value.type), shape_of(value)
         base, _ = schedule.resolve(value, own_index(shape), extents_of(shape))
         role, count = "operand", elements(typed)
-        if number == 0 and value is written_buffer(op):
-            role, count = "target", elements(_tensor(op.operands[1].type))
+        if number in changed_operands(op):
+            role = "changed" if whole else "target"
+            count = count if whole else elements(_tensor(op.operands[1].type))
         operands.append(
             KernelBuffer(f"x{number}", typed.dtype, typed, planner.slot(base), count, role)
         )

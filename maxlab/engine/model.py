@@ -17,7 +17,7 @@ from maxlab.driver import CPU, Device, Tensor
 from maxlab.dtype import check_scalar
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
 from maxlab.engine.host_calls import HostCalls
-from maxlab.engine.ownership import is_copy, written_inputs
+from maxlab.engine.ownership import is_copy, kept_apart, written_inputs
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
 from maxlab.errors import ExecutionError, InputError, InputTypeError
@@ -80,6 +80,7 @@ class Model:
         self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
         self._count = len(self._inputs)
         self._written = written_inputs(compiled.source)
+        self._apart = kept_apart(compiled.source) if self._written else frozenset()
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
@@ -227,12 +228,14 @@ class Model:
                     continue
                 if not x._nbytes() or not y._nbytes():
                     continue
-                if isinstance(self.compiled.source.inputs[other].type, BufferType):
+                is_buffer = isinstance(self.compiled.source.inputs[other].type, BufferType)
+                if is_buffer and (position, other) not in self._apart:
                     continue  # loads and stores are in order, whatever they are called
                 raise InputError(
                     "ML781",
                     f"the model stores into input {position} ({self._name(position)}), which "
-                    f"shares memory with input {other} ({self._name(other)}), a tensor",
+                    f"shares memory with input {other} ({self._name(other)}), "
+                    f"{'which the same kernel takes' if is_buffer else 'a tensor'}",
                     fix="pass a copy of one of them, or give the graph one input of BufferType",
                 )
 

@@ -29,7 +29,7 @@ from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import _Typed
 from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
-from maxlab.opset.custom import OP as CUSTOM
+from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.toolchain import runtime, runtime_ahead
 
 
@@ -235,11 +235,11 @@ class InferenceSession:
         """
         libraries = [gathered(given), gathered(path), self._kernel_library]
         function = graph._function
-        if not any(op.name == CUSTOM for op in function.ops):
+        if not any(op.name in CUSTOM for op in function.ops):
             return function
         work = function.clone()
         for op in work.ops:
-            if op.name == CUSTOM:
+            if op.name in CUSTOM:
                 name = op.attrs["name"]
                 library = next((found for found in libraries if name in found), None)
                 own = graph._kernel_library

@@ -34,7 +34,8 @@ class Translator:
         self.buffers: dict[str, Buffer] = {}
         for argument, buffer in zip(declared.operands, at.operands, strict=True):
             self.buffers[argument.name] = buffer
-        self.written = [a.name for a in declared.results]
+        changed = [a for a in declared.operands if a.inout]
+        self.written = [a.name for a in (*declared.results, *changed)]
         for argument, buffer in zip(declared.results, at.results, strict=True):
             self.buffers[argument.name] = buffer
         self.computed = {b.dtype: b.compute for b in self.buffers.values()}
