@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxlab import trace
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
-from maxlab.compiler.passes import PIPELINE, PassRecord, run
+from maxlab.compiler.passes import PassRecord, pipeline, run
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
@@ -34,6 +35,7 @@ class Compiled:
         kept: By the ids of ``options.keep``, the value of ``function`` that each became; of an op,
             also by the ids of its results.
         slots: The number of the slot that holds a value of ``function``, for those in memory.
+        log: Where its kernels on the host write messages, once the engine has made it.
     """
 
     source: Function
@@ -46,6 +48,7 @@ class Compiled:
     options: Options = DEFAULT
     kept: dict[str, Value] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)
+    log: Any = None
 
     def slot_of(self, value: Value) -> Slot | None:
         """The slot that holds ``value`` of ``function``, or, of a view, what it looks at; None when
@@ -93,7 +96,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     work = function.clone()
     take_chains_out(work)
     marker = Marker(work, options.keep)
-    passes = run(work, PIPELINE)
+    passes = run(work, pipeline(options.split_k))
     kept = marker.taken_out()
     lap()
     schedule = Schedule(work, options, kept.values())

@@ -13,10 +13,12 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Compiled, Options
+from maxlab.compiler.options import OF_SESSION
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.dtype import check_scalar
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
 from maxlab.engine.host_calls import HostCalls
+from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
 from maxlab.engine.ownership import is_copy, kept_apart, written_inputs
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
@@ -64,11 +66,15 @@ class Model:
         self._runtime = runtime
         self._rules = SizeRules(compiled)
         self._team = runtime.team(threads)
-        self._execute_c = runtime.lib.mx_execute
+        self._execute_c: Any = runtime.lib.mx_execute
+        log = log_of(compiled)
+        if log is not None:
+            self._execute_c = log.around(self._execute_c)
         self._null = runtime.ffi.NULL
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
-        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi)
+        tell = None if log is None else log.tell
+        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi, tell)
         self._builtins = self._host_calls.addresses | {
             step.builtin: runtime.address(step.builtin)
             for step in compiled.plan.steps
@@ -309,6 +315,11 @@ class Model:
 
     # ------------------------------------------------------------ timing
     @property
+    def gpu_profiling(self) -> Any:
+        """How much of its runs on GPUs is recorded: ``"off"``, for it has none."""
+        return "off"
+
+    @property
     def device_name(self) -> str:
         """What it runs on: ``"cpu"``."""
         return "cpu"
@@ -475,6 +486,10 @@ class Model:
         if step.call is not None:
             raise self._host_calls.failure(step, self.compiled.source)
         checked = step.printed.checked if step.printed is not None else []
+        if kernel_code == 2:
+            raise assertion_error(value, limit, place_of(self.compiled, step))
+        if kernel_code == 3:
+            raise nan_error(self.compiled, step, info[4], value)
         if kernel_code == 1:
             node = checked[info[4]] if info[4] < len(checked) else ""
             raise out_of_range(self.compiled, node, value, limit)
@@ -552,6 +567,8 @@ class Model:
 
         threads = self.num_threads if num_threads is None else num_threads
         session = InferenceSession(self._session_devices(), threads)
+        session._options = {name: getattr(self.options, name) for name in OF_SESSION}
+        session.gpu_profiling(self.gpu_profiling)
         return session.load(
             self.graph,
             weights_registry=self._prepared.tensors,
@@ -579,6 +596,7 @@ class Model:
         self._builtins = other._builtins
         self._rules = other._rules
         self.compiled = other.compiled
+        self._execute_c = other._execute_c
         self._bindings = {}
         self.last_profile = None
 

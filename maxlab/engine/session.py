@@ -21,7 +21,6 @@ from maxlab.errors import (
     ArgumentTypeError,
     DeviceError,
     ParseError,
-    UnsupportedError,
 )
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
@@ -91,6 +90,8 @@ class InferenceSession:
                 fix="leave it out for all usable cores",
             )
         self.num_threads = num_threads or config().num_threads
+        self._gpu_profiling = GPUProfilingMode.OFF
+        self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
 
     @property
@@ -100,62 +101,96 @@ class InferenceSession:
 
     # ------------------------------------------------------------ options
     def gpu_profiling(self, mode: GPUProfilingMode) -> None:
-        """Nothing for ``OFF``, which is the only mode without a GPU.
+        """Nothing; runs on GPUs of models that are loaded from now on are recorded.
+
+        ``ON`` records when each run began and ended on each device, ``DETAILED`` each kernel and
+        transfer too, by the clocks of the devices. A recorded run waits for its end. It is kept in
+        ``model.gpu_runs``, tells the event stream, and draws NVTX ranges for NVIDIA's tools. Models
+        of the CPU have no GPU to record.
+
+        Args:
+            mode: A ``GPUProfilingMode`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a mode.
-            UnsupportedError: ML901, any other mode.
+
+        Example:
+            >>> from maxlab import engine
+            >>> engine.InferenceSession().gpu_profiling(engine.GPUProfilingMode.ON)
         """
-        chosen = _member(GPUProfilingMode, mode, "the GPU profiling mode")
-        if chosen is not GPUProfilingMode.OFF:
-            raise _unsupported("GPU profiling", chosen.value)
+        self._gpu_profiling = _member(GPUProfilingMode, mode, "the GPU profiling mode")
 
     def set_mojo_log_level(self, level: str | LogLevel) -> None:
-        """Nothing for ``NOTSET``: kernels of this version do not log.
+        """Nothing; models that are loaded from now on have those messages of kernels, ``MX_LOG``,
+        compiled into them that are of ``level`` or above.
+
+        Messages go to the logger ``maxlab.kernels``, or to ``sys.stderr`` where logging is not set
+        up, in the order of kernels and of items, when the model has run. ``TRACE`` also says when
+        each kernel begins. ``NOTSET``, as by default, means no messages.
+
+        Args:
+            level: A ``LogLevel`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a level.
-            UnsupportedError: ML901, any other level.
-        """
-        chosen = _member(LogLevel, level, "the log level")
-        if chosen is not LogLevel.NOTSET:
-            raise _unsupported("the log level of kernels", chosen.value)
 
-    def set_mojo_assert_level(self, level: AssertLevel) -> None:
-        """Nothing for ``SAFE``, which is what kernels check: indices of gathers.
+        Example:
+            >>> from maxlab import engine
+            >>> engine.InferenceSession().set_mojo_log_level("info")
+        """
+        self._options["log_level"] = _member(LogLevel, level, "the log level").value
+
+    def set_mojo_assert_level(self, level: str | AssertLevel) -> None:
+        """Nothing; in models that are loaded from now on, kernels test what ``level`` says.
+
+        ===========  ==========================================================================
+        ``NONE``     nothing: an index out of range reads or writes any memory
+        ``SAFE``     indices, as by default; the run ends with an error
+        ``ALL``      also ``MX_ASSERT`` in kernels of users, and that no kernel writes NaN
+        ``WARN``     as ``ALL``, but what is found is logged as a warning and the run goes on;
+                     an index out of range is 0
+        ===========  ==========================================================================
+
+        Args:
+            level: An ``AssertLevel`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a level.
-            UnsupportedError: ML901, any other level.
         """
-        chosen = _member(AssertLevel, level, "the assert level")
-        if chosen is not AssertLevel.SAFE:
-            raise _unsupported("the assert level of kernels", chosen.value)
+        self._options["assert_level"] = _member(AssertLevel, level, "the assert level").value
 
     def set_split_k_reduction_precision(self, precision: str | SplitKReductionPrecision) -> None:
-        """Nothing for ``ACCUM``: products add in their accumulator's precision.
+        """Nothing; in models that are loaded from now on, the parts of long products of float16 and
+        bfloat16 are added in this precision.
+
+        ``ACCUM``, as by default: float32. ``OUTPUT``: a product over a static size of 2048 or more
+        is made in parts, each rounded to the dtype of the result before they are added.
+
+        Args:
+            precision: A ``SplitKReductionPrecision`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a precision.
-            UnsupportedError: ML901, ``OUTPUT``.
         """
         chosen = _member(SplitKReductionPrecision, precision, "the split-k precision")
-        if chosen is not SplitKReductionPrecision.ACCUM:
-            raise _unsupported("the precision of split-k reductions", chosen.value)
+        self._options["split_k"] = chosen.value.lower()
 
     def use_old_top_k_kernel(self, mode: str) -> None:
-        """Nothing for ``"false"``, ``"off"``, ``"no"`` and ``"0"``.
+        """Nothing; in models that are loaded from now on, ``top_k`` sorts whole rows (the old
+        kernel), or selects the k largest (the new one, as by default).
+
+        Args:
+            mode: ``"false"``, ``"off"``, ``"no"`` or ``"0"`` in any case for the new kernel,
+                anything else for the old one.
 
         Raises:
             ArgumentTypeError: ML622, not a string.
-            UnsupportedError: ML901, any other string: there is no top-k kernel yet.
         """
         if not isinstance(mode, str):
             raise ArgumentTypeError(
                 "ML622", f"the mode must be a string, got {mode!r}", fix="write 'false'"
             )
-        if mode.lower() not in ("false", "off", "no", "0"):
-            raise _unsupported("the old top-k kernel", mode)
+        self._options["old_top_k"] = mode.strip().lower() not in ("false", "off", "no", "0")
 
     # ------------------------------------------------------------ loading
     def load(
@@ -194,6 +229,7 @@ class InferenceSession:
                 f"options must be compiler.Options, got {options!r}",
                 fix="write options=compiler.Options(fuse=False)",
             )
+        chosen = chosen.of_session(self._options)
         graph = model
         if isinstance(model, (str, Path)):
             try:
@@ -223,7 +259,10 @@ class InferenceSession:
             if not devices:
                 kind = StagedModel if compiled.plan.cuts else Model
                 return kind(compiled, prepared, self.num_threads, library, graph)
-            return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+            made = DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+            if self._gpu_profiling is not GPUProfilingMode.OFF:
+                made.profile_gpus(self._gpu_profiling.value)
+            return made
 
     def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
         """The function of ``graph``, or a copy whose custom ops are those of the libraries.
@@ -351,13 +390,4 @@ def _member(kind: Any, given: Any, what: str) -> Any:
         "ML622",
         f"{what} must be one of {names}, got {given!r}",
         fix=f"pass a member of {kind.__name__}, or its name",
-    )
-
-
-def _unsupported(what: str, setting: Any) -> UnsupportedError:
-    return UnsupportedError(
-        "ML901",
-        f"{what} cannot be set to {setting!r} in this version: nothing in generated code would "
-        "change",
-        fix="leave it at its default",
     )

@@ -26,6 +26,7 @@ from maxlab.ir.dims import Dim
 from maxlab.ir.dimtext import read_dim
 from maxlab.ir.poly import Poly
 from maxlab.opset.kernel import Target
+from maxlab.opset.notes import wrong_note
 
 ParameterKind = Literal["bool", "int", "str", "DType"]
 Parameter = bool | int | str | DType
@@ -280,6 +281,9 @@ class _Reader:
         if not text.strip():
             raise self.fail(f"the body of @{word} is empty", number)
         body = Body(self.first + start, text, options, frozenset(flags))
+        wrong = wrong_note(text)
+        if wrong is not None:
+            raise self.fail(wrong[1], start + wrong[0])
         for target in _TARGETS[word]:
             if target in self.bodies:
                 raise self.fail(f"there are two bodies for {target}", number)

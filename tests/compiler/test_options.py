@@ -47,7 +47,7 @@ def kernels_of(model: engine.Model) -> list[tuple[str, ...]]:
 
 # ---------------------------------------------------------------- every op
 @pytest.mark.parametrize("case", CASES[::3], ids=lambda c: c.id)
-@pytest.mark.parametrize("how", ["unfused", "apart", "fast"])
+@pytest.mark.parametrize("how", ["unfused", "apart", "fast", "warn", "other"])
 def test_op(case: Case, how: str) -> None:
     """Between maps that would fuse with it, each op computes what its reference does."""
     function, arrays = build(case)
@@ -56,6 +56,8 @@ def test_op(case: Case, how: str) -> None:
         "unfused": UNFUSED,
         "apart": Options(apart=everything),
         "fast": Options(fast_math=True),
+        "warn": Options(assert_level="warn", log_level="trace"),
+        "other": Options(assert_level="none", split_k="output", old_top_k=True),
     }[how]
     made = outputs_of(loaded(function, options), arrays)
     wanted = interpret(function, arrays)
