@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +21,8 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     DeviceError,
-    ParseError,
+    InvalidPathError,
+    MaxlabError,
 )
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
@@ -32,16 +34,12 @@ from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.toolchain import runtime, runtime_ahead
 
 
-class InvalidPathError(ParseError, RuntimeError):
-    """A path that has no graph."""
-
-
 class InferenceSession:
     """Compiles graphs and holds what they share: devices, threads.
 
     Args:
-        devices: The devices that models may use; the CPU, which is always among them, when left
-            out.
+        devices: The devices that models may use, in this order, each once; the CPU is always among
+            them, and behind them when it is not named.
         num_threads: Threads of each model, the caller's included; by default
             ``MAXLAB_NUM_THREADS``, or all usable
             cores.
@@ -71,8 +69,8 @@ class InferenceSession:
             raise ArgumentTypeError(
                 "ML618", f"devices takes a list, got {devices!r}", fix="write devices=[device]"
             )
-        self._devices = list(devices) if devices is not None else [CPU()]
-        for device in self._devices:
+        given = list(devices) if devices is not None else []
+        for device in given:
             if not isinstance(device, Device):
                 raise ArgumentTypeError(
                     "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
@@ -83,13 +81,16 @@ class InferenceSession:
                     f"graphs cannot run on {device} in this version",
                     fix="leave devices out, or pass [driver.CPU()]",
                 )
-        if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
+        self._devices = list(dict.fromkeys([*given, CPU()]))
+        is_int = hasattr(num_threads, "__index__") and not isinstance(num_threads, bool)
+        if num_threads is not None and (not is_int or operator.index(num_threads) < 1):
             raise ArgumentError(
                 "ML616",
                 f"num_threads must be an int of 1 or more, got {num_threads!r}",
                 fix="leave it out for all usable cores",
             )
-        self.num_threads = num_threads or config().num_threads
+        chosen = config().num_threads if num_threads is None else operator.index(num_threads)
+        self.num_threads = chosen
         self._gpu_profiling = GPUProfilingMode.OFF
         self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
@@ -215,7 +216,8 @@ class InferenceSession:
             options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
 
         Raises:
-            RuntimeError: The path has no graph.
+            InvalidPathError: ML793 or what is wrong in the file; a ``RuntimeError`` and a
+                ``ValueError``.
             WeightError: A weight is missing, or has another shape or dtype than declared.
             DeviceError: ML617, the graph uses a device that the session does not have.
             ToolchainError: No C or CUDA compiler was found, or it failed.
@@ -234,8 +236,16 @@ class InferenceSession:
         if isinstance(model, (str, Path)):
             try:
                 graph = Graph(path=Path(model))
-            except ParseError as error:
-                raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
+            except InvalidPathError:
+                raise
+            except MaxlabError as error:
+                raise InvalidPathError(
+                    error.code,
+                    f"{model} has no graph: {error.what}",
+                    at=error.at,
+                    why=error.why,
+                    fix=error.fix,
+                ) from error
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
                 "ML619",
@@ -320,7 +330,7 @@ class InferenceSession:
                 raise DeviceError(
                     "ML617",
                     f"the graph {function.name!r} puts {what} on {place}, and the session has "
-                    f"{', '.join(map(str, self._devices)) or 'the CPU alone'}",
+                    f"{', '.join(map(str, self._devices))}",
                     at=op.loc if op is not None else None,
                     fix=f"engine.InferenceSession(devices=[driver.Accelerator({place.id})]), or "
                     "build the graph with DeviceRef.CPU()",
