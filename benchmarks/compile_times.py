@@ -25,6 +25,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def single_ops(cache: Cache, rounds: int) -> dict[str, dict[str, float]]:
         if samples:
             session = engine.InferenceSession()
             graph = single(row, samples[0])
-            found[name] = timed(cache, lambda g=graph, s=session: s.load(g), rounds)
+            found[name] = timed(cache, partial(session.load, graph), rounds)
     return found
 
 
@@ -212,7 +213,10 @@ def calls(cache: Cache, rounds: int) -> dict[str, dict[str, float]]:
 def turns(rounds: int) -> dict[str, dict[str, float]]:
     """Nanoseconds of a turn of a loop that counts, and of a call with one branch."""
     number = TensorType(DType.int64, [], CPU)
-    zero = lambda: ops.constant(0, DType.int64, CPU)  # noqa: E731
+
+    def zero() -> Any:
+        return ops.constant(0, DType.int64, CPU)
+
     with Graph("count", input_types=[number]) as graph:
         end = graph.inputs[0].tensor
         graph.output(*ops.while_loop(zero(), lambda i: i < end, lambda i: i + 1))

@@ -13,6 +13,7 @@
     │   └── SeedError           (RuntimeError)            random numbers without a seed
     ├── ArgumentTypeError ML3xx (TypeError)               an argument of the wrong Python type
     ├── ParseError      ML35x   (ValueError)              text that is not a graph
+    │   └── InvalidPathError    (RuntimeError)            a path that has no graph
     ├── TensorError     ML4xx   (ValueError)              views, copies and conversions of tensors
     ├── DeviceError     ML4xx   (RuntimeError, ValueError) a device that is not there or cannot do
     it
@@ -159,6 +160,10 @@ class ResultsError(ArgumentError, TypeError):
 
 class ParseError(MaxlabError, ValueError):
     """Text that is not a graph in MLIR's generic form."""
+
+
+class InvalidPathError(ParseError, RuntimeError):
+    """A path that has no graph."""
 
 
 class TensorError(MaxlabError, ValueError):

@@ -26,7 +26,7 @@ class Event:
 
     ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``,
     ``"kernel"``,
-    ``"transfer"``, ``"allocate"``, ``"warning"``), ``name`` the thing, ``start_ns`` a
+    ``"transfer"``, ``"allocate"``, ``"gpu"``, ``"warning"``), ``name`` the thing, ``start_ns`` a
     ``time.monotonic_ns`` stamp.
     """
 

@@ -190,7 +190,20 @@ template <class T> MX_INLINE T mx_block_sum(T x) { return mx_block_fold<mx_add, 
 template <class T> MX_INLINE T mx_block_max(T x) { return mx_block_fold<mx_larger, T>(x); }
 template <class T> MX_INLINE T mx_block_min(T x) { return mx_block_fold<mx_smaller, T>(x); }
 
-/* ---- an index out of range: the first one is kept --------------------------------------------------------------------- */
-MX_INLINE void mx_fault(i64 *fault, i64 check, i64 at, i64 size) {
-  if (atomicCAS((unsigned long long *)fault, 0ull, 1ull) == 0ull) fault[1] = check, fault[2] = at, fault[3] = size;
+/* ---- what a kernel finds wrong: the first thing is kept, as {kind, which, value, limit} -------------------------------- */
+MX_INLINE void mx_found(i64 *fault, i64 kind, i64 which, i64 value, i64 limit) {
+  if (atomicCAS((unsigned long long *)fault, 0ull, (unsigned long long)kind) == 0ull)
+    fault[1] = which, fault[2] = value, fault[3] = limit;
+}
+MX_INLINE void mx_fault(i64 *fault, i64 check, i64 at, i64 size) { mx_found(fault, 1, check, at, size); }
+MX_INLINE void mx_assert(i64 *fault, i64 note, i64 item) { mx_found(fault, 2, note, item, 0); }
+MX_INLINE void mx_nan(i64 *fault, i64 check, i64 at) { mx_found(fault, 3, check, at, 0); }
+
+/* What a kernel writes down while it runs: kernels/c/ops/log.h says what a log is. It stands behind `fault`. */
+MX_INLINE void mx_log(i64 *log, i64 note, i64 item, i64 thread, i64 a, i64 b, i64 c, i64 e, i64 f, i64 g) {
+  const i64 place = (i64)atomicAdd((unsigned long long *)log, 1ull);
+  if (place >= log[1]) return;
+  i64 *const record = log + 2 + place * 9;
+  record[0] = note, record[1] = item, record[2] = thread;
+  record[3] = a, record[4] = b, record[5] = c, record[6] = e, record[7] = f, record[8] = g;
 }

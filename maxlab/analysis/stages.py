@@ -12,7 +12,7 @@ from typing import Literal
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Marker
-from maxlab.compiler.passes import PIPELINE, Rewrite
+from maxlab.compiler.passes import Rewrite, pipeline
 from maxlab.compiler.passes.canonicalise import RULES
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
@@ -28,6 +28,7 @@ _RULES = {
     "dead": "nothing reads it",
     "make_there": "what is made of indices alone is made on the device that wants it",
     "transfer_data": "data is transferred when the model is loaded, and taken apart there",
+    "split_k": "a long product is made in parts, each rounded, which are added then",
     "copy": "a kernel needs its operand in another order in memory",
     "pack": "the product reads its right operand in column panels",
     "output": "an output is written in row-major order to memory of its own",
@@ -175,7 +176,7 @@ def stages(target: Model | Profile) -> list[Stage]:
     marker = Marker(work, compiled.options.keep)
     fates = _Fates({id: Fate("kept") for id in source})
     found = [Stage("graph", len(source), len(source), None, _ops(work), (), fates.next_stage())]
-    for name, apply in PIPELINE:
+    for name, apply in pipeline(compiled.options.split_k):
         before = {op.id: (op.name, op.origins) for op in work.ops}
         rewrites: list[Rewrite] = []
         apply(work, rewrites)

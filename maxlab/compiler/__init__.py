@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxlab import trace
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.outlining import outline
-from maxlab.compiler.passes import PIPELINE, PassRecord, run
+from maxlab.compiler.passes import PassRecord, pipeline, run
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
@@ -36,6 +37,7 @@ class Compiled:
             also by the ids of its results.
         slots: The number of the slot that holds a value of ``function``, for those in memory.
         bodies: The functions that loops and branches run, after all passes.
+        log: Where its kernels on the host write messages, once the engine has made it.
     """
 
     source: Function
@@ -49,6 +51,7 @@ class Compiled:
     kept: dict[str, Value] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)
     bodies: list[Function] = field(default_factory=list)
+    log: Any = None
 
     def find(self, id: str) -> Op | None:
         """The op with this id, as it was compiled or as it was written."""
@@ -105,7 +108,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     outline(work, options)
     take_chains_out(work)
     marker = Marker(work, options.keep)
-    passes = run(work, PIPELINE)
+    passes = run(work, pipeline(options.split_k))
     kept = marker.taken_out()
     lap()
     schedule = Schedule(work, options, kept.values())

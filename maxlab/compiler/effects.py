@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.ir import Block, ChainType, Function, Op, Value
 from maxlab.opset import OPSET
+from maxlab.opset.core import changed_operands
 from maxlab.opset.effects import CHAIN
 
 
@@ -41,9 +42,9 @@ def has_effect(op: Op) -> bool:
     )
 
 
-def written_buffer(op: Op) -> Value | None:
-    """The buffer that ``op`` itself changes in place."""
-    return op.operands[0] if OPSET[op.name].effect == "write" else None
+def written_buffers(op: Op) -> tuple[Value, ...]:
+    """The buffers that ``op`` changes in place."""
+    return tuple(op.operands[number] for number in changed_operands(op))
 
 
-__all__ = ["has_effect", "take_chains_out", "written_buffer"]
+__all__ = ["has_effect", "take_chains_out", "written_buffers"]

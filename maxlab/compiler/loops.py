@@ -167,6 +167,8 @@ class Kernel:
         rows: The parallel axes, outermost first.
         inner: The axis that is vectorised.
         reduction: For ``col``, the axis that is folded.
+        asserts: What it tests; see ``Options.assert_level``.
+        begins: Whether it logs that it begins.
     """
 
     kind: Literal["map", "row", "col"]
@@ -175,6 +177,8 @@ class Kernel:
     passes: list[Pass]
     buffers: list[Buffer]
     reduction: Axis | None = None
+    asserts: str = "safe"
+    begins: bool = False
 
     def expressions(self) -> Iterator[Expr]:
         """All root expressions."""

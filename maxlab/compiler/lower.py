@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
 from maxlab.compiler.collapse import collapse
@@ -302,7 +303,7 @@ class Lowering:
                 while len(passes) <= level:
                     passes.append(Pass())
                 passes[level].stores.append(store)
-        kernel = Kernel("row" if reduces else "map", rows, inner, passes, self.buffers)
+        kernel = self._kernel("row" if reduces else "map", rows, inner, passes)
         kept = self._keep_shared(kernel)
         lowered = Lowered(kernel, self.values, kept)
         collapse(kernel)
@@ -422,9 +423,24 @@ class Lowering:
             self.buffer(target, True), flat_index(self.schedule, target, tuple(index)), value
         )
         rows = [Axis(AXES[n], shape[n]) for n in range(last) if shape[n] != ONE]
-        kernel = Kernel("map", rows, Axis(INNER, shape[last]), [Pass(stores=[store])], self.buffers)
+        kernel = self._kernel("map", rows, Axis(INNER, shape[last]), [Pass(stores=[store])])
         collapse(kernel)
         return Lowered(kernel, self.values)
+
+    def _kernel(
+        self,
+        kind: Literal["map", "row", "col"],
+        rows: list[Axis],
+        inner: Axis,
+        passes: list[Pass],
+        reduction: Axis | None = None,
+    ) -> Kernel:
+        """The kernel of these loops, which tests and logs what the options say."""
+        options = self.schedule.options
+        begins = options.log_level == "trace"
+        return Kernel(
+            kind, rows, inner, passes, self.buffers, reduction, options.assert_level, begins
+        )
 
     # ------------------------------------------------------------ column groups
     def columns(self, product: Op | None = None) -> Lowered:
@@ -488,7 +504,7 @@ class Lowering:
             second.stores.append(
                 Store(self.buffer(target, True), flat_index(self.schedule, target, at), stored)
             )
-        kernel = Kernel("col", rows, inner, [first, second], self.buffers, reduction)
+        kernel = self._kernel("col", rows, inner, [first, second], reduction)
         collapse(kernel, keep_inner=True)
         return Lowered(kernel, self.values)
 
@@ -523,7 +539,7 @@ class Lowering:
                 Store(self.buffer(target, True), flat_index(self.schedule, target, at), value)
             )
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1]) if size != ONE]
-        kernel = Kernel("map", rows, Axis(INNER, columns), [finish], self.buffers)
+        kernel = self._kernel("map", rows, Axis(INNER, columns), [finish])
         if not batched:
             collapse(kernel, keep_inner=True)
         return Lowered(kernel, self.values)
@@ -545,6 +561,4 @@ class Lowering:
         value = self.read(logits, at)
         finish = Pass(stores=[Store(-1, ZERO, value)])
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1])]
-        return Lowered(
-            Kernel("map", rows, Axis(INNER, shape[-1]), [finish], self.buffers), self.values
-        )
+        return Lowered(self._kernel("map", rows, Axis(INNER, shape[-1]), [finish]), self.values)

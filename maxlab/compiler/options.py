@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Function, Op, Value
 from maxlab.opset import OPSET
+
+LogLevel = Literal["notset", "trace", "debug", "info", "warning", "error", "critical"]
+AssertLevel = Literal["none", "warn", "safe", "all"]
+SplitK = Literal["accum", "output"]
+OF_SESSION = ("log_level", "assert_level", "split_k", "old_top_k")
+"""The options that a session sets for all its models."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -33,6 +39,17 @@ class Options:
             around it, which kernels may compute together with it.
         keep: Ids of ops or values whose results are written to memory, even if only their own
             kernel reads them. Ranges, dims and constants are not; of a view, what it looks at is.
+        log_level: The least level of the messages that kernels write, ``MX_LOG``; all others are no
+            part of the compiled code. With ``"notset"`` there are none. With ``"trace"`` every
+            kernel also says that it began.
+        assert_level: What kernels test. ``"safe"``: indices. ``"all"``: also ``MX_ASSERT``, and
+            that no result is NaN. ``"warn"``: the same as ``"all"``, but what is found is logged as
+            a warning, and the run goes on: an index out of range is 0. ``"none"``: nothing; an
+            index out of range reads or writes any memory.
+        split_k: In which precision the parts of a long product of float16 or bfloat16 are added:
+            ``"accum"``, float32, or ``"output"``: a product over a static size of 2048 or more is
+            made in parts, each rounded to the dtype of the result before all are added.
+        old_top_k: Let ``top_k`` sort whole rows, instead of selecting the k largest.
 
     Raises:
         ArgumentTypeError: ML625, a field of another type.
@@ -51,6 +68,10 @@ class Options:
     replaced: tuple[tuple[str, str], ...]
     keep: frozenset[str]
     outline: bool
+    log_level: LogLevel
+    assert_level: AssertLevel
+    split_k: SplitK
+    old_top_k: bool
 
     def __init__(
         self,
@@ -61,12 +82,21 @@ class Options:
         replaced: Mapping[str, str] | Iterable[tuple[str, str]] = (),
         keep: Iterable[str] = (),
         outline: bool = True,
+        log_level: LogLevel = "notset",
+        assert_level: AssertLevel = "safe",
+        split_k: SplitK = "accum",
+        old_top_k: bool = False,
     ) -> None:
-        for name, flag in (("fuse", fuse), ("fast_math", fast_math), ("outline", outline)):
+        flags = {"fuse": fuse, "fast_math": fast_math, "outline": outline, "old_top_k": old_top_k}
+        for name, flag in flags.items():
             if not isinstance(flag, bool):
                 raise _wrong(name, "True or False", flag)
-        values = {"fuse": fuse, "fast_math": fast_math, "replaced": _pairs(replaced)}
-        values |= {"apart": _ids("apart", apart), "keep": _ids("keep", keep), "outline": outline}
+        words = {"log_level": log_level, "assert_level": assert_level, "split_k": split_k}
+        for (name, word), kind in zip(words.items(), (LogLevel, AssertLevel, SplitK), strict=True):
+            if word not in get_args(kind):
+                raise _wrong(name, f"one of {', '.join(get_args(kind))}", word)
+        values: dict[str, Any] = {**flags, **words, "replaced": _pairs(replaced)}
+        values |= {"apart": _ids("apart", apart), "keep": _ids("keep", keep)}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -74,6 +104,18 @@ class Options:
     def is_default(self) -> bool:
         """Whether nothing was asked for."""
         return self == DEFAULT
+
+    def of_session(self, session: Mapping[str, Any]) -> Options:
+        """These options, with what ``session`` says where they are as by default.
+
+        Args:
+            session: Values of ``OF_SESSION``.
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name, value in session.items():
+            if values[name] == getattr(DEFAULT, name):
+                values[name] = value
+        return Options(**values)
 
     def __str__(self) -> str:
         """The fields that are not as by default, such as ``fuse=False, apart={n3}``."""
@@ -117,6 +159,9 @@ def _wrong(name: str, expected: str, given: Any) -> ArgumentTypeError:
             "apart": 'write Options(apart={"n3"})',
             "keep": 'write Options(keep={"n3"})',
             "replaced": "write Options(replaced=((kernel.symbol, text),))",
+            "log_level": 'write Options(log_level="info")',
+            "assert_level": 'write Options(assert_level="all")',
+            "split_k": 'write Options(split_k="output")',
         }.get(name, f"write Options({name}=False)"),
     )
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard
-from maxlab.compiler.passes import PIPELINE, run
+from maxlab.compiler.passes import pipeline, run
 from maxlab.compiler.plan import Env, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import grain_of
@@ -84,8 +84,9 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
         _rename(function.block, own)
     outputs = _changed(function) if op.name == WHILE and number else None
     guard = guard_of(function)
-    run(function, PIPELINE)
-    schedule = Schedule(function, planner.schedule.options)
+    options = planner.schedule.options
+    run(function, pipeline(options.split_k))
+    schedule = Schedule(function, options)
     inner = Planner(schedule)
     inner.subgraphs = planner.subgraphs
     plan = inner.build()
@@ -126,7 +127,7 @@ def compile_subgraph(planner: Planner, function: Function) -> Body:
     work = function.clone()
     work.parameters |= {**outside.parameters, **dict.fromkeys(definitions(outside))}
     outline(work, options)
-    run(work, PIPELINE)
+    run(work, pipeline(options.split_k))
     schedule = Schedule(work, options)
     inner = Planner(schedule)
     inner.subgraphs = planner.subgraphs

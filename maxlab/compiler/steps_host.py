@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.codegen.c import BLOCK, print_columns, print_rows
@@ -261,7 +262,7 @@ class HostSteps:
 def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:
     """``kernel`` without the batch axes in its rows: a batched product passes their place."""
     rows = [axis for axis in kernel.rows if axis.name not in batch]
-    return Kernel(kernel.kind, rows, kernel.inner, kernel.passes, kernel.buffers, kernel.reduction)
+    return replace(kernel, rows=rows)
 
 
 def _gemm_launch(m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]:

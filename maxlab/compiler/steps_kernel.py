@@ -10,9 +10,10 @@ from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.codegen import cuda
 from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
 from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
+from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
-from maxlab.compiler.effects import written_buffer
 from maxlab.compiler.groups import Group
+from maxlab.compiler.options import Options
 from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
 from maxlab.compiler.steps_host import grain_of
@@ -22,8 +23,9 @@ from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset import OPSET
-from maxlab.opset.core import elements
+from maxlab.opset.core import changed_operands, elements
 from maxlab.opset.kernel import Target
+from maxlab.opset.notes import INDEX
 
 if TYPE_CHECKING:
     from maxlab.compiler.planner import Planner
@@ -40,7 +42,7 @@ class KernelBuffer:
     type: TensorType
     slot: int
     count: Poly
-    role: str  # result, operand, target (a buffer that is changed) or temporary
+    role: str  # result, operand, target (a buffer that is stored into), changed or temporary
 
     @property
     def compute(self) -> str:
@@ -95,6 +97,27 @@ class KernelSite:
     headers: list[str] = field(default_factory=list)
     symbols: list[str] = field(default_factory=list)
     faulted: bool = False
+    warned: bool = False
+
+    @property
+    def options(self) -> Options:
+        """What the compilation was asked for."""
+        return self.planner.schedule.options
+
+    @property
+    def log_level(self) -> int:
+        """The least level of messages that are compiled."""
+        return least_level(self.options)
+
+    @property
+    def assert_level(self) -> str:
+        """What kernels test."""
+        return self.options.assert_level
+
+    @property
+    def old_top_k(self) -> bool:
+        """Whether ``top_k`` sorts whole rows."""
+        return self.options.old_top_k
 
     def size(self, poly: Poly | int) -> str:
         """``poly`` as text."""
@@ -122,14 +145,19 @@ class KernelSite:
 
     def wrap(self, name: str, index: str, extent: str) -> str:
         """The statement that declares ``name`` as the index ``index`` of an axis."""
-        if self.target == "c":
+        wrapped = f"i64 {name} = {index}; {name} = {name} < 0 ? {name} + {extent} : {name};"
+        if self.assert_level == "none":
+            return wrapped
+        if self.assert_level == "warn":
+            self.warned = True
+            said = log_call(self.target, INDEX, index, [("i", "0"), ("i", index), ("i", extent)])
+            empty = f"if (!{extent}) {self.fault(f'({index})', extent)} " * (self.target == "c")
+            stop = f"{{ {empty}{said}; {name} = 0; }}"
+        elif self.target == "c":
             stop = self.fault(f"({index})", extent)
         else:
             stop = f"{{ {self.fault(f'({index})', extent)} {name} = 0; }}"
-        return (
-            f"i64 {name} = {index}; {name} = {name} < 0 ? {name} + {extent} : {name}; "
-            f"if ((u64){name} >= (u64){extent}) {stop}"
-        )
+        return f"{wrapped} if ((u64){name} >= (u64){extent}) {stop}"
 
     def fault(self, value: str, limit: str) -> str:
         """The statement that ends the run."""
@@ -137,6 +165,14 @@ class KernelSite:
         if self.target == "cuda":
             return f"mx_fault(fault, 0, {value}, {limit});"
         return f"{{ ctx->err[0] = {value}; ctx->err[1] = {limit}; ctx->err[2] = 0; return 1; }}"
+
+    def log(self, note: int, item: str, values: list[tuple[str, str]]) -> str:
+        """The expression that writes down a note."""
+        return log_call(self.target, note, item, values)
+
+    def asserted(self, note: int, item: str) -> str:
+        """The statement that ends the run with an assertion."""
+        return assert_call(self.target, note, item)
 
     def header(self, name: str) -> None:
         """Let the CUDA text be read behind a header."""
@@ -176,10 +212,10 @@ class KernelSite:
                 poly(scratch),
                 serial,
                 name,
-                self.faulted,
+                self.faulted or self.warned,
             )
         )
-        self.faulted = False
+        self.faulted = self.warned = False
 
 
 def add_kernel(planner: Planner, group: Group) -> None:
@@ -196,12 +232,14 @@ def add_kernel(planner: Planner, group: Group) -> None:
                 f"y{number}", typed.dtype, typed, planner.slot(value), elements(typed), "result"
             )
         )
+    whole = OPSET[op.name].changed is not None  # any element may be read and written
     for number, value in enumerate(op.operands):
         typed, shape = _tensor(value.type), shape_of(value)
         base, _ = schedule.resolve(value, own_index(shape), extents_of(shape))
         role, count = "operand", elements(typed)
-        if number == 0 and value is written_buffer(op):
-            role, count = "target", elements(_tensor(op.operands[1].type))
+        if number in changed_operands(op):
+            role = "changed" if whole else "target"
+            count = count if whole else elements(_tensor(op.operands[1].type))
         operands.append(
             KernelBuffer(f"x{number}", typed.dtype, typed, planner.slot(base), count, role)
         )
@@ -291,6 +329,7 @@ def _print_c(
     site: KernelSite, part: _Part, used: list[KernelBuffer], symbols: list[str], node: str
 ) -> Printed:
     printer = Printer(list(symbols))
+    printer.begins = site.options.log_level == "trace"
     write = printer.write
     write.depth = 1
     for number, buffer in enumerate(used):
@@ -310,6 +349,7 @@ def _print_cuda(
     site: KernelSite, part: _Part, used: list[KernelBuffer], symbols: list[str], node: str
 ) -> CudaPrinted:
     printer = CudaPrinter()
+    printer.begins = site.options.log_level == "trace"
     printer.symbols = list(symbols)
     write = printer.write
     write.depth = 1

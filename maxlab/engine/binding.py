@@ -373,6 +373,8 @@ class HostSteps:
             )
             function = ffi.cast("mx_fn", address)
             kind = ON_CALLER if step.call is not None else 0
+            if compiled.log is not None and step.printed is not None and step.printed.logs:
+                dims.append(compiled.log.address(step.number))  # the word before the sizes
             rows.append(
                 (function, len(self.pointers), len(dims), launch.extent, launch.grain, kind)
             )

@@ -7,6 +7,7 @@ last one is in the queue. Only a transfer to the host waits, because the host re
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,10 +31,19 @@ from maxlab.engine.binding import (
     slot_uses,
     stage_slots,
 )
+from maxlab.engine.kernel_log import (
+    ROOM,
+    WORDS,
+    assertion_error,
+    nan_error,
+    place_of,
+    tell,
+)
 from maxlab.ir import DeviceRef, Shape
 from maxlab.toolchain._abi import ffi
 
 FAULT_BYTES = 32
+LOG_BYTES = WORDS * 8
 RECORDINGS = 8
 """Recordings that a frame keeps, each for other addresses of inputs and outputs."""
 
@@ -142,7 +152,7 @@ class DeviceFrame:
 
 
 class Faults:
-    """Where kernels of one frame and device say that an index was out of range.
+    """Where kernels of one frame and device say what they found wrong, and write messages.
 
     It is pinned host memory: a kernel writes to it only when something is wrong, and the host can
     look whenever the device has come by, without another copy.
@@ -152,43 +162,73 @@ class Faults:
         self.steps = steps
         self._stream = device.default_stream
         self._compiled = compiled
-        self._block = PinnedDeviceBlock(device.context, FAULT_BYTES * len(steps))
+        sizes = [FAULT_BYTES + LOG_BYTES * step_logs(step) for step in steps]
+        starts = [0, *itertools.accumulate(sizes)]
+        self._block = PinnedDeviceBlock(device.context, starts[-1])
         self.addresses = {
-            step.number: self._block.address + FAULT_BYTES * n for n, step in enumerate(steps)
+            step.number: self._block.address + start
+            for step, start in zip(steps, starts, strict=False)
         }
-        self._words = ffi.cast("long long *", self._block.address)
-        self.take()
+        buffer = ffi.buffer(ffi.cast("char *", self._block.address), starts[-1])
+        self._words = np.frombuffer(buffer, np.int64)
+        self._words[:] = 0
+        self._starts = [start // 8 for start in starts[:-1]]
+        self._logs = {
+            n: self._words[first + FAULT_BYTES // 8 : first + sizes[n] // 8]
+            for n, first in enumerate(self._starts)
+            if step_logs(steps[n])
+        }
+        for log in self._logs.values():
+            log[1] = ROOM
 
-    def take(self) -> tuple[Step, int, int, int] | None:
-        """(step, number of its check, index, size) of the first step that had an index out of
-        range; None when all was well. It is forgotten then.
+    def tell(self) -> None:
+        """Tell the messages of kernels that have ended."""
+        for n, log in self._logs.items():
+            tell(log, self.steps[n], self._compiled)
+
+    @property
+    def writes_messages(self) -> bool:
+        """Whether any of its kernels does."""
+        return bool(self._logs)
+
+    def take(self) -> tuple[Step, list[int]] | None:
+        """The first step that found something wrong, and its words: what kind of thing, which
+        check or note, an index or item, and a size. None when all was well. It is forgotten then.
         """
         words, found = self._words, None
-        for n, step in enumerate(self.steps):
-            at = 4 * n
-            if words[at] and found is None:
-                found = step, int(words[at + 1]), int(words[at + 2]), int(words[at + 3])
-            for word in range(at, at + 4):
-                words[word] = 0
+        for step, first in zip(self.steps, self._starts, strict=True):
+            if words[first] and found is None:
+                found = step, [int(word) for word in words[first : first + 4]]
+            words[first : first + 4] = 0
         return found
 
     def check(self) -> None:
         """Raise what kernels that have ended found.
 
         Raises:
-            ExecutionError: ML652, an index was out of range.
+            ExecutionError: ML652, an index was out of range; ML791, an assertion does not hold;
+                ML792, a result is NaN.
         """
-        if not any(self._words[4 * n] for n in range(len(self.steps))):
+        if not any(self._words[first] for first in self._starts):
             return
         context, queue = self._stream.context, self._stream.queue
         context.call(queue.synchronize)  # a later kernel may be writing down its own
         found = self.take()
         if found is None:  # another thread has told
             return
-        step, number, index, size = found
+        step, (kind, number, index, size) = found
         assert step.printed is not None
+        if kind == 2:
+            raise assertion_error(number, index, place_of(self._compiled, step))
+        if kind == 3:
+            raise nan_error(self._compiled, step, number, index)
         node = next(iter(step.nodes_of(step.printed.checked[number])), "")
         raise out_of_range(self._compiled, node, index, size)
+
+
+def step_logs(step: Step) -> bool:
+    """Whether a kernel of ``step`` writes messages."""
+    return step.gpu is not None and step.gpu.printed().logs
 
 
 class DeviceBinding:
@@ -226,7 +266,7 @@ class DeviceBinding:
         self.segments = self._cut(functions, builtins)
         self.checked: dict[Accelerator, list[Step]] = {}
         for step in self.steps:
-            if step.gpu is not None and step.gpu.printed().checked:
+            if step.gpu is not None and step.gpu.printed().reports:
                 self.checked.setdefault(devices[step.device], []).append(step)
         uses = slot_uses(compiled)
         by_stage = stage_slots(compiled)

@@ -231,8 +231,8 @@ for n in range(len(KINDS)):
     pointers.append(cuda.mem_alloc(max(before.nbytes, 1)))
     cuda.memcpy_htod(pointers[-1], before)
 spill = np.uint64(int(cuda.mem_alloc(SPILL)) if SPILL else 0)
-fault = cuda.mem_alloc(32)
-cuda.memset_d8(fault, 0, 32)
+fault = cuda.mem_alloc(4096)  # what the kernel finds wrong, and a log that has no room
+cuda.memset_d8(fault, 0, 4096)
 arguments = [*pointers, *(np.int64(n) for n in SIZES), spill, fault]
 
 start, end = cuda.Event(), cuda.Event()

@@ -7,10 +7,8 @@ by the first wait, which is not in the call unless something comes back to the h
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +17,19 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.plan import Step
-from maxlab.driver import CPU, Accelerator, Device, Tensor
-from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Mark, Queue
+from maxlab.driver import CPU, Device, Tensor
+from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.engine.binding import CONTROL, HostSteps, add_buffers, refused_steps
+from maxlab.engine.binding import HostSteps, add_buffers, refused_steps
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
+from maxlab.engine.device_timer import DeviceTimer
+from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
+from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
 from maxlab.engine.profile import KernelView
 from maxlab.engine.staged_model import MAX_LATER
-from maxlab.engine.stamps import Taken, side_by_side
 from maxlab.engine.weights import Prepared
 from maxlab.errors import DeviceError, InputError
 from maxlab.ir import DeviceRef
@@ -37,10 +37,6 @@ from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
 _HOST = CPU().default_stream
-
-ORIGINS = 5
-"""Marks that are tried to lay the clock of a device over the host's."""
-
 
 Variant = tuple[int, int]
 """A kernel of a plan: the number of its step, and which of the step's kernels."""
@@ -130,6 +126,7 @@ class DeviceModel(Model):
         ]
         self._device_bindings: dict[Any, DeviceBinding] = {}
         self._last: dict[str, int] = {}
+        self._gpu_profiler: GpuProfiler | None = None
 
     def _load(self, wanted: Iterable[Variant]) -> None:
         new = [key for key in dict.fromkeys(wanted) if key not in self.gpu_kernels]
@@ -155,7 +152,25 @@ class DeviceModel(Model):
 
     # ------------------------------------------------------------ running
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
+        if self._gpu_profiler is not None:
+            return self._gpu_profiler.run(args)
         return self.run_observed(args, None)
+
+    def profile_gpus(self, mode: GpuMode | None) -> None:
+        """Nothing; runs are recorded from now on, or no more when ``mode`` is None. See
+        ``InferenceSession.gpu_profiling``."""
+        self._gpu_profiler = GpuProfiler(self, mode) if mode is not None else None
+
+    @property
+    def gpu_profiling(self) -> str:
+        """How much of its runs is recorded: ``"off"``, ``"on"`` or ``"detailed"``."""
+        return "off" if self._gpu_profiler is None else self._gpu_profiler.mode
+
+    @property
+    def gpu_runs(self) -> list[GpuRun]:
+        """The newest runs that were recorded, the newest last; see
+        ``InferenceSession.gpu_profiling``."""
+        return [] if self._gpu_profiler is None else list(self._gpu_profiler.runs)
 
     def run_observed(self, args: Sequence[Any], observer: Observer | None) -> list[Tensor]:
         """The outputs; ``observer`` sees every step."""
@@ -169,6 +184,7 @@ class DeviceModel(Model):
         passed: list[tuple[DeviceBinding, DeviceFrame]] = []
         made: dict[int, Tensor] = {}
         frame: DeviceFrame | None = None
+        logged = False
         with trace.span("execute", self.name, device=str(next(iter(self.devices.values())))):
             while True:
                 before = frame
@@ -178,10 +194,17 @@ class DeviceModel(Model):
                 binding.run(frame, self._host_steps, observer)
                 for device, faults in frame.fault.items():
                     device.default_stream.add_check(faults.check)
+                    logged = logged or faults.writes_messages
                 passed.append((binding, frame))
                 if binding.is_last:
                     break
                 binding = self._next(binding, binding.sizes(frame))
+        if logged:  # a run tells its own messages
+            for device in self.devices.values():
+                device.context.call(device.default_stream.queue.synchronize)
+            for _, used in passed:
+                for faults in used.fault.values():
+                    faults.tell()
         for x in tensors:
             if isinstance(x._owner, DeviceBlock) and isinstance(x._stream, AcceleratorStream):
                 x._owner.used_by(x._stream)  # its memory is not given away before
@@ -458,91 +481,11 @@ class DeviceModel(Model):
         )
 
 
-class DeviceTimer:
-    """Runs a model with a mark before and behind every step, in the devices' own clocks.
-
-    The clock of a device is laid over the host's at a mark that the device, which has nothing to
-    do then, reaches as soon as it is made.
-    """
-
-    def __init__(self, model: DeviceModel) -> None:
-        self._model = model
-        self._steps = np.zeros((len(model.compiled.plan.steps), 2), np.int64)
-        self._marks: list[tuple[Step, Context, Mark, Mark]] = []
-        self._origins: dict[Context, tuple[Mark, int]] = {}
-        self._begin: Mark | None = None
-        self._call = (0, 0)
-        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
-
-    def run(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs of the model, run once, to the end."""
-        model = self._model
-        model.wait()
-        self._marks.clear()
-        if self._summed:
-            self._steps[:] = 0
-        for device in model.devices.values():
-            if device.context not in self._origins:
-                self._origins[device.context] = device.context.call(partial(_origin, device))
-        begin_ns = time.monotonic_ns()
-        made = model.run_observed(tensors, self)
-        model.wait()
-        self._call = (begin_ns, time.monotonic_ns())
-        return made
-
-    def taken(self) -> Taken:
-        """The stamps of the last run, which this thread made; there are none of threads."""
-        for step, context, begin, end in self._marks:
-            origin, at_ns = self._origins[context]
-            started = at_ns + round(context.call(partial(begin.ms_since, origin)) * 1e6)
-            # Its length is subtracted by the device: far from the origin, the clock is coarse.
-            lasted = round(context.call(partial(end.ms_since, begin)) * 1e6)
-            if self._summed:
-                self._steps[step.number, 1] += lasted
-            else:
-                self._steps[step.number] = started, started + lasted
-        none = np.zeros((0, len(self._steps), 3), np.int64)
-        if self._summed:
-            side_by_side(self._steps, none, self._call[0])
-        return Taken(self._call, self._steps.copy(), none, threading.get_ident())
-
-    def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
-        """Mark where the step begins."""
-        self._begin = queue.mark(timed=True)
-
-    def end(self, step: Step, context: Context, queue: Queue) -> None:
-        """Mark where it ends."""
-        assert self._begin is not None
-        self._marks.append((step, context, self._begin, queue.mark(timed=True)))
-
-    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
-        """Note the host's own time."""
-        if self._summed:
-            self._steps[step.number, 1] += end_ns - begin_ns
-        else:
-            self._steps[step.number] = begin_ns, end_ns
-
-
 def _all_stages(bindings: Iterable[DeviceBinding]) -> Iterator[DeviceBinding]:
     """``bindings`` and all stages behind them."""
     for binding in list(bindings):
         yield binding
         yield from _all_stages(binding.later.values())
-
-
-def _origin(device: Accelerator) -> tuple[Mark, int]:
-    """A mark of ``device``, which has nothing to do, and when it was reached: between two looks at
-    the clock, the closest of a few, because the thread may be put aside between them."""
-    queue = device.default_stream.queue
-    found: list[tuple[int, int, Mark]] = []
-    for _ in range(ORIGINS):
-        before_ns = time.monotonic_ns()
-        mark = queue.mark(timed=True)
-        mark.synchronize()
-        after_ns = time.monotonic_ns()
-        found.append((after_ns - before_ns, (before_ns + after_ns) // 2, mark))
-    _, at_ns, mark = min(found, key=lambda tried: tried[0])
-    return mark, at_ns
 
 
 class _Capture:
@@ -578,4 +521,4 @@ class _Capture:
         return made
 
 
-__all__ = ["DeviceModel", "DeviceTimer", "known_kernels", "load_kernels"]
+__all__ = ["DeviceModel", "known_kernels", "load_kernels"]

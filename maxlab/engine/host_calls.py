@@ -8,7 +8,7 @@ way, and only a number can pass it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from maxlab.compiler.plan import Step
@@ -22,11 +22,19 @@ FAILED = 1000
 class HostCalls:
     """The C functions for the steps of one model that call Python.
 
+    Args:
+        steps: All steps of the plan.
+        ffi: Of the runtime.
+        before: What is called in front of each function.
+
     Attributes:
         addresses: The address of each, by the symbol of its step.
     """
 
-    def __init__(self, steps: Sequence[Step], ffi: Any) -> None:
+    def __init__(
+        self, steps: Sequence[Step], ffi: Any, before: Callable[[], None] | None = None
+    ) -> None:
+        self._before = before
         self._raised = threading.local()
         self._keep: list[Any] = []
         self.addresses: dict[str, int] = {}
@@ -39,13 +47,15 @@ class HostCalls:
     def _entry(self, step: Step, ffi: Any) -> Any:
         call, ranks = step.call, step.ranks
         assert call is not None
-        run, raised = call.run, self._raised
+        run, raised, before = call.run, self._raised, self._before
         pointers, sizes = len(step.pointers), len(step.sizes)
 
         def enter(b: Any, d: Any, lo: int, hi: int, ctx: Any) -> int:
             try:
                 dims = iter(ffi.unpack(d, sizes))
                 shapes = [tuple(next(dims) for _ in range(rank)) for rank in ranks]
+                if before is not None:
+                    before()
                 run(ffi.unpack(ffi.cast("uintptr_t *", b), pointers), shapes)
             except BaseException as error:  # an interrupt too: C cannot pass it on
                 raised.error = error

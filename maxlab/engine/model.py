@@ -13,11 +13,13 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Compiled, Options
+from maxlab.compiler.options import OF_SESSION
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.dtype import check_scalar
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
 from maxlab.engine.host_calls import HostCalls
-from maxlab.engine.ownership import is_copy, written_inputs
+from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
+from maxlab.engine.ownership import is_copy, kept_apart, written_inputs
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
 from maxlab.errors import ExecutionError, InputError, InputTypeError
@@ -71,11 +73,15 @@ class Model:
         self._runtime = runtime
         self._rules = SizeRules(compiled)
         self._team = runtime.team(threads)
-        self._execute_c = runtime.lib.mx_execute
+        self._execute_c: Any = runtime.lib.mx_execute
+        log = log_of(compiled)
+        if log is not None:
+            self._execute_c = log.around(self._execute_c)
         self._null = runtime.ffi.NULL
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
-        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi)
+        tell = None if log is None else log.tell
+        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi, tell)
         self._builtins = self._host_calls.addresses | {
             step.builtin: runtime.address(step.builtin)
             for step in compiled.plan.steps
@@ -87,6 +93,7 @@ class Model:
         self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
         self._count = len(self._inputs)
         self._written = written_inputs(compiled.source)
+        self._apart = kept_apart(compiled.source) if self._written else frozenset()
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
@@ -234,12 +241,14 @@ class Model:
                     continue
                 if not x._nbytes() or not y._nbytes():
                     continue
-                if isinstance(self.compiled.source.inputs[other].type, BufferType):
+                is_buffer = isinstance(self.compiled.source.inputs[other].type, BufferType)
+                if is_buffer and (position, other) not in self._apart:
                     continue  # loads and stores are in order, whatever they are called
                 raise InputError(
                     "ML781",
                     f"the model stores into input {position} ({self._name(position)}), which "
-                    f"shares memory with input {other} ({self._name(other)}), a tensor",
+                    f"shares memory with input {other} ({self._name(other)}), "
+                    f"{'which the same kernel takes' if is_buffer else 'a tensor'}",
                     fix="pass a copy of one of them, or give the graph one input of BufferType",
                 )
 
@@ -324,6 +333,11 @@ class Model:
         return step.printed
 
     # ------------------------------------------------------------ timing
+    @property
+    def gpu_profiling(self) -> Any:
+        """How much of its runs on GPUs is recorded: ``"off"``, for it has none."""
+        return "off"
+
     @property
     def device_name(self) -> str:
         """What it runs on: ``"cpu"``."""
@@ -493,6 +507,10 @@ class Model:
         if step.guard is not None and kernel_code == REFUSED:
             step.guard.test(env)
         checked = step.printed.checked if step.printed is not None else []
+        if kernel_code == 2:
+            raise assertion_error(value, limit, place_of(self.compiled, step))
+        if kernel_code == 3:
+            raise nan_error(self.compiled, step, info[4], value)
         if kernel_code == 1:
             node = checked[info[4]] if info[4] < len(checked) else ""
             node = next(iter(step.nodes_of(node)), "")
@@ -571,6 +589,8 @@ class Model:
 
         threads = self.num_threads if num_threads is None else num_threads
         session = InferenceSession(self._session_devices(), threads)
+        session._options = {name: getattr(self.options, name) for name in OF_SESSION}
+        session.gpu_profiling(self.gpu_profiling)
         return session.load(
             self.graph,
             weights_registry=self._prepared.tensors,
@@ -598,6 +618,7 @@ class Model:
         self._builtins = other._builtins
         self._rules = other._rules
         self.compiled = other.compiled
+        self._execute_c = other._execute_c
         self._bindings = {}
         self.last_profile = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,8 +21,8 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     DeviceError,
-    ParseError,
-    UnsupportedError,
+    InvalidPathError,
+    MaxlabError,
 )
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
@@ -29,20 +30,16 @@ from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import _Typed
 from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
-from maxlab.opset.custom import OP as CUSTOM
+from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.toolchain import runtime, runtime_ahead
-
-
-class InvalidPathError(ParseError, RuntimeError):
-    """A path that has no graph."""
 
 
 class InferenceSession:
     """Compiles graphs and holds what they share: devices, threads.
 
     Args:
-        devices: The devices that models may use; the CPU, which is always among them, when left
-            out.
+        devices: The devices that models may use, in this order, each once; the CPU is always among
+            them, and behind them when it is not named.
         num_threads: Threads of each model, the caller's included; by default
             ``MAXLAB_NUM_THREADS``, or all usable
             cores.
@@ -72,8 +69,8 @@ class InferenceSession:
             raise ArgumentTypeError(
                 "ML618", f"devices takes a list, got {devices!r}", fix="write devices=[device]"
             )
-        self._devices = list(devices) if devices is not None else [CPU()]
-        for device in self._devices:
+        given = list(devices) if devices is not None else []
+        for device in given:
             if not isinstance(device, Device):
                 raise ArgumentTypeError(
                     "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
@@ -84,13 +81,18 @@ class InferenceSession:
                     f"graphs cannot run on {device} in this version",
                     fix="leave devices out, or pass [driver.CPU()]",
                 )
-        if num_threads is not None and (not isinstance(num_threads, int) or num_threads < 1):
+        self._devices = list(dict.fromkeys([*given, CPU()]))
+        is_int = hasattr(num_threads, "__index__") and not isinstance(num_threads, bool)
+        if num_threads is not None and (not is_int or operator.index(num_threads) < 1):
             raise ArgumentError(
                 "ML616",
                 f"num_threads must be an int of 1 or more, got {num_threads!r}",
                 fix="leave it out for all usable cores",
             )
-        self.num_threads = num_threads or config().num_threads
+        chosen = config().num_threads if num_threads is None else operator.index(num_threads)
+        self.num_threads = chosen
+        self._gpu_profiling = GPUProfilingMode.OFF
+        self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
 
     @property
@@ -100,62 +102,96 @@ class InferenceSession:
 
     # ------------------------------------------------------------ options
     def gpu_profiling(self, mode: GPUProfilingMode) -> None:
-        """Nothing for ``OFF``, which is the only mode without a GPU.
+        """Nothing; runs on GPUs of models that are loaded from now on are recorded.
+
+        ``ON`` records when each run began and ended on each device, ``DETAILED`` each kernel and
+        transfer too, by the clocks of the devices. A recorded run waits for its end. It is kept in
+        ``model.gpu_runs``, tells the event stream, and draws NVTX ranges for NVIDIA's tools. Models
+        of the CPU have no GPU to record.
+
+        Args:
+            mode: A ``GPUProfilingMode`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a mode.
-            UnsupportedError: ML901, any other mode.
+
+        Example:
+            >>> from maxlab import engine
+            >>> engine.InferenceSession().gpu_profiling(engine.GPUProfilingMode.ON)
         """
-        chosen = _member(GPUProfilingMode, mode, "the GPU profiling mode")
-        if chosen is not GPUProfilingMode.OFF:
-            raise _unsupported("GPU profiling", chosen.value)
+        self._gpu_profiling = _member(GPUProfilingMode, mode, "the GPU profiling mode")
 
     def set_mojo_log_level(self, level: str | LogLevel) -> None:
-        """Nothing for ``NOTSET``: kernels of this version do not log.
+        """Nothing; models that are loaded from now on have those messages of kernels, ``MX_LOG``,
+        compiled into them that are of ``level`` or above.
+
+        Messages go to the logger ``maxlab.kernels``, or to ``sys.stderr`` where logging is not set
+        up, in the order of kernels and of items, when the model has run. ``TRACE`` also says when
+        each kernel begins. ``NOTSET``, as by default, means no messages.
+
+        Args:
+            level: A ``LogLevel`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a level.
-            UnsupportedError: ML901, any other level.
-        """
-        chosen = _member(LogLevel, level, "the log level")
-        if chosen is not LogLevel.NOTSET:
-            raise _unsupported("the log level of kernels", chosen.value)
 
-    def set_mojo_assert_level(self, level: AssertLevel) -> None:
-        """Nothing for ``SAFE``, which is what kernels check: indices of gathers.
+        Example:
+            >>> from maxlab import engine
+            >>> engine.InferenceSession().set_mojo_log_level("info")
+        """
+        self._options["log_level"] = _member(LogLevel, level, "the log level").value
+
+    def set_mojo_assert_level(self, level: str | AssertLevel) -> None:
+        """Nothing; in models that are loaded from now on, kernels test what ``level`` says.
+
+        ===========  ==========================================================================
+        ``NONE``     nothing: an index out of range reads or writes any memory
+        ``SAFE``     indices, as by default; the run ends with an error
+        ``ALL``      also ``MX_ASSERT`` in kernels of users, and that no kernel writes NaN
+        ``WARN``     as ``ALL``, but what is found is logged as a warning and the run goes on;
+                     an index out of range is 0
+        ===========  ==========================================================================
+
+        Args:
+            level: An ``AssertLevel`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a level.
-            UnsupportedError: ML901, any other level.
         """
-        chosen = _member(AssertLevel, level, "the assert level")
-        if chosen is not AssertLevel.SAFE:
-            raise _unsupported("the assert level of kernels", chosen.value)
+        self._options["assert_level"] = _member(AssertLevel, level, "the assert level").value
 
     def set_split_k_reduction_precision(self, precision: str | SplitKReductionPrecision) -> None:
-        """Nothing for ``ACCUM``: products add in their accumulator's precision.
+        """Nothing; in models that are loaded from now on, the parts of long products of float16 and
+        bfloat16 are added in this precision.
+
+        ``ACCUM``, as by default: float32. ``OUTPUT``: a product over a static size of 2048 or more
+        is made in parts, each rounded to the dtype of the result before they are added.
+
+        Args:
+            precision: A ``SplitKReductionPrecision`` or its name, in any case.
 
         Raises:
             ArgumentTypeError: ML622, not a precision.
-            UnsupportedError: ML901, ``OUTPUT``.
         """
         chosen = _member(SplitKReductionPrecision, precision, "the split-k precision")
-        if chosen is not SplitKReductionPrecision.ACCUM:
-            raise _unsupported("the precision of split-k reductions", chosen.value)
+        self._options["split_k"] = chosen.value.lower()
 
     def use_old_top_k_kernel(self, mode: str) -> None:
-        """Nothing for ``"false"``, ``"off"``, ``"no"`` and ``"0"``.
+        """Nothing; in models that are loaded from now on, ``top_k`` sorts whole rows (the old
+        kernel), or selects the k largest (the new one, as by default).
+
+        Args:
+            mode: ``"false"``, ``"off"``, ``"no"`` or ``"0"`` in any case for the new kernel,
+                anything else for the old one.
 
         Raises:
             ArgumentTypeError: ML622, not a string.
-            UnsupportedError: ML901, any other string: there is no top-k kernel yet.
         """
         if not isinstance(mode, str):
             raise ArgumentTypeError(
                 "ML622", f"the mode must be a string, got {mode!r}", fix="write 'false'"
             )
-        if mode.lower() not in ("false", "off", "no", "0"):
-            raise _unsupported("the old top-k kernel", mode)
+        self._options["old_top_k"] = mode.strip().lower() not in ("false", "off", "no", "0")
 
     # ------------------------------------------------------------ loading
     def load(
@@ -180,7 +216,8 @@ class InferenceSession:
             options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
 
         Raises:
-            RuntimeError: The path has no graph.
+            InvalidPathError: ML793 or what is wrong in the file; a ``RuntimeError`` and a
+                ``ValueError``.
             WeightError: A weight is missing, or has another shape or dtype than declared.
             DeviceError: ML617, the graph uses a device that the session does not have.
             ToolchainError: No C or CUDA compiler was found, or it failed.
@@ -194,12 +231,21 @@ class InferenceSession:
                 f"options must be compiler.Options, got {options!r}",
                 fix="write options=compiler.Options(fuse=False)",
             )
+        chosen = chosen.of_session(self._options)
         graph = model
         if isinstance(model, (str, Path)):
             try:
                 graph = Graph(path=Path(model))
-            except ParseError as error:
-                raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
+            except InvalidPathError:
+                raise
+            except MaxlabError as error:
+                raise InvalidPathError(
+                    error.code,
+                    f"{model} has no graph: {error.what}",
+                    at=error.at,
+                    why=error.why,
+                    fix=error.fix,
+                ) from error
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
                 "ML619",
@@ -223,7 +269,10 @@ class InferenceSession:
             if not devices:
                 kind = StagedModel if compiled.plan.cuts else Model
                 return kind(compiled, prepared, self.num_threads, library, graph)
-            return DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+            made = DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+            if self._gpu_profiling is not GPUProfilingMode.OFF:
+                made.profile_gpus(self._gpu_profiling.value)
+            return made
 
     def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
         """The function of ``graph``, or a copy whose custom ops are those of the libraries.
@@ -235,11 +284,11 @@ class InferenceSession:
         """
         libraries = [gathered(given), gathered(path), self._kernel_library]
         function = graph._function
-        if not any(op.name == CUSTOM for op in function.ops):
+        if not any(op.name in CUSTOM for op in function.ops):
             return function
         work = function.clone()
         for op in work.ops:
-            if op.name == CUSTOM:
+            if op.name in CUSTOM:
                 name = op.attrs["name"]
                 library = next((found for found in libraries if name in found), None)
                 own = graph._kernel_library
@@ -281,7 +330,7 @@ class InferenceSession:
                 raise DeviceError(
                     "ML617",
                     f"the graph {function.name!r} puts {what} on {place}, and the session has "
-                    f"{', '.join(map(str, self._devices)) or 'the CPU alone'}",
+                    f"{', '.join(map(str, self._devices))}",
                     at=op.loc if op is not None else None,
                     fix=f"engine.InferenceSession(devices=[driver.Accelerator({place.id})]), or "
                     "build the graph with DeviceRef.CPU()",
@@ -351,13 +400,4 @@ def _member(kind: Any, given: Any, what: str) -> Any:
         "ML622",
         f"{what} must be one of {names}, got {given!r}",
         fix=f"pass a member of {kind.__name__}, or its name",
-    )
-
-
-def _unsupported(what: str, setting: Any) -> UnsupportedError:
-    return UnsupportedError(
-        "ML901",
-        f"{what} cannot be set to {setting!r} in this version: nothing in generated code would "
-        "change",
-        fix="leave it at its default",
     )

@@ -13,6 +13,7 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
+    InvalidPathError,
     Location,
     MaxlabError,
     NoGraphError,
@@ -60,6 +61,9 @@ LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
 
 
+_UNNAMED = "graph"
+
+
 class _Current:
     """``Graph.current``: the graph that is being built."""
 
@@ -97,7 +101,8 @@ class Graph:
     the outputs.
 
     Args:
-        name: The name of the graph.
+        name: The name of the graph; of one that is read, the name that it was saved with when left
+            out.
         forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the
             outputs.
         input_types: The types of the inputs.
@@ -113,6 +118,7 @@ class Graph:
     Raises:
         GraphError: ML319, a context or a module is given; ML762, an op is declared twice.
         ArgumentError: ML763, a path without a kernel library.
+        InvalidPathError: ML793, there is no file at ``path`` that can be read.
         ParseError: ``path`` has no graph.
 
     Example:
@@ -129,7 +135,7 @@ class Graph:
     @staged
     def __init__(
         self,
-        name: str = "graph",
+        name: str = _UNNAMED,
         forward: Callable[..., Any] | None = None,
         input_types: Iterable[Type] = (),
         path: Path | str | None = None,
@@ -190,15 +196,23 @@ class Graph:
 
         try:
             text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise RuntimeError(f"cannot read the graph {path}: {error}") from error
-        except UnicodeDecodeError as error:
-            raise ParseError(
-                "ML350", f"{path} is not a graph: it is not text", fix="read what Graph.save wrote"
+        except (OSError, ValueError) as error:
+            if isinstance(error, UnicodeDecodeError):
+                raise ParseError(
+                    "ML350",
+                    f"{path} is not a graph: it is not text",
+                    fix="read what Graph.save wrote",
+                ) from error
+            raise InvalidPathError(
+                "ML793",
+                f"the graph {str(path)!r} cannot be read: {error}",
+                fix="pass the path of a file that graph.save wrote",
             ) from error
         self._function = parse_function(text, str(path))
         verify(self._function)
         self._chains.read(self._function)
+        if self.name != _UNNAMED:
+            self._function.name = self.name
         self.name = self._function.name
 
     def _trace(

@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
-from maxlab.ir import Op, TensorType
+from maxlab.ir import ChainType, Op, TensorType
 from maxlab.ir import Value as IrValue
-from maxlab.opset.custom import DECLARED, REFERENCES, bind, bound_of, complete
+from maxlab.opset.custom import (
+    DECLARED,
+    INPLACE,
+    OPS,
+    REFERENCES,
+    bind,
+    bound_of,
+    complete,
+    require_unchanging,
+)
 from maxlab.opset.declared import Declaration, read_library
+from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
 
 SUFFIXES = (".c", ".cu")
 """The files of a folder that are read."""
@@ -196,10 +206,12 @@ class KernelLibrary:
         and parameters.
 
         Args:
-            custom_op: An op ``mo.custom``, its IR value, or the ``Value`` that ``ops.custom`` gave.
+            custom_op: An op ``mo.custom`` or ``mo.custom.inplace``, its IR value, or the ``Value``
+                that ``ops.custom`` or ``ops.inplace_custom`` gave.
 
         Raises:
-            ArgumentTypeError: ML768, it is no custom op.
+            ArgumentTypeError: ML768, it is no custom op; ML787, ML788 or ML790, it does not say as
+                the declaration what is changed in place.
             ArgumentError: ML760, another name; ML764, another number of tensors.
             DTypeError: ML765. ShapeError: ML766. DeviceError: ML769.
         """
@@ -207,20 +219,26 @@ class KernelLibrary:
         if not isinstance(op, Op):
             value = op._ir() if hasattr(op, "_ir") else op
             op = getattr(value, "op", None)
-        if not isinstance(op, Op) or op.name != "mo.custom":
+        if not isinstance(op, Op) or op.name not in OPS:
             raise ArgumentTypeError(
                 "ML768",
                 f"verify_custom_op takes a custom op, got {custom_op!r}",
                 fix="pass what ops.custom made",
             )
         declared = self[op.attrs["name"]]
-        types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+        operands = [v for v in op.operands if not isinstance(v.type, ChainType)]
+        types = as_tensors([v.type for v in operands])
         try:
+            if op.name == INPLACE:
+                require_buffers(declared, [v.type for v in operands])
+            else:
+                require_unchanging(declared)
             bound_of(types, op.attrs)
             if declared.source != op.attrs["source"]:
                 results = [r.type for r in op.results if isinstance(r.type, TensorType)]
                 values = complete(declared, dict(op.attrs["parameters"]))
                 bind(declared, types, results, values, op.attrs["device"])
+            require_apart(declared, operands)
         except MaxlabError as error:
             raise error.locate(op.loc) from None
 

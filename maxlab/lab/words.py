@@ -11,7 +11,7 @@ from maxlab.errors import Location
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Op, Poly, Shape, StaticDim, Type
 from maxlab.ir.types import _Typed
 from maxlab.lab import protocol
-from maxlab.opset.custom import OP as CUSTOM
+from maxlab.opset.custom import OPS as CUSTOM
 
 SMALL = 8
 """Constants of up to this many elements are written out."""
@@ -104,7 +104,7 @@ def attrs_of(op: Op) -> dict[str, str]:
         return {"weight": attr_text(op.attrs.get("name", ""))}
     if op.name == "mo.host":
         return {"run by": op.attrs["call"].kind}
-    if op.name == CUSTOM:
+    if op.name in CUSTOM:
         made = {name: attr_text(value) for name, value in op.attrs["parameters"]}
         return {"kernel": f"{op.attrs['file']}:{op.attrs['line']}", **made}
     return {key: attr_text(value) for key, value in op.attrs.items() if value != DeviceRef.CPU()}

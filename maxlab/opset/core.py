@@ -187,6 +187,9 @@ class OpDef:
     """what the op does to the world: ``make``, ``read`` or ``write`` a buffer, its first operand,
     or ``print``; ops with an effect are neither dropped, merged, folded nor moved over each other,
     and take and make a chain"""
+    changed: Callable[[Attrs], tuple[int, ...]] | None = None
+    """for an op that writes: the numbers of the operands that are buffers it changes, where that is
+    not the first one alone"""
     asserts: bool = False
     """whether the op says something of its operands, and so stays when nobody reads its result"""
     fault: Callable[[Op, int, int], ExecutionError] | None = None
@@ -238,6 +241,14 @@ def lookup(name: str) -> OpDef:
     if row is None:
         raise GraphError("ML301", f"there is no op {name!r}", fix="the ops are listed in docs/ops")
     return row
+
+
+def changed_operands(op: Op) -> tuple[int, ...]:
+    """The numbers of the operands of ``op`` that are buffers it changes in place."""
+    row = OPSET.get(op.name)
+    if row is None or row.effect != "write":
+        return ()
+    return (0,) if row.changed is None else row.changed(op.attrs)
 
 
 # ---------------------------------------------------------------- evaluation

@@ -38,7 +38,9 @@ from maxlab.opset.declared import (
 )
 from maxlab.opset.kernel import Site
 
-OP = "mo.custom"
+OP, INPLACE = "mo.custom", "mo.custom.inplace"
+OPS = (OP, INPLACE)
+"""The ops of users: of tensors alone, and with buffers that are changed in place."""
 
 DECLARED: dict[str, Declaration] = {}
 """What the kernel libraries of this process declare, by its text. Nothing else is ever compiled: a
@@ -388,7 +390,24 @@ def require_declared(attrs: Attrs, at: Location | None = None) -> Declaration:
     return found
 
 
+def require_unchanging(declared: Declaration) -> None:
+    """Nothing, when ``declared`` changes no operand.
+
+    Raises:
+        ArgumentTypeError: ML790.
+    """
+    if declared.changed:
+        names = ", ".join(declared.operands[n].name for n in declared.changed)
+        raise ArgumentTypeError(
+            "ML790",
+            f"{declared.name} changes {names} in place",
+            why=[_declared(declared)],
+            fix="call it with ops.inplace_custom, which takes buffers",
+        )
+
+
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    require_unchanging(declaration_of(attrs))
     bound_of(types, attrs)
     return list(attrs["types"])
 
@@ -404,7 +423,7 @@ def _kernel(at: Site) -> None:
     work = options.get("work") or declared.expressions.get("work", "1")
     at.part(
         f"// @from {_one_line(declared.file)}:{body.line}\n{text}\n// @from",
-        bound.poly(items) if items else elements(at.results[0].type),
+        bound.poly(items) if items else _domain(bound),
         work=bound.poly(work),
         block="block" in flags and at.target == "cuda",
         threads=int(options.get("threads", "256")),
@@ -412,6 +431,12 @@ def _kernel(at: Site) -> None:
         scratch=bound.poly(options.get("scratch", "0")),
         serial="serial" in flags,
     )
+
+
+def _domain(bound: Bound) -> Poly:
+    """The elements of the first result, or of the first operand that is changed."""
+    arguments = bound.declared.results or [a for a in bound.declared.operands if a.inout]
+    return bound.members[f"{arguments[0].name}__of_size"]
 
 
 def _one_line(file: str) -> str:
@@ -424,12 +449,12 @@ def has_reference(op: Op) -> bool:
     """Whether NumPy can compute ``op``: all ops but those of users who gave no function for it."""
     if not all(has_reference(inner) for region in op.regions for inner in region.ops):
         return False
-    return op.name != OP or op.attrs["source"] in REFERENCES
+    return op.name not in OPS or op.attrs["source"] in REFERENCES
 
 
 def label_of(op: Op) -> str:
     """What a reader calls ``op``: a user's op has the name of its declaration."""
-    return str(op.attrs["name"]) if op.name == OP else op.name.removeprefix("mo.")
+    return str(op.attrs["name"]) if op.name in OPS else op.name.removeprefix("mo.")
 
 
 def _reference(call: Call, *arrays: Array) -> Any:
@@ -448,7 +473,7 @@ def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs)
     said = bound.declared.expressions
     if "flops" in said:
         return Cost(bound.poly(said["flops"]))
-    items = bound.poly(said["items"]) if "items" in said else elements(results[0])
+    items = bound.poly(said["items"]) if "items" in said else _domain(bound)
     return Cost(items * bound.poly(said.get("work", "1")))
 
 
@@ -465,6 +490,8 @@ define(
 )
 
 __all__ = [
+    "INPLACE",
+    "OPS",
     "REFERENCES",
     "Bound",
     "bind",
@@ -474,4 +501,5 @@ __all__ = [
     "has_reference",
     "label_of",
     "require_declared",
+    "require_unchanging",
 ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from maxlab.dtype import DType
 from maxlab.opset.declared import Parameter, ParameterRule
 from maxlab.opset.kernel import Buffer, Site
+from maxlab.opset.notes import call_at, read_note, remembered
 
 if TYPE_CHECKING:
     from maxlab.opset.custom import Bound
@@ -20,7 +21,6 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_BRACKET = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|[()\[\]{},]", re.DOTALL)
 _TAKEN = re.compile(r"[sxyt]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
 """Names of the text around a body, which the names in it must not meet."""
 
@@ -34,11 +34,13 @@ class Translator:
         self.buffers: dict[str, Buffer] = {}
         for argument, buffer in zip(declared.operands, at.operands, strict=True):
             self.buffers[argument.name] = buffer
-        self.written = [a.name for a in declared.results]
+        changed = [a for a in declared.operands if a.inout]
+        self.written = [a.name for a in (*declared.results, *changed)]
         for argument, buffer in zip(declared.results, at.results, strict=True):
             self.buffers[argument.name] = buffer
         self.computed = {b.dtype: b.compute for b in self.buffers.values()}
         self.words: dict[str, str] = {}
+        self.line = declared.bodies[at.target].line
         for name, value in bound.parameters.items():
             if not isinstance(value, DType):
                 self._value(declared.parameters[name], value)
@@ -69,12 +71,37 @@ class Translator:
                 out.append(f"{head}u_{name}" if _TAKEN.fullmatch(name) else found[0])
             elif name is None:
                 out.append(found[0])
-            elif name in ("load", "store") and (call := _call(text, start)) is not None:
+            elif name in ("load", "store") and (call := call_at(text, start)) is not None:
                 arguments, start = call
                 out.append(self._access(name, arguments))
+            elif name in ("MX_LOG", "MX_ASSERT") and (call := call_at(text, start)) is not None:
+                line = self.line + text.count("\n", 0, found.start())
+                whole = text[start : call[1]]
+                arguments, start = call
+                out.append(self._note(name, arguments, line) + "\n" * whole.count("\n"))
             else:
                 out.append(self._word(name, found["member"]))
         return "".join([*out, text[start:]])
+
+    def _note(self, word: str, arguments: list[str], line: int) -> str:
+        """What a message or an assertion becomes; nothing where it is not asked for."""
+        declared = self.bound.declared
+        made = read_note(word, arguments, declared.name, f"{declared.file}:{line}")
+        assert not isinstance(made, str), made  # it was read before
+        note, values = made
+        asserts = self.at.assert_level
+        if note.kind == "assert" and asserts not in ("warn", "all"):
+            return "(void)0"
+        if note.kind == "log" and note.level < self.at.log_level:
+            return "(void)0"
+        translated = [self.translate(value) for value in values]
+        if note.kind == "log":
+            return self.at.log(
+                remembered(note), "i", list(zip(note.kinds, translated, strict=True))
+            )
+        number = remembered(note)
+        found = self.at.log(number, "i", []) if asserts == "warn" else self.at.asserted(number, "i")
+        return f"do {{ if (!({translated[0]})) {found}; }} while (0)"
 
     def _word(self, name: str, member: str | None) -> str:
         tail = f".{member}" if member is not None else ""
@@ -117,28 +144,6 @@ class Translator:
         if buffer.dtype is DType.bool:
             value = f"({value}) != 0"
         return buffer.store(index, value).removesuffix(";")
-
-
-def _call(text: str, start: int) -> tuple[list[str], int] | None:
-    """The arguments in the parentheses that open behind ``start``, and where they end."""
-    opening = re.compile(r"\s*\(").match(text, start)
-    if opening is None:
-        return None
-    depth, at, first = 1, opening.end(), opening.end()
-    parts: list[str] = []
-    for found in _BRACKET.finditer(text, at):
-        char = found[0]
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-            if depth == 0:
-                parts.append(text[first : found.start()])
-                return parts, found.end()
-        elif char == "," and depth == 1:
-            parts.append(text[first : found.start()])
-            first = found.end()
-    return None
 
 
 __all__ = ["Translator"]

@@ -26,6 +26,7 @@ from maxlab.ir.dims import Dim
 from maxlab.ir.dimtext import read_dim
 from maxlab.ir.poly import Poly
 from maxlab.opset.kernel import Target
+from maxlab.opset.notes import wrong_note
 
 ParameterKind = Literal["bool", "int", "str", "DType"]
 Parameter = bool | int | str | DType
@@ -33,8 +34,8 @@ Parameter = bool | int | str | DType
 _DIRECTIVE = re.compile(r"\s*//\s*@(\w+)\s*(.*?)\s*$")
 _COMMENT = re.compile(r"\s*//\s?(.*?)\s*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_OP = re.compile(r"([A-Za-z_][\w.]*)\s*\((.*?)\)\s*->\s*\((.*)\)", re.DOTALL)
-_ARGUMENT = re.compile(r"([A-Za-z_]\w*)\s*:\s*([A-Za-z_]\w*)\s*\[(.*)\]", re.DOTALL)
+_OP = re.compile(r"([A-Za-z_][\w.]*)\s*\((.*?)\)\s*(?:->\s*\((.*)\))?", re.DOTALL)
+_ARGUMENT = re.compile(r"(inout\s+)?([A-Za-z_]\w*)\s*:\s*([A-Za-z_]\w*)\s*\[(.*)\]", re.DOTALL)
 _PARAMETER = re.compile(
     r"([A-Za-z_]\w*)\s*:\s*(bool|int|str|DType)\s*(?:=\s*(.+?))?\s*(?:\bin\s+(.+))?"
 )
@@ -56,14 +57,17 @@ class Argument:
     Attributes:
         element: The name of a dtype, of a type variable, or of a ``DType`` parameter.
         dims: Names, numbers, in results expressions; ``*name`` stands for any number of dims.
+        inout: Whether the op changes this operand, a buffer, in place.
     """
 
     name: str
     element: str
     dims: tuple[str, ...]
+    inout: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.element}[{', '.join(self.dims)}]"
+        word = "inout " if self.inout else ""
+        return f"{word}{self.name}: {self.element}[{', '.join(self.dims)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,18 @@ class Declaration:
     line: int
 
     @property
+    def changed(self) -> tuple[int, ...]:
+        """The numbers of the operands that the op changes in place."""
+        return tuple(n for n, operand in enumerate(self.operands) if operand.inout)
+
+    @property
     def location(self) -> Location:
         """The line that declares the op."""
         return Location(self.file, self.line, 0, self.source.partition("\n")[0])
 
     def __str__(self) -> str:
-        operands = ", ".join(map(str, self.operands))
-        return f"{self.name}({operands}) -> ({', '.join(map(str, self.results))})"
+        head = f"{self.name}({', '.join(map(str, self.operands))})"
+        return f"{head} -> ({', '.join(map(str, self.results))})" if self.results else head
 
 
 def read_library(text: str, file: str, first: int = 1) -> list[Declaration]:
@@ -233,9 +242,14 @@ class _Reader:
                 continue
             if word == "end":
                 continue
-            while rest.count("(") > rest.count(")") and self.at < len(self.lines):
+            while self.at < len(self.lines):
                 more = _COMMENT.match(self.lines[self.at])
                 if more is None or _DIRECTIVE.match(self.lines[self.at]):
+                    break
+                whole = rest.count("(") <= rest.count(")")
+                if whole and not (
+                    word == "op" and more[1].lstrip().startswith("->") and "->" not in rest
+                ):
                     break
                 rest += " " + more[1]
                 self.at += 1
@@ -267,6 +281,9 @@ class _Reader:
         if not text.strip():
             raise self.fail(f"the body of @{word} is empty", number)
         body = Body(self.first + start, text, options, frozenset(flags))
+        wrong = wrong_note(text)
+        if wrong is not None:
+            raise self.fail(wrong[1], start + wrong[0])
         for target in _TARGETS[word]:
             if target in self.bodies:
                 raise self.fail(f"there are two bodies for {target}", number)
@@ -281,9 +298,17 @@ class _Reader:
                 fix="write // @op scale(x: float32[n]) -> (y: float32[n])",
             )
         self.operands = self._arguments(found[2], number)
-        self.results = self._arguments(found[3], number)
-        if not self.results:
-            raise self.fail(f"{found[1]} has no result", number)
+        self.results = self._arguments(found[3] or "", number)
+        if any(result.inout for result in self.results):
+            raise self.fail(
+                "a result cannot be inout: what is changed in place is an operand", number
+            )
+        if not self.results and not any(operand.inout for operand in self.operands):
+            raise self.fail(
+                f"{found[1]} has no result, and changes no operand",
+                number,
+                fix="write -> (y: float32[n]), or inout x: float32[n] for a buffer that it changes",
+            )
         return found[1]
 
     def _arguments(self, text: str, number: int) -> tuple[Argument, ...]:
@@ -296,10 +321,10 @@ class _Reader:
                     number,
                     fix="write the name, the dtype and the dims: x: float32[n, 4]",
                 )
-            dims = tuple(_split(found[3]))
+            dims = tuple(_split(found[4]))
             if sum(dim.startswith("*") for dim in dims) > 1:
                 raise self.fail(f"{part!r} has two dims with a star", number)
-            made.append(Argument(found[1], found[2], dims))
+            made.append(Argument(found[2], found[3], dims, found[1] is not None))
         return tuple(made)
 
     def _types(self, rest: str, number: int) -> None:

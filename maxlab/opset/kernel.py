@@ -79,6 +79,21 @@ class Site(Protocol):
     shared: str
     scratch: str
 
+    @property
+    def log_level(self) -> int:
+        """The least level of messages that are compiled, as a number of ``notes.LEVELS``."""
+        ...
+
+    @property
+    def assert_level(self) -> str:
+        """What kernels test; see ``maxlab.compiler.Options``."""
+        ...
+
+    @property
+    def old_top_k(self) -> bool:
+        """Whether ``top_k`` sorts whole rows."""
+        ...
+
     def size(self, poly: Poly | int) -> str:
         """``poly`` as text, of the type ``i64``."""
         ...
@@ -101,6 +116,16 @@ class Site(Protocol):
     def fault(self, value: str, limit: str) -> str:
         """The statement that ends the run with the error that ``value`` is not below ``limit``. On
         a GPU the kernel goes on behind it."""
+        ...
+
+    def log(self, note: int, item: str, values: list[tuple[str, str]]) -> str:
+        """The expression that writes down the note with the number ``note`` for the item ``item``,
+        with its values: ``i`` or ``f``, and the text of each. See ``opset.notes``."""
+        ...
+
+    def asserted(self, note: int, item: str) -> str:
+        """The statement, without its semicolon, that ends the run with the assertion ``note``. On a
+        GPU the kernel goes on behind it."""
         ...
 
     def header(self, name: str) -> None:

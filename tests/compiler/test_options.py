@@ -70,6 +70,18 @@ def test_op(case: Case, how: str) -> None:
             same(got, want, rtol=2e-2 if want.dtype.itemsize == 2 else 3e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("case", CASES[::7], ids=lambda c: c.id)
+def test_op_with_the_settings_of_a_session(case: Case) -> None:
+    """What kernels test, log and add otherwise does not change what they compute."""
+    function, arrays = build(case)
+    wanted = interpret(function, arrays)
+    for options in (
+        Options(assert_level="warn", log_level="trace"),
+        Options(assert_level="none", split_k="output", old_top_k=True),
+    ):
+        compare_all(case, outputs_of(loaded(function, options), arrays), wanted, arrays)
+
+
 def _source_ops(model: engine.Model) -> set[str]:
     return {
         op.id

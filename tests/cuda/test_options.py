@@ -24,8 +24,11 @@ F32 = DType.float32
 @pytest.mark.parametrize("case", CASES[::16], ids=lambda c: c.id)
 def test_op(case: Case, gpu: Accelerator) -> None:
     function, arrays = build(case)
-    model = load_on(gpu, on_gpu(function)).reload(options=Options(fuse=False))
-    compare_all(case, run_on(gpu, model, arrays), interpret(function, arrays), arrays)
+    model = load_on(gpu, on_gpu(function))
+    want = interpret(function, arrays)
+    for options in (Options(fuse=False), Options(assert_level="warn", log_level="trace")):
+        made = run_on(gpu, model.reload(options=options), arrays)
+        compare_all(case, made, want, arrays)
 
 
 @pytest.mark.parametrize("seed", range(200, 206))

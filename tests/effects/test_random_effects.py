@@ -15,6 +15,14 @@ from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, ops
 
 Array = np.ndarray[Any, Any]
 ROWS, COLUMNS, LINES = 6, 5, 16
+KERNELS = """
+// @op blend(x: float32[r, c], inout a: float32[r, c], inout b: float32[r, c]) -> (y: float32[r, c])
+// @both
+const f32 was = a[i];
+a[i] = b[i] - x[i];
+b[i] = was;
+y[i] = was + x[i];
+"""
 
 
 @pytest.fixture(params=["cpu", "gpu"])
@@ -35,7 +43,7 @@ class _Program:
         self.start = [self.numbers(ROWS, COLUMNS) for _ in range(3)]
         types: list[Any] = [BufferType(DType.float32, ["r", COLUMNS], place) for _ in range(2)]
         types.append(TensorType(DType.float32, ["r", COLUMNS], place))
-        self.graph = Graph(f"random{seed}", input_types=types)
+        self.graph = Graph(f"random{seed}", input_types=types, custom_extensions=[KERNELS])
 
     def numbers(self, *shape: int) -> Array:
         return self.rng.integers(-8, 9, shape).astype(np.float32)
@@ -52,7 +60,7 @@ class _Program:
             held = [self.start[0].copy(), self.start[1].copy(), np.zeros_like(self.start[0])]
             values: list[tuple[Any, Array]] = [(graph.inputs[2].tensor, self.start[2])]
             for _ in range(LINES):
-                which, kind = self.pick(3), self.pick(6)
+                which, kind = self.pick(3), self.pick(7)
                 x, known = values[self.pick(len(values))]
                 if kind == 0:
                     values.append((made[which][...], held[which].copy()))
@@ -73,6 +81,15 @@ class _Program:
                     values.append(
                         (ops.max(x, axis=0) + ops.relu(y), known.max(0) + np.maximum(also, 0))
                     )
+                elif kind == 5:
+                    other = (which + 1) % 3
+                    was = held[which].copy()
+                    (y,) = ops.inplace_custom(
+                        "blend", self.place, [x, made[which], made[other]], [x.type]
+                    )
+                    held[which][...] = held[other] - known
+                    held[other][...] = was
+                    values.append((y.tensor, was + known))
                 else:
                     values.append((x - made[which][::-1], known - held[which][::-1]))
             self.held = held[:2]

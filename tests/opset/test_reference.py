@@ -39,6 +39,7 @@ WITHOUT_SAMPLES = {
     "mo.constant",
     "mo.constant.external",
     "mo.custom",
+    "mo.custom.inplace",
     "mo.host",
     "mo.iota",
     "mo.output",

@@ -151,7 +151,7 @@ class Alone:
         numbers = self.numbers
         step = ffi.new(
             "mx_step[]",
-            [(ffi.cast("mx_fn", loaded.address), 0, 0, numbers["extent"], numbers["grain"], 0)],
+            [(ffi.cast("mx_fn", loaded.address), 0, 1, numbers["extent"], numbers["grain"], 0)],
         )
         pointers = ffi.new("uintptr_t[]", table or [0])
         info = ffi.new("i64[6]")
@@ -160,7 +160,7 @@ class Alone:
             step,
             1,
             ffi.cast("void **", pointers),
-            ffi.new("i64[]", numbers["dims"] or [0]),
+            ffi.new("i64[]", [0, *numbers["dims"]]),  # 0: it has no log
             ffi.NULL,
             0,
             ffi.NULL,

@@ -103,11 +103,12 @@ class _Comparer:
         self._found = Comparison(model)
         self._user = {op.id: op for op in compiled.source.ops}
         self._given = [host_array(x) for x in self._walk.inputs]  # which the run may change
-        self._before: Array | None = None  # what the buffer that a step changes held before
+        self._before: dict[Value, Array] = {}  # what buffers that a step changes held before
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
         self._unknown = 0  # kernels without a reference
         self._unseen: list[str] = []  # loops and branches that were not checked, and why
-        self._taken: dict[Value, Array] = {}  # what kernels without a reference wrote
+        # What kernels without a reference wrote, by the ids of ops and of values.
+        self._taken: dict[str, dict[str, Array]] = {}
         self._packed: dict[int, Array] = {}  # what was packed, by the slot that it was packed into
 
     def run(self) -> Comparison:
@@ -136,9 +137,7 @@ class _Comparer:
         """Each step when it has run; the last one with the error that it raised."""
         steps = iter(self._walk)
         for facts in self._facts:
-            self._before = None
-            if facts.changes is not None:
-                self._before = np.array(self._walk.value(*facts.changes))
+            self._before = {v: np.array(self._walk.value(s, v)) for s, v in facts.changes}
             try:
                 step = next(steps)
             except MaxlabError as error:
@@ -164,14 +163,16 @@ class _Comparer:
             source = step.pointers[1]
             self._packed[step.pointers[0]] = np.array(walk.value(source, facts.reads[source]))
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
-        if facts.changes is not None:
-            return self._store(facts)
         if not all(has_reference(op) for op in facts.group.ops):
             self._last = {}
             self._unknown += 1
-            for write in facts.writes:
-                self._taken[write.value] = np.array(walk.value(write.slot, write.value))
+            places = [*facts.changes, *((w.slot, w.value) for w in facts.writes)]
+            if facts.group.main is not None and places:
+                arrays = {v.id: np.array(walk.value(s, v)) for s, v in places}
+                self._taken[facts.group.main.id] = arrays
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
+        if facts.changes:
+            return self._store(facts)
         known = self._known(facts)
         targets = [w.made for w in facts.writes]
         main = facts.group.main
@@ -210,23 +211,22 @@ class _Comparer:
         step = facts.step
         self._last = {}
         self._unseen.append(f"{label_of(op)} {op.origins[0]} was not checked by itself: {why}")
-        for write in facts.writes:
-            self._taken[write.value] = np.array(self._walk.value(write.slot, write.value))
+        if not has_effect(op):  # the reference computes those in their order
+            values = {w.value.id: self._walk.value(w.slot, w.value) for w in facts.writes}
+            self._taken[op.id] = {id: np.array(array) for id, array in values.items()}
         return KernelCheck(step.id, step.name, step.nodes, True, None)
 
     def _store(self, facts: StepFacts) -> tuple[KernelCheck, Bad | None]:
-        """The check of a step that changes a buffer in place."""
+        """The check of a step that changes buffers in place."""
         step, op = facts.step, facts.group.main
         assert op is not None
-        assert facts.changes is not None
-        assert self._before is not None
         known = self._known(facts)
-        made = self._reference.evaluate(op.operands[1:], known)
-        operands = [exact(self._before), *(made[v] for v in op.operands[1:])]
-        wanted = self._reference.stored(op, operands)
-        slot, buffer = facts.changes
-        found = difference(self._walk.value(slot, buffer), wanted, buffer.tensor_type.dtype)
-        self._last = {Written(slot, buffer): found}
+        made = self._reference.evaluate([v for v in op.operands if v not in self._before], known)
+        made |= {buffer: exact(before) for buffer, before in self._before.items()}
+        wanted = self._reference.stored(op, [made[v] for v in op.operands])
+        writes = [*(Written(slot, buffer) for slot, buffer in facts.changes), *facts.writes]
+        self._last = {w: self._judged(w, wanted[w.value]) for w in writes}
+        found = max(self._last.values(), key=lambda d: (not d.ok, d.excess, d.max_ulp))
         check = KernelCheck(step.id, step.name, step.nodes, found.ok, found)
         if found.ok:
             return check, None
@@ -427,19 +427,20 @@ class _Comparer:
         assert written is not None
         given = self._given
         known = {v: exact(x) for v, x in zip(compiled.function.inputs, given, strict=True)}
-        known |= {v: exact(x) for v, x in self._taken.items()}
-        taken = {v.id: x for v, x in self._taken.items()}
+        taken = {id: x for arrays in self._taken.values() for id, x in arrays.items()}
         inputs = dict(zip(compiled.source.inputs, given, strict=True))
         try:
             if any(has_effect(op) for op in compiled.function.ops):
-                values = self._reference.evaluate_in_order(known)
+                values = self._reference.evaluate_in_order(known, self._taken)
             else:
+                results = [v for op in compiled.function.ops for v in op.results]
+                known |= {v: exact(taken[v.id]) for v in results if v.id in taken}
                 values = self._reference.evaluate(list(output.operands), known)
         except ExecutionError as error:
             if error.code != GAVE_UP:
                 raise
             return  # a loop with effects, of more turns than the reference does
-        plain = _plain(compiled.source.ops, inputs, taken, self._weights, walk.env)
+        plain = _plain(compiled.source.ops, inputs, self._taken, self._weights, walk.env)
         for value, source, tensor in zip(
             output.operands, written.operands, walk.outputs, strict=True
         ):
@@ -452,12 +453,12 @@ class _Comparer:
 def _plain(
     ops: Sequence[Op],
     inputs: Mapping[Value, Array],
-    taken: Mapping[str, Array],
+    taken: Mapping[str, Mapping[str, Array]],
     weights: Mapping[str, Array],
     env: Mapping[str, int],
 ) -> dict[Value, Array]:
-    """What the references compute for ``ops``, without their rounding; ``taken`` has by their ids
-    the values of ops without a reference."""
+    """What the references compute for ``ops``, without their rounding; ``taken`` has by its id
+    what an op without a reference wrote, by the ids of the values."""
     known = {v: np.array(x) for v, x in inputs.items()}  # stores change them
     for op in ops:
         if op.name == "mo.output":
@@ -471,8 +472,9 @@ def _plain(
         results = [v for v in op.results if not isinstance(v.type, ChainType)]
         if any(v not in known for v in operands):
             continue  # it reads a weight that no kernel does, so no output needs it
-        if not has_reference(op) or (op.regions and any(v.id in taken for v in results)):
-            known.update({v: taken[v.id] for v in op.results if v.id in taken})
+        if not has_reference(op) or (op.regions and op.id in taken):
+            arrays = taken.get(op.id, {})
+            known.update({v: arrays[v.id] for v in (*operands, *results) if v.id in arrays})
             continue
         made = evaluate(op, [known[v] for v in operands], env)
         known.update(zip(results, made, strict=True))

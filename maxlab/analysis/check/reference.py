@@ -12,6 +12,7 @@ from maxlab.compiler.effects import has_effect
 from maxlab.ir import BufferType, Call, Function, Op, Value
 from maxlab.opset import evaluate, lookup
 from maxlab.opset.control import CALL, run_block
+from maxlab.opset.core import changed_operands
 
 Array = np.ndarray[Any, Any]
 
@@ -56,9 +57,12 @@ class Reference:
                 found[value] = known[value]
         return found
 
-    def evaluate_in_order(self, known: Mapping[Value, Rounded]) -> dict[Value, Rounded]:
+    def evaluate_in_order(
+        self, known: Mapping[Value, Rounded], taken: Mapping[str, Mapping[str, Array]]
+    ) -> dict[Value, Rounded]:
         """All values of the function at its end, from those of its inputs, its ops run in their
-        order: buffers hold what was stored last.
+        order: buffers hold what was stored last. ``taken`` has by its id what an op wrote that has
+        no reference, by the ids of the values.
         """
         rng = np.random.default_rng(0)
         found = dict(known)
@@ -74,15 +78,20 @@ class Reference:
                 or any(v not in found for v in op.operands)
             ):
                 continue  # what reads a weight that no kernel does is no output
+            if op.id in taken:
+                arrays = taken[op.id]
+                values = [v for v in (*op.operands, *op.results) if v.id in arrays]
+                found.update((v, exact(np.array(arrays[v.id]))) for v in values)
+                continue
             operands = [found[v] for v in op.operands]
             if effect == "write":
-                found[op.operands[0]] = self.stored(op, operands)
+                found.update(self.stored(op, operands))
                 continue
             if op.regions and has_effect(op):
                 buffers = [v for v in op.operands if isinstance(v.type, BufferType)]
-                arrays = [np.array(x.base) for x in operands]  # it changes those of buffers
-                made = [exact(x) for x in evaluate(op, arrays, self.env)]
-                after = dict(zip(op.operands, arrays, strict=True))
+                given = [np.array(x.base) for x in operands]  # it changes those of buffers
+                made = [exact(x) for x in evaluate(op, given, self.env)]
+                after = dict(zip(op.operands, given, strict=True))
                 found.update((v, exact(after[v])) for v in buffers)
             else:
                 made = self._made(op, operands, rng)
@@ -104,17 +113,25 @@ class Reference:
 
         return run_block(call.body.block, operands, evaluate_inner)
 
-    def stored(self, op: Op, operands: Sequence[Rounded]) -> Rounded:
-        """What the buffer holds, the first of ``operands``, when the store ``op`` has run."""
+    def stored(self, op: Op, operands: Sequence[Rounded]) -> dict[Value, Rounded]:
+        """What the buffers that ``op`` changes hold when it has run on ``operands``, and its
+        results."""
         samples = max((len(x.samples) for x in operands), default=0)
+        changed = changed_operands(op)
 
-        def after(number: int) -> Array:
+        def after(number: int) -> list[Array]:
             arrays = [x.samples[number] if number >= 0 and x.samples else x.base for x in operands]
-            arrays[0] = np.array(arrays[0])
-            evaluate(op, arrays, self.env)  # changes the first one
-            return arrays[0]
+            for position in changed:
+                arrays[position] = np.array(arrays[position])
+            made = evaluate(op, arrays, self.env)
+            return [*(arrays[position] for position in changed), *made]
 
-        return Rounded(after(-1), tuple(after(n) for n in range(samples)))
+        base, *others = (after(number) for number in range(-1, samples))
+        values = [*(op.operands[position] for position in changed), *op.results]
+        return {
+            value: Rounded(base[n], tuple(other[n] for other in others))
+            for n, value in enumerate(values)
+        }
 
     def _needed(self, wanted: Collection[Value], known: Mapping[Value, Rounded]) -> list[Op]:
         """The ops to evaluate for ``wanted``, in order."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.axes import shape_of
-from maxlab.compiler.effects import written_buffer
+from maxlab.compiler.effects import written_buffers
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Step
 from maxlab.ir import Value
@@ -41,14 +41,14 @@ class StepFacts:
         group: The group that it came from.
         writes: What it writes; nothing for a step that packs an operand.
         reads: The slots that it reads, with the values that they hold.
-        changes: The slot and the value of the buffer that it changes in place, if it does.
+        changes: The slots and the values of the buffers that it changes in place.
     """
 
     step: Step
     group: Group
     writes: list[Written]
     reads: dict[int, Value]
-    changes: tuple[int, Value] | None = None
+    changes: tuple[tuple[int, Value], ...] = ()
 
 
 def facts_of(compiled: Compiled) -> list[StepFacts]:
@@ -84,15 +84,15 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
         else:
             writes = _writes(compiled, pointers, group, part, values)
             mine = {w.slot for w in writes}
-        changed = written_buffer(group.main) if group.main is not None else None
-        changes: tuple[int, Value] | None = None
+        changed = written_buffers(group.main) if group.main is not None else ()
+        changes: dict[int, Value] = {}
         reads: dict[int, Value] = {}
         for number in pointers:
             slot = slots[number]
             if number in mine:
                 continue
-            if changed is not None and slot.value == changed.id:
-                changes = number, changed
+            if any(slot.value == value.id for value in changed):
+                changes[number] = values[slot.value]
                 continue
             if number in packed:
                 reads[number] = packed[number]
@@ -100,7 +100,7 @@ def facts_of(compiled: Compiled) -> list[StepFacts]:
                 reads[slot.packing.source] = values[slots[slot.packing.source].value]
             else:
                 reads[number] = values[slot.value]
-        found.append(StepFacts(step, group, writes, reads, changes))
+        found.append(StepFacts(step, group, writes, reads, tuple(changes.items())))
     return found
 
 

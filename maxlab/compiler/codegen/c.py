@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import (
     compute_type,
     expression,
@@ -26,6 +27,7 @@ from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.dtype import DType
 from maxlab.ir.poly import FloorDiv, Poly
+from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""
@@ -44,8 +46,8 @@ class Printed:
         text: The C function.
         symbols: The names whose sizes ``d[0] …`` hold, in order.
         lines: (first line, last line, op id) of the lines that an op became; lines count from 1.
-        checked: The ids of the ops whose indices are checked, by the number that ``ctx->err[2]``
-            has when one is out of range.
+        checked: The ids of the ops whose indices or results are tested, by the number that
+            ``ctx->err[2]`` has when one is out of range, or NaN.
     """
 
     symbol: str
@@ -53,6 +55,16 @@ class Printed:
     symbols: list[str]
     lines: list[tuple[int, int, str]]
     checked: list[str] = field(default_factory=list)
+
+    @property
+    def logs(self) -> bool:
+        """Whether it writes to the log."""
+        return "mx_log(" in self.text
+
+    @property
+    def reports(self) -> bool:
+        """Whether it says anything: to the log, or what it found wrong."""
+        return bool(self.checked) or self.logs or "mx_assert(" in self.text
 
 
 @dataclass(slots=True)
@@ -135,6 +147,7 @@ class Printer:
         self.kernel: Kernel | None = None
         self.tile = "tile"
         self.checked: list[str] = []
+        self.begins = False  # whether the kernel logs that it begins
 
     # ------------------------------------------------------------ names
     def poly(self, poly: Poly) -> str:
@@ -203,9 +216,31 @@ class Printer:
             self.names = outer
         self.names[node.number] = name
 
-    def leaves(self, roots: Sequence[Expr]) -> bool:
-        """Whether what is yet to be printed below ``roots`` may leave the kernel with an error."""
-        return any(n.kind == "wrap" and n.number not in self.names for n in walk(list(roots)))
+    @property
+    def asserts(self) -> str:
+        """What the kernel tests."""
+        return self.kernel.asserts if self.kernel is not None else "safe"
+
+    @property
+    def tests_results(self) -> bool:
+        """Whether no result may be NaN."""
+        return self.asserts in ("warn", "all")
+
+    def leaves(self, roots: Sequence[Expr], stores: Sequence[Store] = ()) -> bool:
+        """Whether what is yet to be printed below ``roots``, or of ``stores``, may leave the kernel
+        with an error.
+        """
+        if self.tests_results and any(is_float(store.value.dtype) for store in stores):
+            return True
+        return self.asserts != "none" and any(
+            n.kind == "wrap" and n.number not in self.names for n in walk(list(roots))
+        )
+
+    def check_number(self, node: str) -> int:
+        """The number of the test of the op ``node``."""
+        if node not in self.checked:
+            self.checked.append(node)
+        return self.checked.index(node)
 
     def text(self, node: Expr) -> str:
         """The right-hand side of ``node``."""
@@ -235,17 +270,34 @@ class Printer:
         """An index counted from the end when negative, and refused when it is out of range."""
         extent = self.poly(node.data)
         name = f"w{node.number}"
-        if node.node not in self.checked:
-            self.checked.append(node.node)
-        self.write(f"const i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
-        self.write(
-            f"if ((u64){name} >= (u64){extent}) "
-            f"{{ ctx->err[0] = {at}; ctx->err[1] = {extent}; "
-            f"ctx->err[2] = {self.checked.index(node.node)}; "
-            "return 1; }",
-            node.node,
+        const = "" if self.asserts == "warn" else "const "
+        self.write(f"{const}i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
+        if self.asserts == "none":
+            return name
+        number = self.check_number(node.node)
+        stop = (
+            f"{{ ctx->err[0] = {at}; ctx->err[1] = {extent}; ctx->err[2] = {number}; return 1; }}"
         )
+        if self.asserts == "warn":
+            said = log_call("c", INDEX, at, [("i", str(number)), ("i", at), ("i", extent)])
+            stop = f"{{ if (!{extent}) {stop} {said}; {name} = 0; }}"
+        self.write(f"if ((u64){name} >= (u64){extent}) {stop}", node.node)
         return name
+
+    def test_result(self, store: Store, position: str) -> None:
+        """Print the test that what ``store`` stores is a number."""
+        if not self.tests_results or not is_float(store.value.dtype):
+            return
+        node, value = store.value.node, self.names[store.value.number]
+        number = self.check_number(node)
+        self.write(f"if ({value} != {value}) {self.nan(number, position)}", node)
+
+    def nan(self, number: int, position: str) -> str:
+        """The statement for a result of the test ``number`` that is NaN."""
+        if self.asserts == "warn":
+            said = [("i", str(number)), ("i", position)]
+            return log_call("c", NAN, position, said) + ";"
+        return f"{{ ctx->err[0] = {position}; ctx->err[2] = {number}; return 3; }}"
 
     def store(self, store: Store) -> None:
         """Print ``store``, whose value has a name."""
@@ -253,6 +305,7 @@ class Printer:
         buffer = self.kernel.buffers[store.buffer]
         position = self.source(store.index)
         value = self.names[store.value.number]
+        self.test_result(store, position)
         self.write(
             f"p{store.buffer}[{position}] = {stored(value, buffer.dtype)};", store.value.node
         )
@@ -278,7 +331,7 @@ class Printer:
             return
         self.emit(roots, False)
         outer = dict(self.names)
-        leaves = self.leaves(roots)
+        leaves = self.leaves(roots, current.stores)
         folds = self._folds(current.folds)
         if not leaves:
             self.write(f"#pragma omp simd{folds}")
@@ -344,6 +397,9 @@ def initial(fold: Fold) -> str:
 
 def finish(printer: Printer, head: str, extra: Sequence[str] = ()) -> Printed:
     """The whole function, named by the hash of its text."""
+    begins = printer.begins or (printer.kernel is not None and printer.kernel.begins)
+    if begins:
+        extra = [log_call("c", BEGINS, "lo", [("i", "lo"), ("i", "hi")]) + ";", *extra]
     sizes = printer.declare_sizes()
     prologue = [head, *sizes, *(f"  {line}" for line in extra)]
     body = "\n".join([*prologue, *printer.write.out, "  return 0;", "}"])
@@ -455,7 +511,7 @@ def _result_loop(
         if any(a.varies for a in node.args):
             node.varies = True
     printer.emit(roots, False)
-    if not printer.leaves(roots):
+    if not printer.leaves(roots, kernel.passes[1].stores):
         write("#pragma omp simd")
     with write.block("for (i64 j = c0; j < c1; j++)"):
         kind = compute_type(fold.dtype)

@@ -25,10 +25,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.codegen.c import NAME, Printed, Printer, initial
+from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import compute_type, is_float, loaded, stored, stored_type
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.ir.poly import Poly
+from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 _J = Poly.symbol(INNER)
 THREADS = 256
@@ -102,22 +104,28 @@ class CudaPrinter(Printer):
             return
         assert self.kernel is not None
         value = stored(self.names[store.value.number], self.kernel.buffers[store.buffer].dtype)
+        self.test_result(store, self.source(store.index))
         self.write(f"o{store.buffer}.v[e] = {value};", store.value.node)
 
     def _wrapped(self, node: Expr, at: str) -> str:
         """An index counted from the end when negative; out of range it is reported, and 0."""
         extent = self.poly(node.data)
         name = f"w{node.number}"
-        if node.node not in self.checked:
-            self.checked.append(node.node)
-        number = self.checked.index(node.node)
         self.write(f"i64 {name} = {at} < 0 ? {at} + {extent} : {at};", node.node)
-        self.write(
-            f"if ((u64){name} >= (u64){extent}) "
-            f"{{ mx_fault(fault, {number}, {at}, {extent}); {name} = 0; }}",
-            node.node,
-        )
+        if self.asserts == "none":
+            return name
+        number = self.check_number(node.node)
+        said = f"mx_fault(fault, {number}, {at}, {extent})"
+        if self.asserts == "warn":
+            said = log_call("cuda", INDEX, at, [("i", str(number)), ("i", at), ("i", extent)])
+        self.write(f"if ((u64){name} >= (u64){extent}) {{ {said}; {name} = 0; }}", node.node)
         return name
+
+    def nan(self, number: int, position: str) -> str:
+        """The statement for a result of the test ``number`` that is NaN."""
+        if self.asserts == "warn":
+            return log_call("cuda", NAN, position, [("i", str(number)), ("i", position)]) + ";"
+        return f"mx_nan(fault, {number}, {position});"
 
     def threads(self, current: Pass, columns: str) -> None:
         """One pass over a row, by all threads of the warp or block."""
@@ -186,9 +194,13 @@ def finish_kernel(
     parameters += ["i64 items", "unsigned char *spill", "i64 *fault"]
     limit = f"__launch_bounds__({bounds or threads})"
     head = f'extern "C" __global__ void {limit} {NAME}({", ".join(parameters)}) {{'
+    if printer.begins or (printer.kernel is not None and printer.kernel.begins):
+        said = log_call("cuda", BEGINS, "0", [("i", "0"), ("i", "items")])
+        head += f"\n  if (blockIdx.x + blockIdx.y + threadIdx.x + threadIdx.y == 0) {said};"
     body = "\n".join([head, *printer.write.out, "}"])
     symbol = "g_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
-    lines = [(a + 1, b + 1, node) for a, b, node in printer.write.lines()]
+    shift = 1 + head.count("\n")
+    lines = [(a + shift, b + shift, node) for a, b, node in printer.write.lines()]
     text = body.replace(NAME, symbol) + "\n"
     return CudaPrinted(
         symbol,
@@ -274,7 +286,8 @@ def _vectors(printer: CudaPrinter, kernel: Kernel, current: Pass, width: int) ->
             write(f"{kind(number)} o{number};")
         write("#pragma unroll")
         with write.block(f"for (int e = 0; e < {width}; e++)"):
-            if any(_needs_index(node) for node in walk(kernel.expressions())):
+            tested = printer.tests_results and any(is_float(s.value.dtype) for s in current.stores)
+            if tested or any(_needs_index(node) for node in walk(kernel.expressions())):
                 write(f"const i64 j = q * {width} + e;")
             printer.packed = {**dict.fromkeys(reads, False), **dict.fromkeys(writes, True)}
             printer.element(current)

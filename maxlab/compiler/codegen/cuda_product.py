@@ -8,6 +8,7 @@ everything else, for one element: the template hands it over once, from a regist
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from maxlab.compiler.codegen.c import axis_name
 from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
@@ -75,7 +76,7 @@ def print_product(
         _batch_axes(printer, batch, used)
     names = {axis.name for axis in batch}
     rows = [axis for axis in epilogue.rows if axis.name not in names]
-    inner = Kernel(epilogue.kind, rows, epilogue.inner, epilogue.passes, epilogue.buffers)
+    inner = replace(epilogue, rows=rows)
     printer.rows_header(inner, "row")
     printer.axes[INNER] = "j"
     for current in epilogue.passes:

@@ -86,7 +86,7 @@ def _assemble(printer: Printer, helper: Printer | None, name: str, parameters: s
     first = len(symbols) + 1 + (1 if symbols else 0)
     lines = [(a + first, b + first, node) for a, b, node in helper.write.lines()]
     lines += [(a + extra, b + extra, node) for a, b, node in made.lines]
-    return Printed(made.symbol, made.text, symbols, lines)
+    return Printed(made.symbol, made.text, symbols, lines, helper.checked)
 
 
 def print_gemm(
@@ -102,6 +102,7 @@ def print_gemm(
     """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with mb and nb of the plan."""
     symbols: list[str] = []
     printer = Printer(symbols)
+    printer.begins = epilogue is not None and epilogue.begins
     rows, columns, inner = (printer.poly(p) for p in (m, n, k))
     stride, offset = printer.poly(left.row), printer.poly(left.offset)
     name, helper = _epilogue(epilogue, symbols, f"p{result}[row * {columns} + j]", [])
@@ -151,6 +152,7 @@ def print_batched(
     """The C of a batched product of strided operands; its parallel axis is the batch."""
     symbols: list[str] = []
     printer = Printer(symbols)
+    printer.begins = epilogue is not None and epilogue.begins
     rows, columns, inner = (printer.poly(p) for p in (m, n, k))
     for operand in (left, right):
         for p in (operand.offset, *operand.batch, operand.row, operand.column):
@@ -179,7 +181,11 @@ def print_batched(
         sizes = "d"
         if helper is not None:
             total = len(batch) + 1
-            write(f"i64 sizes[BATCH + {total}];", node)
+            if any("mx_log(" in line for line in helper.write.out):
+                write(f"i64 words[1 + BATCH + {total}], *const sizes = words + 1;", node)
+                write("words[0] = d[-1];", node)
+            else:
+                write(f"i64 sizes[BATCH + {total}];", node)
             write("for (i64 n = 0; n < BATCH; n++) sizes[n] = d[n];", node)
             for number, axis in enumerate(batch):
                 write(f"sizes[BATCH + {number}] = {axis_name(axis.name)};", node)
@@ -211,6 +217,7 @@ def print_attention(
     """
     symbols: list[str] = []
     printer = Printer(symbols)
+    printer.begins = score.begins
     spelt = [printer.poly(p) for p in sizes]
     for operand in (q, k, v, out):
         for p in (operand.offset, *operand.batch, operand.row, operand.column):

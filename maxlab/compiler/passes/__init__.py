@@ -10,6 +10,7 @@ from maxlab.compiler.passes.fold import fold_constants
 from maxlab.compiler.passes.manager import Pass, PassRecord, Rewrite, run
 from maxlab.compiler.passes.place import place_data
 from maxlab.compiler.passes.sink import sink_data
+from maxlab.compiler.passes.split import split_products
 
 PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("fold", fold_constants),
@@ -25,4 +26,13 @@ PIPELINE: tuple[tuple[str, Pass], ...] = (
     ("sink", sink_data),
 )
 
-__all__ = ["PIPELINE", "Pass", "PassRecord", "Rewrite", "run"]
+
+def pipeline(split_k: str) -> tuple[tuple[str, Pass], ...]:
+    """The passes, with those of ``Options(split_k=split_k)``."""
+    if split_k == "accum":
+        return PIPELINE
+    at = [name for name, _ in PIPELINE].index("simplify")
+    return (*PIPELINE[:at], ("split", split_products), *PIPELINE[at:])
+
+
+__all__ = ["PIPELINE", "Pass", "PassRecord", "Rewrite", "pipeline", "run"]

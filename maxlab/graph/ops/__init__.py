@@ -19,7 +19,7 @@ from maxlab.graph.ops.buffers import (
 from maxlab.graph.ops.calls import call
 from maxlab.graph.ops.control import cond, while_loop
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
-from maxlab.graph.ops.customs import custom
+from maxlab.graph.ops.customs import custom, inplace_custom
 from maxlab.graph.ops.devices import assert_same_device, transfer_to
 from maxlab.graph.ops.dynamic import masked_scatter, nonzero
 from maxlab.graph.ops.elementwise import (
@@ -153,6 +153,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hann_window",
+    "inplace_custom",
     "irfft",
     "is_inf",
     "is_nan",

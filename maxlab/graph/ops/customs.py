@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, MaxlabError, ShapeError
 from maxlab.graph.build import explain, require_graph, staged, tensor
+from maxlab.graph.chains import effect
 from maxlab.ir import DeviceRef, TensorType, Type
-from maxlab.opset.custom import OP, bind, complete
+from maxlab.opset.custom import INPLACE, OP, bind, complete, require_unchanging
+from maxlab.opset.declared import Declaration
+from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
 
 if TYPE_CHECKING:
     from maxlab.graph.graph import Graph
@@ -39,7 +42,8 @@ def custom(
         ArgumentError: ML760, no library declares ``name``; ML764, another number of operands or
             results; ML767, an unknown or missing parameter, or one that is none of its choices.
         ArgumentTypeError: ML768, a parameter of another type, or types that are no tensor types;
-            ML317, an operand that is no tensor; ML397, ``device`` is no device.
+            ML317, an operand that is no tensor; ML397, ``device`` is no device; ML790, the op
+            changes operands in place.
         DTypeError: ML765, an element type that is not the declared one.
         ShapeError: ML766, a rank or a dim that is not the declared one.
         DeviceError: ML769, the op has no body for ``device``, or a tensor is elsewhere.
@@ -65,13 +69,105 @@ def custom(
         array([3., 6.], dtype=float32)
     """
     graph = require_graph("ops.custom")
-    if not isinstance(name, str):
-        raise ArgumentTypeError(
-            "ML768", f"custom: the name must be a string, got {name!r}", fix="pass the op's name"
-        )
-    declared = graph._kernel_library[name]
+    declared = _declaration(graph, "custom", name)
+    require_unchanging(declared)
     place = DeviceRef.from_device(device)
     operands = [tensor(x, f"{name}: operand {n}") for n, x in enumerate(_listed(name, values))]
+    types, attrs = _bound(graph, declared, place, operands, out_types, parameters)
+    made: Any = graph._append(OP, [graph._own(x) for x in operands], types, attrs)
+    return list(made) if isinstance(made, list) else [made]
+
+
+@staged
+def inplace_custom(
+    name: str,
+    device: Any,
+    values: Sequence[Value],
+    out_types: Sequence[Type] | None = None,
+    parameters: Mapping[str, bool | int | str | DType] | None = None,
+) -> list[Value]:
+    """The results of the custom op ``name``, which changes buffers in place.
+
+    The kernel runs behind all loads, stores, prints and custom ops with buffers that were written
+    before it, and in front of those that come later. A buffer that the declaration does not call
+    ``inout`` is only read, as it is then.
+
+    Args:
+        name: The name in the declaration, whose ``inout`` operands are what it changes.
+        device: The ``DeviceRef`` or ``driver.Device`` where it runs, and all its operands live.
+        values: The operands, as declared: buffers for those that are ``inout``, buffers or tensors
+            for the others; at least one is a buffer.
+        out_types: The tensor types of results besides, as declared; none when left out.
+        parameters: Values that are compiled into the kernel; those left out have their defaults.
+
+    Raises:
+        ArgumentTypeError: ML787, no value is a buffer; ML788, a tensor for an ``inout`` operand;
+            ML768, ML317 and ML397, as ``ops.custom``.
+        ArgumentError: ML789, a buffer that is changed is given twice; ML760, ML764 and ML767, as
+            ``ops.custom``.
+        DTypeError: ML765, an element type that is not the declared one.
+        ShapeError: ML766, a rank or a dim that is not the declared one.
+        DeviceError: ML769, the op has no body for ``device``, or an operand is elsewhere.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import BufferType, DeviceRef, Graph, ops
+        >>> kernels = '''
+        ... // @op increment(inout x: T[*shape])
+        ... // @types T: float32 | int32
+        ... // @both
+        ... store(x, i, load(x, i) + 1);
+        ... '''
+        >>> counters = BufferType(DType.int32, ["n"], DeviceRef.CPU())
+        >>> with Graph("count", input_types=[counters], custom_extensions=[kernels]) as graph:
+        ...     x = graph.inputs[0].buffer
+        ...     _ = ops.inplace_custom("increment", device=x.device, values=[x])
+        ...     graph.output()
+        >>> given = np.array([0, 5], np.int32)
+        >>> engine.InferenceSession().load(graph)(given), given
+        ([], array([1, 6], dtype=int32))
+    """
+    graph = require_graph("ops.inplace_custom")
+    declared = _declaration(graph, "inplace_custom", name)
+    place = DeviceRef.from_device(device)
+    operands = [_operand(name, n, x) for n, x in enumerate(_listed(name, values))]
+    require_buffers(declared, [x.type for x in operands])
+    _, attrs = _bound(graph, declared, place, operands, out_types or (), parameters)
+    require_apart(declared, [graph._own(x) for x in operands])
+    return effect(INPLACE.removeprefix("mo."), operands, place, **attrs)
+
+
+def _declaration(graph: Graph, what: str, name: Any) -> Declaration:
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            "ML768", f"{what}: the name must be a string, got {name!r}", fix="pass the op's name"
+        )
+    return graph._kernel_library[name]
+
+
+def _operand(name: str, number: int, given: Any) -> Any:
+    """A buffer as it is, anything else as a tensor."""
+    from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue
+
+    if isinstance(given, HasBufferValue) and not isinstance(given, TensorValue):
+        given = given.__buffervalue__()
+    if isinstance(given, BufferValue):
+        return given
+    return tensor(given, f"{name}: operand {number}")
+
+
+def _bound(
+    graph: Graph,
+    declared: Declaration,
+    place: DeviceRef,
+    operands: Sequence[Any],
+    out_types: Sequence[Type],
+    parameters: Any,
+) -> tuple[list[TensorType], dict[str, Any]]:
+    """The types of the results and the attributes of a call of ``declared``."""
+    name = declared.name
     types = [_tensor_type(name, type) for type in _listed(name, out_types)]
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ArgumentTypeError(
@@ -82,7 +178,7 @@ def custom(
     chosen = complete(declared, parameters or {})
     owned = [graph._own(x) for x in operands]
     try:
-        bind(declared, [x.type for x in operands], types, chosen, place)
+        bind(declared, as_tensors([x.type for x in operands]), types, chosen, place)
     except MaxlabError as error:
         if not error.why:
             explain(error, owned)
@@ -97,8 +193,7 @@ def custom(
         "line": declared.line,
         "source": declared.source,
     }
-    made: Any = graph._append(OP, owned, types, attrs)
-    return list(made) if isinstance(made, list) else [made]
+    return types, attrs
 
 
 def _listed(name: str, given: Any) -> list[Any]:
@@ -145,4 +240,4 @@ def _require_known_dims(graph: Graph, name: str, types: Sequence[TensorType]) ->
         )
 
 
-__all__ = ["custom"]
+__all__ = ["custom", "inplace_custom"]

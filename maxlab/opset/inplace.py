@@ -1,0 +1,106 @@
+"""The op of users that changes buffers in place: a declaration with ``inout`` operands.
+
+It is ``mo.custom`` with an effect. Buffers are whole memory, so the kernel sees what earlier stores
+have left there, and later loads see what it has written; its other results are tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.ir import BufferType, TensorType, Type
+from maxlab.opset.core import Array, Attrs, Call, define, index_fault
+from maxlab.opset.custom import (
+    INPLACE,
+    _cost,
+    _declared,
+    _kernel,
+    _reference,
+    bound_of,
+    declaration_of,
+    label_of,
+)
+from maxlab.opset.declared import Declaration
+
+
+def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
+    """Nothing, when the operands that ``declared`` changes are buffers, and there is one at all.
+
+    Raises:
+        ArgumentTypeError: ML787, there is none; ML788, what would be changed is a tensor.
+    """
+    if not any(isinstance(type, BufferType) for type in types):
+        raise ArgumentTypeError(
+            "ML787",
+            f"inplace_custom: {declared.name} gets no buffer",
+            why=[_declared(declared)],
+            fix="pass a BufferValue, such as graph.inputs[0].buffer; an op of tensors alone is "
+            "called with ops.custom",
+        )
+    for argument, type in zip(declared.operands, types, strict=False):
+        if argument.inout and not isinstance(type, BufferType):
+            raise ArgumentTypeError(
+                "ML788",
+                f"{declared.name} changes the operand {argument.name} in place, which must be a "
+                f"buffer, got {type}",
+                why=[_declared(declared)],
+                fix="tensors never change: store it into ops.buffer_create(type) first",
+            )
+
+
+def require_apart(declared: Declaration, operands: Sequence[Any]) -> None:
+    """Nothing, when no operand that ``declared`` changes is also another operand.
+
+    Raises:
+        ArgumentError: ML789.
+    """
+    for number in declared.changed:
+        for other, value in enumerate(operands):
+            if other != number and value is operands[number]:
+                names = [declared.operands[n].name for n in sorted((number, other))]
+                raise ArgumentError(
+                    "ML789",
+                    f"{declared.name}: the operands {' and '.join(names)} are one buffer, and "
+                    f"{declared.operands[number].name} is changed in place",
+                    why=[_declared(declared)],
+                    fix="pass a copy, ops.buffer_load(x), for what is only read",
+                )
+
+
+def as_tensors(types: Sequence[Any]) -> list[TensorType]:
+    """``types``, those of buffers as the types of what they hold."""
+    return [type.as_tensor() if isinstance(type, BufferType) else type for type in types]
+
+
+def _infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
+    require_buffers(declaration_of(attrs), types)
+    bound_of(as_tensors(types), attrs)
+    return list(attrs["types"])
+
+
+def _call_reference(call: Call, *arrays: Array) -> Any:
+    made = _reference(call, *arrays)
+    if not call.dtypes:
+        return []
+    return made if isinstance(made, (list, tuple)) else [np.asarray(made)]
+
+
+define(
+    INPLACE.removeprefix("mo."),
+    "kernel",
+    "custom",
+    "What the kernel of a user computes and changes in place, as a kernel library declares it.",
+    infer=_infer,
+    reference=_call_reference,
+    kernel=_kernel,
+    fault=lambda op, index, size: index_fault(label_of(op), op, index, size),
+    effect="write",
+    changed=lambda attrs: declaration_of(attrs).changed,
+    cost=lambda operands, results, attrs: _cost(as_tensors(operands), results, attrs),
+)
+
+__all__ = ["INPLACE", "as_tensors", "require_apart", "require_buffers"]
