@@ -13,6 +13,7 @@
     │   └── SeedError           (RuntimeError)            random numbers without a seed
     ├── ArgumentTypeError ML3xx (TypeError)               an argument of the wrong Python type
     ├── ParseError      ML35x   (ValueError)              text that is not a graph
+    │   └── InvalidPathError    (RuntimeError)            a path without a graph
     ├── TensorError     ML4xx   (ValueError)              views, copies and conversions of tensors
     ├── DeviceError     ML4xx   (RuntimeError, ValueError) a device that is not there or cannot do
     it
@@ -157,6 +158,10 @@ class ParseError(MaxlabError, ValueError):
     """Text that is not a graph in MLIR's generic form."""
 
 
+class InvalidPathError(ParseError, RuntimeError):
+    """A path that has no graph."""
+
+
 class TensorError(MaxlabError, ValueError):
     """A view, copy or conversion that a tensor does not allow."""
 
@@ -211,8 +216,8 @@ class DocumentError(MaxlabError, ValueError):
     """A saved document or a message that is not what it claims to be."""
 
 
-class SpanError(MaxlabError, AssertionError):
-    """A span that is closed or marked while none is open."""
+class SpanError(MaxlabError, AssertionError, IndexError):
+    """A span that is followed or marked while none is open."""
 
 
 class NotebookError(MaxlabError, ValueError):

@@ -20,6 +20,7 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     DeviceError,
+    InvalidPathError,
     ParseError,
     UnsupportedError,
 )
@@ -31,10 +32,6 @@ from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
 from maxlab.opset.custom import OP as CUSTOM
 from maxlab.toolchain import runtime, runtime_ahead
-
-
-class InvalidPathError(ParseError, RuntimeError):
-    """A path that has no graph."""
 
 
 class InferenceSession:
@@ -180,7 +177,8 @@ class InferenceSession:
             options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
 
         Raises:
-            RuntimeError: The path has no graph.
+            InvalidPathError: The path has no graph (a RuntimeError and a ValueError): ML784, it
+                cannot be read; ML35x, what its file has is none.
             WeightError: A weight is missing, or has another shape or dtype than declared.
             DeviceError: ML617, the graph uses a device that the session does not have.
             ToolchainError: No C or CUDA compiler was found, or it failed.
@@ -198,6 +196,8 @@ class InferenceSession:
         if isinstance(model, (str, Path)):
             try:
                 graph = Graph(path=Path(model))
+            except InvalidPathError:
+                raise
             except ParseError as error:
                 raise InvalidPathError(error.code, f"{model} has no graph: {error.what}") from error
         if not isinstance(graph, Graph):

@@ -12,6 +12,7 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
+    InvalidPathError,
     MaxlabError,
     NoGraphError,
     ParseError,
@@ -80,7 +81,7 @@ class _Mark(NamedTuple):
     weights: int
     subgraphs: int
     chains: dict[DeviceRef, IrValue]
-    ready: IrValue | None
+    ready: _ChainValue | None
 
 
 class Graph:
@@ -107,6 +108,7 @@ class Graph:
     Raises:
         GraphError: ML319, a context or a module is given; ML762, an op is declared twice.
         ArgumentError: ML763, a path without a kernel library.
+        InvalidPathError: ML784 (a RuntimeError and a ValueError), ``path`` cannot be read.
         ParseError: ``path`` has no graph.
 
     Example:
@@ -153,7 +155,7 @@ class Graph:
         self._subgraphs: dict[str, Graph] = {}
         self._parent: Graph | None = None
         self._chains = _DeviceChainMap(self)
-        self._ready: IrValue | None = None
+        self._ready: _ChainValue | None = None
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
             more = len(self._kernel_library) > 0
@@ -184,7 +186,11 @@ class Graph:
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise RuntimeError(f"cannot read the graph {path}: {error}") from error
+            raise InvalidPathError(
+                "ML784",
+                f"there is no graph at {path}: {error.strerror or error}",
+                fix="give the path of a file that Graph.save wrote",
+            ) from error
         except UnicodeDecodeError as error:
             raise ParseError(
                 "ML350", f"{path} is not a graph: it is not text", fix="read what Graph.save wrote"
@@ -310,9 +316,8 @@ class Graph:
     def always_ready_chain(self) -> _ChainValue:
         """A chain that is behind nothing; the same one each time."""
         if self._ready is None:
-            self._ready = self._append("mo.chain", [], [ChainType()], {})._ir()
-        chain: _ChainValue = wrap(self._ready)
-        return chain
+            self._ready = self._append("mo.chain", [], [ChainType()], {})
+        return self._ready
 
     # ------------------------------------------------------------ calls of subgraphs
     def _inline(self, op: Op, operands: Sequence[IrValue], name: str) -> Sequence[IrValue]:
