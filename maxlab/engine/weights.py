@@ -19,7 +19,7 @@ from maxlab.compiler.plan import Slot
 from maxlab.driver import Accelerator, Device, Tensor
 from maxlab.engine.binding import allocate
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.ir import DeviceRef, TensorType
+from maxlab.ir import DeviceRef, Function, Op, TensorType
 from maxlab.toolchain import Runtime
 
 
@@ -123,12 +123,11 @@ def prepare(
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
-        WeightError: A weight of another shape or dtype than the graph declares, or not contiguous.
+        WeightError: A weight of another shape or dtype than the graph declares, or not contiguous;
+            ML745, the graph declares it twice, with different types.
     """
     prepared = Prepared()
-    declared = {
-        op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"
-    }
+    declared = _declared(compiled.source)
     tensors: dict[str, Tensor] = {}
     for name, op in declared.items():
         typed = op.result.type
@@ -192,6 +191,30 @@ def prepare(
         prepared.addresses[slot.number] = packed.address
         prepared.keep.append(packed)
     return prepared
+
+
+def _declared(function: Function) -> dict[str, Op]:
+    """The op that declares each weight of ``function``, by name.
+
+    Raises:
+        WeightError: ML745, two of them have one name and different dtypes or shapes.
+    """
+    found: dict[str, Op] = {}
+    for op in function.ops:
+        if op.name != "mo.constant.external":
+            continue
+        name = op.attrs["name"]
+        known = found.setdefault(name, op)
+        one, other = known.result.tensor_type, op.result.tensor_type
+        if (one.dtype, one.shape) != (other.dtype, other.shape):
+            raise WeightError(
+                "ML745",
+                f"the weight {name!r} is declared as {one} and as {other}",
+                at=op.loc,
+                why=[f"the first declaration is at {known.loc}"] if known.loc is not None else [],
+                fix="give different weights different names",
+            )
+    return found
 
 
 class UploadedWeight:

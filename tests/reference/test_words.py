@@ -277,6 +277,32 @@ def test_errors_name_the_op_that_was_called(
     assert caught.value.what.startswith(f"{op}: ")
 
 
+# ---------------------------------------------------------------- weights
+def external(*types: TensorType) -> Graph:
+    """A graph that declares the weight ``w`` with each of ``types``."""
+    with Graph("weights") as graph:
+        graph.output(*[ops.constant_external("w", type) for type in types])
+    return graph
+
+
+@pytest.mark.parametrize("second", [TensorType(F32, [1]), TensorType(I32, [3])], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_one_name_with_two_types_is_refused(second: TensorType, turned: bool) -> None:
+    types = [TensorType(F32, [3]), second]
+    graph = external(*(types[::-1] if turned else types))
+    for type in types:  # neither array can be right for both
+        array = np.ones([d for d in type.shape.static_dims], type.dtype.to_numpy())
+        with pytest.raises(ValueError, match="ML745"):
+            engine.InferenceSession().load(graph, weights_registry={"w": array})
+
+
+def test_one_name_with_one_type_is_one_weight() -> None:
+    graph = external(TensorType(F32, [3]), TensorType(F32, [3]))
+    array = np.array([1, 2, 3], np.float32)
+    model = engine.InferenceSession().load(graph, weights_registry={"w": array})
+    assert [out.to_numpy().tolist() for out in model.execute()] == [[1, 2, 3]] * 2
+
+
 # ---------------------------------------------------------------- engine, settings
 @pytest.mark.parametrize("path", ["nothing.mlir", "."])
 def test_a_path_without_a_graph(path: str) -> None:

@@ -124,7 +124,8 @@ def constant_external(name: str, type: TensorType) -> TensorValue:
     """The tensor that the weights registry has under ``name`` when the model is loaded.
 
     Args:
-        name: The full name of the weight. The same name with the same type is the same weight.
+        name: The full name of the weight. The same name with the same type is the same weight; with
+            another type it is refused when the model is loaded (ML745).
         type: Its dtype, shape and device.
 
     Raises:
