@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,7 @@ from maxlab.graph.build import (
 from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.sharding import Cut
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
     ChainType,
@@ -362,6 +364,9 @@ class Graph:
             if known is None:
                 align = op.attrs.get("align")
                 weight = Weight(full, type.dtype, type.shape, type.device, align=align)
+                if "source" in op.attrs:
+                    cut = Cut(*(op.attrs[key] for key in ("source", "whole", "axis", "parts")))
+                    weight._cut = replace(cut, source=prefix + cut.source)
                 return self._add_weight(weight, on_host=False)._ir()
             value = self._weight_values[full]
             # on the host first: the constant, not its copy on the device, is what the subgraph has
@@ -379,7 +384,7 @@ class Graph:
             return value._ir()
         if weight is not None:
             known = self._weights.get(name)
-            if known is weight:
+            if known is not None and weight._stands_for(known):
                 source = self._weight_values[name]._ir().op
                 assert source is not None
                 return source.operands[0] if source.name == "mo.transfer" else source.result
@@ -432,13 +437,17 @@ class Graph:
         name = weight.name
         known = self._weights.get(name)
         if known is not None:
-            if known is not weight:
+            if not weight._stands_for(known):
                 raise self._name_taken(name)
             return self._weight_values[name]
         device: DeviceRef = weight.device
         host = on_host and not device.is_cpu()
         type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
-        attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
+        attrs: dict[str, Any] = {"name": name, "type": type, "placeholder": weight._placeholder}
+        cut = weight._cut
+        if cut is not None:
+            attrs |= {"source": cut.source, "whole": cut.whole}
+            attrs |= {"axis": cut.axis, "parts": cut.parts}
         if weight.align is not None:
             attrs["align"] = weight.align
         value = add("constant.external", [], **attrs)
