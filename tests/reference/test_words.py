@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from maxlab import config, engine
+from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, InvalidPathError, MaxlabError
 from maxlab.graph import (
@@ -24,6 +26,7 @@ from maxlab.graph import (
     Type,
     ops,
 )
+from maxlab.graph.weights import SafetensorWeights, WeightData, load_weights, weights_format
 from tests.reference.examples import Array, run
 
 F32, I32, I64, BOOL = DType.float32, DType.int32, DType.int64, DType.bool
@@ -291,7 +294,7 @@ def test_one_name_with_two_types_is_refused(second: TensorType, turned: bool) ->
     types = [TensorType(F32, [3]), second]
     graph = external(*(types[::-1] if turned else types))
     for type in types:  # neither array can be right for both
-        array = np.ones([d for d in type.shape.static_dims], type.dtype.to_numpy())
+        array = np.ones(list(type.shape.static_dims), type.dtype.to_numpy())
         with pytest.raises(ValueError, match="ML745"):
             engine.InferenceSession().load(graph, weights_registry={"w": array})
 
@@ -301,6 +304,53 @@ def test_one_name_with_one_type_is_one_weight() -> None:
     array = np.array([1, 2, 3], np.float32)
     model = engine.InferenceSession().load(graph, weights_registry={"w": array})
     assert [out.to_numpy().tolist() for out in model.execute()] == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize("dtype", [DType.bfloat16, DType.float16, DType.float8_e4m3fn])
+def test_data_of_every_dtype_can_be_handed_over(dtype: DType) -> None:
+    data = WeightData.from_numpy(np.array([[1, -2], [0.5, 4]], np.float32), "w").astype(dtype)
+    tensor = Tensor.from_dlpack(data)
+    assert tensor.dtype is dtype
+    assert tensor.shape == (2, 2)
+    assert [x.item() for row in tensor for x in row] == [1, -2, 0.5, 4]
+
+
+@pytest.mark.parametrize("path", ["model.safetensors", Path("model.safetensors")])
+def test_one_path_is_no_list_of_files(path: Any) -> None:
+    for read in (SafetensorWeights, load_weights, weights_format):
+        with pytest.raises(ValueError, match=r"write \[Path\('model\.safetensors'\)\]"):
+            read(path)
+
+
+# ---------------------------------------------------------------- what others build
+@pytest.mark.xfail(reason="not built yet", strict=True)
+@pytest.mark.parametrize(
+    ("setter", "value"),
+    [
+        ("set_mojo_log_level", "info"),
+        ("set_mojo_log_level", engine.LogLevel.DEBUG),
+        ("set_mojo_assert_level", "all"),
+        ("set_split_k_reduction_precision", "OUTPUT"),
+        ("use_old_top_k_kernel", "true"),
+        ("gpu_profiling", engine.GPUProfilingMode.ON),
+    ],
+)
+def test_options_of_a_session(setter: str, value: Any) -> None:
+    getattr(engine.InferenceSession(), setter)(value)
+
+
+later: Any = ops
+"""The functions that are not there yet, which a type checker would miss."""
+
+
+@pytest.mark.xfail(reason="not built yet", strict=True)
+def test_allgather_on_one_device() -> None:
+    with Graph("gather", input_types=[TensorType(F32, ["n"]), BufferType(F32, [4])]) as graph:
+        x, signal = graph.inputs
+        assert later.allgather([], []) == []
+        graph.output(*later.allgather([x.tensor], [signal.buffer], axis=0))
+    found = run(graph, np.array([1, 2], np.float32), np.zeros(4, np.float32))
+    assert [out.tolist() for out in found] == [[1, 2]]
 
 
 # ---------------------------------------------------------------- engine, settings
