@@ -5,10 +5,11 @@ variable                     meaning                                     default
 ===========================  ==========================================  ======================
 ``MAXLAB_CACHE_DIR``         where compiled kernels are kept             ``~/.cache/maxlab``
 ``MAXLAB_CC``                the C compiler                              gcc, cc or clang
-``MAXLAB_NUM_THREADS``       threads of a session                        number of usable cores
+``MAXLAB_NUM_THREADS``       threads of a session                        usable physical cores
 ``MAXLAB_TRACE_EVENTS``      events the ring buffer keeps                16384
 ``MAXLAB_KEEP_SOURCE``       1 keeps the generated C beside each ``.so`` 0
-``MAXLAB_ENABLE_PROFILING``  1 records the spans of `maxlab.profiler`    0
+``MAXLAB_ENABLE_PROFILING``  1 records the spans of `maxlab.profiler`;   0
+                             ``MODULAR_ENABLE_PROFILING`` does too
 ``MAXLAB_SIMULATOR``         how many simulated GPUs stand in for real    0
                              ones; see `maxlab.driver.use_simulator`
 ``MAXLAB_SIMULATOR_CHECK``   1 checks every access of simulated kernels  0
@@ -56,11 +57,25 @@ def _integer(env: Mapping[str, str], name: str, default: int, least: int = 1) ->
     return number
 
 
-def _usable_cores() -> int:
+def _core_of(cpu: int) -> str:
+    """A name of the core that ``cpu`` is a thread of."""
+    place = f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
     try:
-        return len(os.sched_getaffinity(0)) or 1
+        return Path(place).read_text("ascii")
+    except OSError:  # the kernel does not tell
+        return str(cpu)
+
+
+def _usable_cores() -> int:
+    """How many physical cores the process may run on: threads of one core compute no faster."""
+    try:
+        return len({_core_of(cpu) for cpu in os.sched_getaffinity(0)}) or 1
     except AttributeError:  # not on this platform
         return os.cpu_count() or 1
+
+
+def _on(env: Mapping[str, str], *names: str) -> bool:
+    return any(env.get(name, "0") not in ("", "0") for name in names)
 
 
 def read_config(env: Mapping[str, str] | None = None) -> Config:
@@ -81,8 +96,8 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         cc=env.get("MAXLAB_CC") or None,
         num_threads=_integer(env, "MAXLAB_NUM_THREADS", _usable_cores()),
         trace_events=_integer(env, "MAXLAB_TRACE_EVENTS", 16384),
-        keep_source=env.get("MAXLAB_KEEP_SOURCE", "0") not in ("", "0"),
-        profiling=env.get("MAXLAB_ENABLE_PROFILING", "0") not in ("", "0"),
+        keep_source=_on(env, "MAXLAB_KEEP_SOURCE"),
+        profiling=_on(env, "MAXLAB_ENABLE_PROFILING", "MODULAR_ENABLE_PROFILING"),
         simulator=_integer(env, "MAXLAB_SIMULATOR", 0, least=0),
         simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
     )

@@ -220,8 +220,8 @@ class DocumentError(MaxlabError, ValueError):
     """A saved document or a message that is not what it claims to be."""
 
 
-class SpanError(MaxlabError, AssertionError):
-    """A span that is closed or marked while none is open."""
+class SpanError(MaxlabError, AssertionError, IndexError):
+    """A span that is followed or marked while none is open."""
 
 
 class NotebookError(MaxlabError, ValueError):

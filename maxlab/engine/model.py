@@ -141,7 +141,7 @@ class Model:
         Raises:
             InputTypeError: ML604, a missing, unknown or doubled input.
         """
-        if kwargs:
+        if kwargs or len(args) != self._count:
             args = tuple(self._bind_arguments(args, kwargs))
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
@@ -168,9 +168,8 @@ class Model:
         if len(args) > len(names):
             raise InputTypeError(
                 "ML604",
-                f"{self.name} takes {len(names)} inputs, got {len(args)} by position and more by "
-                "name",
-                fix=f"its inputs are {', '.join(names)}",
+                f"{self.name} takes {len(names)} inputs, got {len(args)} by position",
+                fix=f"its inputs are {', '.join(names)}" if names else "it has no inputs",
             )
         for name, value in kwargs.items():
             if name not in names:

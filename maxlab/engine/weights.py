@@ -16,10 +16,11 @@ import numpy as np
 from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
-from maxlab.driver import Accelerator, Device, Tensor
+from maxlab.driver import CPU, Accelerator, Device, Tensor
+from maxlab.dtype import DType
 from maxlab.engine.binding import allocate
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.ir import DeviceRef, TensorType
+from maxlab.ir import DeviceRef, Function, Op, TensorType
 from maxlab.toolchain import Runtime
 
 
@@ -52,6 +53,8 @@ PANEL = 32
 """Columns that are packed together (``MX_NR`` of mx_abi.h)."""
 PACKED_AT_ONCE = 1 << 15
 """Numbers below which packing is not worth handing to another thread."""
+
+_BYTES = {1: DType.uint8, 2: DType.uint16, 4: DType.uint32, 8: DType.uint64}
 
 _Key = tuple[int, ...]  # address, k, n, row stride, column stride, offset
 _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
@@ -123,48 +126,48 @@ def prepare(
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
-        WeightError: A weight of another shape or dtype than the graph declares, or not contiguous.
+        WeightError: A weight of another shape or dtype than the graph declares, or not contiguous;
+            ML745, the graph declares it twice, with different types.
     """
     prepared = Prepared()
-    declared = {
-        op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"
-    }
+    declared = _declared(compiled.source)
     tensors: dict[str, Tensor] = {}
     for name, op in declared.items():
         typed = op.result.type
         assert isinstance(typed, TensorType)
-        if name not in registry:
-            close = _close(name, registry)
+        source = op.attrs.get("source", name)  # a shard has a part of another one's data
+        if source not in registry:
+            close = _close(source, registry)
             raise MissingWeightError(
                 "ML613",
-                f"the weight {name!r} is not in the weights registry",
+                f"the weight {source!r} is not in the weights registry",
                 at=op.loc,
                 fix=f"did you mean {close!r}?"
                 if close
                 else "pass it in weights_registry={name: array}",
             )
         place = (devices or {}).get(typed.device)
-        tensor = as_tensor(name, registry[name], op.loc, place)
+        tensor = as_tensor(source, registry[source], op.loc, place)
         if tensor._dtype is not typed.dtype:
             raise WeightError(
                 "ML614",
-                f"the weight {name!r} has the dtype {tensor._dtype.name}, "
+                f"the weight {source!r} has the dtype {tensor._dtype.name}, "
                 f"the graph declares {typed.dtype.name}",
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
             )
-        expected = list(typed.shape)
+        expected = list(op.attrs.get("whole", typed.shape))
         if len(expected) != len(tensor.shape) or any(
             d != s for d, s in zip(expected, tensor.shape, strict=True)
         ):
             raise WeightError(
                 "ML615",
-                f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "
+                f"the weight {source!r} has the shape {list(tensor.shape)}, the graph declares "
                 f"[{', '.join(map(str, expected))}]",
                 at=op.loc,
                 fix="transpose or reshape the array, or declare the weight with its own shape",
             )
-        tensors[name] = tensor
+        tensors[name] = _part(tensor, op.attrs.get("axis", 0), op.attrs.get("parts", ()))
     prepared.tensors = tensors
     slots = compiled.plan.slots
     for slot in slots:
@@ -192,6 +195,43 @@ def prepare(
         prepared.addresses[slot.number] = packed.address
         prepared.keep.append(packed)
     return prepared
+
+
+def _part(tensor: Tensor, axis: int, parts: Sequence[int]) -> Tensor:
+    """The ranges ``parts`` of ``tensor`` along ``axis``: its own memory where they lie together."""
+    if not parts:
+        return tensor
+    before = (slice(None),) * axis
+    pieces = [tensor[(*before, slice(a, b))] for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    if len(pieces) == 1:
+        return pieces[0] if pieces[0].is_contiguous else pieces[0].contiguous()
+    host = [piece.to(CPU()).contiguous().view(_BYTES[piece.element_size]) for piece in pieces]
+    joined = Tensor.from_numpy(np.concatenate([piece.to_numpy() for piece in host], axis))
+    return joined.view(tensor.dtype).to(tensor.device)
+
+
+def _declared(function: Function) -> dict[str, Op]:
+    """The op that declares each weight of ``function``, by name.
+
+    Raises:
+        WeightError: ML745, two of them have one name and different dtypes or shapes.
+    """
+    found: dict[str, Op] = {}
+    for op in function.ops:
+        if op.name != "mo.constant.external":
+            continue
+        name = op.attrs["name"]
+        known = found.setdefault(name, op)
+        one, other = known.result.tensor_type, op.result.tensor_type
+        if (one.dtype, one.shape) != (other.dtype, other.shape):
+            raise WeightError(
+                "ML745",
+                f"the weight {name!r} is declared as {one} and as {other}",
+                at=op.loc,
+                why=[f"the first declaration is at {known.loc}"] if known.loc is not None else [],
+                fix="give different weights different names",
+            )
+    return found
 
 
 class UploadedWeight:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,7 @@ from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
 from maxlab.graph.regions import Region, outermost, require_inside
+from maxlab.graph.sharding import Cut
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
     Block,
@@ -90,7 +92,7 @@ class _Mark(NamedTuple):
     calls: int
     chains: dict[DeviceRef, IrValue]
     first: dict[DeviceRef, IrValue]
-    ready: IrValue | None
+    ready: _ChainValue | None
 
 
 class Graph:
@@ -165,7 +167,7 @@ class Graph:
         self._subgraphs: dict[str, Graph] = {}
         self._parent: Graph | None = None
         self._chains = _DeviceChainMap(self)
-        self._ready: IrValue | None = None
+        self._ready: _ChainValue | None = None
         self._regions: list[Region] = []  # those that are being built, the innermost last
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
@@ -385,9 +387,13 @@ class Graph:
         """A chain that is behind nothing; the same one each time."""
         if self._ready is None:
             with self._at_root():
-                self._ready = self._append("mo.chain", [], [ChainType()], {})._ir()
-        chain: _ChainValue = wrap(self._reached(self._ready))
-        return chain
+                self._ready = self._append("mo.chain", [], [ChainType()], {})
+        ready = self._ready
+        assert ready is not None
+        if self._regions:
+            inside: _ChainValue = wrap(self._reached(ready._ir()))
+            return inside
+        return ready
 
     # ------------------------------------------------------------ calls of subgraphs
     def _inline(self, op: Op, operands: Sequence[IrValue], name: str, ids: dict[str, str]) -> Op:
@@ -458,6 +464,9 @@ class Graph:
             if known is None:
                 align = op.attrs.get("align")
                 weight = Weight(full, type.dtype, type.shape, type.device, align=align)
+                if "source" in op.attrs:
+                    cut = Cut(*(op.attrs[key] for key in ("source", "whole", "axis", "parts")))
+                    weight._cut = replace(cut, source=prefix + cut.source)
                 return self._add_weight(weight, on_host=False)._ir()
             value = self._weight_values[full]
             # on the host first: the constant, not its copy on the device, is what the subgraph has
@@ -475,7 +484,7 @@ class Graph:
             return value._ir()
         if weight is not None:
             known = self._weights.get(name)
-            if known is weight:
+            if known is not None and weight._stands_for(known):
                 source = self._weight_values[name]._ir().op
                 assert source is not None
                 return source.operands[0] if source.name == "mo.transfer" else source.result
@@ -529,13 +538,17 @@ class Graph:
         name = weight.name
         known = self._weights.get(name)
         if known is not None:
-            if known is not weight:
+            if not weight._stands_for(known):
                 raise self._name_taken(name)
             return self._weight_values[name]
         device: DeviceRef = weight.device
         host = on_host and not device.is_cpu()
         type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
-        attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
+        attrs: dict[str, Any] = {"name": name, "type": type, "placeholder": weight._placeholder}
+        cut = weight._cut
+        if cut is not None:
+            attrs |= {"source": cut.source, "whole": cut.whole}
+            attrs |= {"axis": cut.axis, "parts": cut.parts}
         if weight.align is not None:
             attrs["align"] = weight.align
         with self._at_root():

@@ -138,7 +138,7 @@ class Value:
         Raises:
             ArgumentTypeError: ML324, the value is not an opaque handle.
         """
-        return _expect(self, _OpaqueValue, "opaque handle")
+        return _expect(self, _OpaqueValue, "opaque handle", "an")
 
     @classmethod
     def from_mlir(cls, value: IrValue) -> Any:
@@ -585,13 +585,13 @@ def _text(value: Value, type: TensorType | BufferType) -> str:
 V = TypeVar("V", bound=Value)
 
 
-def _expect(value: Any, cls: type[V], what: str) -> V:
+def _expect(value: Any, cls: type[V], what: str, article: str = "a") -> V:
     if isinstance(value, cls):
         return value
     found = value.type if isinstance(value, Value) else type(value).__name__
     raise ArgumentTypeError(
         "ML324",
-        f"the value is {found}, not a {what}",
+        f"the value is {found}, not {article} {what}",
         at=user_location(),
         fix="look at value.type before asking for .tensor, .buffer or .opaque",
     )

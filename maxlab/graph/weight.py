@@ -9,6 +9,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import as_dtype, require_graph, staged
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.graph.sharding import Cut, ShardingStrategy
 from maxlab.graph.value import TensorValue
 from maxlab.ir import DeviceRef, DimLike, Shape, TensorType
 from maxlab.ir import Value as IrValue
@@ -28,14 +29,16 @@ class Weight(TensorValue):
             numbers. ``ops.dequantize`` and ``ops.qmatmul`` are told it, other ops see the bytes.
         align: The alignment in bytes that the data must have, a power of two; None for that of the
             dtype.
-        sharding_strategy: None; weights cannot be sharded in this version.
+        sharding_strategy: How ``shard`` cuts the weight for several devices; None when it is not
+            cut.
         _placeholder: Whether the name is completed by the ``prefix`` of ``ops.call``.
         _has_alias: Whether another name stands for the same data.
 
     Raises:
         ArgumentTypeError: ML383, the name is not a string; ML399, the dtype is not a ``DType``.
         ArgumentError: ML380, an alignment that is not a power of two.
-        GraphError: ML381, an encoding that is no ``QuantizationEncoding``, or a sharding strategy.
+        GraphError: ML381, an encoding that is no ``QuantizationEncoding``, or a sharding strategy
+            that is no ``ShardingStrategy``.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -90,6 +93,7 @@ class Weight(TensorValue):
         self.align = align
         self.quantization_encoding = quantization_encoding
         self.shard_idx = None
+        self._cut: Cut | None = None
         self._type = TensorType(as_dtype("Weight", dtype), shape, device)
         self._original: tuple[DType, Shape] | None = None
         self._placeholder = bool(_placeholder)
@@ -143,41 +147,102 @@ class Weight(TensorValue):
         self._original = (dtype, Shape(shape))
 
     @property
-    def sharding_strategy(self) -> Any:
-        """How the weight is cut into shards; None, as weights cannot be sharded in this version."""
-        return None
+    def sharding_strategy(self) -> ShardingStrategy | None:
+        """How the weight is cut into shards; None when it is not. It may be set; a shard has none.
+
+        Raises:
+            GraphError: ML381, set to something that is no ``ShardingStrategy``; ML382, set for a
+                shard.
+        """
+        return self._strategy
 
     @sharding_strategy.setter
-    def sharding_strategy(self, strategy: Any) -> None:
-        if strategy is not None:
+    @staged
+    def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
+        if not isinstance(strategy, ShardingStrategy | None):
             raise GraphError(
                 "ML381",
-                f"the weight {self.name!r} has a sharding strategy: weights cannot be sharded in "
-                "this version",
-                fix="leave sharding_strategy out",
+                f"the weight {self.name!r} has the sharding strategy {strategy!r}, which is no "
+                "ShardingStrategy",
+                fix="pass ShardingStrategy.rowwise(2), for example",
             )
+        if strategy is not None and self.shard_idx is not None:
+            raise self._is_shard()
+        self._strategy = strategy
 
     @staged
     def shard(self, devices: Iterable[DeviceRef]) -> list[Weight]:
-        """The shards of the weight, one for each device.
+        """The shards of the weight, one for each device, in the order of the devices.
+
+        A shard is a weight itself, which has its part of the data that the registry has under the
+        name of the whole. It cannot be cut further. What a model loads of it is the part alone.
 
         Args:
-            devices: Where the shards live.
+            devices: Where the shards live; as many as the strategy says.
 
         Raises:
-            GraphError: ML382 (a ValueError), the weight has no sharding strategy.
+            GraphError: ML382 (a ValueError), the weight has no sharding strategy, or is a shard.
+            ArgumentError: ML785, the strategy is for another number of devices, or the shape cannot
+                be cut so.
+            AxisError: ML303, the weight does not have the axis that is cut.
             ArgumentTypeError: ML397, something that is no device.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import DeviceRef, ShardingStrategy, Weight
+            >>> w = Weight("w", DType.float32, [8, 4], DeviceRef.CPU())
+            >>> w.sharding_strategy = ShardingStrategy.columnwise(2)
+            >>> [s.shape for s in w.shard([DeviceRef.GPU(0), DeviceRef.GPU(1)])]
+            [[Dim(8), Dim(2)], [Dim(8), Dim(2)]]
         """
         places = [DeviceRef.from_device(device) for device in devices]
-        raise GraphError(
+        if self.shard_idx is not None:
+            raise self._is_shard()
+        if self._strategy is None:
+            raise GraphError(
+                "ML382",
+                f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} "
+                "devices",
+                fix="set weight.sharding_strategy, such as ShardingStrategy.rowwise(2)",
+            )
+        if len(places) != self._strategy.num_devices:
+            raise ArgumentError(
+                "ML785",
+                f"the weight {self.name!r} is cut for {self._strategy.num_devices} devices, got "
+                f"{len(places)}",
+                fix="give as many devices as the strategy names",
+            )
+        cuts = self._strategy.cuts(self.name, self.shape, self.quantization_encoding)
+        pairs = zip(cuts, places, strict=True)
+        return [self._shard(i, cut, place) for i, (cut, place) in enumerate(pairs)]
+
+    def _shard(self, index: int, cut: Cut, device: DeviceRef) -> Weight:
+        """The part ``cut`` of the weight, on ``device``."""
+        name = f"{self.name}[{index}]"
+        made = Weight(name, self.dtype, cut.shape, device, self.quantization_encoding, self.align)
+        made._placeholder, made._has_alias = self._placeholder, self._has_alias
+        made.shard_idx = index
+        made._cut = cut
+        return made
+
+    def _is_shard(self) -> GraphError:
+        return GraphError(
             "ML382",
-            f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} "
-            "devices",
-            fix="use the weight as a whole",
+            f"the weight {self.name!r} is a shard, which cannot be cut further",
+            fix="cut the whole weight for all devices at once",
         )
+
+    def _stands_for(self, other: Weight) -> bool:
+        """Whether this and ``other`` are one weight of a graph: shards that are cut alike are."""
+        if self is other:
+            return True
+        return self._cut is not None and (self._cut, self.type) == (other._cut, other.type)
 
     def __repr__(self) -> str:
         return (
             f"Weight({self.name!r}, dtype={self.dtype}, shape={list(self.shape)!r}, "
             f"device={self.device})"
         )
+
+
+__all__ = ["ShardingStrategy", "Weight"]

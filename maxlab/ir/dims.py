@@ -345,12 +345,22 @@ class Shape(list[Dim]):
     Args:
         dims: Ints, names and dims.
 
+    Raises:
+        ArgumentTypeError: ML744, not a sequence of dims.
+
     Example:
-        >>> Shape(["batch", 4]).rank
-        2
+        >>> print(Shape(["batch", 4]))
+        [batch, 4]
     """
 
     def __init__(self, dims: Iterable[DimLike] = ()) -> None:
+        if isinstance(dims, (str, bytes)) or not isinstance(dims, Iterable):
+            # The letters of a name would be dims of their own.
+            raise ArgumentTypeError(
+                "ML744",
+                f"a shape is a sequence of ints, names and dims, got {dims!r}",
+                fix=f"write [{dims!r}]",
+            )
         super().__init__(Dim(dim) for dim in dims)
 
     @property
@@ -405,3 +415,6 @@ class Shape(list[Dim]):
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
+
+    def __str__(self) -> str:
+        return "[" + ", ".join(map(str, self)) + "]"

@@ -289,7 +289,7 @@ class _Typed(Type):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.dtype, list(self.shape), self.device))
+        return (type(self), (self.dtype, list(self.shape), self.device, self._layout))
 
 
 _CPU0 = DeviceRef.CPU()

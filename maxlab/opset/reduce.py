@@ -9,7 +9,17 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
-from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
+from maxlab.opset.core import (
+    Array,
+    Attrs,
+    Builder,
+    Call,
+    Check,
+    Cost,
+    Sample,
+    define,
+    elements,
+)
 from maxlab.opset.elementwise import _wide
 from maxlab.opset.rules import axis_of, require_float, same_dtype
 
@@ -54,6 +64,23 @@ def _infer(
         return [TensorType(result or x.dtype, reduced(x, axis), x.device)]
 
     return infer
+
+
+def _not_empty(
+    what: str,
+) -> Callable[[Sequence[TensorType], Sequence[Type], Attrs], list[Check]]:
+    def checks(
+        operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs
+    ) -> list[Check]:
+        """The axis has an element; a static one was looked at when the types were inferred."""
+        (x,) = operands
+        size = x.shape[axis_of(attrs["axis"], x.rank, what)]
+        if isinstance(size, StaticDim):
+            return []
+        message = f"{what}: axis {attrs['axis']} is empty, it has no {what}"
+        return [Check(Poly.constant(1), "<=", size.poly, message)]
+
+    return checks
 
 
 def _samples(ints: bool = True, ties: bool = False) -> Callable[[], list[Sample]]:
@@ -213,6 +240,7 @@ define(
     infer=_infer("argmax", DType.int64),
     reference=_arg(np.argmax),
     decompose=_arg_decompose("max"),
+    checks=_not_empty("argmax"),
     # The extreme, where it stands, the index there, the least of these; of floats, NaN too.
     cost=_cost(lambda dtype: 6 if dtype.is_float() else 4, lambda dtype: 0),
     samples=_samples(ties=True),
@@ -225,6 +253,7 @@ define(
     infer=_infer("argmin", DType.int64),
     reference=_arg(np.argmin),
     decompose=_arg_decompose("min"),
+    checks=_not_empty("argmin"),
     # The extreme, where it stands, the index there, the least of these; of floats, NaN too.
     cost=_cost(lambda dtype: 6 if dtype.is_float() else 4, lambda dtype: 0),
     samples=_samples(ties=True),

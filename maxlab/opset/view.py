@@ -468,7 +468,7 @@ def _rebind_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         if isinstance(old, StaticDim) and isinstance(new, StaticDim) and old != new:
             raise ShapeError(
                 "ML206",
-                f"rebind: the size {old} is never {new}",
+                f"{attrs.get('message') or 'rebind'}: the size {old} is never {new}",
                 fix="a rebind states what is so: give the size that the operand has, or reshape it",
             )
     return [TensorType(x.dtype, shape, x.device, attrs.get("layout"))]

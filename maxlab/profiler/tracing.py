@@ -102,19 +102,14 @@ class Tracer:
         exc_value: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Close the newest span.
+        """Close the newest span; nothing when none is open.
 
         Args:
             exc_type: The exception that ended it, which is recorded with it; None if none did.
             exc_value: The exception itself; tells its type where ``exc_type`` is not given.
             traceback: Where it came from. It takes no part: a recorded span keeps no frames alive.
-
-        Raises:
-            SpanError: ML860, no span is open.
         """
-        if not self._stack:
-            raise _nothing_open("pop")
-        span = self._stack.pop()
+        span = self._stack.pop() if self._stack else None
         if span is not None:
             span.close(exc_type or (type(exc_value) if exc_value is not None else None))
 
@@ -126,7 +121,7 @@ class Tracer:
             color: Its colour in views.
 
         Raises:
-            SpanError: ML860, no span is open.
+            SpanError: ML860 (an IndexError), no span is open.
         """
         if not self._stack:
             raise _nothing_open("next")
@@ -137,7 +132,7 @@ class Tracer:
         """Record this moment inside of the newest span.
 
         Raises:
-            SpanError: ML860, no span is open.
+            SpanError: ML860 (an AssertionError), no span is open.
         """
         if not self._stack:
             raise _nothing_open("mark")

@@ -39,8 +39,6 @@ def model() -> engine.Model:
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        ((ones(3, 2), 2.0), "ML605", "takes 3 inputs, got 2"),
-        ((ones(3, 2), 2.0, ones(2), ones(2)), "ML605", "takes 3 inputs, got 4"),
         ((ones(3, 2).astype(np.float64), 2.0, ones(2)), "ML609", "float64, expected float32"),
         ((ones(3, 2).astype(np.int32), 2.0, ones(2)), "ML609", "int32, expected float32"),
         ((ones(3, 2, 1), 2.0, ones(2)), "ML610", "rank 3"),
@@ -83,6 +81,9 @@ def test_inputs_by_name(model: engine.Model) -> None:
     ("args", "named", "words"),
     [
         ((), {"input0": 1, "input1": 2}, "misses the input 'input2'"),
+        ((), {}, "misses the input 'input0'"),
+        ((1, 2), {}, "misses the input 'input2'"),
+        ((1, 2, 3, 4), {}, "takes 3 inputs, got 4"),
         ((1, 2, 3), {"input3": 1}, "no input 'input3'"),
         ((1, 2, 3), {"input0": 1}, "given twice"),
         ((1, 2, 3, 4), {"input0": 1}, "takes 3 inputs, got 4"),
@@ -94,6 +95,13 @@ def test_wrong_names(
     with pytest.raises(InputTypeError, match=words) as caught:
         model(*args, **named)
     assert caught.value.code == "ML604"
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_execute_with_another_number_of_inputs(model: engine.Model, count: int) -> None:
+    with pytest.raises(InputError, match=f"takes 3 inputs, got {count}") as caught:
+        model.execute(*[ones(2)] * count)
+    assert caught.value.code == "ML605"
 
 
 def test_execute_takes_no_names(model: engine.Model) -> None:

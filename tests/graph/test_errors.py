@@ -165,7 +165,6 @@ CASES: list[Case] = [
     ("ML327", TypeError, lambda s: list(s.x)),
     ("ML328", ValueError, lambda s: round(s.x, 1)),
     ("ML329", TypeError, lambda s: bool(s.x)),
-    ("ML331", ValueError, lambda s: ops.max(s.x, s.x, axis=0)),
     ("ML332", TypeError, lambda s: ops.constant(1.0, F32)),
     ("ML333", TypeError, lambda s: ops.constant_external("w", F32)),  # type: ignore[arg-type]
     ("ML333", TypeError, lambda s: s.graph.add_weight(s.x)),

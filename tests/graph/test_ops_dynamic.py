@@ -499,7 +499,7 @@ def test_bounds_on_the_host_of_tensors_on_a_gpu() -> None:
         types = [TensorType(F32, ["n"], place), TensorType(I64, []), TensorType(I64, [])]
         with Graph("mixed", input_types=types) as graph:
             x, a, b = (v.tensor for v in graph.inputs)
-            number = ops.range(a, b, out_dim="k", dtype=F32, device=place)
+            number = ops.cast(ops.range(a, b, out_dim="k", dtype=I64, device=place), F32)
             there = ops.nonzero(x[(slice(a, b), "k")] + number, "hits")
             here = ops.nonzero(ops.transfer_to(x, DeviceRef.CPU()), "more")
             graph.output(number, there, here)

@@ -72,17 +72,18 @@ def test_pushes_without_a_message_keep_the_stack_even(heard: list[Event]) -> Non
     tracer.push("named")
     tracer.pop()
     tracer.pop()
-    with pytest.raises(SpanError, match="ML860"):
-        tracer.pop()
+    tracer.pop()  # more pops than pushes do no harm
     assert names(heard) == ["named"]
 
 
-@pytest.mark.parametrize("call", ["pop", "mark", "next"])
-def test_nothing_is_open(call: str) -> None:
+@pytest.mark.parametrize(("call", "kind"), [("mark", AssertionError), ("next", IndexError)])
+def test_nothing_is_open(call: str, kind: type[Exception]) -> None:
     tracer = Tracer()
     arguments = ["x"] if call == "next" else []
-    with pytest.raises(AssertionError, match=f"Tracer.{call}: no span is open"):
+    with pytest.raises(kind, match=f"Tracer.{call}: no span is open") as caught:
         getattr(tracer, call)(*arguments)
+    assert isinstance(caught.value, SpanError)
+    tracer.pop()
 
 
 def test_the_exception_is_recorded(heard: list[Event]) -> None:

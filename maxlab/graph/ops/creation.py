@@ -124,7 +124,8 @@ def constant_external(name: str, type: TensorType) -> TensorValue:
     """The tensor that the weights registry has under ``name`` when the model is loaded.
 
     Args:
-        name: The full name of the weight. The same name with the same type is the same weight.
+        name: The full name of the weight. The same name with the same type is the same weight; with
+            another type it is refused when the model is loaded (ML745).
         type: Its dtype, shape and device.
 
     Raises:
@@ -170,7 +171,7 @@ def range(
     step: TensorValueLike = 1,
     out_dim: DimLike | None = None,
     *,
-    dtype: DType,
+    dtype: DType | None = None,
     device: Any,
 ) -> TensorValue:
     """``start``, ``start + step``, … up to but not including ``stop``, of rank 1.
@@ -186,7 +187,8 @@ def range(
             or a tensor of rank 0 that is one.
         out_dim: The dim of the result; needed when a bound is a tensor. A new name is defined by
             the size of a range with a computed bound, everything else is asserted to be its size.
-        dtype: The dtype of the result, and of the bounds when one of them is computed.
+        dtype: The dtype of the result, and of every bound that is computed. When it is left out,
+            that of the first tensor or dim (int64) among the bounds, or float32 for numbers alone.
         device: The device of the result.
 
     Raises:
@@ -194,7 +196,8 @@ def range(
             ``out_dim``; ML728, ``out_dim`` is negative.
         ArgumentTypeError: ML335, a bound that is no number; ML317, no tensor of the graph.
         ShapeError: ML209, a bound that is not of rank 0.
-        DTypeError: ML102, ``dtype`` cannot hold the elements.
+        DTypeError: ML102, ``dtype`` cannot hold the elements; ML110, a computed bound has another
+            dtype.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -205,7 +208,7 @@ def range(
         [Dim('n')]
     """
     require_graph("ops.range")
-    dtype = as_dtype("range", dtype)
+    dtype = _range_dtype((start, stop, step)) if dtype is None else as_dtype("range", dtype)
     place = DeviceRef.from_device(device)
     if out_dim is None and any(_is_tensor(x) for x in (start, stop, step)):
         raise ArgumentError(
@@ -229,6 +232,16 @@ def range(
     return made
 
 
+def _range_dtype(bounds: Sequence[Any]) -> DType:
+    """The dtype of a range that was given none."""
+    for x in bounds:
+        if _is_tensor(x):
+            return tensor(x).dtype
+        if isinstance(x, Dim):
+            return DType.int64
+    return DType.float32
+
+
 def _is_tensor(x: Any) -> bool:
     return hasattr(x, "_ir") or hasattr(x, "__tensorvalue__")
 
@@ -244,8 +257,17 @@ def _computed_range(bounds: list[Any], dim: Dim, dtype: DType, device: DeviceRef
     place = next(tensor(x).device for x in bounds if _is_tensor(x))
     values = []
     for x in bounds:
-        if _is_tensor(x) or isinstance(x, Dim):
+        if isinstance(x, Dim) or (_is_tensor(x) and _known(x) is not None):
             values.append(to_device(cast(tensor(x), dtype), place))
+        elif _is_tensor(x):
+            bound = tensor(x)
+            if bound.dtype is not dtype:
+                raise DTypeError(
+                    "ML110",
+                    f"range: a bound is {bound.dtype.name}, the range {dtype.name}",
+                    fix="cast the bound with ops.cast, or give its dtype",
+                )
+            values.append(to_device(bound, place))
         else:
             number = _bound(x)
             values.append(literal(int(number) if isinstance(number, Dim) else number, dtype, place))

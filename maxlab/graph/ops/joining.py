@@ -12,7 +12,7 @@ from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tens
 from maxlab.graph.ops.shaping import dims_of, text_of
 from maxlab.ir import Dim, DimLike, Poly, Shape, StaticDim, from_poly
 from maxlab.opset import lookup
-from maxlab.opset.rules import axis_of
+from maxlab.opset.rules import axis_of, same_dtype
 
 if TYPE_CHECKING:
     from maxlab.graph.value import TensorValue, TensorValueLike
@@ -89,11 +89,13 @@ def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
     """
     parts = _tensors("stack", values)
     axis = axis_of(axis, parts[0].rank, "stack", extra=1)
+    same_dtype("stack", [part.type for part in parts])
     for number, part in enumerate(parts):
-        if part.rank != parts[0].rank:
+        if part.shape != parts[0].shape:
             raise ShapeError(
                 "ML210",
-                f"stack: operand {number} has rank {part.rank}, operand 0 has rank {parts[0].rank}",
+                f"stack: operand {number} has the shape {part.shape}, operand 0 has "
+                f"{parts[0].shape}",
                 fix="give all operands the same shape",
             )
     return add_op("concat", [add_op("unsqueeze", [p], axis=axis) for p in parts], axis=axis)
@@ -152,7 +154,7 @@ def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
 
     Args:
         x: A tensor of rank 1 or more.
-        chunks: A number that divides the dim ``axis``, which must be static.
+        chunks: A number that provably divides the dim ``axis``.
         axis: The dim to split; negative from the end.
 
     Raises:
@@ -163,14 +165,14 @@ def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
     count = as_int("chunk", chunks, "chunks")
     axis = axis_of(axis, value.rank, "chunk")
     size = value.shape[axis]
-    if count <= 0 or not isinstance(size, StaticDim) or size.dim % count:
+    if count <= 0 or size // count * count != size:
         raise ArgumentError(
             "ML342",
             f"chunk: axis {axis} of size {size} cannot be cut into {count} equal chunks",
             fix="use ops.split for pieces of different sizes",
         )
-    part = size.dim // count
-    return [cut(value, axis, Dim(i * part), Dim(part)) for i in range(count)]
+    part = size // count
+    return [cut(value, axis, part * i, part) for i in range(count)]
 
 
 @staged
@@ -217,6 +219,7 @@ def pad(
             f"pad: the value must have rank 0, got rank {filler.rank}",
             fix="pass a number, or a tensor of rank 0",
         )
+    same_dtype("pad", [x.type, filler.type])
     lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
     return _pad_with(x, amounts, filler)
 

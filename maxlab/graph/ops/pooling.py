@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from maxlab.errors import ArgumentError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.ops.spatial import ints
@@ -135,6 +136,12 @@ def fold(
         DTypeError: ML106, bools.
     """
     given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,)
+    if len(given) != 2:
+        raise ArgumentError(
+            "ML367",
+            f"fold: output_size must be a height and a width, got {output_size!r}",
+            fix="pass two sizes, such as (32, 32)",
+        )
     return add_op(
         "fold",
         [tensor(input, "fold: the input")],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, literal, staged, tensor
 from maxlab.graph.ops.elementwise import elementwise_max, elementwise_min
@@ -101,10 +101,9 @@ def max(
     Args:
         x: A tensor, or beside a tensor ``y`` a number or array.
         y: The other operand; None to fold ``x``.
-        axis: The axis to fold, the last one when it is left out; only without ``y``.
+        axis: The axis to fold, the last one when it is left out. Beside ``y`` it says nothing.
 
     Raises:
-        ArgumentError: ML331, both ``y`` and ``axis`` are given.
         AxisError: ML303, ``axis`` is out of range, or ``x`` has rank 0.
         ShapeError: ML201, the operands do not broadcast; ML207, the axis is empty.
         DTypeError: ML101, no common dtype; ML102, a value that does not fit; ML106, bools.
@@ -118,7 +117,6 @@ def max(
         ([Dim(1), Dim(3)], [Dim('n'), Dim(3)])
     """
     if y is not None:
-        _no_axis("max", axis)
         return elementwise_max(x, y)
     return _reduce("reduce.max", "max", x, -1 if axis is None else axis)
 
@@ -135,27 +133,16 @@ def min(
     Args:
         x: A tensor, or beside a tensor ``y`` a number or array.
         y: The other operand; None to fold ``x``.
-        axis: The axis to fold, the last one when it is left out; only without ``y``.
+        axis: The axis to fold, the last one when it is left out. Beside ``y`` it says nothing.
 
     Raises:
-        ArgumentError: ML331, both ``y`` and ``axis`` are given.
         AxisError: ML303, ``axis`` is out of range, or ``x`` has rank 0.
         ShapeError: ML201, the operands do not broadcast; ML207, the axis is empty.
         DTypeError: ML101, no common dtype; ML102, a value that does not fit; ML106, bools.
     """
     if y is not None:
-        _no_axis("min", axis)
         return elementwise_min(x, y)
     return _reduce("reduce.min", "min", x, -1 if axis is None else axis)
-
-
-def _no_axis(what: str, axis: int | None) -> None:
-    if axis is not None:
-        raise ArgumentError(
-            "ML331",
-            f"{what}: two operands are compared element by element, along no axis; got axis={axis}",
-            fix=f"write ops.{what}(x, axis={axis}) to fold one tensor",
-        )
 
 
 @staged

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_int, cast, literal, staged, tensor
+from maxlab.graph.build import as_int, cast, is_array, literal, staged, tensor
 from maxlab.graph.ops.dynamic import bind_dim, to_device
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
 from maxlab.opset.dynamic import out_dim_of
@@ -276,7 +278,7 @@ def tile(x: TensorValueLike, repeats: Iterable[DimLike]) -> TensorValue:
 @staged
 def repeat_interleave(
     x: TensorValueLike,
-    repeats: int | TensorValue,
+    repeats: int | Sequence[int] | TensorValue,
     axis: int | None = None,
     out_dim: DimLike | None = None,
 ) -> TensorValue:
@@ -284,16 +286,16 @@ def repeat_interleave(
 
     Args:
         x: A tensor of any rank.
-        repeats: A positive int, or an integer tensor with one number, 0 or more, for each element
-            along ``axis``, or one for all.
+        repeats: A positive int, or integers with one number, 0 or more, for each element along
+            ``axis``, or one for all: a tensor, sequence or array.
         axis: The dim to repeat along; None flattens ``x`` first.
-        out_dim: The dim of the result along ``axis``; needed when ``repeats`` is a tensor. A new
-            name is defined by the sum of such repeats, everything else is asserted when the model
-            runs.
+        out_dim: The dim of the result along ``axis``; needed when ``repeats`` is a tensor that only
+            a run can tell. A new name is defined by the sum of such repeats, everything else is
+            asserted when the model runs.
 
     Raises:
-        ArgumentError: ML339, ``repeats`` is not positive, or a tensor without ``out_dim``; ML728,
-            ``out_dim`` is negative.
+        ArgumentError: ML339, ``repeats`` is not positive, or is computed and ``out_dim`` missing;
+            ML728, ``out_dim`` is negative.
         ShapeError: ML205, ``repeats`` has neither rank 0 nor the size of ``x`` along ``axis``.
         DTypeError: ML109, ``repeats`` are not integers.
         AxisError: ML303, ``axis`` is out of range.
@@ -306,14 +308,10 @@ def repeat_interleave(
         [Dim(4), Dim(2)]
     """
     value = tensor(x, "repeat_interleave: the operand")
+    if isinstance(repeats, (list, tuple)) or is_array(repeats):
+        repeats = literal(repeats, DType.int64, value.device)
     if hasattr(repeats, "_ir") or hasattr(repeats, "__tensorvalue__"):
-        if out_dim is None:
-            raise ArgumentError(
-                "ML339",
-                "repeat_interleave: only a run can tell how many elements there will be",
-                fix='name the dim of the result: out_dim="repeated"',
-            )
-        return _repeated(value, tensor(repeats), axis, out_dim_of(out_dim))
+        return _repeated(value, tensor(repeats), axis, out_dim)
     count = as_int("repeat_interleave", repeats, "repeats")
     if count <= 0:
         raise ArgumentError(
@@ -337,9 +335,35 @@ def repeat_interleave(
     return add_op("rebind", [value], shape=named, message="repeat_interleave: out_dim", layout=None)
 
 
-def _repeated(x: TensorValue, repeats: TensorValue, axis: int | None, dim: Dim) -> TensorValue:
+def _constant_repeats(repeats: TensorValue) -> np.ndarray[Any, Any]:
+    """The numbers of ``repeats``, a constant.
+
+    Raises:
+        ArgumentError: ML339, it is no constant, or has a negative number.
+    """
+    op = repeats._ir().op
+    if op is None or op.name != "mo.constant":
+        raise ArgumentError(
+            "ML339",
+            "repeat_interleave: only a run can tell how many elements there will be",
+            fix='name the dim of the result: out_dim="repeated"',
+        )
+    counts: np.ndarray[Any, Any] = op.attrs["value"].array
+    if counts.size and counts.min() < 0:
+        raise ArgumentError(
+            "ML339",
+            f"repeat_interleave: a repeat is negative: {counts.min()}",
+            fix="pass 0 or more for each element",
+        )
+    return counts
+
+
+def _repeated(
+    x: TensorValue, repeats: TensorValue, axis: int | None, out_dim: DimLike | None
+) -> TensorValue:
     """``x`` with its elements along ``axis`` repeated as often as a tensor says."""
     require_integral("repeat_interleave: the repeats", repeats.type)
+    known = _constant_repeats(repeats) if out_dim is None else None
     if axis is None:
         x = add_op("reshape", [x], shape=Shape([x.shape.num_elements]))
         axis = 0
@@ -353,11 +377,17 @@ def _repeated(x: TensorValue, repeats: TensorValue, axis: int | None, dim: Dim) 
             f"axis {axis} of size {size}",
             fix="pass one number for each element, or one for all",
         )
+    if out_dim is not None:
+        dim = out_dim_of(out_dim)
+    else:
+        assert known is not None
+        dim = size * int(known.sum()) if known.size == 1 else Dim(int(known.sum()))
     counts = add_op("broadcast_to", [counts], shape=Shape([size]))
-    least = add_op("reduce.min", [counts], axis=0)
     total = add_op("reduce.sum", [counts], axis=0)
-    zero = literal(0, DType.int64, x.device)
-    total = add_op("where", [add_op("greater", [zero, least]), least, total])
+    if size != 0:  # no repeats have no least one
+        least = add_op("reduce.min", [counts], axis=0)
+        zero = literal(0, DType.int64, x.device)
+        total = add_op("where", [add_op("greater", [zero, least]), least, total])
     total = add_op("reshape", [total], shape=Shape([]))
     ends = add_op("cumsum", [counts], axis=0, exclusive=False, reverse=False)
     total = bind_dim(total, dim, "repeat_interleave", "the least of the repeats is negative")

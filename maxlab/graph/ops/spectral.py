@@ -11,7 +11,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_dtype, as_int, constant_array, require_graph, staged, tensor
-from maxlab.ir import DeviceRef, Dim, StaticDim
+from maxlab.ir import DeviceRef, Shape, StaticDim
 from maxlab.opset.fft import unit
 from maxlab.opset.rules import axis_of
 
@@ -165,10 +165,10 @@ def as_interleaved_complex(x: TensorValueLike) -> TensorValue:
     parts that alternate become complex numbers. Nothing is computed.
 
     Args:
-        x: A tensor whose last dim is even, and known.
+        x: A tensor whose last dim is provably even.
 
     Raises:
-        ShapeError: ML385, ``x`` has rank 0, or its last dim is odd or not known.
+        ShapeError: ML385, ``x`` has rank 0, or its last dim is odd or may be.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -179,15 +179,14 @@ def as_interleaved_complex(x: TensorValueLike) -> TensorValue:
     """
     value = tensor(x, "as_interleaved_complex: the operand")
     last = value.shape[-1] if value.rank else None
-    if not isinstance(last, StaticDim) or last.dim % 2:
+    if last is None or last // 2 * 2 != last:
         what = f"a last dim {last}" if value.rank else "rank 0"
         raise ShapeError(
             "ML385",
             f"as_interleaved_complex needs a last dim of even size, got {what}",
             fix="say the size with ops.rebind, or slice off the odd element",
         )
-    shape = (*value.shape[:-1], Dim(last.dim // 2), Dim(2))
-    return add_op("reshape", [value], shape=shape)
+    return add_op("reshape", [value], shape=Shape([*value.shape[:-1], last // 2, 2]))
 
 
 @staged

@@ -86,10 +86,15 @@ class WeightData:
         """The DLPack capsule of the data.
 
         Raises:
-            BufferError: DLPack or NumPy has no such dtype, or the data is read-only and a copy was
-                refused.
+            BufferError: DLPack has no such dtype, or the data is read-only and a copy was refused.
         """
-        return _array(self.data).__dlpack__(**kwargs)
+        array = _array(self.data)
+        if array.dtype.isbuiltin == 1:
+            return array.__dlpack__(**kwargs)
+        from maxlab.driver import Tensor  # knows the dtypes that NumPy does not
+
+        bits = array.view(f"u{array.dtype.itemsize}")
+        return Tensor.from_numpy(bits).view(self.dtype).__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> Any:
         """The device of the data, as DLPack numbers it."""

@@ -203,6 +203,12 @@ class SafetensorWeights(FileWeights):
         _st_file_handles: dict[str, SafetensorsFile] | None = None,
     ) -> None:
         super().__init__(prefix, allocated, _st_weight_map)
+        if isinstance(filepaths, (str, bytes, os.PathLike)):
+            raise WeightError(
+                "ML636",
+                f"expected a list of weight files, got the path {os.fspath(filepaths)!r}",
+                fix=f"write [Path({os.fspath(filepaths)!r})]",
+            )
         self._filepaths = [os.fspath(path) for path in filepaths]
         self._files = {} if _st_file_handles is None else _st_file_handles
         index = self._index() if tensors_to_file_idx is None else tensors_to_file_idx
