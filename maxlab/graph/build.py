@@ -97,6 +97,7 @@ def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
     for value in values:
         assert isinstance(value.type, TensorType), "operands come from tensor(), which asks"
         types.append(value.type)
+    attrs = {key: _plain(value) for key, value in attrs.items()}
     try:
         result_types = list(row.infer(types, attrs))
     except (DTypeError, ShapeError) as error:
@@ -104,6 +105,15 @@ def add(name: str, operands: Sequence[Any], /, **attrs: Any) -> TensorValue:
         raise
     made: TensorValue = graph._append(row.name, values, result_types, attrs)
     return made
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with NumPy's integers made Python's: attributes are printed, compared and read."""
+    if isinstance(value, np.integer):
+        return int(value)
+    if type(value) is tuple and any(isinstance(item, np.integer) for item in value):
+        return tuple(_plain(item) for item in value)
+    return value
 
 
 def explain(error: MaxlabError, values: Sequence[IrValue]) -> None:
@@ -231,6 +241,8 @@ def tensor(x: Any, what: str = "the operand") -> TensorValue:
     from maxlab.graph.value import TensorValue
 
     if isinstance(x, TensorValue):
+        if current_graph() is None:
+            x._ir()  # a weight that has no graph says so, before an op that it meets does
         return x
     if isinstance(x, Dim):
         return add("dim", [], dim=x)

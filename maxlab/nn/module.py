@@ -306,7 +306,7 @@ class Module(Layer):
             raise ModuleError(
                 "ML713",
                 f"{len(places)} devices for {type(self).__name__}, expected one",
-                fix="weights cannot be sharded in this version: name one device",
+                fix="modules are not cut for several devices in this version: name one device",
             )
         for _, weight in self._named_weights():
             weight.sharding_strategy = sharding_strategy

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from maxlab.ir import Dim, Shape, StaticDim, TensorType
@@ -18,7 +20,7 @@ def axis_of(axis: object, rank: int, what: str, *, extra: int = 0) -> int:
         ArgumentTypeError: ML302, not an int.
         AxisError: ML303, out of range, or the operand has rank 0.
     """
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise ArgumentTypeError(
             "ML302",
             f"{what}: the axis must be an int, got {axis!r}",
@@ -35,7 +37,7 @@ def axis_of(axis: object, rank: int, what: str, *, extra: int = 0) -> int:
             f"{what}: axis {axis} is out of range for rank {rank}",
             fix=f"use an axis from {-limit} to {limit - 1}",
         )
-    return axis + limit if axis < 0 else axis
+    return int(axis) + limit if axis < 0 else int(axis)
 
 
 def broadcast_dims(left: Dim, right: Dim) -> Dim | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from maxlab import config, engine
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentTypeError, InvalidPathError, MaxlabError
+from maxlab.errors import ArgumentTypeError, InvalidPathError, MaxlabError, NoGraphError
 from maxlab.graph import (
     BufferType,
     DeviceRef,
@@ -24,6 +25,7 @@ from maxlab.graph import (
     TensorType,
     TensorValue,
     Type,
+    Weight,
     ops,
 )
 from maxlab.graph.weights import SafetensorWeights, WeightData, load_weights, weights_format
@@ -31,6 +33,7 @@ from tests.reference.examples import Array, run
 
 F32, I32, I64, BOOL = DType.float32, DType.int32, DType.int64, DType.bool
 CPU = DeviceRef.CPU()
+VECTOR = TensorType(F32, [2, 3])
 Build = Callable[..., Any]
 
 
@@ -118,6 +121,38 @@ def test_an_empty_axis_has_no_index(name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}: axis -1 is empty[\s\S]*ML603"):
         model.execute(np.zeros((2, 0), np.float32))
     assert model.execute(np.zeros((0, 2), np.float32))[0].shape == (0, 1)
+
+
+TWO: Any = np.int32(2)
+AXES: list[tuple[str, Build]] = [
+    ("sum", ops.sum),
+    ("argmax", ops.argmax),
+    ("softmax", ops.softmax),
+    ("cumsum", ops.cumsum),
+    ("max", lambda x, axis: ops.max(x, axis=axis)),
+    ("squeeze", lambda x, axis: ops.squeeze(x[:, :1], axis)),
+    ("unsqueeze", ops.unsqueeze),
+    ("transpose", lambda x, axis: ops.transpose(x, axis, 0)),
+    ("permute", lambda x, axis: ops.permute(x, [axis, 0])),
+    ("concat", lambda x, axis: ops.concat([x, x], axis)),
+    ("stack", lambda x, axis: ops.stack([x, x], axis)),
+    ("split", lambda x, axis: ops.split(x, [1, 2], axis)),
+    ("chunk", lambda x, axis: ops.chunk(x, 3, axis)),
+    ("gather", lambda x, axis: ops.gather(x, [0], axis)),
+    ("flatten", lambda x, axis: ops.flatten(x, 0, axis)),
+    ("repeat_interleave", lambda x, axis: ops.repeat_interleave(x, 2, axis)),
+    ("top_k", lambda x, axis: ops.top_k(x, TWO, axis)),
+]
+
+
+@pytest.mark.parametrize(("name", "op"), AXES, ids=[name for name, _ in AXES])
+def test_an_axis_may_be_an_integer_of_numpy(name: str, op: Build) -> None:
+    graphs = [Graph("g", lambda x, a=axis: op(x, a), [VECTOR]) for axis in (1, np.int64(1))]
+    texts = [
+        re.sub(r" *//.*", "", str(graph)) for graph in graphs
+    ]  # without the lines of this file
+    assert texts[0] == texts[1]
+    assert graphs[0].output_types == graphs[1].output_types
 
 
 # ---------------------------------------------------------------- shape ops
@@ -252,7 +287,6 @@ def test_the_bounds_of_a_range_have_its_dtype() -> None:
 
 
 # ---------------------------------------------------------------- messages name the user's op
-VECTOR = TensorType(F32, [2, 3])
 NAMED: list[tuple[str, Build, list[Type], str]] = [
     ("stack", lambda x, y: ops.stack([x, y]), [VECTOR, TensorType(I32, [2, 3])], "ML110"),
     ("stack", lambda x, y: ops.stack([x, y]), [VECTOR, TensorType(F32, [2, "m"])], "ML210"),
@@ -281,6 +315,15 @@ def test_errors_name_the_op_that_was_called(
 
 
 # ---------------------------------------------------------------- weights
+@pytest.mark.parametrize(
+    "use", [lambda w: w + 1, lambda w: 2 @ w, lambda w: w.T, ops.sin, ops.print]
+)
+def test_a_weight_without_a_graph_says_that_it_needs_one(use: Build) -> None:
+    with pytest.raises(NoGraphError, match="the weight 'layers.0.w' needs a graph") as caught:
+        use(Weight("layers.0.w", F32, [2, 2]))
+    assert isinstance(caught.value, LookupError)
+
+
 def external(*types: TensorType) -> Graph:
     """A graph that declares the weight ``w`` with each of ``types``."""
     with Graph("weights") as graph:
