@@ -217,7 +217,8 @@ def pad(
             f"pad: the value must have rank 0, got rank {filler.rank}",
             fix="pass a number, or a tensor of rank 0",
         )
-    lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
+    # states the demands on the paddings
+    lookup("mo.pad").infer([x.type], {"paddings": amounts, "value": 0})
     return _pad_with(x, amounts, filler)
 
 
