@@ -140,7 +140,7 @@ def coefficients(fit: Fit, points: int = 6000, rounds: int = 400) -> tuple[Array
 
 def gelu_far(low: float = 0.6, high: float = 14.85) -> tuple[Array, Array, float]:
     """P, Q and the largest relative error of erfc(a/sqrt 2) = e^(-a^2/2) / (a c + P(a)/Q(a)), where
-    c is sqrt(pi/2) as a float32. Every round is a linear problem: Q of the round before weighs it."""
+    c is sqrt(pi/2) as a float32. Every round is a linear problem, weighed by the last Q."""
     c = float(np.float32(math.sqrt(math.pi / 2)))
     t = np.cos(np.pi * (np.arange(3000) + 0.5) / 3000)
     a = low + ((t + 1) / 2) ** 2 * (high - low)

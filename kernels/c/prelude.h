@@ -363,7 +363,7 @@ INL f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) {
   f32 low, a, b, y = -__builtin_fabsf(z);
   f32 t = mx_exp_parts_f32(y < -110.0f ? -110.0f : y, z < 0.0f ? tail : -tail, &low, &a, &b);
   f32 v = x < -110.0f ? -110.0f : x;                     /* there e^z is no longer right, but small enough */
-  f32 p = __builtin_fmaf(v, z < 0.0f ? t : 1.0f, v * (z < 0.0f ? low : 0.0f));
+  f32 p = __builtin_fmaf(v, z < 0.0f ? t : 1.0f, z < 0.0f ? v * low : 0.0f);
   f32 q = p / __builtin_fmaf(t, a * b, 1.0f);
   q = q * (z < 0.0f ? a : 1.0f) * (z < 0.0f ? b : 1.0f);
   return x > -__builtin_inff() ? q : x - x;              /* -inf * 0 is NaN, as composed */
@@ -562,8 +562,9 @@ INL f64 mx_atanh_f64(f64 x) { return __builtin_atanh(x); }
 INL f64 mx_pow_f64(f64 x, f64 y) { return __builtin_pow(x, y); }
 INL f64 mx_sigmoid_f64(f64 x) { f64 t = __builtin_exp(-__builtin_fabs(x)); return (x < 0.0 ? t : 1.0) / (1.0 + t); }
 INL f64 mx_silu_f64(f64 x) { return x * mx_sigmoid_f64(x); }
-INL f64 mx_gelu_f64(f64 x) { return 0.5 * x * (1.0 + __builtin_erf(x * 0.70710678118654752)); }
-INL f64 mx_gelu_tanh_f64(f64 x) { return 0.5 * x * (1.0 + __builtin_tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))); }
+/* 1 + erf(z) and 1 + tanh(u), with nothing that cancels to the left */
+INL f64 mx_gelu_f64(f64 x) { return 0.5 * x * __builtin_erfc(x * -0.70710678118654752); }
+INL f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
 INL f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
 // @end
 
