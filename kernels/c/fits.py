@@ -53,19 +53,24 @@ def log_weight(x: Array) -> Array:
     return np.abs(x**3 / np.where(x == 0, 1, np.log1p(x)))
 
 
-HALF_LN2 = math.log(2) / 2 * 1.02
 QUARTER_TURN = (math.pi / 4 * 1.01) ** 2
 FITS: dict[str, Fit] = {
     # e^r = 1 + r + r^2 P(r)
     "exp": Fit(
         series([1 / 2, 1 / 6, 1 / 24], lambda r: (np.expm1(r) - r) / r**2, 1e-4),
-        lambda r: r**2 / np.exp(r), -HALF_LN2, HALF_LN2, 4,
+        lambda r: r**2 / np.exp(r), -0.2885, 0.4065, 4,
     ),
     # log(1+f) = f - f^2/2 + f^3 P(f)
     "log": Fit(
         series([1 / 3, -1 / 4, 1 / 5, -1 / 6, 1 / 7, -1 / 8, 1 / 9],
                lambda f: (np.log1p(f) - f + f**2 / 2) / f**3, 1e-2),
         log_weight, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8,
+    ),
+    # x/2 (1 + erf(x/sqrt 2)) = x (1/2 + x P(x^2)) up to 0.6
+    "gelu near": Fit(
+        series([1 / math.sqrt(2 * math.pi), -1 / 6 / math.sqrt(2 * math.pi)],
+               lambda s: erf(np.sqrt(s / 2)) / 2 / np.sqrt(s), 1e-8),
+        lambda s: 2 * np.sqrt(s) / erfc(np.sqrt(s / 2)), 0.0, 0.6**2, 3,
     ),
     # tanh x = x + x s P(s), s = x^2; from 0.6 on (1 - tanh x)^(-1/2) = P(x)
     "tanh small": Fit(
@@ -133,11 +138,43 @@ def coefficients(fit: Fit, points: int = 6000, rounds: int = 400) -> tuple[Array
     return total, least
 
 
+def gelu_far(low: float = 0.6, high: float = 14.85) -> tuple[Array, Array, float]:
+    """P, Q and the largest relative error of erfc(a/sqrt 2) = e^(-a^2/2) / (a c + P(a)/Q(a)), where
+    c is sqrt(pi/2) as a float32. Every round is a linear problem, weighed by the last Q."""
+    c = float(np.float32(math.sqrt(math.pi / 2)))
+    t = np.cos(np.pi * (np.arange(3000) + 0.5) / 3000)
+    a = low + ((t + 1) / 2) ** 2 * (high - low)
+    whole = 1 / (erfc(a / math.sqrt(2)) * np.exp(a**2 / 2))
+    y, s = whole - c * a, a / high
+    top, below = np.vander(s, 4, increasing=True), np.vander(s, 5, increasing=True)[:, 1:]
+    emphasis, q = np.ones(len(a)), np.ones(len(a))
+    best, least = np.zeros(8), np.inf
+    for _ in range(200):
+        scale = np.sqrt(emphasis) / (q * whole)
+        basis = np.hstack([top, -y[:, None] * below])
+        found = np.linalg.lstsq(basis * scale[:, None], y * scale, rcond=None)[0]
+        p, q = top @ found[:4], 1 + below @ found[4:]
+        error = np.abs(p / q - y) / whole
+        if error.max() < least and (q > 0).all():
+            best, least = found, float(error.max())
+        emphasis *= (error / error.max() + 1e-3) ** 0.5
+        emphasis /= emphasis.sum()
+    powers = high ** np.arange(5)
+    return best[:4] / powers[:4], np.concatenate([[1.0], best[4:]]) / powers, least
+
+
 def main() -> None:
-    for name in sys.argv[1:] or FITS:
-        found, error = coefficients(FITS[name])
+    for name in sys.argv[1:] or [*FITS, "gelu far"]:
+        if name == "gelu far":
+            p, q, error = gelu_far()
+            parts = {"P a": p, "Q a": q}
+        else:
+            found, error = coefficients(FITS[name])
+            parts = {"x": found}
         sys.stdout.write(f"{name}: largest error {error * 2**24:.3f} * 2^-24\n")
-        sys.stdout.writelines(f"  x^{i}: {np.float32(c):.9g}f\n" for i, c in enumerate(found))
+        for of, numbers in parts.items():
+            lines = (f"  {of}^{i}: {np.float32(c):.9g}f\n" for i, c in enumerate(numbers))
+            sys.stdout.writelines(lines)
 
 
 if __name__ == "__main__":

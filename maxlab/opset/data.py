@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from maxlab.dtype import DType
+from maxlab.dtype import DType, check_scalar
 from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from maxlab.ir import Constant, DeviceRef, Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ZERO
@@ -257,6 +257,7 @@ define(
 def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (x,) = types
     pads = attrs["paddings"]
+    check_scalar(attrs["value"], x.dtype)
     if len(pads) != 2 * x.rank:
         raise ArgumentError(
             "ML312",

@@ -107,6 +107,11 @@ def _erf(x: Array) -> Array:
     return exact.astype(x.dtype)
 
 
+def _erfc(x: Array) -> Array:
+    exact: Array = np.vectorize(math.erfc, otypes=[np.float64])(x)
+    return exact
+
+
 def _precise(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """``fn`` computed in float64 and rounded once, so that the oracle is exact to half an ulp."""
 
@@ -203,8 +208,9 @@ _unary(
 )
 
 _GELU: dict[str, Callable[[Array], Array]] = {
-    "none": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
-    "tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    # 1 + erf(z) and (1 + tanh(u)) / 2, which would cancel to the left
+    "none": lambda x: 0.5 * x * _erfc(-x / math.sqrt(2)),
+    "tanh": lambda x: x * _sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)),
     "quick": lambda x: x * _sigmoid(1.702 * x),
 }
 _GELU_SCALAR = {"none": "gelu", "tanh": "gelu_tanh", "quick": "gelu_quick"}

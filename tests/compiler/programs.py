@@ -39,10 +39,11 @@ class Program:
 class Generator:
     """Makes the program of one seed."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.arrays = np.random.default_rng(seed)
-        self.b = Builder(f"random{seed}")
+    def __init__(self, seed: int | random.Random) -> None:
+        self.rng = random.Random(seed) if isinstance(seed, int) else seed
+        number = seed if isinstance(seed, int) else self.rng.getrandbits(32)
+        self.arrays = np.random.default_rng(number)
+        self.b = Builder(f"random{number}")
         sizes = (
             [0, 1, 2, 3, 4, 5, 7, 8, 16, 17, 33]
             if self.rng.random() < 0.15
@@ -406,17 +407,25 @@ class Generator:
     # ------------------------------------------------------------ all of it
     def make(self) -> Program:
         """The program."""
+        for _ in range(self.rng.randint(1, 3)):
+            dtype = self.rng.choice([*FLOATS, *INTS])
+            self.pool.append(self.fresh(dtype, [self.dim() for _ in range(self.rng.randint(1, 4))]))
+        self.steps(self.rng.randint(5, 40))
+        unread = [v for v in self.pool if not v.uses]
+        extra = self.rng.sample(self.pool, min(len(self.pool), self.rng.randint(1, 3)))
+        self.b.output(*(unread[-4:] + extra))
+        return self.program
+
+    def steps(self, count: int) -> None:
+        """Put the results of ``count`` steps, or fewer, into the pool."""
         kinds: list[tuple[Callable[[], Value | None], int]] = [
             (self.unary, 6), (self.binary, 8), (self.compare, 1), (self.where, 2), (self.cast, 2),
             (self.reduce, 5), (self.normalise, 3), (self.matmul, 4), (self.attention, 1),
             (self.view, 10), (self.concat, 2), (self.pad, 2), (self.gather, 2), (self.count, 1),
             (self.scalar, 1),
         ]  # fmt: skip
-        for _ in range(self.rng.randint(1, 3)):
-            dtype = self.rng.choice([*FLOATS, *INTS])
-            self.pool.append(self.fresh(dtype, [self.dim() for _ in range(self.rng.randint(1, 4))]))
         steps = [kind for kind, weight in kinds for _ in range(weight)]
-        for _ in range(self.rng.randint(5, 40)):
+        for _ in range(count):
             made = self.rng.choice(steps)()
             if (
                 made is not None
@@ -424,10 +433,6 @@ class Generator:
             ):
                 if made.tensor_type.rank <= 5:
                     self.pool.append(made)
-        unread = [v for v in self.pool if not v.uses]
-        extra = self.rng.sample(self.pool, min(len(self.pool), self.rng.randint(1, 3)))
-        self.b.output(*(unread[-4:] + extra))
-        return self.program
 
 
 def run(seed: int, threads: int | None = None) -> int:

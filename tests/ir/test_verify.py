@@ -195,6 +195,15 @@ def odd_attribute(f: Function) -> None:
     f.ops[1].attrs["value"] = 7
 
 
+def filler_of_another_dtype(f: Function) -> None:
+    flags = TensorType(DType.bool, [2])
+    x = f.add_input(flags)
+    attrs = {"paddings": (1, 0), "value": 0.5}  # is it True, as NumPy says, or int(0.5)?
+    made = f.create("mo.pad", [x], [TensorType(DType.bool, [3])], attrs)
+    f.block.ops.insert(0, made)
+    made.block = f.block
+
+
 def operand_count(f: Function) -> None:
     f.ops[2].name = "mo.matmul"
     f.ops[2].drop()
@@ -209,6 +218,7 @@ def operand_count(f: Function) -> None:
         (unknown_op, "ML301", "mo.nothing"),
         (missing_attribute, "ML358", "mo.softmax n3 lacks the attribute 'axis'"),
         (bad_attribute, "ML358", "axis 5"),
+        (filler_of_another_dtype, "ML358", "the float 0.5 cannot become bool"),
         (odd_attribute, "ML358", "mo.constant n1"),
         (operand_count, "ML358", "mo.matmul n2"),
     ],

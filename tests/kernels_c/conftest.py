@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -50,6 +52,14 @@ def cdef() -> str:
     return text.replace("MX_API ", "")
 
 
+def compiler_command() -> list[str]:
+    """The C compiler that maxlab is told to use, with its arguments, else gcc."""
+    command = shlex.split(os.environ.get("MAXLAB_CC", "gcc"))
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"needs {command[0]}")
+    return command
+
+
 class Lab:
     """Compiles C text and opens it; the runtime library is built on first use."""
 
@@ -60,18 +70,16 @@ class Lab:
         self._count = 0
 
     def compile(self, files: list[Path], name: str, *flags: str) -> Path:
-        compiler = shutil.which("gcc")
-        if compiler is None:
-            pytest.skip("needs gcc")
+        compiler = compiler_command()
         objects: list[str] = []
         for file in files:
             level = re.match(r"// maxlab-flags: (.*)", file.read_text())
             out = self.folder / f"{name}-{file.stem}.o"
-            command = [compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
+            command = [*compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
             subprocess.run([*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True)
             objects.append(str(out))
         library = self.folder / f"{name}.so"
-        link = [compiler, "-shared", "-pthread", *flags, *objects, "-o", str(library), "-lm"]
+        link = [*compiler, "-shared", "-pthread", *flags, *objects, "-o", str(library), "-lm"]
         subprocess.run(link, check=True)
         return library
 

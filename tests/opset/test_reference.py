@@ -262,3 +262,20 @@ def test_every_scalar_operator_has_the_weight_of_its_row() -> None:
     for name, row in OPSET.items():
         if row.kind == "map" and not row.scalars:
             assert scalar_weight(name.removeprefix("mo.")) == row.weight
+
+
+@pytest.mark.parametrize(
+    ("approximate", "x", "expected"),
+    [
+        # computed with 100 digits
+        ("none", -10.0, -7.6198530241605260660e-23),
+        ("none", -1.0, -0.15865525393145705142),
+        ("tanh", -1.0, -0.15880800939172329522),
+        ("tanh", -5.0, -2.2917961966295060456e-07),
+        ("quick", -1.0, -0.15420423406717870429),
+    ],
+)
+def test_the_left_tail_of_gelu_does_not_cancel(approximate: str, x: float, expected: float) -> None:
+    call = Call({"approximate": approximate}, ((1,),), (DType.float64,), {})
+    found = OPSET["mo.gelu"].reference(call, np.array([x]))
+    np.testing.assert_allclose(found, [expected], rtol=1e-12)

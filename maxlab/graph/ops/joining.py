@@ -220,7 +220,8 @@ def pad(
             fix="pass a number, or a tensor of rank 0",
         )
     same_dtype("pad", [x.type, filler.type])
-    lookup("mo.pad").infer([x.type], {"paddings": amounts})  # states the demands on the paddings
+    # states the demands on the paddings
+    lookup("mo.pad").infer([x.type], {"paddings": amounts, "value": 0})
     return _pad_with(x, amounts, filler)
 
 
