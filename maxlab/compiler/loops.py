@@ -180,6 +180,11 @@ class Kernel:
     asserts: str = "safe"
     begins: bool = False
 
+    @property
+    def tests_results(self) -> bool:
+        """Whether no result may be NaN."""
+        return self.asserts in ("warn", "all")
+
     def expressions(self) -> Iterator[Expr]:
         """All root expressions."""
         for p in self.passes:

@@ -44,8 +44,8 @@ class Options:
             kernel also says that it began.
         assert_level: What kernels test. ``"safe"``: indices. ``"all"``: also ``MX_ASSERT``, and
             that no result is NaN. ``"warn"``: the same as ``"all"``, but what is found is logged as
-            a warning, and the run goes on: an index out of range is 0. ``"none"``: nothing; an
-            index out of range reads or writes any memory.
+            a warning, and the run goes on: an index out of range is 0. ``"none"``: not even
+            indices; one out of range reads or writes any memory.
         split_k: In which precision the parts of a long product of float16 or bfloat16 are added:
             ``"accum"``, float32, or ``"output"``: a product over a static size of 2048 or more is
             made in parts, each rounded to the dtype of the result before all are added.

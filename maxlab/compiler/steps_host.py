@@ -125,7 +125,8 @@ class HostSteps:
         lowering = Lowering(schedule, group)
         result = lowering.buffer(self._tile_target(group, op.result), True)
         batched = contraction_of(schedule, op, 0).batched
-        epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched)
+        tests = schedule.options.assert_level in ("warn", "all")  # also of what is only stored
+        epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, tests)
         kernel = epilogue.kernel
         values = list(epilogue.values)
         found = contraction_of(schedule, op, len(values))

@@ -145,7 +145,7 @@ class InferenceSession:
         """Nothing; in models that are loaded from now on, kernels test what ``level`` says.
 
         ===========  ==========================================================================
-        ``NONE``     nothing: an index out of range reads or writes any memory
+        ``NONE``     not even indices: one out of range reads or writes any memory
         ``SAFE``     indices, as by default; the run ends with an error
         ``ALL``      also ``MX_ASSERT`` in kernels of users, and that no kernel writes NaN
         ``WARN``     as ``ALL``, but what is found is logged as a warning and the run goes on;

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir import ChainType, Function, Op, Type
+from maxlab.ir.poly import Poly
 from maxlab.ir.types import _Typed
 from maxlab.ir.verifier import verify as verify_structure
 from maxlab.opset.control import verify_regions
-from maxlab.opset.core import lookup
+from maxlab.opset.core import OpDef, ViewCall, lookup
 
 
 def infer_types(op: Op) -> list[Type]:
@@ -24,7 +26,9 @@ def infer_types(op: Op) -> list[Type]:
         return []
     types: list[Any] = [value.type for value in op.operands if isinstance(value.type, _Typed)]
     try:
+        _require_operands(row, len(types))
         made: Sequence[Type] = row.infer(types, op.attrs)
+        _try_rules(row, types, made, op.attrs)
     except KeyError as error:
         raise GraphError(
             "ML358", f"{op.name} {op.id} lacks the attribute {error}", at=op.loc
@@ -44,6 +48,32 @@ def infer_types(op: Op) -> list[Type]:
     ordered = row.effect or row.kind == "program"
     chains = [v.type for v in op.operands if ordered and isinstance(v.type, ChainType)]
     return [*made, *chains]  # an op that takes a chain makes the next one
+
+
+@functools.lru_cache(maxsize=256)
+def _operand_counts(name: str) -> frozenset[int]:
+    """How many operands the map ``name`` is tested with: it takes no other number of them."""
+    samples = lookup(name).samples
+    return frozenset(len(sample.arrays) for sample in samples()) if samples else frozenset()
+
+
+def _require_operands(row: OpDef, count: int) -> None:
+    counts = _operand_counts(row.name) if row.kind == "map" else ()
+    if counts and count not in counts:
+        raise ValueError(f"it takes {' or '.join(map(str, sorted(counts)))}")
+
+
+def _try_rules(
+    row: OpDef, types: Sequence[Any], results: Sequence[Type], attrs: Mapping[str, Any]
+) -> None:
+    """Let what compiles the op read the attributes that its type rule may not have read."""
+    if row.view is not None:
+        source, target = types[0].sizes, results[0].sizes  # type: ignore[attr-defined]
+        index = tuple(Poly.symbol(f"%{n}") for n in range(len(target)))
+        if len(row.view(ViewCall(attrs, source, target), index)) != len(source):
+            raise ValueError("its result has another rank than its attributes")
+    if row.checks is not None:
+        row.checks(types, results, attrs)
 
 
 def verify(function: Function) -> None:

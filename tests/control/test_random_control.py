@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,8 @@ def build(program: Any, device: DeviceRef) -> Graph:
                         ops.cond(
                             pred,
                             [row] * NAMES,
-                            lambda then=then, before=before: run(then, before),
-                            lambda other=other, before=before: run(other, before),
+                            partial(run, then, before),
+                            partial(run, other, before),
                         )
                     )
                 else:

@@ -173,6 +173,9 @@ BAD: list[tuple[str, str]] = [
     ("words", "ML350"),
     ("unknown op", "ML301"),
     ("ill typed", "ML358"),
+    ("one operand", "ML358"),
+    ("attributes of another", "ML358"),
+    ("attributes of a third", "ML358"),
 ]
 
 
@@ -192,6 +195,9 @@ def test_paths_without_a_graph(kind: str, code: str, tmp_path: Path) -> None:
             "words": "a model",
             "unknown op": text.replace('"mo.matmul"', '"mo.matmuls"'),
             "ill typed": text.replace('"mo.softmax"', '"mo.argmax"'),
+            "one operand": text.replace('"mo.softmax"', '"mo.mul"'),
+            "attributes of another": text.replace('"mo.squeeze"', '"mo.slice"'),
+            "attributes of a third": text.replace('"mo.slice"', '"mo.tile"'),
         }
         path.write_text(texts[kind])
     for name in (path, str(path)):

@@ -399,6 +399,8 @@ NANS: list[tuple[str, Callable[[Any], Any]]] = [
     ("column", lambda x: ops.sum(ops.log(x - 2), 0)),
     ("product", lambda x: ops.log((x @ ops.transpose(x, 0, 1)) - 31) + 1),
     ("batched", lambda x: ops.log(ops.unsqueeze(x, 0) @ ops.unsqueeze(x, 0) - 31) + 1),
+    ("plain", lambda x: ops.exp(-x) @ ops.relu(x - 100)),
+    ("plain batched", lambda x: ops.unsqueeze(ops.exp(-x), 0) @ ops.unsqueeze(ops.relu(x - 9), 0)),
     ("concat", lambda x: ops.concat([x, ops.log(x - 2)])),
 ]
 

@@ -1,7 +1,8 @@
 // What kernels write down while they run; maxlab/engine/kernel_log.py reads it.
 //
 // A log is {records claimed, records it has room for, records}; a record is {note, item, thread, six values}. The note
-// says what the values are. What finds no room is counted and lost.
+// says what the values are. What finds no room is counted and lost. The address of a step's log is the word in front of
+// its sizes, d[-1]; 0 where nobody reads it.
 
 // @section log needs abi
 static __attribute__((cold, noinline, unused)) void mx_log(i64 *log, i64 note, i64 item, i64 thread, i64 a, i64 b,

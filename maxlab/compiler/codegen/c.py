@@ -224,7 +224,7 @@ class Printer:
     @property
     def tests_results(self) -> bool:
         """Whether no result may be NaN."""
-        return self.asserts in ("warn", "all")
+        return self.kernel is not None and self.kernel.tests_results
 
     def leaves(self, roots: Sequence[Expr], stores: Sequence[Store] = ()) -> bool:
         """Whether what is yet to be printed below ``roots``, or of ``stores``, may leave the kernel
