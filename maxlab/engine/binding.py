@@ -200,6 +200,8 @@ class SizeRules:
 
     def _known(self, op: Op, known: Mapping[str, None]) -> None:
         own = {n for region in op.regions for n in region_definitions(region, known)}
+        types = [r.type for r in op.results if isinstance(r.type, TensorType)]
+        own -= {name for type in types for size in type.sizes for name in size.symbols()}
         for name in sorted(named_dims(op) - own):
             if name not in known:
                 raise InputError(

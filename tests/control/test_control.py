@@ -176,6 +176,15 @@ def test_a_branch_may_name_sizes_of_its_own(size: int) -> None:
     assert run(graph, x, False)[0] == x.sum()
 
 
+def test_a_name_of_a_branch_is_none_outside() -> None:
+    with Graph("g", input_types=[ROW, FLAG]) as graph:
+        x, pred = tensors(graph)
+        q = TensorType(DType.float32, ["q"], CPU)
+        graph.output(*branch(pred, [q], lambda: x.rebind(["q"]), lambda: x.rebind(["q"])))
+    with pytest.raises(InputError, match="'q' of cond has no size"):
+        engine.InferenceSession().load(graph)
+
+
 def test_sizes_are_tested_in_the_branch_that_runs() -> None:
     with Graph("g", input_types=[ROW, FLAG]) as graph:
         x, pred = tensors(graph)
