@@ -71,7 +71,7 @@ class HostCalls:
         self._raised.error = None
         if error is not None and not isinstance(error, Exception):
             return error  # the user pressed Ctrl-C
-        places: Mapping[str, Location | None] = {op.id: op.loc for op in function.ops}
+        places: Mapping[str, Location | None] = {op.id: op.loc for op in function.walk()}
         at = next((places[node] for node in step.nodes if places.get(node) is not None), None)
         made = ExecutionError(
             "ML685",

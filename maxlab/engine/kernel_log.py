@@ -124,7 +124,7 @@ def _message(
 
 def _node(step: Step, number: int) -> str:
     checked = step.printed.checked if step.printed is not None else []
-    return checked[number] if number < len(checked) else ""
+    return next(iter(step.nodes_of(checked[number])), "") if number < len(checked) else ""
 
 
 def _say(level: int, text: str) -> None:
@@ -156,7 +156,7 @@ def place_of(compiled: Compiled, step: Step) -> Location | None:
 def nan_error(compiled: Compiled, step: Step, number: int, position: int) -> ExecutionError:
     """The error for a result of the test ``number`` of ``step`` that is NaN."""
     nodes = [_node(step, number), *reversed(step.nodes)]  # a folded value names no op of its own
-    ops = (compiled.function.find(node) or compiled.source.find(node) for node in nodes)
+    ops = (compiled.find(node) for node in nodes)
     op = next((op for op in ops if op is not None), None)
     what = op.name.removeprefix("mo.") if op is not None else step.name
     return ExecutionError(

@@ -74,9 +74,11 @@ class Model:
         self._rules = SizeRules(compiled)
         self._team = runtime.team(threads)
         self._execute_c: Any = runtime.lib.mx_execute
+        self._execute_slice: Any = runtime.lib.mx_execute_program
         log = log_of(compiled)
         if log is not None:
             self._execute_c = log.around(self._execute_c)
+            self._execute_slice = log.around(self._execute_slice)
         self._null = runtime.ffi.NULL
         self._bindings: dict[Any, Binding] = {}
         self._lock = threading.Lock()
@@ -321,10 +323,9 @@ class Model:
         and then, so that a loop that does not end can be interrupted.
         """
         at = self._runtime.ffi.new("i64[1]")
-        execute = self._runtime.lib.mx_execute_program
         code: int = PAUSED
         while code == PAUSED:  # Python handles signals between two slices
-            code = execute(*args, at, SLICE_NS)
+            code = self._execute_slice(*args, at, SLICE_NS)
         return code
 
     def printed(self, step: Step) -> Printed | None:
@@ -618,6 +619,7 @@ class Model:
         self._rules = other._rules
         self.compiled = other.compiled
         self._execute_c = other._execute_c
+        self._execute_slice = other._execute_slice
         self._bindings = {}
         self.last_profile = None
 

@@ -404,7 +404,7 @@ class KernelView:
     def annotated(self) -> str:
         """The generated C with, behind the first line of each op, the op and where it was
         written."""
-        ops = {op.id: op for op in self._model.compiled.source.ops}
+        ops = {op.id: op for op in self._model.compiled.source.walk()}
         lines = self.source.splitlines()
         notes: dict[int, list[str]] = {}
         for first, _, node in self.lines:

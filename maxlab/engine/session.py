@@ -257,7 +257,7 @@ class InferenceSession:
         with trace.span("load", graph.name):
             if any(
                 lookup(op.name).kind == "contract" and not op.result.tensor_type.device.is_gpu()
-                for op in function.ops
+                for op in function.walk()
             ):
                 runtime_ahead(products=True)
             compiled = compile_function(function, chosen)
@@ -284,10 +284,10 @@ class InferenceSession:
         """
         libraries = [gathered(given), gathered(path), self._kernel_library]
         function = graph._function
-        if not any(op.name in CUSTOM for op in function.ops):
+        if not any(op.name in CUSTOM for op in function.walk()):
             return function
         work = function.clone()
-        for op in work.ops:
+        for op in work.walk():
             if op.name in CUSTOM:
                 name = op.attrs["name"]
                 library = next((found for found in libraries if name in found), None)
@@ -318,7 +318,7 @@ class InferenceSession:
         known = {DeviceRef.GPU(d.id): d for d in self._devices if isinstance(d, Accelerator)}
         found: dict[DeviceRef, Accelerator] = {}
         values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
-        values += [(v, op) for op in function.ops for v in op.results]
+        values += [(v, op) for op in function.walk() for v in op.results]
         for value, op in values:
             if not isinstance(value.type, _Typed) or not value.type.device.is_gpu():
                 continue

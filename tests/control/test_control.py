@@ -514,3 +514,37 @@ def test_compare_checks_loops_and_branches() -> None:
     model = engine.InferenceSession().load(graph)
     result = maxlab.compare(model, np.array([1, 2, 3], np.float32), 4)
     assert result.ok, str(result)
+
+
+def test_kernels_of_users_in_a_body(caplog: pytest.LogCaptureFixture) -> None:
+    """They are those of the session's library, change buffers, and say what they have to say."""
+    kernels = """
+// @op step(inout x: T[n], by: T[]) -> (y: T[n])
+// @types T: float32
+// @both
+MX_LOG(INFO, "at %d: %g", i, load(x, i));
+const T moved = load(x, i) + load(by, 0);
+store(x, i, moved);
+store(y, i, moved * 2);
+"""
+    types = [BufferType(DType.float32, [2], CPU), INT]
+    with Graph("g", input_types=types, custom_extensions=[kernels]) as graph:
+        cell, count = graph.inputs[0].buffer, tensors(graph)[0]
+        two = TensorType(DType.float32, [2], CPU)
+
+        def body(i: Any, y: Any) -> Any:
+            by = ops.cast(i + 1, DType.float32)
+            made = ops.inplace_custom("step", CPU, [cell, by], out_types=[two])
+            return i + 1, made[0]
+
+        zeros = ops.constant(np.zeros(2, np.float32))
+        graph.output(loop((integer(0), zeros), lambda i, y: i < count, body)[1])
+    session = engine.InferenceSession()
+    session.set_mojo_log_level("info")
+    memory = np.array([1, 2], np.float32)
+    with caplog.at_level("INFO", "maxlab.kernels"):
+        (y,) = session.load(graph)(memory, 3)
+    np.testing.assert_array_equal(memory, [7, 8])
+    np.testing.assert_array_equal(y.to_numpy(), [14, 16])
+    assert len(caplog.records) == 6
+    assert "step: at 0: 1" in caplog.records[0].message

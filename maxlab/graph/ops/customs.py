@@ -228,7 +228,7 @@ def _require_known_dims(graph: Graph, name: str, types: Sequence[TensorType]) ->
     if wanted <= set(graph._function.parameters):
         return
     known = set(graph._function.parameters)
-    for op in graph._function.ops:
+    for op in graph._function.walk():
         for result in op.results:
             if isinstance(result.type, TensorType):
                 known.update(p.name for p in result.type.shape.parameters)
