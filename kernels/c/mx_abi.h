@@ -8,7 +8,7 @@
 #include "prelude.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 1
+#define MX_VERSION 2
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -80,6 +80,28 @@ MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const 
 /* inside the library: C[rows x cols] = A B (first) or += A B, all by this thread; B starts at a panel */
 __attribute__((visibility("hidden"))) void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows,
                                                          i64 cols, i64 K, int first);
+
+/* ---- halves.c: products of bfloat16 or float16, summed in float32; B packed into panels of MX_NR columns ------------ */
+
+#define MX_BF16 0
+#define MX_F16 1
+MX_API i64 mx_half_pack_size(i64 K, i64 N); /* halves in the packed B */
+MX_API void mx_half_pack(i64 kind, u16 *dst, const u16 *B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi);
+/* the same as steps, as mx_k_pack_b_f32 */
+MX_API int mx_k_pack_b_bf16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_b_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+/* C[rows x cols] = A B by this thread: C has whole panels of columns, scratch mx_half_block_scratch bytes */
+MX_API i64 mx_half_block_scratch(i64 kind, i64 rows);
+MX_API void mx_half_block(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
+                          void *scratch);
+/* Items as mx_gemm_plan cuts them.  The epilogue finds the tile at ctx->scratch, as float32 in rows of whole panels. */
+MX_API i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
+MX_API int mx_half_gemm(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo,
+                        i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+/* one whole product with any strides and an unpacked B */
+MX_API i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
+MX_API int mx_half_matmul(i64 kind, const u16 *A, i64 ars, i64 acs, const u16 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
+                          mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 

@@ -29,6 +29,14 @@ SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
 
 
+PACK_KERNELS = {
+    DType.float32: "mx_k_pack_b_f32",
+    DType.bfloat16: "mx_k_pack_b_bf16",
+    DType.float16: "mx_k_pack_b_f16",
+}
+"""What packs the right operands of products, in the library."""
+
+
 @dataclass(slots=True)
 class Packing:
     """How a slot is packed from another: a ``k`` × ``n`` matrix with strides, in column panels."""
@@ -39,6 +47,7 @@ class Packing:
     n: Poly
     row: Poly
     column: Poly
+    dtype: DType
 
 
 @dataclass(slots=True)

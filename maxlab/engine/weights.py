@@ -15,8 +15,9 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Slot
+from maxlab.compiler.plan import PACK_KERNELS, Slot
 from maxlab.driver import Accelerator, Device, Tensor
+from maxlab.dtype import DType
 from maxlab.engine.binding import allocate
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.ir import DeviceRef, TensorType
@@ -53,7 +54,8 @@ PANEL = 32
 PACKED_AT_ONCE = 1 << 15
 """Numbers below which packing is not worth handing to another thread."""
 
-_Key = tuple[int, ...]  # address, k, n, row stride, column stride, offset
+_Key = tuple[DType, int, int, int, int, int, int]
+"""What is packed: dtype, address, k, n, row stride, column stride, offset."""
 _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -242,8 +244,11 @@ def _pack(
         for slot, address, owner in wanted:
             packing = slot.packing
             assert packing is not None
-            of = (packing.k, packing.n, packing.row, packing.column, packing.offset)
-            key = (address, *(p.evaluate({}) for p in of))
+            k, n, row, column, offset = (
+                p.evaluate({})
+                for p in (packing.k, packing.n, packing.row, packing.column, packing.offset)
+            )
+            key = (packing.dtype, address, k, n, row, column, offset)
             keys.append(key)
             known = _packed.get(key)
             if known is not None and _never_changes(owner):
@@ -291,19 +296,23 @@ def _pack_new(
     owners: Mapping[_Key, Any], runtime: Runtime, threads: int
 ) -> dict[_Key, PackedWeight]:
     ffi = runtime.ffi
-    kernel = ffi.cast("mx_fn", runtime.address("mx_k_pack_b_f32"))
-    sizes = [runtime.products.mx_pack_b_size(k, n) * 4 for _, k, n, *_ in owners]
+    single, half = runtime.products.mx_pack_b_size, runtime.products.mx_half_pack_size
+    sizes = [
+        single(k, n) * 4 if dtype is DType.float32 else half(k, n) * 2
+        for dtype, _, k, n, *_ in owners
+    ]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
     memory = allocate(runtime, places[-1])
     base = int(ffi.cast("uintptr_t", memory))
     steps: list[tuple[Any, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []
-    for place, (address, k, n, row, column, offset) in zip(places, owners, strict=False):
+    for place, (dtype, address, k, n, row, column, offset) in zip(places, owners, strict=False):
         panels = -(-n // PANEL)
+        kernel = ffi.cast("mx_fn", runtime.address(PACK_KERNELS[dtype]))
         grain = -(-PACKED_AT_ONCE // max(PANEL * k, 1))
         steps.append((kernel, len(pointers), len(dims), panels, grain, 0))
-        pointers += [base + place, address + 4 * offset]
+        pointers += [base + place, address + dtype.size_in_bytes * offset]
         dims += [k, n, row, column]
     table = ffi.new("uintptr_t[]", pointers)
     with trace.span("pack", f"{len(steps)} weights", nbytes=places[-1]):
