@@ -5,7 +5,9 @@ are timed our result is compared with a peer's. They take short turns, forwards 
 rounds; a turn begins with a pause, in which thread pools that wait in a loop go to sleep, and a
 call that is not counted. What a round gives is the ratio ``peer / maxlab`` of their medians in it,
 above 1 where maxlab is faster; what a row says is the median of these ratios, their quartiles, and
-the ratio of the fastest calls. On a machine that others use too, only ratios mean something.
+the ratio of the fastest calls. On a machine that others use too, only ratios mean something, and
+not even these where threads wait for others that are not running: ``--threads 1`` compares the CPU
+time of one thread with that of one, which hardly depends on what else is running.
 """
 
 from __future__ import annotations
@@ -34,23 +36,23 @@ TURN_NS = 12_000_000
 MOST = 200
 
 
-def turn(call: Callable[[], Any]) -> list[int]:
+def turn(call: Callable[[], Any], clock: Callable[[], int]) -> list[int]:
     """Nanoseconds of each call of a turn."""
     time.sleep(PAUSE_S)
     call()
     times: list[int] = []
-    end = time.perf_counter_ns() + TURN_NS
+    end = clock() + TURN_NS
     while len(times) < MOST:
-        start = time.perf_counter_ns()
+        start = clock()
         call()
-        stop = time.perf_counter_ns()
+        stop = clock()
         times.append(stop - start)
         if stop > end:
             break
     return times
 
 
-def measure(made: Made, rounds: int) -> dict[str, Any]:
+def measure(made: Made, rounds: int, clock: Callable[[], int]) -> dict[str, Any]:
     """Medians and ratios of all sides."""
     made.check()
     sides = {"maxlab": made.ours, **made.peers}
@@ -59,7 +61,7 @@ def measure(made: Made, rounds: int) -> dict[str, Any]:
     for number in range(-1, rounds):
         order = list(sides) if number % 2 == 0 else list(reversed(sides))
         for side in order:
-            times = turn(sides[side])
+            times = turn(sides[side], clock)
             if number >= 0:  # the first round is to warm up
                 medians[side].append(statistics.median(times))
                 fastest[side] = min(fastest[side], *times, sys.maxsize)
@@ -121,12 +123,13 @@ def chosen(only: str, cases: list[Case]) -> list[Case]:
 
 def run(cases: list[Case], session: InferenceSession, rounds: int) -> list[dict[str, Any]]:
     """The results of all cases, printed as they come."""
+    clock = time.thread_time_ns if session.num_threads == 1 else time.perf_counter_ns
     print(HEAD, flush=True)
     results = []
     for case in cases:
         result = {"group": case.group, "case": case.name}
         try:
-            result |= measure(case.make(session), rounds)
+            result |= measure(case.make(session), rounds, clock)
         except (AssertionError, RuntimeError) as error:
             result |= {"error": str(error).strip().splitlines()[0], "peers": {}}
             print(f"| {case.group} | {case.name} | {result['error']} |", flush=True)

@@ -14,7 +14,7 @@
  *
  * In both, an element of C is one chain over k in ascending order, whatever the tiles and threads are.
  */
-#include "mx_abi.h"
+#include "pieces.h"
 
 #if defined(__AVX512BF16__) && defined(__AVX512F__)
 #define PAIRS(kind) ((kind) == MX_BF16)
@@ -31,6 +31,23 @@
 INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 group_start(i64 rows, i64 groups, i64 g) { return rows * g / groups; }
+
+int mx_half_pairs(i64 kind) {
+  (void)kind;
+  return PAIRS(kind);
+}
+
+/* The left operand: rows `step` apart, or in pieces where `at` is not NULL. */
+typedef struct rows_of {
+  const u16 *rows;
+  i64 step;
+  const void *const *at;
+  i64 runs, run;
+} rows_of;
+INLINE void copy_row(u16 *to, const rows_of *A, i64 i, i64 k, i64 count) {
+  if (A->at) mx_copy_pieces((char *)to, A->at + i * A->runs, A->run, k, count, 2);
+  else __builtin_memcpy(to, A->rows + i * A->step + k, (u64)count * 2);
+}
 
 i64 mx_half_pack_size(i64 K, i64 N) { return ceil_div(N, MX_NR) * MX_NR * (K + K % 2); }
 
@@ -126,23 +143,22 @@ EACH_HEIGHT(TILE)
 static const tile_fn tiles[MR + 1] = {0, EACH_HEIGHT(NAME)};
 
 /* Rows of A in pairs, an odd last element beside 0. */
-static void copy_pairs(u32 *RS to, const u16 *RS A, i64 lda, i64 rows, i64 count) {
+static void copy_pairs(u32 *RS to, const rows_of *A, i64 first, i64 rows, i64 k, i64 count) {
   for (i64 i = 0; i < rows; i++) {
     to[i * (KP + 16) + ceil_div(count, 2) - 1] = 0;
-    __builtin_memcpy(to + i * (KP + 16), A + i * lda, (u64)count * 2);
+    copy_row((u16 *)(to + i * (KP + 16)), A, first + i, k, count);
   }
 }
 
-static void block_of_pairs(f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K) {
+static void block_of_pairs(f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, i64 rows, i64 cols, i64 K) {
   u32 copy[FEW * (KP + 16)] __attribute__((aligned(64)));
   const i64 all = ceil_div(K, 2), panels = ceil_div(cols, MX_NR), groups = ceil_div(rows, MR);
   const i64 even = ceil_div(all, ceil_div(all, KP));
   const u32 *B = (const u32 *)Bp;
   for (i64 k0 = 0; k0 < all; k0 += even) {
     const i64 n = min64(even, all - k0), count = min64(2 * n, K - 2 * k0);
-    const u16 *from = A + 2 * k0;
     if (rows <= FEW) {
-      copy_pairs(copy, from, lda, rows, count);
+      copy_pairs(copy, A, 0, rows, 2 * k0, count);
       for (i64 p = 0; p < panels; p++)
         for (i64 g = 0; g < groups; g++) {
           const i64 r = group_start(rows, groups, g), h = group_start(rows, groups, g + 1) - r;
@@ -152,7 +168,7 @@ static void block_of_pairs(f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp
     }
     for (i64 g = 0; g < groups; g++) {
       const i64 r = group_start(rows, groups, g), h = group_start(rows, groups, g + 1) - r;
-      copy_pairs(copy, from + r * lda, lda, h, count);
+      copy_pairs(copy, A, r, h, 2 * k0, count);
       for (i64 p = 0; p < panels; p++)
         tiles[h](C + r * ldc + p * MX_NR, ldc, copy, B + (p * all + k0) * MX_NR, n, k0 == 0, 512);
     }
@@ -182,13 +198,17 @@ static void widen(i64 kind, f32 *RS to, const u16 *RS from, i64 n) {
   for (i64 j = i; j < n; j++) to[j] = mx_f16_to_f32(from[j]);
 }
 
-static void block_widened(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
+static void block_widened(i64 kind, f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, i64 rows, i64 cols, i64 K,
                           f32 *wide) {
+  u16 line[KW];
   const i64 panels = ceil_div(cols, MX_NR), even = ceil_div(K, ceil_div(K, KW));
   f32 *const left = wide + PW * MX_NR * KW;
   for (i64 k0 = 0; k0 < K; k0 += even) {
     const i64 n = min64(even, K - k0);
-    for (i64 i = 0; i < rows; i++) widen(kind, left + i * (KW + 16), A + i * lda + k0, n);
+    for (i64 i = 0; i < rows; i++) {
+      copy_row(line, A, i, k0, n);
+      widen(kind, left + i * (KW + 16), line, n);
+    }
     for (i64 p = 0; p < panels; p += PW) {
       const i64 many = min64(PW, panels - p);
       for (i64 q = 0; q < many; q++)
@@ -204,19 +224,29 @@ i64 mx_half_block_scratch(i64 kind, i64 rows) {
   return PAIRS(kind) ? 0 : 4 * (PW * MX_NR * KW + rows * (KW + 16)) + 64;
 }
 
-void mx_half_block(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
-                   void *scratch) {
+static void block(i64 kind, f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, i64 rows, i64 cols, i64 K,
+                  void *scratch) {
   if (K <= 0) {
     for (i64 i = 0; i < rows; i++) __builtin_memset(C + i * ldc, 0, (u64)cols * 4); /* an empty sum */
     return;
   }
 #if defined(__AVX512BF16__) && defined(__AVX512F__)
   if (PAIRS(kind)) {
-    block_of_pairs(C, ldc, A, lda, Bp, rows, cols, K);
+    block_of_pairs(C, ldc, A, Bp, rows, cols, K);
     return;
   }
 #endif
-  block_widened(kind, C, ldc, A, lda, Bp, rows, cols, K, scratch);
+  block_widened(kind, C, ldc, A, Bp, rows, cols, K, scratch);
+}
+void mx_half_block(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
+                   void *scratch) {
+  const rows_of left = {A, lda, 0, 0, 0};
+  block(kind, C, ldc, &left, Bp, rows, cols, K, scratch);
+}
+void mx_half_runs(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows, i64 cols,
+                  void *scratch) {
+  const rows_of left = {0, 0, at, runs, run};
+  block(kind, C, ldc, &left, Bp, rows, cols, runs * run, scratch);
 }
 
 /* bytes that are a multiple of a cache line */

@@ -16,7 +16,7 @@ from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
-from maxlab.ir.poly import Poly
+from maxlab.ir.poly import ONE, ZERO, Poly
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +35,20 @@ PACK_KERNELS = {
     DType.float16: "mx_k_pack_b_f16",
 }
 """What packs the right operands of products, in the library."""
+PACK_TAPS_KERNELS = {
+    DType.float32: "mx_k_pack_taps_f32",
+    DType.bfloat16: "mx_k_pack_taps_bf16",
+    DType.float16: "mx_k_pack_taps_f16",
+}
+"""The same for filters whose rows are counted tap by tap."""
 
 
 @dataclass(slots=True)
 class Packing:
-    """How a slot is packed from another: a ``k`` × ``n`` matrix with strides, in column panels."""
+    """How a slot is packed from another: a ``k`` × ``n`` matrix with strides, in column panels.
+
+    Where ``outer`` is given, row k begins at ``k // period * outer + k % period * row``.
+    """
 
     source: int
     offset: Poly
@@ -48,6 +57,17 @@ class Packing:
     row: Poly
     column: Poly
     dtype: DType
+    period: Poly = ONE
+    outer: Poly = ZERO
+
+    @property
+    def nbytes(self) -> Poly:
+        """The bytes that it takes."""
+        depth, two = self.k, Poly.constant(2)
+        if self.dtype.size_in_bytes == 2:  # halves may be packed in pairs of rows
+            depth = (depth + ONE).floordiv(two) * two
+        panels = (self.n + Poly.constant(31)).floordiv(Poly.constant(32))
+        return panels * depth * Poly.constant(32 * self.dtype.size_in_bytes)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from maxlab.compiler.axes import Index, extents_of, own_index, shape_of
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
+from maxlab.compiler.plan import Env, GpuKernels, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
@@ -93,6 +93,15 @@ class Planner:
         if found is None:
             found = self._slots[value] = self._new_slot(value)
         return found
+
+    def packed_slot(self, packing: Packing) -> int:
+        """The number of a slot that is packed from another when the model is loaded."""
+        slots = self.plan.slots
+        shape = (packing.k, packing.n)
+        slot = Slot(len(slots), "packed", packing.dtype, packing.nbytes, shape, packing=packing)
+        slot.name = slots[packing.source].name
+        slots.append(slot)
+        return slot.number
 
     def _new_slot(self, value: Value) -> int:
         typed = value.tensor_type

@@ -195,21 +195,17 @@ class HostSteps:
         found = self._packed.get(key)
         if found is not None:
             return found
-        panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
-        depth, two = k, Poly.constant(2)
-        if dtype in HALVES:  # they may be packed in pairs of rows
-            depth = (k + ONE).floordiv(two) * two
-        nbytes = panels * depth * Poly.constant(32 * dtype.size_in_bytes)
-        slot = Slot(len(planner.plan.slots), "packed", dtype, nbytes, (k, n))
+        layout = (right.offset, k, n, right.row, right.column)
+        packing = Packing(source, *layout, dtype)
+        kind = planner.plan.slots[source].kind
+        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
+            self._packed[key] = planner.packed_slot(packing)
+            return self._packed[key]
+        slot = Slot(len(planner.plan.slots), "arena", dtype, packing.nbytes, (k, n))
         planner.plan.slots.append(slot)
         self._packed[key] = slot.number
-        kind = planner.plan.slots[source].kind
-        layout = (right.offset, k, n, right.row, right.column)
-        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
-            slot.packing = Packing(source, *layout, dtype)
-            slot.name = planner.plan.slots[source].name
-            return slot.number
-        slot.kind = "arena"
+        panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
+        written = packing.nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             items = panels.evaluate(env)
@@ -226,7 +222,7 @@ class HostSteps:
             panels,
             sizes=[k, n, right.row, right.column] if whole else None,
             builtin=PACK_KERNELS[dtype] if whole else "",
-            touches=lambda: {0: Touch(written=panels * depth * Poly.constant(32)), 1: Touch(k * n)},
+            touches=lambda: {0: Touch(written=written), 1: Touch(k * n)},
             computed=(),
         )
         return slot.number

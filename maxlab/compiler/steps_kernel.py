@@ -13,7 +13,7 @@ from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.effects import written_buffer
 from maxlab.compiler.groups import Group
-from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
+from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Packing, Slot
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
 from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
@@ -113,6 +113,24 @@ class KernelSite:
         made = KernelBuffer(
             f"t{number}", dtype, TensorType(dtype, [], device), slot.number, count, "temporary"
         )
+        self.temporaries.append(made)
+        return made
+
+    def packed(
+        self, buffer: KernelBuffer, layout: tuple[Poly, Poly, Poly, Poly, Poly, Poly]
+    ) -> KernelBuffer | None:
+        """An operand packed when the model is loaded; None where that cannot be."""
+        slots, dtype = self.planner.plan.slots, buffer.dtype
+        source = slots[buffer.slot]
+        known = source.kind in ("weight", "constant") and not source.order
+        if not (known and all(size.is_constant for size in layout)):
+            return None
+        k, n, row, column, period, outer = layout
+        packing = Packing(buffer.slot, Poly.constant(0), k, n, row, column, dtype, period, outer)
+        slot = self.planner.packed_slot(packing)
+        number = len(self.temporaries)
+        typed = TensorType(dtype, [], buffer.type.device)
+        made = KernelBuffer(f"t{number}", dtype, typed, slot, k * n, "operand")
         self.temporaries.append(made)
         return made
 

@@ -88,6 +88,18 @@ class Site(Protocol):
         undefined before a part writes them."""
         ...
 
+    def packed(self, buffer: Any, layout: tuple[Poly, Poly, Poly, Poly, Poly, Poly]) -> Any:
+        """In C: memory that has the operand ``buffer`` packed as the right operand of a product,
+        which is done once, when the model is loaded; None where it is not known by then, or its
+        sizes are not.
+
+        Args:
+            buffer: One of the operands, of floats.
+            layout: Rows ``k``, columns ``n``, the distance of rows and of columns; ``period`` and
+                ``outer``: row k begins at ``k // period * outer + k % period * row``.
+        """
+        ...
+
     def literal(self, value: float | int, dtype: DType) -> str:
         """``value`` as a constant of the compute type of ``dtype``."""
         ...
