@@ -31,6 +31,9 @@ BLOCK = 192
 """Pixels of the result that a thread computes at once: what the filter is read for."""
 COLUMNS = 256
 """Channels of the result that it does."""
+WIDTH = COLUMNS + 16
+"""Floats by which rows of such a tile are apart: no power of two, which would crowd few lines of the
+cache."""
 WIDE = 32
 """Channels from which on those of one pixel are a piece."""
 KINDS = {DType.bfloat16: 0, DType.float16: 1, DType.float32: 2}
@@ -105,11 +108,30 @@ for (i64 s = 0; s < KW; s++) {{
   if (v < 0 || v >= IW) __builtin_memset(edge + s * GI, 0, (u64)GI * sizeof *edge);
   else __builtin_memcpy(edge + s * GI, from + v * IC, (u64)GI * sizeof *edge);
 }}"""
+    within = ""
+    if by_pixel:
+        within = f"""
+  const i64 h0 = oh * SH - PH, z0 = od * SD - PD;
+  if (iw >= 0 && h0 >= 0 && z0 >= 0 && iw + (KW - 1) * DW < IW && h0 + (KH - 1) * DH < IH &&
+      z0 + (KD - 1) * DD < ID) {{
+    const {x.stored} *const from = {image} + (((nb * ID + z0) * IH + h0) * IW + iw) * IC + g * GI;
+    for (i64 q = 0; q < KD; q++)
+      for (i64 r = 0; r < KH; r++)
+        for (i64 s = 0; s < KW; s++) *to++ = from + ((q * DD * IH + r * DH) * IW + s * DW) * IC;
+    continue;
+  }}"""
     windows = f"""\
+i64 ow = p0 % OW - 1, oh = p0 / OW % OH, od = p0 / (OW * OH) % OD, nb = p0 / AREA;
 for (i64 p = p0; p < p1; p++) {{
-  const i64 ow = p % OW, oh = p / OW % OH, od = p / (OW * OH) % OD, nb = p / AREA;
+  if (++ow == OW) {{
+    ow = 0;
+    if (++oh == OH) {{
+      oh = 0;
+      if (++od == OD) od = 0, nb++;
+    }}
+  }}
   const i64 iw = ow * SW - PW;
-  const {x.stored} **to = pieces + (p - p0) * RUNS;
+  const {x.stored} **to = pieces + (p - p0) * RUNS;{within}
   for (i64 q = 0; q < KD; q++)
     for (i64 r = 0; r < KH; r++) {{
       const i64 iz = od * SD - PD + q * DD, ih = oh * SH - PH + r * DH;
@@ -150,11 +172,11 @@ def _memory(x: Buffer, own: Poly, runs: Poly, by_pixel: bool) -> tuple[str, Poly
     """The declarations of a thread's own memory, and how much it is: the places of pieces, a tile
     of the result and the same turned, what products of halves need, zeros, and the pieces at the
     edges of the image."""
-    tile = 4 * BLOCK * COLUMNS
+    tile = 4 * BLOCK * WIDTH
     edges = "" if by_pixel else f"\n{x.stored} *const edges = none + RUN;"
     text = f"""\
-f32 *const tile = (f32 *)@, *const turned = tile + {BLOCK * COLUMNS};
-void *const widened = turned + {BLOCK * COLUMNS};
+f32 *const tile = (f32 *)@, *const turned = tile + {BLOCK * WIDTH};
+void *const widened = turned + {BLOCK * WIDTH};
 const {x.stored} **const pieces = (const {x.stored} **)((char *)widened + {_WIDENED});
 {x.stored} *const none = ({x.stored} *)(pieces + {BLOCK} * RUNS);{edges}
 __builtin_memset(none, 0, (u64)RUN * sizeof *none);
@@ -186,7 +208,7 @@ ctx->lib->gemm_runs({y.name} + p0 * OC + g * GO + c0, OC, (const void *const *)p
     if x.dtype is not DType.float32:
         call, tail = f"half_runs({KINDS[x.dtype]}, tile", ", widened"
     return f"""\
-const i64 width = (c1 - c0 + {PANEL - 1}) / {PANEL} * {PANEL};
+const i64 width = {WIDTH};
 ctx->lib->{call}, width, (const void *const *)pieces, RUNS, RUN,
   {filters}, p1 - p0, c1 - c0{tail});
 {store}"""
@@ -387,7 +409,7 @@ for (i64 n = 0; n < blocks; n++) {{
     PANELS * (part + 1) / {columns} * {PANEL} : OC;
   for (i64 c0 = PANELS * part / {columns} * {PANEL}; c0 < end; c0 += {COLUMNS}) {{
     const i64 c1 = c0 + {COLUMNS} < end ? c0 + {COLUMNS} : end;
-    const i64 width = (c1 - c0 + {PANEL - 1}) / {PANEL} * {PANEL};
+    const i64 width = {WIDTH};
     ctx->lib->{call}, width, (const void *const *)pieces, taps, RUN,
       {packed.name} + t[6] * PANELS * {PANEL} + c0 * t[7], p1 - p0, c1 - c0{tail});
     for (i64 p = p0; p < p1; p++) {{

@@ -9,27 +9,26 @@ typedef i32 __attribute__((vector_size(16))) mx_turning;
 /* to[c][r] = from[r][c] for rows x cols numbers; rows of `to` are `ts` apart, those of `from` are `fs`. */
 INL void mx_turn_f32(f32 *RS to, i64 ts, const f32 *RS from, i64 fs, i64 rows, i64 cols) {
   const mx_turning low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-  i64 r = 0;
-  for (; r + 16 <= rows; r += 16) { /* a cache line of each row that is written */
-    i64 c = 0;
-    for (; c + 4 <= cols; c += 4)
-      for (i64 q = r; q < r + 16; q += 4) {
-        const f32 *const in = from + q * fs + c;
-        f32 *const out = to + c * ts + q;
-        const mx_turned a = *(const mx_turned *)in, b = *(const mx_turned *)(in + fs);
-        const mx_turned e = *(const mx_turned *)(in + 2 * fs), f = *(const mx_turned *)(in + 3 * fs);
-        const mx_turned ab = __builtin_shuffle(a, b, low), ba = __builtin_shuffle(a, b, high);
-        const mx_turned ef = __builtin_shuffle(e, f, low), fe = __builtin_shuffle(e, f, high);
-        *(mx_turned *)out = __builtin_shuffle(ab, ef, first);
-        *(mx_turned *)(out + ts) = __builtin_shuffle(ab, ef, second);
-        *(mx_turned *)(out + 2 * ts) = __builtin_shuffle(ba, fe, first);
-        *(mx_turned *)(out + 3 * ts) = __builtin_shuffle(ba, fe, second);
-      }
-    for (; c < cols; c++)
-      for (i64 q = r; q < r + 16; q++) to[c * ts + q] = from[q * fs + c];
-  }
-  for (i64 c = 0; c < cols; c++)
-    for (i64 q = r; q < rows; q++) to[c * ts + q] = from[q * fs + c];
+  const i64 whole = rows / 4 * 4, even = cols / 4 * 4;
+  for (i64 c0 = 0; c0 < even; c0 += 16) /* whole cache lines of both, one line of `to` after the other */
+    for (i64 r0 = 0; r0 < whole; r0 += 16)
+      for (i64 c = c0; c < (c0 + 16 < even ? c0 + 16 : even); c += 4)
+        for (i64 r = r0; r < (r0 + 16 < whole ? r0 + 16 : whole); r += 4) {
+          const f32 *const in = from + r * fs + c;
+          f32 *const out = to + c * ts + r;
+          const mx_turned a = *(const mx_turned *)in, b = *(const mx_turned *)(in + fs);
+          const mx_turned e = *(const mx_turned *)(in + 2 * fs), f = *(const mx_turned *)(in + 3 * fs);
+          const mx_turned ab = __builtin_shuffle(a, b, low), ba = __builtin_shuffle(a, b, high);
+          const mx_turned ef = __builtin_shuffle(e, f, low), fe = __builtin_shuffle(e, f, high);
+          *(mx_turned *)out = __builtin_shuffle(ab, ef, first);
+          *(mx_turned *)(out + ts) = __builtin_shuffle(ab, ef, second);
+          *(mx_turned *)(out + 2 * ts) = __builtin_shuffle(ba, fe, first);
+          *(mx_turned *)(out + 3 * ts) = __builtin_shuffle(ba, fe, second);
+        }
+  for (i64 c = even; c < cols; c++)
+    for (i64 r = 0; r < whole; r++) to[c * ts + r] = from[r * fs + c];
+  for (i64 r = whole; r < rows; r++)
+    for (i64 c = 0; c < cols; c++) to[c * ts + r] = from[r * fs + c];
 }
 // @end
 
