@@ -233,7 +233,8 @@ def _at(buffer: Buffer, text: str) -> str:
 
 # ---------------------------------------------------------------- depthwise
 def _depthwise_pixels(at: Site, sizes: Sizes) -> None:
-    """Channels last, each by itself: all channels of one pixel at a time."""
+    """Channels last, each by itself: a line of the result at a time, four pixels where their windows
+    are inside of the line, else one."""
     x, y = at.operands[0], at.results[0]
     kind = _KIND[x.dtype]
     half = kind != "f32"
@@ -242,31 +243,44 @@ def _depthwise_pixels(at: Site, sizes: Sizes) -> None:
     if half:
         stored = f"""
 #pragma omp simd
-for (i64 f = 0; f < OC; f++) {{ {y.store("i * OC + f", "to[f]")} }}"""
+for (i64 f = 0; f < many * OC; f++) {{ {y.store("(i * OW + ow) * OC + f", "to[f]")} }}"""
     text = f"""\
-const {x.stored} *from[KD * KH * KW], *by[KD * KH * KW];
-const i64 ow = i % OW, oh = i / OW % OH, od = i / (OW * OH) % OD, nb = i / (OW * OH * OD);
-int taps = 0;
-for (i64 q = 0; q < KD; q++) {{
-  const i64 iz = od * SD - PD + q * DD;
-  if (iz < 0 || iz >= ID) continue;
+const {x.stored} *by[TAPS], *from[TAPS], *some[TAPS];
+i64 taps[TAPS];
+int n = 0;
+const i64 oh = i % OH, od = i / OH % OD, nb = i / (OH * OD);
+for (i64 q = 0; q < KD; q++)
   for (i64 r = 0; r < KH; r++) {{
-    const i64 ih = oh * SH - PH + r * DH;
-    if (ih < 0 || ih >= IH) continue;
-    for (i64 s = 0; s < KW; s++) {{
-      const i64 iw = ow * SW - PW + s * DW;
-      if (iw < 0 || iw >= IW) continue;
-      from[taps] = x0 + (((nb * ID + iz) * IH + ih) * IW + iw) * IC;
-      by[taps++] = x1 + ((q * KH + r) * KW + s) * OC;
+    const i64 iz = od * SD - PD + q * DD, ih = oh * SH - PH + r * DH;
+    if (iz < 0 || iz >= ID || ih < 0 || ih >= IH) continue;
+    for (i64 s = 0; s < KW; s++, n++) {{
+      by[n] = x1 + ((q * KH + r) * KW + s) * OC;
+      taps[n] = (((nb * ID + iz) * IH + ih) * IW + s * DW) * IC;
     }}
   }}
-}}
-f32 *const to = {f"(f32 *){at.scratch}" if half else f"{y.name} + i * OC"};
-mx_depthwise_{kind}(to, from, by, taps, OC, {bias});{stored}"""
-    pixels = sizes["NB"] * sizes["OD"] * sizes["OH"] * sizes["OW"]
-    work = (sizes["KK"] * sizes["OC"]).floordiv(number(4)) + ONE
-    scratch = sizes["OC"] * number(4) if half else 0
-    _part(at, sizes, text, pixels, work=work, scratch=scratch)
+for (i64 ow = 0, many; ow < OW; ow += many) {{
+  const i64 iw = ow * SW - PW;
+  f32 *const to = {f"(f32 *){at.scratch}" if half else f"{y.name} + (i * OW + ow) * OC"};
+  if (iw >= 0 && ow + 4 <= OW && iw + 3 * SW + (KW - 1) * DW < IW) {{
+    many = 4;
+    mx_depthwise_four_{kind}(to, x0 + iw * IC, SW * IC, taps, by, n, OC, {bias});
+  }} else {{
+    int got = 0;
+    many = 1;
+    for (int t = 0; t < n; t++) {{
+      const i64 v = iw + t % KW * DW;
+      if (v < 0 || v >= IW) continue;
+      some[got] = by[t];
+      from[got++] = x0 + taps[t] + iw * IC;
+    }}
+    mx_depthwise_{kind}(to, from, some, got, OC, {bias});
+  }}{indented(stored, 2)}
+}}"""
+    lines = sizes["NB"] * sizes["OD"] * sizes["OH"]
+    work = (sizes["KK"] * sizes["OC"] * sizes["OW"]).floordiv(number(8)) + ONE
+    scratch = sizes["OC"] * number(16) if half else 0
+    more = {**sizes, "TAPS": sizes["KK"]}
+    _part(at, more, text, lines, work=work, scratch=scratch)
 
 
 def _depthwise_planes(at: Site, sizes: Sizes) -> None:
@@ -307,7 +321,7 @@ for (i64 h = 0; h < FH; h++) {{
     for (i64 n = 0; n < begin; n++) line[n] = 0;
     #pragma omp simd
     for (i64 n = begin; n < end; n++) line[n] = {_at(x, "from[n * SW + left]")};
-    for (i64 n = end > begin ? end : begin; n < FW; n++) line[n] = 0;
+    for (i64 n = end > begin ? end : begin; n < FW - 16; n++) line[n] = 0;
   }}
 }}
 const i64 oc = i % OC;

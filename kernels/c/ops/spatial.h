@@ -87,6 +87,54 @@ INL f32 mx_one_f16(u16 x) { return mx_f16_to_f32(x); }
       y[c] = a;                                                                                                        \
     }                                                                                                                  \
   }
+/* Four pixels whose windows are inside of the image and begin `step` apart: tap t begins at x + at[t].  Results are
+ * `channels` apart. */
+#define MX_DEPTHWISE_FOUR(NAME, T, KIND)                                                                               \
+  INL void NAME(f32 *RS y, const T *RS x, i64 step, const i64 *at, const T *const *w, int n, i64 channels,             \
+                const T *RS bias) {                                                                                    \
+    const mx_d16 none = {0};                                                                                           \
+    i64 c = 0;                                                                                                         \
+    for (; c + 32 <= channels; c += 32) {                                                                              \
+      const mx_d16 b0 = bias ? mx_sixteen_##KIND(bias + c) : none, b1 = bias ? mx_sixteen_##KIND(bias + c + 16) : none; \
+      mx_d16 a00 = b0, a01 = b1, a10 = b0, a11 = b1, a20 = b0, a21 = b1, a30 = b0, a31 = b1;                           \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x + at[t] + c;                                                                              \
+        const mx_d16 v0 = mx_sixteen_##KIND(w[t] + c), v1 = mx_sixteen_##KIND(w[t] + c + 16);                          \
+        a00 += mx_sixteen_##KIND(p) * v0, a01 += mx_sixteen_##KIND(p + 16) * v1;                                       \
+        a10 += mx_sixteen_##KIND(p + step) * v0, a11 += mx_sixteen_##KIND(p + step + 16) * v1;                         \
+        a20 += mx_sixteen_##KIND(p + 2 * step) * v0, a21 += mx_sixteen_##KIND(p + 2 * step + 16) * v1;                 \
+        a30 += mx_sixteen_##KIND(p + 3 * step) * v0, a31 += mx_sixteen_##KIND(p + 3 * step + 16) * v1;                 \
+      }                                                                                                                \
+      f32 *const to = y + c;                                                                                           \
+      *(mx_d16 *)to = a00, *(mx_d16 *)(to + 16) = a01;                                                                 \
+      *(mx_d16 *)(to + channels) = a10, *(mx_d16 *)(to + channels + 16) = a11;                                         \
+      *(mx_d16 *)(to + 2 * channels) = a20, *(mx_d16 *)(to + 2 * channels + 16) = a21;                                 \
+      *(mx_d16 *)(to + 3 * channels) = a30, *(mx_d16 *)(to + 3 * channels + 16) = a31;                                 \
+    }                                                                                                                  \
+    for (; c + 16 <= channels; c += 16) {                                                                              \
+      mx_d16 a0 = bias ? mx_sixteen_##KIND(bias + c) : none, a1 = a0, a2 = a0, a3 = a0;                                \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x + at[t] + c;                                                                              \
+        const mx_d16 v = mx_sixteen_##KIND(w[t] + c);                                                                  \
+        a0 += mx_sixteen_##KIND(p) * v, a1 += mx_sixteen_##KIND(p + step) * v;                                         \
+        a2 += mx_sixteen_##KIND(p + 2 * step) * v, a3 += mx_sixteen_##KIND(p + 3 * step) * v;                          \
+      }                                                                                                                \
+      *(mx_d16 *)(y + c) = a0, *(mx_d16 *)(y + channels + c) = a1;                                                     \
+      *(mx_d16 *)(y + 2 * channels + c) = a2, *(mx_d16 *)(y + 3 * channels + c) = a3;                                  \
+    }                                                                                                                  \
+    for (; c < channels; c++)                                                                                          \
+      for (int q = 0; q < 4; q++) {                                                                                    \
+        f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                     \
+        for (int t = 0; t < n; t++) a += mx_one_##KIND(x[at[t] + q * step + c]) * mx_one_##KIND(w[t][c]);              \
+        y[q * channels + c] = a;                                                                                       \
+      }                                                                                                                \
+  }
+INL void mx_depthwise_four_f32(f32 *RS, const f32 *RS, i64, const i64 *, const f32 *const *, int, i64, const f32 *RS);
+INL void mx_depthwise_four_bf16(f32 *RS, const u16 *RS, i64, const i64 *, const u16 *const *, int, i64, const u16 *RS);
+INL void mx_depthwise_four_f16(f32 *RS, const u16 *RS, i64, const i64 *, const u16 *const *, int, i64, const u16 *RS);
+MX_DEPTHWISE_FOUR(mx_depthwise_four_f32, f32, f32)
+MX_DEPTHWISE_FOUR(mx_depthwise_four_bf16, u16, bf16)
+MX_DEPTHWISE_FOUR(mx_depthwise_four_f16, u16, f16)
 INL void mx_depthwise_f32(f32 *RS, const f32 *const *, const f32 *const *, int, i64, const f32 *RS);
 INL void mx_depthwise_bf16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
 INL void mx_depthwise_f16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
