@@ -119,6 +119,20 @@ MX_API i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
 MX_API int mx_half_matmul(i64 kind, const u16 *A, i64 ars, i64 acs, const u16 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
                           mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 
+/* ---- quantized.c: products with blocks of few bits, laid out for 16 rows of weights at once -------------------------- */
+
+#define MX_Q4_0 0
+#define MX_Q4_K 1
+#define MX_Q6_K 2
+MX_API i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n); /* bytes of n rows of blocks */
+/* Lays out groups [lo,hi) of ceil(n/16): b = {dst, rows of blocks as they are in files}, d = {blocks of a row, n} */
+MX_API int mx_k_pack_q4_0(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_q4_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_q6_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+/* Columns of groups [lo,hi) of y[m x n]: m left rows as ops/quantized.h quantises them, their blocks even for Q4_0 */
+MX_API void mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                         i64 lo, i64 hi);
+
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 
 /* chooses qb, returns the extent of the parallel axis: batch * heads * ceil(tq/qb) */

@@ -83,6 +83,8 @@ typedef struct mx_lib {
                     i64 hi);
   void (*half_runs)(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows,
                     i64 cols, void *scratch);
+  void (*q_product)(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                    i64 lo, i64 hi);
   void (*half_block)(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
                      void *scratch);
   int (*half_gemm)(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,

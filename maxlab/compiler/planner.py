@@ -94,11 +94,11 @@ class Planner:
             found = self._slots[value] = self._new_slot(value)
         return found
 
-    def packed_slot(self, packing: Packing) -> int:
+    def packed_slot(self, packing: Packing, dtype: DType, shape: tuple[Poly, ...]) -> int:
         """The number of a slot that is packed from another when the model is loaded."""
         slots = self.plan.slots
-        shape = (packing.k, packing.n)
-        slot = Slot(len(slots), "packed", packing.dtype, packing.nbytes, shape, packing=packing)
+        nbytes = Poly.constant(packing.nbytes)
+        slot = Slot(len(slots), "packed", dtype, nbytes, shape, packing=packing)
         slot.name = slots[packing.source].name
         slots.append(slot)
         return slot.number

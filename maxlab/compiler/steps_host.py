@@ -17,7 +17,8 @@ from maxlab.compiler.codegen.product import (
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Packing, Slot
+from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, panels_nbytes
+from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.products import attention_of, contraction_of
 from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
 from maxlab.dtype import DType
@@ -195,17 +196,18 @@ class HostSteps:
         found = self._packed.get(key)
         if found is not None:
             return found
-        layout = (right.offset, k, n, right.row, right.column)
-        packing = Packing(source, *layout, dtype)
-        kind = planner.plan.slots[source].kind
-        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
-            self._packed[key] = planner.packed_slot(packing)
-            return self._packed[key]
-        slot = Slot(len(planner.plan.slots), "arena", dtype, packing.nbytes, (k, n))
+        if planner.plan.slots[source].kind in ("weight", "constant"):
+            layout = (k, n, right.row, right.column)
+            packing = panels_of(source, dtype, layout, right.offset)
+            if packing is not None:
+                self._packed[key] = planner.packed_slot(packing, dtype, (k, n))
+                return self._packed[key]
+        nbytes = panels_nbytes(k, n, dtype)
+        slot = Slot(len(planner.plan.slots), "arena", dtype, nbytes, (k, n))
         planner.plan.slots.append(slot)
         self._packed[key] = slot.number
         panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
-        written = packing.nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
+        written = nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             items = panels.evaluate(env)

@@ -15,9 +15,8 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import PACK_KERNELS, PACK_TAPS_KERNELS, Slot
+from maxlab.compiler.plan import Slot
 from maxlab.driver import Accelerator, Device, Tensor
-from maxlab.dtype import DType
 from maxlab.engine.binding import allocate
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.ir import DeviceRef, TensorType
@@ -54,9 +53,8 @@ PANEL = 32
 PACKED_AT_ONCE = 1 << 15
 """Numbers below which packing is not worth handing to another thread."""
 
-_Key = tuple[DType, int, tuple[int, ...]]
-"""What is packed: dtype, address, and the numbers of a ``Packing``: offset, k, n, the distances of
-rows and columns, period and outer."""
+_Key = tuple[str, int, tuple[int, ...], int, int]
+"""What is packed: by which kernel, from which address, of which sizes, items and bytes."""
 _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -245,9 +243,13 @@ def _pack(
         for slot, address, owner in wanted:
             packing = slot.packing
             assert packing is not None
-            layout = (packing.k, packing.n, packing.row, packing.column, packing.period)
-            numbers = tuple(p.evaluate({}) for p in (packing.offset, *layout, packing.outer))
-            key = (packing.dtype, address, numbers)
+            key = (
+                packing.kernel,
+                address + packing.offset,
+                packing.sizes,
+                packing.items,
+                packing.nbytes,
+            )
             keys.append(key)
             known = _packed.get(key)
             if known is not None and _never_changes(owner):
@@ -295,26 +297,19 @@ def _pack_new(
     owners: Mapping[_Key, Any], runtime: Runtime, threads: int
 ) -> dict[_Key, PackedWeight]:
     ffi = runtime.ffi
-    single, half = runtime.products.mx_pack_b_size, runtime.products.mx_half_pack_size
-    sizes = [
-        single(k, n) * 4 if dtype is DType.float32 else half(k, n) * 2
-        for dtype, _, (_, k, n, *_) in owners
-    ]
+    sizes = [nbytes for *_, nbytes in owners]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
     memory = allocate(runtime, places[-1])
     base = int(ffi.cast("uintptr_t", memory))
     steps: list[tuple[Any, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []
-    for place, (dtype, address, numbers) in zip(places, owners, strict=False):
-        offset, k, n, row, column, period, outer = numbers
-        panels = -(-n // PANEL)
-        names, more = (PACK_TAPS_KERNELS, [period, outer]) if outer else (PACK_KERNELS, [])
-        kernel = ffi.cast("mx_fn", runtime.address(names[dtype]))
-        grain = -(-PACKED_AT_ONCE // max(PANEL * k, 1))
-        steps.append((kernel, len(pointers), len(dims), panels, grain, 0))
-        pointers += [base + place, address + dtype.size_in_bytes * offset]
-        dims += [k, n, row, column, *more]
+    for place, (name, address, numbers, items, nbytes) in zip(places, owners, strict=False):
+        kernel = ffi.cast("mx_fn", runtime.address(name))
+        grain = -(-PACKED_AT_ONCE * items // max(nbytes // 4, 1))
+        steps.append((kernel, len(pointers), len(dims), items, max(grain, 1), 0))
+        pointers += [base + place, address]
+        dims += numbers
     table = ffi.new("uintptr_t[]", pointers)
     with trace.span("pack", f"{len(steps)} weights", nbytes=places[-1]):
         code = runtime.lib.mx_execute(

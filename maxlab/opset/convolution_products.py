@@ -285,8 +285,9 @@ def _packed(at: Site, w: Buffer, sizes: Sizes, first: bool, half: bool) -> str:
         period, outer = sizes["GI"], ONE
     else:
         row, column, period, outer = sizes["OC"], ONE, depth, number(0)
+    taps = (period, outer) if first and known(spatial) != 1 else ()
     if at.attrs["groups"] == 1:
-        found = at.packed(w, (depth, sizes["GO"], row, column, period, outer))
+        found = at.packed(w, (depth, sizes["GO"], row, column), taps)
         if found is not None:
             return str(found.name)
     count = sizes["GR"] * sizes["PANELS"] * number(PANEL) * sizes["DEPTH"]

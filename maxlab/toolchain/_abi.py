@@ -52,6 +52,8 @@ ffi = _cffi_backend.FFI(
         0,
         b"\x00\x00\x1a\x23mx_pack_b_size",
         0,
+        b"\x00\x00\x1e\x23mx_q_pack_size",
+        0,
         b"\x00\x00\x6e\x23mx_team_free",
         0,
         b"\x00\x00\x41\x23mx_team_new",

@@ -43,6 +43,7 @@ i64 mx_half_pack_size(i64 K, i64 N);
 i64 mx_half_block_scratch(i64 kind, i64 rows);
 i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
 i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
+i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n);
 i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads,
                       i64 *qb);
 i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);

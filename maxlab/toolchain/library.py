@@ -183,7 +183,7 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
 
 RUNTIME = "runtime"
 PRODUCTS = "products"
-_PRODUCT_FILES = ("attention.c", "gemm.c", "halves.c", "products.c")
+_PRODUCT_FILES = ("attention.c", "gemm.c", "halves.c", "products.c", "quantized.c")
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}
 
