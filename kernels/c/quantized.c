@@ -11,8 +11,8 @@
  *
  *   Q4_0  2 blocks    64 bytes of d, twice 4 x 64 bytes of nibbles (k low, k + 16 high)
  *   Q4_K  1 block     32 d, 32 dmin, 8 x 16 scales, 8 x 16 mins, 32 x 64 nibbles as in the file
- *   Q6_K  1 block     32 d, 32 nothing, 16 x 16 scales, 32 x 64 nibbles (k low, k + 128 high), 16 x 64 of upper bits, those
- *                     of k, k + 64, k + 128, k + 192 in a byte
+ *   Q6_K  1 block     32 d, 32 nothing, 16 x 16 scales; for each 16 of 64 k 8 x 64 nibbles (k low, k + 128 high; then
+ *                     those of k + 64) and 4 x 64 of upper bits, those of k, k + 64, k + 128, k + 192 in a byte
  *
  * Left rows are quantised as ops/quantized.h does it.  Up to 8 of them share what is unpacked of the weights; the result
  * of one does not depend on how many there are.
@@ -62,8 +62,20 @@ INLINE floats halves(const u8 *p) {
 #endif
   return v;
 }
-INLINE ints unsigned_bytes(const u8 *p) { return __builtin_convertvector(*(const few *)p, ints); }
-INLINE ints signed_bytes(const u8 *p) { return __builtin_convertvector(*(const few_signed *)p, ints); }
+/* 16 bytes as numbers; gcc 12 would move them one by one */
+#if defined(__AVX512F__)
+#define BYTES(NAME, TYPE, INSTRUCTION)                                                                                 \
+  INLINE ints NAME(const u8 *p) {                                                                                      \
+    ints v;                                                                                                            \
+    __asm__(INSTRUCTION " %1, %0" : "=v"(v) : "m"(*(const TYPE *)p));                                                  \
+    return v;                                                                                                          \
+  }
+#else
+#define BYTES(NAME, TYPE, INSTRUCTION)                                                                                 \
+  INLINE ints NAME(const u8 *p) { return __builtin_convertvector(*(const TYPE *)p, ints); }
+#endif
+BYTES(unsigned_bytes, few, "vpmovzxbd")
+BYTES(signed_bytes, few_signed, "vpmovsxbd")
 INLINE bytes low(const u8 *p) { return *(const bytes *)p & 15; }
 INLINE bytes high(const u8 *p) { return (bytes)(*(const words *)p >> 4) & 15; }
 INLINE floats wide(ints v) { return __builtin_convertvector(v, floats); }
@@ -79,7 +91,7 @@ typedef struct left {
 
 /* ---- tiles: `many` left rows, a literal, times 16 rows of weights ----------------------------------------------------- */
 
-#define AHEAD(p, lines) for (int e = 0; e < (lines); e++) __builtin_prefetch((p) + 4096 + 64 * e)
+#define AHEAD(p, lines) _Pragma("GCC unroll 16") for (int e = 0; e < (lines); e++) __builtin_prefetch((p) + 8192 + 64 * e)
 
 INLINE void tile_q4_0(const int many, floats *y, const u8 *w, i64 blocks, left x) {
   floats a[8];
@@ -113,9 +125,9 @@ INLINE void tile_q4_k(const int many, floats *y, const u8 *w, i64 blocks, left x
       const u8 *const p = w + 320 + 512 * (c / 2);
       const ints scale = unsigned_bytes(w + 64 + 16 * c);
       bytes u[8];
-      AHEAD(p, 4 + c % 2);
-      if (c % 2 == 0) _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) u[j] = low(p + 64 * j);
-      else _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) u[j] = high(p + 64 * j);
+      AHEAD(w + 296 * c, 5);
+      _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)
+        u[j] = (bytes)(*(const words *)(p + 64 * j) >> (c % 2 * 4)) & 15;
       _Pragma("GCC unroll 8") for (int m = 0; m < many; m++) {
         const i8 *const q = x.q + m * x.q_step + 256 * b + 32 * c;
         ints one = {0}, two = {0};
@@ -144,20 +156,26 @@ INLINE void tile_q6_k(const int many, floats *y, const u8 *w, i64 blocks, left x
   for (i64 b = 0; b < blocks; b++, w += 3392) {
     ints sum[8];
     _Pragma("GCC unroll 8") for (int m = 0; m < many; m++) sum[m] = (ints){0};
-    for (int c = 0; c < 16; c++) { /* 16 elements with one scale, c % 4 of 64 in the quarter c / 4 */
-      const u8 *const p = w + 320 + 256 * (c % 8), *const upper = w + 2368 + 256 * (c % 4);
-      const ints scale = signed_bytes(w + 64 + 16 * c);
-      bytes u[4];
-      AHEAD(w + 212 * c, 4);
-      _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
-        const words bits = *(const words *)(p + 64 * j) >> (c / 8 * 4), more = *(const words *)(upper + 64 * j) >> (c / 4 * 2);
-        u[j] = ((bytes)bits & 15) | (bytes)((words)((bytes)more & 3) << 4);
-      }
-      _Pragma("GCC unroll 8") for (int m = 0; m < many; m++) {
-        const i8 *const q = x.q + m * x.q_step + 256 * b + 16 * c;
-        ints one = (ints){0} + x.s[m * x.s_step + 16 * b + c], two = {0};
-        one = dot(one, u[0], q), two = dot(two, u[1], q + 4), one = dot(one, u[2], q + 8), two = dot(two, u[3], q + 12);
-        sum[m] += (one + two) * scale;
+    for (int part = 0; part < 4; part++) { /* 16 elements of each quarter of the block, with one scale each */
+      const u8 *const here = w + 320 + 768 * part, *const upper = here + 512;
+      _Pragma("GCC unroll 4") for (int quarter = 0; quarter < 4; quarter++) {
+        const int c = part + 4 * quarter;
+        const u8 *const p = here + 256 * (quarter % 2);
+        AHEAD(w + 832 * part + 256 * quarter, quarter < 3 ? 4 : 1);
+        const ints scale = signed_bytes(w + 64 + 16 * c);
+        bytes u[4];
+        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
+          const bytes nibbles = quarter < 2 ? low(p + 64 * j) : high(p + 64 * j);
+          const words more = *(const words *)(upper + 64 * j);
+          const words turned = quarter == 0 ? more << 4 : quarter == 1 ? more << 2 : quarter == 2 ? more : more >> 2;
+          u[j] = nibbles | ((bytes)turned & 48);
+        }
+        _Pragma("GCC unroll 8") for (int m = 0; m < many; m++) {
+          const i8 *const q = x.q + m * x.q_step + 256 * b + 16 * c;
+          ints one = (ints){0} + x.s[m * x.s_step + 16 * b + c], two = {0};
+          one = dot(one, u[0], q), two = dot(two, u[1], q + 4), one = dot(one, u[2], q + 8), two = dot(two, u[3], q + 12);
+          sum[m] += (one + two) * scale;
+        }
       }
     }
     const floats d = halves(w);
@@ -232,9 +250,11 @@ static void lay_q6_k(u8 *to, const u8 *row, i64 r, i64 blocks) {
     }
     __builtin_memcpy(to + 2 * r, row + 208, 2);
     for (i64 c = 0; c < 16; c++) to[64 + 16 * c + r] = row[192 + c];
-    for (i64 k = 0; k < 128; k++) to[320 + k / 4 * 64 + 4 * r + k % 4] = (u8)((v[k] & 15) | (v[k + 128] & 15) << 4);
+    for (i64 k = 0; k < 128; k++)
+      to[320 + 768 * (k / 16 % 4) + 256 * (k / 64) + k % 16 / 4 * 64 + 4 * r + k % 4] =
+          (u8)((v[k] & 15) | (v[k + 128] & 15) << 4);
     for (i64 k = 0; k < 64; k++)
-      to[2368 + k / 4 * 64 + 4 * r + k % 4] =
+      to[832 + 768 * (k / 16) + k % 16 / 4 * 64 + 4 * r + k % 4] =
           (u8)(v[k] >> 4 | v[k + 64] >> 4 << 2 | v[k + 128] >> 4 << 4 | v[k + 192] >> 4 << 6);
   }
 }
