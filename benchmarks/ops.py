@@ -91,8 +91,8 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
         mark = "" if goal is None else f"{goal:.2f}" + (" ✗" if row["ratio"] < goal else "")
         yield (
             f"| {result['group']} | {result['case']} | {time_text(result['median_us'])} | {peer} "
-            f"| {time_text(row['median_us'])} | {row['ratio']:.2f} | {row['q1']:.2f} … {row['q3']:.2f} "
-            f"| {row['best']:.2f} | {mark} |"
+            f"| {time_text(row['median_us'])} | {row['ratio']:.2f} "
+            f"| {row['q1']:.2f} … {row['q3']:.2f} | {row['best']:.2f} | {mark} |"
         )
 
 
@@ -127,7 +127,7 @@ def run(cases: list[Case], session: InferenceSession, rounds: int) -> list[dict[
     print(HEAD, flush=True)
     results = []
     for case in cases:
-        result = {"group": case.group, "case": case.name}
+        result: dict[str, Any] = {"group": case.group, "case": case.name}
         try:
             result |= measure(case.make(session), rounds, clock)
         except (AssertionError, RuntimeError) as error:

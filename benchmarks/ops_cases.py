@@ -20,8 +20,8 @@ from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
-from maxlab.ir import ConvInputLayout, FilterLayout
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.ir import ConvInputLayout, FilterLayout
 from maxlab.opset.quantized import FORMATS, quantized_left, random_blocks
 from maxlab.toolchain import runtime as library
 
@@ -82,15 +82,16 @@ def as_floats(value: Any) -> Array:
     """A result of anybody as NumPy numbers that can be compared."""
     if isinstance(value, torch.Tensor):
         value = value.detach()
-        return value.float().numpy() if value.dtype in HALVES.values() else value.numpy()
+        value = value.float().numpy() if value.dtype in HALVES.values() else value.numpy()
     array = value.to_ml_numpy() if isinstance(value, Tensor) else np.asarray(value)
-    return array.astype(np.float32) if array.dtype.name in HALVES else array
+    found: Array = array.astype(np.float32) if array.dtype.name in HALVES else array
+    return found
 
 
 def close(
     ours: Call, theirs: Call, tolerance: float, *, turn: Callable[[Array], Array] = np.asarray
 ) -> None:
-    """Nothing, when results agree within ``tolerance`` of the largest number; 0 demands equality."""
+    """Nothing, when results agree within ``tolerance`` of the largest number; for 0, all bits."""
     got, want = ours(), theirs()
     wanted = want if isinstance(want, (tuple, list)) else [want]
     for one, other in zip(got, wanted, strict=True):
@@ -147,11 +148,11 @@ def conv(session: InferenceSession, c: Conv) -> Made:
     tx, tw = as_torch(x).contiguous(**order), as_torch(w).contiguous(**order)
     ours = x if first else np.ascontiguousarray(np.moveaxis(x, 1, -1))
     mine = w if first else np.ascontiguousarray(w.transpose(2, 3, 1, 0))
-    layouts = {
+    layouts: dict[str, Any] = {
         "input_layout": ConvInputLayout.NCHW if first else ConvInputLayout.NHWC,
         "filter_layout": FilterLayout.FCRS if first else FilterLayout.RSCF,
     }
-    plain = {"stride": (c.stride,) * 2, "padding": (pad,) * 4}
+    plain: dict[str, Any] = {"stride": (c.stride,) * 2, "padding": (pad,) * 4}
 
     def body(image: TensorValue) -> TensorValue:
         if c.transposed:
@@ -360,7 +361,11 @@ def indices() -> Iterator[Case]:
                                ((512, 4096), (1024,), 1)):  # fmt: skip
         name = f"{'x'.join(map(str, shape))}, {'x'.join(map(str, count))} of axis {axis}"
         yield Case("gather", name, partial(gather, shape=shape, count=count, axis=axis))
-    for shape, rows, depth in (((1000, 1000), 500_000, 2), ((256, 128, 64), 20_000, 2)):
+    many: tuple[tuple[tuple[int, ...], int, int], ...] = (
+        ((1000, 1000), 500_000, 2),
+        ((256, 128, 64), 20_000, 2),
+    )
+    for shape, rows, depth in many:
         name = f"{'x'.join(map(str, shape))}, {rows} rows of {depth}"
         yield Case("gather_nd", name, partial(gather_nd, shape=shape, count=rows, depth=depth))
         yield Case("scatter_nd", name, partial(scatter_nd, shape=shape, count=rows, depth=depth))

@@ -16,7 +16,7 @@ from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
-from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.ir.poly import ONE, Poly
 
 if TYPE_CHECKING:
     import numpy as np

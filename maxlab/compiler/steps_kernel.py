@@ -124,7 +124,7 @@ class KernelSite:
         if not self._is_known(buffer):
             return None
         packing = panels(buffer.slot, buffer.dtype, layout, Poly.constant(0), taps)
-        return packing and self._packed(buffer, packing, (layout[0], layout[1]))
+        return None if packing is None else self._packed(buffer, packing, (layout[0], layout[1]))
 
     def packed_blocks(
         self, buffer: KernelBuffer, kernel: str, rows: int, sizes: tuple[Poly, Poly], nbytes: int

@@ -233,8 +233,8 @@ def _at(buffer: Buffer, text: str) -> str:
 
 # ---------------------------------------------------------------- depthwise
 def _depthwise_pixels(at: Site, sizes: Sizes) -> None:
-    """Channels last, each by itself: a line of the result at a time, four pixels where their windows
-    are inside of the line, else one."""
+    """Channels last, each by itself: a line of the result at a time, four pixels where their
+    windows are inside of the line, else one."""
     x, y = at.operands[0], at.results[0]
     kind = _KIND[x.dtype]
     half = kind != "f32"
@@ -330,7 +330,8 @@ for (i64 r = 0; r < KH; r++)
     by[r * KW + s] = {w.load("(oc * KH + r) * KW + s")};
     taps[r * KW + s] = r * DH * LINE + s * DW % SW * FW + s * DW / SW;
   }}
-mx_depthwise_plane(sums, WIDE, plane, SH * LINE, by, taps, (int)TAPS, OH, OW, {_with_bias(at, "oc")});
+const f32 start = {_with_bias(at, "oc")};
+mx_depthwise_plane(sums, WIDE, plane, SH * LINE, by, taps, (int)TAPS, OH, OW, start);
 for (i64 h = 0; h < OH; h++) {{
   #pragma omp simd
   for (i64 n = 0; n < OW; n++) {{ {y.store("(i * OH + h) * OW + n", "sums[h * WIDE + n]")} }}

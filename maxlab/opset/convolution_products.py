@@ -32,8 +32,8 @@ BLOCK = 192
 COLUMNS = 256
 """Channels of the result that it does."""
 WIDTH = COLUMNS + 16
-"""Floats by which rows of such a tile are apart: no power of two, which would crowd few lines of the
-cache."""
+"""Floats by which rows of such a tile are apart: no power of two, which would crowd few lines of
+the cache."""
 WIDE = 32
 """Channels from which on those of one pixel are a piece."""
 KINDS = {DType.bfloat16: 0, DType.float16: 1, DType.float32: 2}
@@ -89,11 +89,11 @@ def write_products(at: Site, sizes: Sizes, first: bool) -> None:
     }
     image = _turned(at, x, more) if first else x.name
     packed = _packed(at, w, more, first, half)
-    taps = f"""\
-for (i64 s = 0; s < KW; s++) {{
+    taps = """\
+for (i64 s = 0; s < KW; s++) {
   const i64 v = iw + s * DW;
   *to++ = inside && v >= 0 && v < IW ? from + v * IC : none;
-}}"""
+}"""
     if not by_pixel:
         taps = f"""\
 if (!inside || (iw >= 0 && iw + KW <= IW)) {{
@@ -225,13 +225,13 @@ for (i64 p = p0; p < p1; p++) {{
   #pragma omp simd
   for (i64 f = c0; f < c1; f++) {{ {y.store("p * OC + g * GO + f", value)} }}
 }}"""
-    turn = f"""\
-for (i64 p = p0; p < p1;) {{
+    turn = """\
+for (i64 p = p0; p < p1;) {
   const i64 nb = p / AREA, q = p - nb * AREA, stop = p1 < (nb + 1) * AREA ? p1 : (nb + 1) * AREA;
   const i64 many = stop - p;
   INTO
   p = stop;
-}}"""
+}"""
     place = "(nb * OC + g * GO + f) * AREA + q"
     if half:
         into = f"""\
@@ -356,7 +356,8 @@ for (i64 r = 0; r < t[1]; r++)
   for (i64 s = 0; s < t[4]; s++)
     for (i64 c = 0; c < IC; c++)
       __builtin_memcpy(line + ((r * t[4] + s) * IC + c) * {PANEL},
-        x1 + (((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC + c) * OC + p * {PANEL}, (u64)many * 2);
+        x1 + (((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC + c) * OC + p * {PANEL},
+        (u64)many * 2);
 ctx->lib->half_pack({KINDS[w.dtype]}, to, line, t[1] * t[4] * IC, many, {PANEL}, 1, 0, 1);"""
         scratch = number(2 * PANEL * max(rows, default=0)) * sizes["IC"] + number(64)
     else:
@@ -364,7 +365,8 @@ ctx->lib->half_pack({KINDS[w.dtype]}, to, line, t[1] * t[4] * IC, many, {PANEL},
 for (i64 r = 0; r < t[1]; r++)
   for (i64 s = 0; s < t[4]; s++)
     ctx->lib->pack_b_f32(to + (r * t[4] + s) * IC * {PANEL},
-      x1 + ((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC * OC + p * {PANEL}, IC, many, OC, 1, 0, 1);"""
+      x1 + ((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC * OC + p * {PANEL},
+      IC, many, OC, 1, 0, 1);"""
         scratch = number(0)
     text = f"""\
 {head}
@@ -383,7 +385,8 @@ for (i64 p = p0; p < p1; p++) {{
     const i64 ih = (oh + PH - (t[0] + r * t[2]) * DH) / SH;
     for (i64 s = 0; s < t[4]; s++) {{
       const i64 iw = (ow + PW - (t[3] + s * t[5]) * DW) / SW;
-      *to++ = ih >= 0 && ih < IH && iw >= 0 && iw < IW ? x0 + ((nb * IH + ih) * IW + iw) * IC : none;
+      const int inside = ih >= 0 && ih < IH && iw >= 0 && iw < IW;
+      *to++ = inside ? x0 + ((nb * IH + ih) * IW + iw) * IC : none;
     }}
   }}
 }}"""
@@ -393,6 +396,7 @@ for (i64 p = p0; p < p1; p++) {{
     )
     y = at.results[0]
     added = f" + {at.operands[2].load('f')}" if len(at.operands) > 2 else ""
+    value = f"tile[(p - p0) * width + f - c0]{added}"
     text = f"""\
 {head}
 const i64 range = i / {columns} % {ranges}, part = i % {columns}, place = i / {ranges * columns};
@@ -417,7 +421,7 @@ for (i64 n = 0; n < blocks; n++) {{
       const i64 oh = h0 + p / MW % MH * SH, ow = w0 + p % MW * SW, nb = p / (MW * MH);
       const i64 at = ((nb * OH + oh) * OW + ow) * OC;
       #pragma omp simd
-      for (i64 f = c0; f < c1; f++) {{ {y.store("at + f", f"tile[(p - p0) * width + f - c0]{added}")} }}
+      for (i64 f = c0; f < c1; f++) {{ {y.store("at + f", value)} }}
     }}
   }}
 }}"""
