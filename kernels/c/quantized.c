@@ -161,7 +161,7 @@ INLINE void tile_q6_k(const int many, floats *y, const u8 *w, i64 blocks, left x
       _Pragma("GCC unroll 4") for (int quarter = 0; quarter < 4; quarter++) {
         const int c = part + 4 * quarter;
         const u8 *const p = here + 256 * (quarter % 2);
-        AHEAD(w + 832 * part + 256 * quarter, quarter < 3 ? 4 : 1);
+        AHEAD(w + 832 * part + 208 * quarter, 4);
         const ints scale = signed_bytes(w + 64 + 16 * c);
         bytes u[4];
         _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {
