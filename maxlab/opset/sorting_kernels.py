@@ -97,6 +97,10 @@ HEAP = 128
 """The largest k for which the CPU keeps the best in a heap; beyond, it finds the k-th first."""
 
 
+SMALL = 8
+"""The largest k whose heap takes every element as fast as the k-th is found."""
+
+
 def top_kernel(at: Site) -> None:
     """Write the kernels of ``top_k``."""
     x = at.operands[0]
@@ -137,7 +141,9 @@ mx_sort_{w}(best, best + {k}, {k});"""
     scratch = Poly.constant((2 * k + 2) * size) + n * Poly.constant(8 if keys.wide else 4)
     find = selected
     if k <= HEAP:
-        # Where the largest come last, nearly every element would go through the heap.
+        # Where the largest come last, nearly every element would go through the heap; that of a
+        # few is as fast as selecting.
+        patience = f"n / 16 + {4 * k}" if k > SMALL else "n"
         find = f"""\
 for (i64 j = 0; j < {k}; j++) {{
   {keys.declare("key", "base + j")}
@@ -145,7 +151,7 @@ for (i64 j = 0; j < {k}; j++) {{
 }}
 for (i64 j = {k} / 2 - 1; j >= 0; j--) mx_sink_{w}(best, {k}, j, best[j]);
 {key} worst = ({key})(best[0] >> {low});
-i64 patience = n / 16 + {4 * k};
+i64 patience = {patience};
 for (i64 j = {k}; j < n && patience >= 0; j += 128) {{
   {key} block[128];
   const i64 count = n - j < 128 ? n - j : 128;
