@@ -40,7 +40,7 @@ KINDS = {DType.bfloat16: 0, DType.float16: 1, DType.float32: 2}
 """What the library calls the dtypes it packs."""
 MOST_PLACES = 16
 """Places of a transposed convolution, each of which is a product."""
-_WIDENED = 4 * (4 * PANEL * 256 + BLOCK * 272) + 64
+WIDENED = 4 * (4 * PANEL * 256 + BLOCK * 272) + 64
 """What products of halves need of the thread's own memory, at most (``mx_half_block_scratch``)."""
 
 Sizes = dict[str, Poly]
@@ -177,12 +177,12 @@ def _memory(x: Buffer, own: Poly, runs: Poly, by_pixel: bool) -> tuple[str, Poly
     text = f"""\
 f32 *const tile = (f32 *)@, *const turned = tile + {BLOCK * WIDTH};
 void *const widened = turned + {BLOCK * WIDTH};
-const {x.stored} **const pieces = (const {x.stored} **)((char *)widened + {_WIDENED});
+const {x.stored} **const pieces = (const {x.stored} **)((char *)widened + {WIDENED});
 {x.stored} *const none = ({x.stored} *)(pieces + {BLOCK} * RUNS);{edges}
 __builtin_memset(none, 0, (u64)RUN * sizeof *none);
 (void)tile, (void)turned, (void)widened;""".replace("@", "ctx->scratch")
     size = number(x.dtype.size_in_bytes)
-    total = number(2 * tile + _WIDENED + 64) + number(8 * BLOCK) * runs + own * size
+    total = number(2 * tile + WIDENED + 64) + number(8 * BLOCK) * runs + own * size
     return text, total
 
 
@@ -432,4 +432,12 @@ for (i64 n = 0; n < blocks; n++) {{
     return True
 
 
-__all__ = ["BLOCK", "KINDS", "PANEL", "indented", "write_products", "write_transposed_products"]
+__all__ = [
+    "BLOCK",
+    "KINDS",
+    "PANEL",
+    "WIDENED",
+    "indented",
+    "write_products",
+    "write_transposed_products",
+]

@@ -12,6 +12,7 @@ import cffi
 import numpy as np
 import pytest
 
+from maxlab.opset.convolution_products import BLOCK, WIDENED
 from maxlab.opset.quantized import FORMATS, random_blocks
 from tests.kernels_c.conftest import FLAGS, SOURCES, cdef
 
@@ -51,6 +52,13 @@ def halves(array: Array, kind: int) -> Array:
     if kind == F16:
         return array.astype(np.float16).view(np.uint16)
     return (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def test_scratch_of_halves(library: Any) -> None:
+    """What convolutions reserve without asking the library is enough."""
+    lib, _ = library
+    for kind in (BF16, F16):
+        assert lib.mx_half_block_scratch(kind, BLOCK) <= WIDENED
 
 
 @pytest.mark.parametrize("kind", [BF16, F16])

@@ -142,9 +142,8 @@ MX_DEPTHWISE(mx_depthwise_f32, f32, f32)
 MX_DEPTHWISE(mx_depthwise_bf16, u16, bf16)
 MX_DEPTHWISE(mx_depthwise_f16, u16, f16)
 /* One channel of an image, channels first: `rows` x `cols` sums over taps, of which tap t has the weight w[t] and begins
- * at x + at[t] for the first sum.  Lines of x are `line` apart, for the next row `step` lines further.  It is read for
- * whole vectors and 4 rows, up to 15 numbers and 3 rows too far, which must exist; as much is written, to lines of y that
- * are `out` apart. */
+ * at x + at[t] for the first sum, `line` numbers further for each row.  Whole vectors of 4 rows are read, up to 15 numbers
+ * and 3 rows too far, which must exist; as much is written, to rows of y that are `out` apart. */
 INL void mx_depthwise_plane(f32 *RS y, i64 out, const f32 *RS x, i64 line, const f32 *w, const i64 *at, int n, i64 rows,
                             i64 cols, f32 start) {
   for (i64 r = 0; r < rows; r += 4)
