@@ -31,7 +31,7 @@
  * blocks.  So a result does not depend on M, on the tile sizes or on the number of threads: the same row gives the same
  * bits in a batch of 1 and in a batch of 500.
  */
-#include "mx_abi.h"
+#include "pieces.h"
 
 #if defined(__AVX512F__)
 #define VW 16 /* floats per vector */
@@ -171,6 +171,27 @@ void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 row
     many_rows(C, ldc, A, lda, B, rows, cols, K, first);
 }
 
+void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *B, i64 rows, i64 cols) {
+  f32 copy[MR * LDA_COPY] __attribute__((aligned(64)));
+  const i64 K = runs * run;
+  if (K <= 0) {
+    for (i64 i = 0; i < rows; i++)
+      for (i64 j = 0; j < cols; j++) C[i * ldc + j] = 0;
+    return;
+  }
+  const i64 groups = ceil_div(rows, MR), even = ceil_div(ceil_div(K, ceil_div(K, KC)), 16) * 16;
+  for (i64 k0 = 0; k0 < K; k0 += even) {
+    const i64 kc = min64(even, K - k0);
+    for (i64 g = 0; g < groups; g++) {
+      const i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
+      for (i64 i = 0; i < n; i++) mx_copy_pieces((char *)(copy + i * LDA_COPY), at + (r + i) * runs, run, k0, kc, 4);
+      for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
+        group_times_panel(tiles[1][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
+                          B + c0 * K + k0 * MX_NR, kc, k0 == 0, 512);
+    }
+  }
+}
+
 i64 mx_pack_b_size(i64 K, i64 N) { return ceil_div(N, MX_NR) * MX_NR * K; }
 
 /* out[k][j] = in[j][k] for 4 x 4 floats: rows of `in` are `step` apart, rows of the panel MX_NR. */
@@ -211,6 +232,34 @@ int mx_k_pack_b_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   mx_pack_b_f32(b[0], b[1], d[0], d[1], d[2], d[3], lo, hi);
   return 0;
 }
+
+/* Filters of images with the channels first: rows of B are counted tap by tap, see mx_abi.h. */
+void mx_pack_taps(i64 kind, void *dst, const void *B, i64 K, i64 N, i64 row, i64 column, i64 period, i64 outer, i64 lo,
+                  i64 hi) {
+  const int single = kind == MX_F32, paired = !single && mx_half_pairs(kind);
+  const i64 depth = single ? K : K + K % 2;
+  for (i64 p = lo; p < hi; p++)
+    for (i64 j = 0; j < MX_NR; j++) {
+      const i64 n = p * MX_NR + j;
+      i64 from = n * column, inside = 0, tap = 0;
+      for (i64 k = 0; k < depth; k++) {
+        const int none = n >= N || k >= K;
+        const i64 place = p * depth + k, to = paired ? (place / 2 * MX_NR + j) * 2 + place % 2 : place * MX_NR + j;
+        if (single) ((f32 *)dst)[to] = none ? 0 : ((const f32 *)B)[from + inside * row];
+        else ((u16 *)dst)[to] = none ? 0 : ((const u16 *)B)[from + inside * row];
+        if (++inside == period) inside = 0, tap++, from = n * column + tap * outer;
+      }
+    }
+}
+#define PACK_TAPS(NAME, KIND)                                                                                          \
+  int NAME(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {                                                \
+    (void)ctx;                                                                                                         \
+    mx_pack_taps(KIND, b[0], b[1], d[0], d[1], d[2], d[3], d[4], d[5], lo, hi);                                        \
+    return 0;                                                                                                          \
+  }
+PACK_TAPS(mx_k_pack_taps_f32, MX_F32)
+PACK_TAPS(mx_k_pack_taps_bf16, MX_BF16)
+PACK_TAPS(mx_k_pack_taps_f16, MX_F16)
 
 /* The tile is a compromise: large enough that B (read from L3 or memory once per mb rows) is cheap and the C tile fits
  * L2, small enough to give every thread several items, so that a late or slowed thread does not hold up the others. */

@@ -8,7 +8,7 @@
 #include "prelude.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 1
+#define MX_VERSION 2
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -91,9 +91,61 @@ MX_API i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
 MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N,
                          i64 K, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 
+/* C[rows x cols] = A B by this thread, where row i of A is `runs` pieces of `run` elements that begin at at[i * runs],
+ * at[i * runs + 1] ...: the windows of an image */
+MX_API void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *Bp, i64 rows, i64 cols);
+/* Packs panels where row k of B begins at (k / period) * outer + (k % period) * row: the filters of images with the
+ * channels first.  kind: MX_F32, or that of halves */
+#define MX_F32 2
+MX_API void mx_pack_taps(i64 kind, void *dst, const void *B, i64 K, i64 N, i64 row, i64 column, i64 period, i64 outer,
+                         i64 lo, i64 hi);
+/* the same as steps: b = {dst, B}, d = {K, N, row, column, period, outer} */
+MX_API int mx_k_pack_taps_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_taps_bf16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_taps_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+
 /* inside the library: C[rows x cols] = A B (first) or += A B, all by this thread; B starts at a panel */
 __attribute__((visibility("hidden"))) void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows,
                                                          i64 cols, i64 K, int first);
+
+/* ---- halves.c: products of bfloat16 or float16, summed in float32; B packed into panels of MX_NR columns ------------ */
+
+#define MX_BF16 0
+#define MX_F16 1
+MX_API i64 mx_half_pack_size(i64 K, i64 N); /* halves in the packed B */
+MX_API void mx_half_pack(i64 kind, u16 *dst, const u16 *B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi);
+/* the same as steps, as mx_k_pack_b_f32 */
+MX_API int mx_k_pack_b_bf16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_b_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+/* C[rows x cols] = A B by this thread: C has whole panels of columns, scratch mx_half_block_scratch bytes */
+MX_API i64 mx_half_block_scratch(i64 kind, i64 rows);
+MX_API void mx_half_block(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
+                          void *scratch);
+MX_API void mx_half_runs(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows,
+                         i64 cols, void *scratch); /* as mx_gemm_runs */
+__attribute__((visibility("hidden"))) int mx_half_pairs(i64 kind); /* whether B is packed in pairs of rows */
+/* Items as mx_gemm_plan cuts them.  The epilogue finds the tile at ctx->scratch, as float32 in rows of whole panels. */
+MX_API i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
+MX_API int mx_half_gemm(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo,
+                        i64 hi, mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+/* one whole product with any strides and an unpacked B */
+MX_API i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
+MX_API int mx_half_matmul(i64 kind, const u16 *A, i64 ars, i64 acs, const u16 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
+                          mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+
+/* ---- quantized.c: products with blocks of few bits, laid out for 16 rows of weights at once -------------------------- */
+
+#define MX_Q4_0 0
+#define MX_Q4_K 1
+#define MX_Q6_K 2
+MX_API i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n); /* bytes of n rows of blocks */
+/* Lays out groups [lo,hi) of ceil(n/16): b = {dst, rows of blocks as they are in files}, d = {blocks of a row, n} */
+MX_API int mx_k_pack_q4_0(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_q4_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+MX_API int mx_k_pack_q6_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+/* Columns of groups [lo,hi) of y[m x n]: m left rows as ops/quantized.h quantises them, their blocks even for Q4_0 */
+MX_API void mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                         i64 lo, i64 hi);
 
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 

@@ -76,6 +76,21 @@ typedef struct mx_lib {
   i64 (*attention_plan)(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads, i64 *qb);
   i64 (*attention_scratch)(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);
   int (*attention_f32)(const mx_attention *a, i64 lo, i64 hi, mx_score score, void *const *b, const i64 *d, mx_ctx *ctx);
+  i64 (*half_pack_size)(i64 K, i64 N);
+  void (*half_pack)(i64 kind, u16 *dst, const u16 *B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi);
+  void (*gemm_runs)(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *Bp, i64 rows, i64 cols);
+  void (*pack_taps)(i64 kind, void *dst, const void *B, i64 K, i64 N, i64 row, i64 column, i64 period, i64 outer, i64 lo,
+                    i64 hi);
+  void (*half_runs)(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows,
+                    i64 cols, void *scratch);
+  void (*q_product)(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                    i64 lo, i64 hi);
+  void (*half_block)(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
+                     void *scratch);
+  int (*half_gemm)(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
+                   mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
+  int (*half_matmul)(i64 kind, const u16 *A, i64 ars, i64 acs, const u16 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
+                     mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
 } mx_lib;
 // @end
 

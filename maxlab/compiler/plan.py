@@ -17,7 +17,7 @@ from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.guards import Guard
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
-from maxlab.ir.poly import Poly
+from maxlab.ir.poly import ONE, Poly
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,16 +30,71 @@ SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
 
 
-@dataclass(slots=True)
+PACK_KERNELS = {
+    DType.float32: "mx_k_pack_b_f32",
+    DType.bfloat16: "mx_k_pack_b_bf16",
+    DType.float16: "mx_k_pack_b_f16",
+}
+"""What packs the right operands of products, in the library."""
+PACK_TAPS_KERNELS = {
+    DType.float32: "mx_k_pack_taps_f32",
+    DType.bfloat16: "mx_k_pack_taps_bf16",
+    DType.float16: "mx_k_pack_taps_f16",
+}
+"""The same for filters whose rows are counted tap by tap."""
+
+
+def panels_nbytes(k: Poly, n: Poly, dtype: DType) -> Poly:
+    """The bytes of a ``k`` × ``n`` matrix in panels of 32 columns."""
+    two = Poly.constant(2)
+    if dtype.size_in_bytes == 2:  # halves may be packed in pairs of rows
+        k = (k + ONE).floordiv(two) * two
+    panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
+    return panels * k * Poly.constant(32 * dtype.size_in_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
-    """How a slot is packed from another: a ``k`` × ``n`` matrix with strides, in column panels."""
+    """How a slot is packed from another when the model is loaded.
+
+    Attributes:
+        source: The slot that it is packed from.
+        kernel: What does it, in the library of products.
+        sizes: What that is told.
+        items: Its parallel axis.
+        nbytes: How much it writes.
+        offset: The byte of the source at which it begins.
+    """
 
     source: int
-    offset: Poly
-    k: Poly
-    n: Poly
-    row: Poly
-    column: Poly
+    kernel: str
+    sizes: tuple[int, ...]
+    items: int
+    nbytes: int
+    offset: int = 0
+
+
+def panels(
+    source: int, dtype: DType, layout: Sequence[Poly], offset: Poly, taps: Sequence[Poly] = ()
+) -> Packing | None:
+    """A matrix in panels of columns; None when something about it is not known.
+
+    Args:
+        source: The slot it is in.
+        dtype: Of its elements.
+        layout: Rows ``k``, columns ``n``, and the distances of rows and of columns.
+        offset: Its first element.
+        taps: ``period`` and ``outer``, where row k begins at ``k // period * outer + k % period *
+            row``.
+    """
+    numbers = (offset, *layout, *taps)
+    if not all(number.is_constant for number in numbers):
+        return None
+    names = PACK_TAPS_KERNELS if taps else PACK_KERNELS
+    nbytes = panels_nbytes(layout[0], layout[1], dtype).value
+    first, *sizes = (number.value for number in numbers)
+    start = first * dtype.size_in_bytes
+    return Packing(source, names[dtype], tuple(sizes), -(-sizes[1] // 32), nbytes, start)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from maxlab.compiler.axes import Index, extents_of, own_index, shape_of
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import Env, GpuKernels, Launch, Plan, Slot, Step
+from maxlab.compiler.plan import Env, GpuKernels, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.programs import Body, add_program, data_key
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
@@ -110,6 +110,15 @@ class Planner:
         if found is None:
             found = self._slots[value] = self._new_slot(value)
         return found
+
+    def packed_slot(self, packing: Packing, dtype: DType, shape: tuple[Poly, ...]) -> int:
+        """The number of a slot that is packed from another when the model is loaded."""
+        slots = self.plan.slots
+        nbytes = Poly.constant(packing.nbytes)
+        slot = Slot(len(slots), "packed", dtype, nbytes, shape, packing=packing)
+        slot.name = slots[packing.source].name
+        slots.append(slot)
+        return slot.number
 
     def _new_slot(self, value: Value) -> int:
         typed = value.tensor_type

@@ -409,7 +409,7 @@ def data_key(slot: Slot) -> tuple[Any, ...]:
         return "constant", id(slot.data), slot.device
     if slot.kind == "packed" and slot.packing is not None:
         of = slot.packing
-        return "packed", slot.device, of.source, of.offset, of.k, of.n, of.row, of.column
+        return "packed", slot.device, of.source, of.kernel, of.sizes, of.items, of.nbytes, of.offset
     return ()
 
 

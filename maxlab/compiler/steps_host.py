@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.codegen.c import BLOCK, print_columns, print_rows
 from maxlab.compiler.codegen.product import (
+    HALVES,
     Operand,
     print_attention,
     print_batched,
@@ -17,7 +18,8 @@ from maxlab.compiler.codegen.product import (
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import Env, Launch, Packing, Slot
+from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, panels_nbytes
+from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.products import attention_of, contraction_of
 from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
 from maxlab.dtype import DType
@@ -119,14 +121,18 @@ class HostSteps:
         planner, schedule = self.planner, self.planner.schedule
         op = group.main
         assert op is not None
-        if op.result.tensor_type.dtype is not DType.float32:
+        dtype = op.result.tensor_type.dtype
+        half = dtype in HALVES
+        if dtype is not DType.float32 and not half:
             self.columns(group, Lowering(schedule, group).columns(op))
             return
         lowering = Lowering(schedule, group)
-        result = lowering.buffer(self._tile_target(group, op.result), True)
+        # Tiles of halves are in the thread's own memory, and the epilogue stores what is wanted.
+        result = -1 if half else lowering.buffer(self._tile_target(group, op.result), True)
         batched = contraction_of(schedule, op, 0).batched
         tests = schedule.options.assert_level in ("warn", "all")  # also of what is only stored
-        epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, tests)
+        store = half or tests
+        epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, store)
         kernel = epilogue.kernel
         values = list(epilogue.values)
         found = contraction_of(schedule, op, len(values))
@@ -137,11 +143,12 @@ class HostSteps:
             left, rows = found.flat_left()
             packed = self._pack(group, found.right_base, found.right, k, n)
             pointers.append(packed)
-            printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node)
+            printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node, dtype)
 
             def touches() -> Touched:
                 total = product_touched(kernel, found, result)
-                panels = planner.plan.slots[packed].nbytes.floordiv(Poly.constant(4))
+                size = Poly.constant(dtype.size_in_bytes)
+                panels = planner.plan.slots[packed].nbytes.floordiv(size)
                 total[len(values) + 1] = Touch(panels)  # all of them, the zeros of the last one too
                 return total
 
@@ -150,7 +157,7 @@ class HostSteps:
                 "contract",
                 printed,
                 pointers,
-                _gemm_launch(rows, n, k),
+                _gemm_launch(rows, n, k, dtype),
                 rows * n,
                 touches=touches,
             )
@@ -158,7 +165,7 @@ class HostSteps:
         pointers.append(planner.slot(found.right_base))
         rows_only = lowering_rows(kernel, [axis.name for axis in found.batch])
         printed = print_batched(
-            found.left, found.right, result, found.batch, m, n, k, rows_only, node
+            found.left, found.right, result, found.batch, m, n, k, rows_only, node, dtype
         )
         items = found.items
         planner.add(
@@ -166,7 +173,7 @@ class HostSteps:
             "contract",
             printed,
             pointers,
-            _batched_launch(items, m, n, k),
+            _batched_launch(items, m, n, k, dtype),
             items,
             touches=lambda: product_touched(kernel, found, result),
         )
@@ -186,24 +193,24 @@ class HostSteps:
         """The slot of the packed right operand; packed at load when it is data, else by a step of
         its own.
         """
-        planner = self.planner
+        planner, dtype = self.planner, base.tensor_type.dtype
         source = planner.slot(base)
         key = (source, right.offset, right.row, right.column, k, n)
         found = self._packed.get(key)
         if found is not None:
             return found
-        panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
-        nbytes = panels * k * Poly.constant(32 * 4)
-        slot = Slot(len(planner.plan.slots), "packed", DType.float32, nbytes, (k, n))
+        if planner.plan.slots[source].kind in ("weight", "constant"):
+            layout = (k, n, right.row, right.column)
+            packing = panels_of(source, dtype, layout, right.offset)
+            if packing is not None:
+                self._packed[key] = planner.packed_slot(packing, dtype, (k, n))
+                return self._packed[key]
+        nbytes = panels_nbytes(k, n, dtype)
+        slot = Slot(len(planner.plan.slots), "arena", dtype, nbytes, (k, n))
         planner.plan.slots.append(slot)
         self._packed[key] = slot.number
-        kind = planner.plan.slots[source].kind
-        layout = (right.offset, k, n, right.row, right.column)
-        if kind in ("weight", "constant") and all(p.is_constant for p in layout):
-            slot.packing = Packing(source, *layout)
-            slot.name = planner.plan.slots[source].name
-            return slot.number
-        slot.kind = "arena"
+        panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
+        written = nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             items = panels.evaluate(env)
@@ -214,13 +221,13 @@ class HostSteps:
         planner.add(
             group,
             "pack",
-            None if whole else print_pack(right, k, n),
+            None if whole else print_pack(right, k, n, dtype),
             [slot.number, source],
             launch,
             panels,
             sizes=[k, n, right.row, right.column] if whole else None,
-            builtin="mx_k_pack_b_f32" if whole else "",
-            touches=lambda: {0: Touch(written=panels * k * Poly.constant(32)), 1: Touch(k * n)},
+            builtin=PACK_KERNELS[dtype] if whole else "",
+            touches=lambda: {0: Touch(written=written), 1: Touch(k * n)},
             computed=(),
         )
         return slot.number
@@ -266,7 +273,7 @@ def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:
     return replace(kernel, rows=rows)
 
 
-def _gemm_launch(m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]:
+def _gemm_launch(m: Poly, n: Poly, k: Poly, dtype: DType) -> Callable[[Env, int, Any], Launch]:
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
         tile = runtime.ffi.new("i64[2]")
@@ -274,17 +281,26 @@ def _gemm_launch(m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]
         mb, nb = max(tile[0], 1), max(tile[1], 1)
         extent = -(-rows // mb) * -(-columns // nb)
         small = 2 * rows * columns * depth < 400_000
-        scratch = runtime.products.mx_gemm_scratch(rows, columns, depth, mb, nb)
+        if dtype in HALVES:
+            scratch = runtime.products.mx_half_gemm_scratch(HALVES[dtype], rows, mb, nb)
+        else:
+            scratch = runtime.products.mx_gemm_scratch(rows, columns, depth, mb, nb)
         return Launch((mb, nb), extent, max(extent, 1) if small else 1, scratch)
 
     return launch
 
 
-def _batched_launch(items: Poly, m: Poly, n: Poly, k: Poly) -> Callable[[Env, int, Any], Launch]:
+def _batched_launch(
+    items: Poly, m: Poly, n: Poly, k: Poly, dtype: DType
+) -> Callable[[Env, int, Any], Launch]:
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
         extent = items.evaluate(env)
-        scratch = runtime.products.mx_matmul_scratch(rows, columns, depth)
+        sizes = rows, columns, depth
+        if dtype in HALVES:
+            scratch = runtime.products.mx_half_matmul_scratch(HALVES[dtype], *sizes)
+        else:
+            scratch = runtime.products.mx_matmul_scratch(*sizes)
         return Launch(
             (), extent, grain_of(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
         )

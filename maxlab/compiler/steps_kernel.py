@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Options
-from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Slot
+from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Packing, Slot, panels
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
 from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
@@ -135,6 +136,44 @@ class KernelSite:
         slots.append(slot)
         made = KernelBuffer(
             f"t{number}", dtype, TensorType(dtype, [], device), slot.number, count, "temporary"
+        )
+        self.temporaries.append(made)
+        return made
+
+    def packed(
+        self, buffer: KernelBuffer, layout: Sequence[Poly], taps: Sequence[Poly] = ()
+    ) -> KernelBuffer | None:
+        """An operand packed in panels when the model is loaded; None where that cannot be."""
+        if not self._is_known(buffer):
+            return None
+        packing = panels(buffer.slot, buffer.dtype, layout, Poly.constant(0), taps)
+        return None if packing is None else self._packed(buffer, packing, (layout[0], layout[1]))
+
+    def packed_blocks(
+        self, buffer: KernelBuffer, kernel: str, rows: int, sizes: tuple[Poly, Poly], nbytes: int
+    ) -> KernelBuffer | None:
+        """An operand of blocks laid out anew when the model is loaded; None where that cannot
+        be."""
+        blocks, n = sizes
+        if not (self._is_known(buffer) and blocks.is_constant and n.is_constant):
+            return None
+        groups = -(-n.value // rows)
+        numbers = (blocks.value, n.value)
+        packing = Packing(buffer.slot, kernel, numbers, groups, groups * nbytes)
+        return self._packed(buffer, packing, (Poly.constant(groups * nbytes),))
+
+    def _is_known(self, buffer: KernelBuffer) -> bool:
+        source = self.planner.plan.slots[buffer.slot]
+        return source.kind in ("weight", "constant") and not source.order
+
+    def _packed(
+        self, buffer: KernelBuffer, packing: Packing, shape: tuple[Poly, ...]
+    ) -> KernelBuffer:
+        slot = self.planner.packed_slot(packing, buffer.dtype, shape)
+        count = Poly.constant(packing.nbytes // buffer.dtype.size_in_bytes)
+        typed = TensorType(buffer.dtype, [], buffer.type.device)
+        made = KernelBuffer(
+            f"t{len(self.temporaries)}", buffer.dtype, typed, slot, count, "operand"
         )
         self.temporaries.append(made)
         return made

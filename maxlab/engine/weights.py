@@ -56,7 +56,8 @@ PACKED_AT_ONCE = 1 << 15
 
 _BYTES = {1: DType.uint8, 2: DType.uint16, 4: DType.uint32, 8: DType.uint64}
 
-_Key = tuple[int, ...]  # address, k, n, row stride, column stride, offset
+_Key = tuple[str, int, tuple[int, ...], int, int]
+"""What is packed: by which kernel, from which address, of which sizes, items and bytes."""
 _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -282,8 +283,13 @@ def _pack(
         for slot, address, owner in wanted:
             packing = slot.packing
             assert packing is not None
-            of = (packing.k, packing.n, packing.row, packing.column, packing.offset)
-            key = (address, *(p.evaluate({}) for p in of))
+            key = (
+                packing.kernel,
+                address + packing.offset,
+                packing.sizes,
+                packing.items,
+                packing.nbytes,
+            )
             keys.append(key)
             known = _packed.get(key)
             if known is not None and _never_changes(owner):
@@ -331,20 +337,19 @@ def _pack_new(
     owners: Mapping[_Key, Any], runtime: Runtime, threads: int
 ) -> dict[_Key, PackedWeight]:
     ffi = runtime.ffi
-    kernel = ffi.cast("mx_fn", runtime.address("mx_k_pack_b_f32"))
-    sizes = [runtime.products.mx_pack_b_size(k, n) * 4 for _, k, n, *_ in owners]
+    sizes = [nbytes for *_, nbytes in owners]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
     memory = allocate(runtime, places[-1])
     base = int(ffi.cast("uintptr_t", memory))
     steps: list[tuple[Any, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []
-    for place, (address, k, n, row, column, offset) in zip(places, owners, strict=False):
-        panels = -(-n // PANEL)
-        grain = -(-PACKED_AT_ONCE // max(PANEL * k, 1))
-        steps.append((kernel, len(pointers), len(dims), panels, grain, 0))
-        pointers += [base + place, address + 4 * offset]
-        dims += [k, n, row, column]
+    for place, (name, address, numbers, items, nbytes) in zip(places, owners, strict=False):
+        kernel = ffi.cast("mx_fn", runtime.address(name))
+        grain = -(-PACKED_AT_ONCE * items // max(nbytes // 4, 1))
+        steps.append((kernel, len(pointers), len(dims), items, max(grain, 1), 0))
+        pointers += [base + place, address]
+        dims += numbers
     table = ffi.new("uintptr_t[]", pointers)
     with trace.span("pack", f"{len(steps)} weights", nbytes=places[-1]):
         code = runtime.lib.mx_execute(

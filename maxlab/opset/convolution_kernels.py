@@ -5,15 +5,9 @@ in the text: ``NB`` images; ``IC ID IH IW`` channels and sizes of the input, ``O
 result, ``KD KH KW`` of the window; ``SD … DD … PD …`` stride, dilation and padding before; ``GR``
 groups of ``GI`` channels in and ``GO`` out; ``KK`` elements of a window.
 
-On the CPU, float32 goes through the library of products, a block of pixels at a time, so that a
-block's windows, laid out side by side in the thread's own memory, stay in its cache:
-
-- channels last: the windows are rows, the filter is the packed right operand.
-- channels first: the windows are columns, written in the order of a packed right operand; the
-  filter is the left operand as it is. A padded copy of the image, cut into the phases of the
-  stride along its width, lets neighbouring pixels be read from neighbouring places.
-
-All else is summed directly.
+On the CPU, convolutions of floats are products where they mix channels, which
+``convolution_products`` writes, and have kernels of their own where each channel is by itself. All
+else is summed directly.
 """
 
 from __future__ import annotations
@@ -23,6 +17,11 @@ from typing import Any
 from maxlab.dtype import DType
 from maxlab.ir import Poly
 from maxlab.ir.poly import ONE
+from maxlab.opset.convolution_products import (
+    indented,
+    write_products,
+    write_transposed_products,
+)
 from maxlab.opset.core import elements
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.windows import (
@@ -35,12 +34,14 @@ from maxlab.opset.windows import (
     total_type,
 )
 
-PANEL = 32
-"""Columns that the library of products packs side by side."""
-BLOCK_BYTES = 400_000
-"""What the windows of a block of pixels may take of a thread's cache."""
+_KIND = {DType.float32: "f32", DType.bfloat16: "bf16", DType.float16: "f16"}
+"""The floats that have fast kernels, by what texts call them."""
+LEAST = 12
+"""Channels of a result's group below which most columns of a product would be empty."""
+MOST_TAPS = 256
+"""Elements of a window for which a depthwise kernel keeps places on its stack."""
 
-Sizes = dict[str, Poly | int]
+Sizes = dict[str, Poly]
 
 
 def _sizes(at: Site, first: bool, *, transposed: bool = False) -> dict[str, Poly]:
@@ -83,10 +84,15 @@ def write_windows(at: Site) -> None:
     if at.target == "cuda":
         _each_output(at, sizes, first)
         return
-    few = known(sizes["GO"])
-    least = 4 if first else 16  # below, most columns of a panel would be empty
-    if at.operands[0].dtype is DType.float32 and (few is None or few >= least):
-        (_columns if first else _rows)(at, sizes)
+    few, depth = known(sizes["GO"]), known(sizes["GI"])
+    taps = known(product([sizes[f"K{axis}"] for axis in "DHW"]))
+    fast = at.operands[0].dtype in _KIND
+    flat = all(known(sizes[f"{part}D"]) == 1 for part in "IK")
+    few_taps = taps is not None and taps <= MOST_TAPS
+    if fast and few == depth == 1 and few_taps and (flat or not first):
+        (_depthwise_planes if first else _depthwise_pixels)(at, sizes)
+    elif fast and (few is None or few >= LEAST):
+        write_products(at, sizes, first)
     else:
         (_lines if first else _pixels)(at, sizes)
 
@@ -173,7 +179,7 @@ for (i64 q = 0; q < KD; q++) {{
     for (i64 s = 0; s < KW; s++) {{
       const i64 iw = ow * SW - PW + s * DW;
       if (iw < 0 || iw >= IW) continue;
-{_indented(inner, 6)}
+{indented(inner, 6)}
     }}
   }}
 }}
@@ -225,265 +231,114 @@ def _at(buffer: Buffer, text: str) -> str:
     return buffer.load("@").replace(f"{buffer.name}[@]", text)
 
 
-def _indented(text: str, depth: int) -> str:
-    return "\n".join(" " * depth + line for line in text.splitlines())
-
-
-# ---------------------------------------------------------------- products
-def _pointwise(at: Site, sizes: dict[str, Poly]) -> bool:
-    """Whether the windows are the pixels themselves."""
-    ones = all(known(sizes[f"K{axis}"]) == 1 for axis in "DHW")
-    return ones and set(at.attrs["stride"]) == {1} and not any(at.attrs["padding"])
-
-
-def _block_of(depth: int | None) -> int:
-    """Pixels of a block whose windows of ``depth`` elements stay in a cache, in whole panels."""
-    if depth is None:
-        return 2 * PANEL
-    return PANEL * max(1, min(4, BLOCK_BYTES // (4 * PANEL * max(depth, 1))))
-
-
-def _items_of(count: int | None, least: int) -> int:
-    """Into how many ranges ``count`` things are cut: even ones, for any few threads."""
-    if count is None or count >= 32 * least:
-        return 32
-    return 16 if count >= 16 * least else 8
-
-
-def _rows(at: Site, sizes: dict[str, Poly]) -> None:
-    """Channels last: rows of windows times the packed filter."""
-    panels = ceil_div(sizes["GO"], PANEL)
-    packed = at.temporary(DType.float32, sizes["GR"] * panels * number(PANEL) * sizes["KK"])
-    pixels = sizes["NB"] * sizes["OD"] * sizes["OH"] * sizes["OW"]
-    block, items = _block_of(known(sizes["KK"])), _items_of(known(pixels), 24)
-    more = {
-        **sizes,
-        "PANELS": panels,
-        "PIXELS": pixels,
-        "BLOCK": number(block),
-        "ITEMS": number(items),
-    }
+# ---------------------------------------------------------------- depthwise
+def _depthwise_pixels(at: Site, sizes: Sizes) -> None:
+    """Channels last, each by itself: a line of the result at a time, four pixels where their
+    windows are inside of the line, else one."""
+    x, y = at.operands[0], at.results[0]
+    kind = _KIND[x.dtype]
+    half = kind != "f32"
+    bias = at.operands[2].name if len(at.operands) > 2 else "0"
+    stored = ""
+    if half:
+        stored = f"""
+#pragma omp simd
+for (i64 f = 0; f < many * OC; f++) {{ {y.store("(i * OW + ow) * OC + f", "to[f]")} }}"""
     text = f"""\
-const i64 g = i / PANELS, p = i % PANELS;
-f32 *const to = {packed.name} + g * PANELS * {PANEL} * KK;
-ctx->lib->pack_b_f32(to, x1 + g * GO, KK, GO, OC, 1, p, p + 1);"""
-    _part(at, more, text, sizes["GR"] * panels, work=sizes["KK"] * number(64), name="pack")
-    plain = _pointwise(at, sizes)
-    gather = f"""\
-f32 *const rows = (f32 *){at.scratch};
-for (i64 p = p0; p < p1; p++) {{
-  const i64 ow = p % OW, oh = p / OW % OH, od = p / (OW * OH) % OD, nb = p / (OW * OH * OD);
-  const i64 iw = ow * SW - PW;
-  f32 *to = rows + (p - p0) * KK;
-  for (i64 q = 0; q < KD; q++) {{
-    const i64 iz = od * SD - PD + q * DD;
-    for (i64 r = 0; r < KH; r++, to += KW * GI) {{
-      const i64 ih = oh * SH - PH + r * DH;
-      if (iz < 0 || iz >= ID || ih < 0 || ih >= IH) {{
-        __builtin_memset(to, 0, (u64)(KW * GI) * 4);
-        continue;
-      }}
-      const f32 *const from = x0 + (((nb * ID + iz) * IH + ih) * IW) * IC + g * GI;
-      if (DW == 1 && GR == 1 && iw >= 0 && iw + KW <= IW) {{
-        __builtin_memcpy(to, from + iw * IC, (u64)(KW * GI) * 4);
-        continue;
-      }}
-      for (i64 s = 0; s < KW; s++) {{
-        const i64 w = iw + s * DW;
-        if (w < 0 || w >= IW) __builtin_memset(to + s * GI, 0, (u64)GI * 4);
-        else __builtin_memcpy(to + s * GI, from + w * IC, (u64)GI * 4);
-      }}
+const {x.stored} *by[TAPS], *from[TAPS], *some[TAPS];
+i64 taps[TAPS];
+int n = 0;
+const i64 oh = i % OH, od = i / OH % OD, nb = i / (OH * OD);
+for (i64 q = 0; q < KD; q++)
+  for (i64 r = 0; r < KH; r++) {{
+    const i64 iz = od * SD - PD + q * DD, ih = oh * SH - PH + r * DH;
+    if (iz < 0 || iz >= ID || ih < 0 || ih >= IH) continue;
+    for (i64 s = 0; s < KW; s++, n++) {{
+      by[n] = x1 + ((q * KH + r) * KW + s) * OC;
+      taps[n] = (((nb * ID + iz) * IH + ih) * IW + s * DW) * IC;
     }}
   }}
+for (i64 ow = 0, many; ow < OW; ow += many) {{
+  const i64 iw = ow * SW - PW;
+  f32 *const to = {f"(f32 *){at.scratch}" if half else f"{y.name} + (i * OW + ow) * OC"};
+  if (iw >= 0 && ow + 4 <= OW && iw + 3 * SW + (KW - 1) * DW < IW) {{
+    many = 4;
+    mx_depthwise_four_{kind}(to, x0 + iw * IC, SW * IC, taps, by, n, OC, {bias});
+  }} else {{
+    int got = 0;
+    many = 1;
+    for (int t = 0; t < n; t++) {{
+      const i64 v = iw + t % KW * DW;
+      if (v < 0 || v >= IW) continue;
+      some[got] = by[t];
+      from[got++] = x0 + taps[t] + iw * IC;
+    }}
+    mx_depthwise_{kind}(to, from, some, got, OC, {bias});
+  }}{indented(stored, 2)}
 }}"""
-    left, step = ("x0 + p0 * IC + g * GI", "IC") if plain else ("rows", "KK")
-    bias = ""
-    if len(at.operands) > 2:
-        bias = """
-for (i64 p = p0; p < p1; p++) {
-  #pragma omp simd
-  for (i64 f = 0; f < GO; f++) y0[p * OC + g * GO + f] += x2[g * GO + f];
-}"""
-    each = f"""\
-{"" if plain else gather}
-const int code = ctx->lib->gemm_f32(y0 + p0 * OC + g * GO, OC, {left}, {step},
-  {packed.name} + g * PANELS * {PANEL} * KK, p1 - p0, GO, KK, BLOCK, PANELS * {PANEL},
-  0, 1, 0, b, d, ctx);
-if (code) return code;{bias}"""
-    text = f"""\
-const i64 first = PIXELS * i / ITEMS, last = PIXELS * (i + 1) / ITEMS;
-const i64 blocks = (last - first + BLOCK - 1) / BLOCK;
-for (i64 n = 0; n < blocks; n++) {{
-  const i64 p0 = first + (last - first) * n / blocks;
-  const i64 p1 = first + (last - first) * (n + 1) / blocks;
-  for (i64 g = 0; g < GR; g++) {{
-{_indented(each, 4)}
-  }}
-}}"""
-    _part(
-        at,
-        more,
-        text,
-        number(items),
-        work=_shared_work(sizes, pixels, items),
-        scratch=0 if plain else number(4 * block) * sizes["KK"],
-        name="product",
-    )
+    lines = sizes["NB"] * sizes["OD"] * sizes["OH"]
+    work = (sizes["KK"] * sizes["OC"] * sizes["OW"]).floordiv(number(8)) + ONE
+    scratch = sizes["OC"] * number(16) if half else 0
+    more = {**sizes, "TAPS": sizes["KK"]}
+    _part(at, more, text, lines, work=work, scratch=scratch)
 
 
-def _shared_work(sizes: dict[str, Poly], pixels: Poly, items: int) -> Poly:
-    """The scalar operations of one of ``items`` parts of a product."""
-    return (pixels * sizes["KK"] * sizes["OC"]).floordiv(number(16 * items)) + number(1)
-
-
-def _columns(at: Site, sizes: dict[str, Poly]) -> None:
-    """Channels first: the filter times columns of windows."""
-    pixels = sizes["OD"] * sizes["OH"] * sizes["OW"]
-    panels, images = ceil_div(pixels, PANEL), sizes["NB"] * sizes["GR"]
+def _depthwise_planes(at: Site, sizes: Sizes) -> None:
+    """Channels first, each by itself: an image of one channel at a time, which is padded before and
+    cut into the phases of the stride along its width, so that neighbouring sums read neighbours."""
+    x, w, y = at.operands[0], at.operands[1], at.results[0]
     stride = known(sizes["SW"]) or 1
-    block = _block_of(known(sizes["KK"]))
+    # Whole vectors are read and written, in four rows at once.
+    line = ceil_div(sizes["IW"] + sizes["QW"], stride) + number(16)
+    wide = ceil_div(sizes["OW"], 16) * number(16)
     more = {
         **sizes,
-        "PIXELS": pixels,
-        "PANELS": panels,
-        "BLOCK": number(block // PANEL),
-        "FD": sizes["ID"] + sizes["QD"],
+        "FW": line,
+        "LINE": line * number(stride),
         "FH": sizes["IH"] + sizes["QH"],
-        "FW": ceil_div(sizes["IW"] + sizes["QW"], stride),
+        "WIDE": wide,
+        "TAPS": sizes["KH"] * sizes["KW"],
     }
-    if _pointwise(at, sizes):
-        gather = (
-            "ctx->lib->pack_b_f32(columns, x0 + (nb * IC + g * GI) * PIXELS + p0, GI, p1 - p0, "
-            f"PIXELS, 1, 0, (p1 - p0 + {PANEL - 1}) / {PANEL});"
-        )
-    else:
-        volume = more["FD"] * more["FH"] * more["FW"] * number(stride)
-        # A panel is copied in whole vectors, so it may be read up to its width past the end.
-        padded = at.temporary(DType.float32, sizes["NB"] * sizes["IC"] * volume + number(2 * PANEL))
-        lines = sizes["NB"] * sizes["IC"] * more["FD"] * more["FH"]
-        text = _PADDING.replace("PADDED", padded.name)
-        _part(at, more, text, lines, work=more["FW"] * number(2 * stride), name="pad")
-        gather = _GATHER.replace("PADDED", padded.name)
-    scratch = number(4 * block) * sizes["KK"] + number(4 * PANEL + 256)
-    count = known(panels * images)
-    if count is not None and known(sizes["KK"] * sizes["GO"]) is not None and count < 16:
-        _few_columns(at, more, gather, scratch)
-        return
-    items = _items_of(count, 2)
-    more["ITEMS"] = number(items)
+    rows = more["FH"] + number(4 * (known(sizes["SH"]) or 1))
+    plane = rows * more["LINE"] + number(32)
     text = f"""\
-f32 *const columns = (f32 *){at.scratch};
-const i64 last = PANELS * NB * GR * (i + 1) / ITEMS;
-for (i64 n = PANELS * NB * GR * i / ITEMS; n < last;) {{
-  const i64 image = n / PANELS, nb = image / GR, g = image % GR, place = n - image * PANELS;
-  i64 much = last - n < BLOCK ? last - n : BLOCK;
-  if (much > PANELS - place) much = PANELS - place;
-  n += much;
-  const i64 p0 = place * {PANEL}, end = (place + much) * {PANEL};
-  const i64 p1 = end < PIXELS ? end : PIXELS, f0 = 0, f1 = GO;
-{_indented(gather, 2)}
-{_indented(_multiplied(at, "columns"), 2)}
-}}"""
-    work = _shared_work(sizes, sizes["NB"] * pixels, items)
-    _part(at, more, text, number(items), work=work, scratch=scratch, name="product")
-
-
-def _multiplied(at: Site, columns: str) -> str:
-    """The product of the rows ``f0`` to ``f1`` of a group's filter with the pixels ``p0`` to
-    ``p1``, whose windows are in ``columns``, and the bias."""
-    text = f"""\
-const int code = ctx->lib->gemm_f32(y0 + (nb * OC + g * GO + f0) * PIXELS + p0, PIXELS,
-  x1 + (g * GO + f0) * KK, KK, {columns}, f1 - f0, p1 - p0, KK, f1 - f0, p1 - p0 + {PANEL},
-  0, 1, 0, b, d, ctx);
-if (code) return code;"""
-    if len(at.operands) < 3:
-        return text
-    return f"""{text}
-for (i64 f = f0; f < f1; f++) {{
-  const f32 v = x2[g * GO + f];
-  f32 *const line = y0 + (nb * OC + g * GO + f) * PIXELS;
+f32 *const plane = (f32 *){at.scratch}, *const sums = plane + {at.size(plane)};
+f32 by[TAPS];
+i64 taps[TAPS];
+for (i64 h = 0; h < FH; h++) {{
+  const i64 ih = h - PH;
+  f32 *const lines = plane + h * LINE;
+  if (ih < 0 || ih >= IH) {{
+    __builtin_memset(lines, 0, (u64)LINE * 4);
+    continue;
+  }}
+  const {x.stored} *const from = x0 + (i * IH + ih) * IW;
+  for (i64 phase = 0; phase < SW; phase++) {{
+    f32 *const line = lines + phase * FW;
+    const i64 left = phase - PW;
+    const i64 inside = left < 0 ? (-left + SW - 1) / SW : 0, begin = inside < FW ? inside : FW;
+    const i64 reach = left >= IW ? 0 : (IW - 1 - left) / SW + 1, end = reach < FW ? reach : FW;
+    for (i64 n = 0; n < begin; n++) line[n] = 0;
+    #pragma omp simd
+    for (i64 n = begin; n < end; n++) line[n] = {_at(x, "from[n * SW + left]")};
+    for (i64 n = end > begin ? end : begin; n < FW - 16; n++) line[n] = 0;
+  }}
+}}
+const i64 oc = i % OC;
+for (i64 r = 0; r < KH; r++)
+  for (i64 s = 0; s < KW; s++) {{
+    by[r * KW + s] = {w.load("(oc * KH + r) * KW + s")};
+    taps[r * KW + s] = r * DH * LINE + s * DW % SW * FW + s * DW / SW;
+  }}
+const f32 start = {_with_bias(at, "oc")};
+mx_depthwise_plane(sums, WIDE, plane, SH * LINE, by, taps, (int)TAPS, OH, OW, start);
+for (i64 h = 0; h < OH; h++) {{
   #pragma omp simd
-  for (i64 p = p0; p < p1; p++) line[p] += v;
+  for (i64 n = 0; n < OW; n++) {{ {y.store("(i * OH + h) * OW + n", "sums[h * WIDE + n]")} }}
 }}"""
-
-
-def _few_columns(at: Site, sizes: dict[str, Poly], gather: str, scratch: Poly) -> None:
-    """As ``_columns``, for few pixels: their windows are laid out once, and the channels of the
-    result are shared by threads too."""
-    count, depth, filters = (known(sizes[name]) or 0 for name in ("PANELS", "KK", "GO"))
-    images = known(sizes["NB"] * sizes["GR"]) or 0
-    # Of the ways to cut the result into parts, the one that reads the least.
-    ways = [(8, 1), (4, 2), (2, 4), (1, 8)]
-    fitting = [(f, p) for f, p in ways if p <= count and f * 8 <= filters] or [(1, 1)]
-    rows, blocks = min(fitting, key=lambda way: way[0] * count * PANEL + way[1] * filters)
-    columns = at.temporary(
-        DType.float32, sizes["NB"] * sizes["GR"] * sizes["PANELS"] * sizes["KK"] * number(PANEL)
-    )
-    more = {**sizes, "ROWS": number(rows), "BLOCKS": number(blocks)}
-    text = f"""\
-f32 *const columns = (f32 *){at.scratch};
-const i64 nb = i / (PANELS * GR), g = i / PANELS % GR, p0 = i % PANELS * {PANEL};
-const i64 p1 = p0 + {PANEL} < PIXELS ? p0 + {PANEL} : PIXELS;
-{gather}
-__builtin_memcpy({columns.name} + i * KK * {PANEL}, columns, (u64)KK * {4 * PANEL});"""
-    work = number(PANEL * depth)
-    _part(at, more, text, number(images * count), work=work, scratch=scratch, name="columns")
-    text = f"""\
-const i64 part = i % ROWS, block = i / ROWS % BLOCKS, image = i / (ROWS * BLOCKS);
-const i64 nb = image / GR, g = image % GR;
-const i64 f0 = GO * part / ROWS, f1 = GO * (part + 1) / ROWS;
-const i64 first = PANELS * block / BLOCKS, end = PANELS * (block + 1) / BLOCKS * {PANEL};
-const i64 p0 = first * {PANEL}, p1 = end < PIXELS ? end : PIXELS;
-const f32 *const windows = {columns.name} + (image * PANELS + first) * KK * {PANEL};
-{_multiplied(at, "windows")}"""
-    items = images * rows * blocks
-    work = number(max(1, depth * filters * count * PANEL // (16 * rows * blocks)))
-    _part(at, more, text, number(items), work=work, name="product")
-
-
-_PADDING = """\
-const i64 h = i % FH - PH, z = i / FH % FD - PD, c = i / (FH * FD);
-f32 *const to = PADDED + i * (FW * SW);
-if (h < 0 || h >= IH || z < 0 || z >= ID) {
-  __builtin_memset(to, 0, (u64)(FW * SW) * 4);
-  continue;
-}
-const f32 *const from = x0 + ((c * ID + z) * IH + h) * IW;
-for (i64 phase = 0; phase < SW; phase++) {
-  f32 *const line = to + phase * FW;
-  const i64 left = phase - PW;
-  const i64 inside = left < 0 ? (-left + SW - 1) / SW : 0, begin = inside < FW ? inside : FW;
-  const i64 reach = left >= IW ? 0 : (IW - 1 - left) / SW + 1, end = reach < FW ? reach : FW;
-  for (i64 n = 0; n < begin; n++) line[n] = 0;
-  #pragma omp simd
-  for (i64 n = begin; n < end; n++) line[n] = from[n * SW + left];
-  for (i64 n = end > begin ? end : begin; n < FW; n++) line[n] = 0;
-}"""
-
-# Runs of pixels of one line are copied 32 floats at once: what is too much is overwritten by the
-# next run, by the next row of the panel or, behind the last one, lies in memory kept free for it.
-_GATHER = """\
-for (i64 p = p0; p < p1; p += 32) {
-  f32 *const panel = columns + (p - p0) * KK;
-  const i64 stop = p + 32 < p1 ? p + 32 : p1;
-  i64 at[33], where[33], runs = 0;
-  for (i64 n = p; n < stop; runs++) {
-    const i64 ow = n % OW, oh = n / OW % OH, od = n / (OW * OH);
-    at[runs] = n - p;
-    where[runs] = ((nb * IC + g * GI) * FD + od * SD) * FH * (FW * SW) + oh * SH * (FW * SW) + ow;
-    n += OW - ow;
-  }
-  f32 *to = panel;
-  for (i64 c = 0; c < GI; c++)
-    for (i64 q = 0; q < KD; q++)
-      for (i64 r = 0; r < KH; r++)
-        for (i64 s = 0; s < KW; s++, to += 32) {
-          const i64 place = s * DW % SW * FW + s * DW / SW;
-          const i64 tap = ((c * FD + q * DD) * FH + r * DH) * (FW * SW) + place;
-          for (i64 n = 0; n < runs; n++)
-            __builtin_memcpy(to + at[n], PADDED + where[n] + tap, 128);
-        }
-}"""
+    scratch = (plane + (sizes["OH"] + number(4)) * wide) * number(4)
+    work = (more["TAPS"] * sizes["OH"] * sizes["OW"]).floordiv(number(8)) + ONE
+    _part(at, more, text, sizes["NB"] * sizes["OC"], work=work, scratch=scratch)
 
 
 # ---------------------------------------------------------------- transposed
@@ -491,6 +346,11 @@ def write_transposed(at: Site) -> None:
     """The part of a transposed convolution: each output gathers what reaches it."""
     x, w, y = at.operands[0], at.operands[1], at.results[0]
     sizes = _sizes(at, False, transposed=True)
+    filters = known(sizes["OC"])
+    few = filters is not None and filters < LEAST
+    fast = at.target == "c" and x.dtype in _KIND and not few
+    if fast and write_transposed_products(at, sizes):
+        return
     kind = total_type(x)
     read = "((nb * IH + ih) * IW + iw) * IC + c"
     taps = """\
@@ -512,7 +372,7 @@ for (i64 c = 0; c < IC; c++)
         text = f"""\
 const i64 oc = i % OC, ow = i / OC % OW, oh = i / (OC * OW) % OH, nb = i / (OC * OW * OH);
 {kind} a = {_with_bias(at, "oc")};
-{taps.replace("INNER", _indented(inner, 4))}
+{taps.replace("INNER", indented(inner, 4))}
 {y.store("i", finished(y, "a"))}"""
         _part(at, sizes, text, elements(y.type), work=work * number(2))
         return
@@ -527,7 +387,7 @@ for (i64 c = 0; c < IC; c++) {{
 {kind} *RS a = ({kind} *){at.scratch};
 const i64 ow = i % OW, oh = i / OW % OH, nb = i / (OW * OH);
 for (i64 f = 0; f < OC; f++) a[f] = {_with_bias(at, "f")};
-{taps.replace("INNER", _indented(inner, 4))}
+{taps.replace("INNER", indented(inner, 4))}
 #pragma omp simd
 for (i64 f = 0; f < OC; f++) {y.store("i * OC + f", finished(y, "a[f]"))}"""
     pixels = sizes["NB"] * sizes["OH"] * sizes["OW"]

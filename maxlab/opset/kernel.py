@@ -20,7 +20,7 @@ Text is C that is also CUDA: no headers, 64-bit sizes (``i64``), functions of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from maxlab.dtype import DType
@@ -101,6 +101,33 @@ class Site(Protocol):
     def temporary(self, dtype: DType, count: Poly) -> Any:
         """Memory for ``count`` elements that all parts of this op share; its contents are
         undefined before a part writes them."""
+        ...
+
+    def packed(self, buffer: Any, layout: Sequence[Poly], taps: Sequence[Poly] = ()) -> Any:
+        """In C: memory that has the operand ``buffer``, of floats, packed as the right operand of a
+        product, which is done once, when the model is loaded; None where it is not known by then,
+        or its sizes are not.
+
+        Args:
+            buffer: One of the operands.
+            layout: Rows ``k``, columns ``n``, the distance of rows and of columns.
+            taps: ``period`` and ``outer``, where row k begins at ``k // period * outer + k % period
+                * row``.
+        """
+        ...
+
+    def packed_blocks(
+        self, buffer: Any, kernel: str, rows: int, sizes: tuple[Poly, Poly], nbytes: int
+    ) -> Any:
+        """In C: the same for an operand of blocks of few bits.
+
+        Args:
+            buffer: One of the operands.
+            kernel: What lays it out, in the library of products.
+            rows: Of how many rows at once.
+            sizes: Blocks of a row, and rows.
+            nbytes: What ``rows`` of them take then.
+        """
         ...
 
     def literal(self, value: float | int, dtype: DType) -> str:

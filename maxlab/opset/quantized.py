@@ -21,6 +21,8 @@ from maxlab.opset.rules import same_device
 HEADER = "ops/quantized.cuh"
 GROUP = 16
 """Rows of weights that a thread multiplies with one left row after the other."""
+LANES = 16
+"""Rows of weights that lie side by side, when these are known before the model runs."""
 WARPS = 4
 """Warps of a block of a product: each makes the results of one row of weights."""
 
@@ -290,6 +292,15 @@ def _qmatmul_reference(call: Call, x: Array, w: Array) -> Array:
     return y.astype(np.float32).reshape(call.shapes[0])
 
 
+def _laid_out(name: str, blocks: Poly, n: Poly) -> tuple[str, int, tuple[Poly, Poly], int]:
+    """What ``Site.packed_blocks`` is told of rows of the encoding ``name``; the numbers of bytes
+    are explained at the head of ``kernels/c/quantized.c``."""
+    count = blocks.value if blocks.is_constant else 0
+    pairs = -(-count // 2)
+    nbytes = {"Q4_0": 576 * pairs, "Q4_K": 2368 * count, "Q6_K": 3392 * count}[name]
+    return f"mx_k_pack_{name.lower()}", LANES, (blocks, n), nbytes
+
+
 def _qmatmul_kernel(at: Site) -> None:
     x, w = at.operands
     name = at.attrs["encoding"]
@@ -332,6 +343,18 @@ else mx_q8_none({places});"""
     else:
         text = f"mx_q8_k({places}, {source}, {form.offset}, {form.each});"
     at.part(text, rows * padded, work=work, name="quantize")
+    # A single left row is multiplied with Q6_K as it lies in the file faster than with 16 rows at
+    # once; benchmarks.ops measures both.
+    alone = name == "Q6_K" and rows == ONE
+    group = None if alone else at.packed_blocks(w, *_laid_out(name, blocks, columns))
+    if group is not None:
+        text = f"""\
+ctx->lib->q_product({PRODUCTS.index(name)}, y0, {n}, {group.name}, {count}, {q.name}, {s.name},
+  {d.name}, {m}, i, i + 4 < hi ? i + 4 : hi);
+i += 3;"""
+        groups = (columns + Poly.constant(LANES - 1)).floordiv(Poly.constant(LANES))
+        at.part(text, groups, work=rows * k * Poly.constant(4))
+        return
     left = ", ".join(
         f"{buffer.name} + j * {even} * {each}"
         for buffer, each in ((q, form.elements), (s, sums), (d, 1))

@@ -18,6 +18,10 @@ _WRAPPING = {DType.int64: "u64", DType.uint64: "u64"}
 THREADS = 256
 TILE = 8 * THREADS
 """Elements that a block of a GPU takes at once."""
+SIDE = 64
+"""Columns that a thread of a CPU goes along side by side."""
+BESIDE = 4
+"""Rows of floats that it does: a sum waits for the one before, but not for those of other rows."""
 PIECES = 32
 """Into how many pieces a long row is cut, where there are too few rows to share."""
 LONG_ROW = 1 << 16
@@ -77,19 +81,34 @@ def _added(dtype: DType, kind: str, one: str, other: str) -> str:
     return f"({kind})(({wide}){one} + ({wide}){other})"
 
 
-def _step(at: Site, place: str) -> str:
-    """Statements that take the element ``place`` into the sum ``a``, and store one."""
+def _step(at: Site, place: str, total: str = "a") -> str:
+    """Statements that take the element ``place`` into the sum ``total``, and store one."""
     x, y = at.operands[0], at.results[0]
-    added = _added(x.dtype, x.compute, "a", "v")
-    stored: str = y.store("at", "a")
-    then = f"{stored} a = {added};" if at.attrs["exclusive"] else f"a = {added}; {stored}"
+    added = f"{total} = {_added(x.dtype, x.compute, total, 'v')};"
+    stored: str = y.store("at", total)
+    then = f"{stored} {added}" if at.attrs["exclusive"] else f"{added} {stored}"
     return f"const i64 at = {place}; const {x.compute} v = {x.load('at')}; {then}"
 
 
 def _columns(at: Site, outer: Poly, depth: Poly, inner: Poly) -> None:
-    """A column a thread: neighbours read neighbours."""
+    """A column a thread: neighbours read neighbours. A thread of a CPU takes some, side by side."""
     n, m = at.size(depth), at.size(inner)
     row = f"({n} - 1 - j)" if at.attrs["reverse"] else "j"
+    if at.target == "c":
+        kind = at.operands[0].compute
+        step = _step(at, f"from + {row} * {m} + c", "sums[c]")
+        text = f"""\
+const i64 blocks = ({m} + {SIDE - 1}) / {SIDE}, from = i / blocks * {n} * {m} + i % blocks * {SIDE};
+const i64 left = {m} - i % blocks * {SIDE}, many = left < {SIDE} ? left : {SIDE};
+{kind} sums[{SIDE}];
+for (i64 c = 0; c < {SIDE}; c++) sums[c] = 0;
+for (i64 j = 0; j < {n}; j++) {{
+  #pragma omp simd
+  for (i64 c = 0; c < many; c++) {{ {step} }}
+}}"""
+        items = outer * (inner + Poly.constant(SIDE - 1)).floordiv(Poly.constant(SIDE))
+        at.part(text, items, work=depth * Poly.constant(SIDE // 4))
+        return
     text = f"""\
 const i64 base = i / {m} * {n} * {m}, c = i % {m};
 {at.operands[0].compute} a = 0;
@@ -126,14 +145,37 @@ def _rows_of_threads(at: Site, outer: Poly, depth: Poly) -> None:
     x = at.operands[0]
     kind, n = x.compute, at.size(depth)
     place = f"base + {n} - 1 - j" if at.attrs["reverse"] else "base + j"
-    walk = f"for (i64 j = first; j < last; j++) {{ {_step(at, place)} }}"
+    walk = f"""\
+_Pragma("GCC unroll 8") for (i64 j = first; j < last; j++) {{ {_step(at, place)} }}"""
     if _fits(outer, depth, MANY_ROWS, LONG_ROW):
-        start = f"const i64 base = i * {n}, first = 0, last = {n};\n{kind} a = 0;\n"
-        at.part(start + walk, outer, work=depth)
+        if kind not in ("f32", "f64"):  # a sum of integers is there in the next cycle
+            start = f"const i64 base = i * {n}, first = 0, last = {n};\n{kind} a = 0;\n"
+            at.part(start + walk, outer, work=depth)
+            return
+        names = [f"a{row}" for row in range(BESIDE)]
+        start = ", ".join(f"{name} = 0" for name in names)
+        along = " ".join(
+            f"{{ {_step(at, place.replace('base', f'(base + {row} * {n})'), name)} }}"
+            for row, name in enumerate(names)
+        )
+        text = f"""\
+const i64 base = i * {n};
+if (i + {BESIDE} <= hi) {{
+  {kind} {start};
+  for (i64 j = 0; j < {n}; j++) {{ {along} }}
+  i += {BESIDE - 1};
+  continue;
+}}
+const i64 first = 0, last = {n};
+{kind} a = 0;
+{walk}"""
+        at.part(text, outer, work=depth)
         return
     sums = _sums(at, outer)
-    few = f"{at.size(outer)} >= ctx->nthreads"
-    piece = _piece(n, f"ctx->nthreads < 2 || {n} < {LONG_ROW} || {few}")
+    # Two threads together read and write memory hardly faster than one, and would read it twice.
+    least = 3 if x.dtype.size_in_bytes == 8 and x.dtype.is_integral() else 2
+    few = f"ctx->nthreads < {least} || {at.size(outer)} >= ctx->nthreads"
+    piece = _piece(n, f"{n} < {LONG_ROW} || {few}")
     wide = kind if kind in ("f32", "f64") else _WRAPPING.get(x.dtype, "u32")
     added = f"""\
 {piece}

@@ -24,6 +24,10 @@ HEAP = 128
 """The largest k for which the CPU keeps the best in a heap; beyond, it finds the k-th first."""
 
 
+SMALL = 8
+"""The largest k whose heap takes every element as fast as the k-th is found."""
+
+
 def top_kernel(at: Site) -> None:
     """Write the kernels of ``top_k``."""
     x = at.operands[0]
@@ -46,41 +50,7 @@ def _top_c(at: Site, keys: Keys, rows: Poly, n: Poly, k: int) -> None:
     w, key, low = keys.record, keys.key, keys.low
     size = 16 if keys.wide else 8
     x, values, indices = (b.name for b in (at.operands[0], *at.results))
-    sort = f"mx_sort_{w}(best, best + {k}, {k});"
-    if k <= HEAP:
-        sort = f"""\
-for (i64 j = {k} - 1; j > 0; j--) {{
-  const {w} last = best[j];
-  best[j] = best[0];
-  mx_sink_{w}(best, j, 0, last);
-}}"""
-        find = f"""\
-for (i64 j = 0; j < {k}; j++) {{
-  {keys.declare("key", "base + j")}
-  best[j] = {keys.join("key", "j")};
-}}
-for (i64 j = {k} / 2 - 1; j >= 0; j--) mx_sink_{w}(best, {k}, j, best[j]);
-{key} worst = ({key})(best[0] >> {low});
-for (i64 j = {k}; j < n; j += 128) {{
-  {key} block[128];
-  const i64 count = n - j < 128 ? n - j : 128;
-  u32 any = 0;
-  #pragma omp simd reduction(|:any)
-  for (i64 c = 0; c < count; c++) {{
-    {keys.declare("key", "base + j + c")}
-    block[c] = key;
-    any |= key < worst;
-  }}
-  if (!any) continue;
-  for (i64 c = 0; c < count; c++)
-    if (block[c] < worst) {{
-      mx_sink_{w}(best, {k}, 0, {keys.join("block[c]", "(j + c)")});
-      worst = ({key})(best[0] >> {low});
-    }}
-}}"""
-        scratch = Poly.constant(k * size)
-    else:
-        find = f"""\
+    selected = f"""\
 {key} *const all = ({key} *)(best + {2 * k});
 #pragma omp simd
 for (i64 j = 0; j < n; j++) {{
@@ -95,13 +65,52 @@ for (i64 j = 0; j < n && got < {k}; j++) {{
   best[got] = {keys.join("key", "j")};
   got += below | tie;
   ties -= tie;
-}}"""
-        scratch = Poly.constant((2 * k + 2) * size) + n * Poly.constant(8 if keys.wide else 4)
+}}
+mx_sort_{w}(best, best + {k}, {k});"""
+    scratch = Poly.constant((2 * k + 2) * size) + n * Poly.constant(8 if keys.wide else 4)
+    find = selected
+    if k <= HEAP:
+        # Where the largest come last, nearly every element would go through the heap; that of a
+        # few is as fast as selecting.
+        patience = f"n / 16 + {4 * k}" if k > SMALL else "n"
+        find = f"""\
+for (i64 j = 0; j < {k}; j++) {{
+  {keys.declare("key", "base + j")}
+  best[j] = {keys.join("key", "j")};
+}}
+for (i64 j = {k} / 2 - 1; j >= 0; j--) mx_sink_{w}(best, {k}, j, best[j]);
+{key} worst = ({key})(best[0] >> {low});
+i64 patience = {patience};
+for (i64 j = {k}; j < n && patience >= 0; j += 128) {{
+  {key} block[128];
+  const i64 count = n - j < 128 ? n - j : 128;
+  u32 any = 0;
+  #pragma omp simd reduction(|:any)
+  for (i64 c = 0; c < count; c++) {{
+    {keys.declare("key", "base + j + c")}
+    block[c] = key;
+    any |= key < worst;
+  }}
+  if (!any) continue;
+  for (i64 c = 0; c < count; c++)
+    if (block[c] < worst) {{
+      mx_sink_{w}(best, {k}, 0, {keys.join("block[c]", "(j + c)")});
+      worst = ({key})(best[0] >> {low});
+      patience--;
+    }}
+}}
+if (patience < 0) {{
+  {selected.replace(chr(10), chr(10) + "  ")}
+}} else
+  for (i64 j = {k} - 1; j > 0; j--) {{
+    const {w} last = best[j];
+    best[j] = best[0];
+    mx_sink_{w}(best, j, 0, last);
+  }}"""
     text = f"""\
 const i64 n = {at.size(n)}, base = i * n;
 {w} *const best = ({w} *){at.scratch};
 {find}
-{sort}
 for (i64 j = 0; j < {k}; j++) {{
   const i64 from = (i64)(u32)best[j];
   {values}[i * {k} + j] = {x}[base + from];

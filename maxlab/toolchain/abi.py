@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ABI_VERSION = 1  # MX_VERSION of mx_abi.h
+ABI_VERSION = 2  # MX_VERSION of mx_abi.h
 
 DECLARATIONS = """
 typedef long long i64;
@@ -43,6 +43,11 @@ void mx_pack_b_f32(float *dst, const float *B, i64 K, i64 N, i64 row_stride, i64
 void mx_gemm_plan(i64 M, i64 N, i64 K, i64 nthreads, i64 *mb, i64 *nb);
 i64 mx_gemm_scratch(i64 M, i64 N, i64 K, i64 mb, i64 nb);
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K);
+i64 mx_half_pack_size(i64 K, i64 N);
+i64 mx_half_block_scratch(i64 kind, i64 rows);
+i64 mx_half_gemm_scratch(i64 kind, i64 M, i64 mb, i64 nb);
+i64 mx_half_matmul_scratch(i64 kind, i64 M, i64 N, i64 K);
+i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n);
 i64 mx_attention_plan(i64 batch, i64 heads, i64 tq, i64 tk, i64 dim, i64 dim_v, i64 nthreads,
                       i64 *qb);
 i64 mx_attention_scratch(i64 tq, i64 tk, i64 dim, i64 dim_v, i64 qb);

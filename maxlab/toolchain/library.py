@@ -188,7 +188,7 @@ OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse"))
 """The kernels of the runtime library itself, which needs no products."""
 RUNTIME = "runtime"
 PRODUCTS = "products"
-_PRODUCT_FILES = ("attention.c", "gemm.c", "products.c")
+_PRODUCT_FILES = ("attention.c", "gemm.c", "halves.c", "products.c", "quantized.c")
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}
 

@@ -17,7 +17,13 @@ from maxlab.compiler.codegen.c import (
 )
 from maxlab.compiler.loops import Axis, Expr, Kernel
 from maxlab.compiler.lower import INNER
+from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
+
+HALVES = {DType.bfloat16: 0, DType.float16: 1}
+"""The halves that the library multiplies, by what it calls them."""
+TILE_START = "const f32 *RS tiled = (const f32 *)ctx->scratch;"
+"""In an epilogue: the tile of a product of halves, in rows of whole panels."""
 
 SCORE = (
     "(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0, i64 q1, i64 k0, "
@@ -48,11 +54,12 @@ def _static(printer: Printer, name: str, parameters: str, symbols: list[str]) ->
 
 
 def _epilogue(
-    kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis]
+    kernel: Kernel | None, symbols: list[str], tile: str, batch: list[Axis], half: bool
 ) -> tuple[str, Printer | None]:
     """The epilogue function of a product; empty when there is nothing to fuse.
 
-    ``batch`` are the axes whose place a batched product passes behind the sizes.
+    ``batch`` are the axes whose place a batched product passes behind the sizes. The tile of a
+    ``half`` product is not where its result is, so that there is always something to do.
     """
     if kernel is None or not any(p.stores for p in kernel.passes):
         return "", None
@@ -62,6 +69,10 @@ def _epilogue(
     write.depth = 1
     printer.tile = tile
     printer.pointers(kernel)
+    if half:
+        printer.tile = "tiled[(row - r0) * width + j - c0]"
+        write(TILE_START)
+        write("const i64 width = (c1 - c0 + 31) / 32 * 32;")
     for n, axis in enumerate(batch):
         name = printer.axes[axis.name] = axis_name(axis.name)
         write(f"const i64 {name} = d[BATCH + {n}];")
@@ -98,26 +109,28 @@ def print_gemm(
     k: Poly,
     epilogue: Kernel | None,
     node: str,
+    dtype: DType = DType.float32,
 ) -> Printed:
     """The C of ``result[m, n] = left[m, k] @ packed``; its sizes end with mb and nb of the plan."""
+    half = HALVES.get(dtype)
     symbols: list[str] = []
     printer = Printer(symbols)
     printer.begins = epilogue is not None and epilogue.begins
     rows, columns, inner = (printer.poly(p) for p in (m, n, k))
     stride, offset = printer.poly(left.row), printer.poly(left.offset)
-    name, helper = _epilogue(epilogue, symbols, f"p{result}[row * {columns} + j]", [])
+    name, helper = _epilogue(
+        epilogue, symbols, f"p{result}[row * {columns} + j]", [], half is not None
+    )
     write = printer.write
     write.depth = 1
     write("// the tile sizes follow the dims", node)
     write("const i64 *plan = d + BATCH;", node)
-    a = (
-        f"(const f32 *)b[{left.pointer}] + {offset}"
-        if offset != "0"
-        else f"(const f32 *)b[{left.pointer}]"
-    )
+    stored = "f32" if half is None else "u16"
+    a = f"(const {stored} *)b[{left.pointer}]" + (f" + {offset}" if offset != "0" else "")
+    into = f"gemm_f32((f32 *)b[{result}], {columns}" if half is None else f"half_gemm({half}"
     write(
-        f"return ctx->lib->gemm_f32((f32 *)b[{result}], {columns}, {a}, {stride}, "
-        f"(const f32 *)b[{packed}], {rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, "
+        f"return ctx->lib->{into}, {a}, {stride}, "
+        f"(const {stored} *)b[{packed}], {rows}, {columns}, {inner}, plan[0], plan[1], lo, hi, "
         f"{f'{NAME}_{name}' if helper else '0'}, b, d, ctx);",
         node,
     )
@@ -126,14 +139,16 @@ def print_gemm(
     return _assemble(printer, helper, name, EPILOGUE)
 
 
-def print_pack(right: Operand, k: Poly, n: Poly) -> Printed:
+def print_pack(right: Operand, k: Poly, n: Poly, dtype: DType = DType.float32) -> Printed:
     """The C that packs a part of a buffer, the right operand of a product, into column panels."""
+    half = HALVES.get(dtype)
+    call, stored = ("pack_b_f32(", "f32") if half is None else (f"half_pack({half}, ", "u16")
     printer = Printer()
     printer.write.depth = 1
     sizes = ", ".join(printer.poly(p) for p in (k, n, right.row, right.column))
     printer.write(
-        f"ctx->lib->pack_b_f32((f32 *)b[0], (const f32 *)b[1] + {printer.poly(right.offset)}, "
-        f"{sizes}, lo, hi);"
+        f"ctx->lib->{call}({stored} *)b[0], (const {stored} *)b[1] + "
+        f"{printer.poly(right.offset)}, {sizes}, lo, hi);"
     )
     return finish(printer, f"int {NAME}{SIGNATURE} {{")
 
@@ -148,8 +163,11 @@ def print_batched(
     k: Poly,
     epilogue: Kernel | None,
     node: str,
+    dtype: DType = DType.float32,
 ) -> Printed:
     """The C of a batched product of strided operands; its parallel axis is the batch."""
+    half = HALVES.get(dtype)
+    stored = "f32" if half is None else "u16"
     symbols: list[str] = []
     printer = Printer(symbols)
     printer.begins = epilogue is not None and epilogue.begins
@@ -160,7 +178,11 @@ def print_batched(
     for axis in batch:
         printer.poly(axis.extent)
     name, helper = _epilogue(
-        epilogue, symbols, f"p{result}[(item * {rows} + row) * {columns} + j]", batch
+        epilogue,
+        symbols,
+        f"p{result}[(item * {rows} + row) * {columns} + j]",
+        batch,
+        half is not None,
     )
     if helper is not None:
         helper.write.out.insert(
@@ -177,7 +199,7 @@ def print_batched(
             position = operand.offset
             for axis, stride in zip(batch, operand.batch, strict=True):
                 position = position + Poly.symbol(axis.name) * stride
-            pointers.append(f"(const f32 *)b[{operand.pointer}] + {printer.poly(position)}")
+            pointers.append(f"(const {stored} *)b[{operand.pointer}] + {printer.poly(position)}")
         sizes = "d"
         if helper is not None:
             total = len(batch) + 1
@@ -191,9 +213,11 @@ def print_batched(
                 write(f"sizes[BATCH + {number}] = {axis_name(axis.name)};", node)
             write(f"sizes[BATCH + {len(batch)}] = item;", node)
             sizes = "sizes"
+        into = f"matmul_f32((f32 *)b[{result}] + item * {rows} * {columns}, {columns}"
+        if half is not None:
+            into = f"half_matmul({half}"
         write(
-            f"const int code = ctx->lib->matmul_f32((f32 *)b[{result}] + "
-            f"item * {rows} * {columns}, {columns}, "
+            f"const int code = ctx->lib->{into}, "
             f"{pointers[0]}, {printer.poly(left.row)}, {printer.poly(left.column)}, "
             f"{pointers[1]}, {printer.poly(right.row)}, {printer.poly(right.column)}, "
             f"{rows}, {columns}, {inner}, {f'{NAME}_{name}' if helper else '0'}, b, {sizes}, ctx);",
@@ -282,4 +306,4 @@ def _named(printer: Printer, node: Expr) -> str:
     return printer.names[node.number]
 
 
-__all__ = ["Operand", "print_attention", "print_batched", "print_gemm", "print_pack"]
+__all__ = ["HALVES", "Operand", "print_attention", "print_batched", "print_gemm", "print_pack"]

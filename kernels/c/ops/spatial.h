@@ -1,0 +1,164 @@
+// spatial.h - images: sections for generated kernels, see ../prelude.h.
+//
+// Channels lie first or last in an image.  The library of products wants them last, so images with the channels first
+// are turned before and their results behind it; convolutions that keep channels apart are summed here, in either order.
+
+// @section turn_f32 needs abi
+typedef f32 __attribute__((vector_size(16), aligned(4), may_alias)) mx_turned;
+typedef i32 __attribute__((vector_size(16))) mx_turning;
+/* to[c][r] = from[r][c] for rows x cols numbers; rows of `to` are `ts` apart, those of `from` are `fs`. */
+INL void mx_turn_f32(f32 *RS to, i64 ts, const f32 *RS from, i64 fs, i64 rows, i64 cols) {
+  const mx_turning low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+  const i64 whole = rows / 4 * 4, even = cols / 4 * 4;
+  for (i64 c0 = 0; c0 < even; c0 += 16) /* whole cache lines of both, one line of `to` after the other */
+    for (i64 r0 = 0; r0 < whole; r0 += 16)
+      for (i64 c = c0; c < (c0 + 16 < even ? c0 + 16 : even); c += 4)
+        for (i64 r = r0; r < (r0 + 16 < whole ? r0 + 16 : whole); r += 4) {
+          const f32 *const in = from + r * fs + c;
+          f32 *const out = to + c * ts + r;
+          const mx_turned a = *(const mx_turned *)in, b = *(const mx_turned *)(in + fs);
+          const mx_turned e = *(const mx_turned *)(in + 2 * fs), f = *(const mx_turned *)(in + 3 * fs);
+          const mx_turned ab = __builtin_shuffle(a, b, low), ba = __builtin_shuffle(a, b, high);
+          const mx_turned ef = __builtin_shuffle(e, f, low), fe = __builtin_shuffle(e, f, high);
+          *(mx_turned *)out = __builtin_shuffle(ab, ef, first);
+          *(mx_turned *)(out + ts) = __builtin_shuffle(ab, ef, second);
+          *(mx_turned *)(out + 2 * ts) = __builtin_shuffle(ba, fe, first);
+          *(mx_turned *)(out + 3 * ts) = __builtin_shuffle(ba, fe, second);
+        }
+  for (i64 c = even; c < cols; c++)
+    for (i64 r = 0; r < whole; r++) to[c * ts + r] = from[r * fs + c];
+  for (i64 r = whole; r < rows; r++)
+    for (i64 c = 0; c < cols; c++) to[c * ts + r] = from[r * fs + c];
+}
+// @end
+
+// @section turn_u16 needs abi
+INL void mx_turn_u16(u16 *RS to, i64 ts, const u16 *RS from, i64 fs, i64 rows, i64 cols) {
+  for (i64 r0 = 0; r0 < rows; r0 += 32)
+    for (i64 c = 0; c < cols; c++)
+      for (i64 r = r0; r < (r0 + 32 < rows ? r0 + 32 : rows); r++) to[c * ts + r] = from[r * fs + c];
+}
+// @end
+
+// @section depthwise needs bf16 f16
+typedef f32 mx_d16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef u32 mx_d16u __attribute__((vector_size(64)));
+typedef u16 mx_d16h __attribute__((vector_size(32), aligned(2), may_alias));
+INL mx_d16 mx_sixteen_f32(const f32 *p) { return *(const mx_d16 *)p; }
+INL mx_d16 mx_sixteen_bf16(const u16 *p) { return (mx_d16)(__builtin_convertvector(*(const mx_d16h *)p, mx_d16u) << 16); }
+INL mx_d16 mx_sixteen_f16(const u16 *p) {
+  mx_d16 v;
+#if defined(__AVX512F__)
+  __asm__("vcvtph2ps %1, %0" : "=v"(v) : "m"(*(const mx_d16h *)p));
+#else
+  for (int i = 0; i < 16; i++) v[i] = mx_f16_to_f32(p[i]);
+#endif
+  return v;
+}
+INL f32 mx_one_f32(f32 x) { return x; }
+INL f32 mx_one_bf16(u16 x) { return mx_bf16_to_f32(x); }
+INL f32 mx_one_f16(u16 x) { return mx_f16_to_f32(x); }
+/* One pixel, channels last: y[c] = bias[c] + the sum of x[t][c] * w[t][c] over n taps; bias may be NULL. */
+#define MX_DEPTHWISE(NAME, T, KIND)                                                                                    \
+  INL void NAME(f32 *RS y, const T *const *x, const T *const *w, int n, i64 channels, const T *RS bias) {              \
+    const mx_d16 none = {0};                                                                                           \
+    i64 c = 0;                                                                                                         \
+    for (; c + 64 <= channels; c += 64) {                                                                              \
+      mx_d16 a0 = bias ? mx_sixteen_##KIND(bias + c) : none, a1 = bias ? mx_sixteen_##KIND(bias + c + 16) : none;      \
+      mx_d16 a2 = bias ? mx_sixteen_##KIND(bias + c + 32) : none, a3 = bias ? mx_sixteen_##KIND(bias + c + 48) : none; \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x[t] + c, *const q = w[t] + c;                                                              \
+        a0 += mx_sixteen_##KIND(p) * mx_sixteen_##KIND(q);                                                             \
+        a1 += mx_sixteen_##KIND(p + 16) * mx_sixteen_##KIND(q + 16);                                                   \
+        a2 += mx_sixteen_##KIND(p + 32) * mx_sixteen_##KIND(q + 32);                                                   \
+        a3 += mx_sixteen_##KIND(p + 48) * mx_sixteen_##KIND(q + 48);                                                   \
+      }                                                                                                                \
+      *(mx_d16 *)(y + c) = a0, *(mx_d16 *)(y + c + 16) = a1;                                                           \
+      *(mx_d16 *)(y + c + 32) = a2, *(mx_d16 *)(y + c + 48) = a3;                                                      \
+    }                                                                                                                  \
+    for (; c + 16 <= channels; c += 16) {                                                                              \
+      mx_d16 a = bias ? mx_sixteen_##KIND(bias + c) : none;                                                            \
+      for (int t = 0; t < n; t++) a += mx_sixteen_##KIND(x[t] + c) * mx_sixteen_##KIND(w[t] + c);                      \
+      *(mx_d16 *)(y + c) = a;                                                                                          \
+    }                                                                                                                  \
+    for (; c < channels; c++) {                                                                                        \
+      f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                       \
+      for (int t = 0; t < n; t++) a += mx_one_##KIND(x[t][c]) * mx_one_##KIND(w[t][c]);                                \
+      y[c] = a;                                                                                                        \
+    }                                                                                                                  \
+  }
+/* Four pixels whose windows are inside of the image and begin `step` apart: tap t begins at x + at[t].  Results are
+ * `channels` apart. */
+#define MX_DEPTHWISE_FOUR(NAME, T, KIND)                                                                               \
+  INL void NAME(f32 *RS y, const T *RS x, i64 step, const i64 *at, const T *const *w, int n, i64 channels,             \
+                const T *RS bias) {                                                                                    \
+    const mx_d16 none = {0};                                                                                           \
+    i64 c = 0;                                                                                                         \
+    for (; c + 32 <= channels; c += 32) {                                                                              \
+      const mx_d16 b0 = bias ? mx_sixteen_##KIND(bias + c) : none, b1 = bias ? mx_sixteen_##KIND(bias + c + 16) : none; \
+      mx_d16 a00 = b0, a01 = b1, a10 = b0, a11 = b1, a20 = b0, a21 = b1, a30 = b0, a31 = b1;                           \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x + at[t] + c;                                                                              \
+        const mx_d16 v0 = mx_sixteen_##KIND(w[t] + c), v1 = mx_sixteen_##KIND(w[t] + c + 16);                          \
+        a00 += mx_sixteen_##KIND(p) * v0, a01 += mx_sixteen_##KIND(p + 16) * v1;                                       \
+        a10 += mx_sixteen_##KIND(p + step) * v0, a11 += mx_sixteen_##KIND(p + step + 16) * v1;                         \
+        a20 += mx_sixteen_##KIND(p + 2 * step) * v0, a21 += mx_sixteen_##KIND(p + 2 * step + 16) * v1;                 \
+        a30 += mx_sixteen_##KIND(p + 3 * step) * v0, a31 += mx_sixteen_##KIND(p + 3 * step + 16) * v1;                 \
+      }                                                                                                                \
+      f32 *const to = y + c;                                                                                           \
+      *(mx_d16 *)to = a00, *(mx_d16 *)(to + 16) = a01;                                                                 \
+      *(mx_d16 *)(to + channels) = a10, *(mx_d16 *)(to + channels + 16) = a11;                                         \
+      *(mx_d16 *)(to + 2 * channels) = a20, *(mx_d16 *)(to + 2 * channels + 16) = a21;                                 \
+      *(mx_d16 *)(to + 3 * channels) = a30, *(mx_d16 *)(to + 3 * channels + 16) = a31;                                 \
+    }                                                                                                                  \
+    for (; c + 16 <= channels; c += 16) {                                                                              \
+      mx_d16 a0 = bias ? mx_sixteen_##KIND(bias + c) : none, a1 = a0, a2 = a0, a3 = a0;                                \
+      for (int t = 0; t < n; t++) {                                                                                    \
+        const T *const p = x + at[t] + c;                                                                              \
+        const mx_d16 v = mx_sixteen_##KIND(w[t] + c);                                                                  \
+        a0 += mx_sixteen_##KIND(p) * v, a1 += mx_sixteen_##KIND(p + step) * v;                                         \
+        a2 += mx_sixteen_##KIND(p + 2 * step) * v, a3 += mx_sixteen_##KIND(p + 3 * step) * v;                          \
+      }                                                                                                                \
+      *(mx_d16 *)(y + c) = a0, *(mx_d16 *)(y + channels + c) = a1;                                                     \
+      *(mx_d16 *)(y + 2 * channels + c) = a2, *(mx_d16 *)(y + 3 * channels + c) = a3;                                  \
+    }                                                                                                                  \
+    for (; c < channels; c++)                                                                                          \
+      for (int q = 0; q < 4; q++) {                                                                                    \
+        f32 a = bias ? mx_one_##KIND(bias[c]) : 0;                                                                     \
+        for (int t = 0; t < n; t++) a += mx_one_##KIND(x[at[t] + q * step + c]) * mx_one_##KIND(w[t][c]);              \
+        y[q * channels + c] = a;                                                                                       \
+      }                                                                                                                \
+  }
+INL void mx_depthwise_four_f32(f32 *RS, const f32 *RS, i64, const i64 *, const f32 *const *, int, i64, const f32 *RS);
+INL void mx_depthwise_four_bf16(f32 *RS, const u16 *RS, i64, const i64 *, const u16 *const *, int, i64, const u16 *RS);
+INL void mx_depthwise_four_f16(f32 *RS, const u16 *RS, i64, const i64 *, const u16 *const *, int, i64, const u16 *RS);
+MX_DEPTHWISE_FOUR(mx_depthwise_four_f32, f32, f32)
+MX_DEPTHWISE_FOUR(mx_depthwise_four_bf16, u16, bf16)
+MX_DEPTHWISE_FOUR(mx_depthwise_four_f16, u16, f16)
+INL void mx_depthwise_f32(f32 *RS, const f32 *const *, const f32 *const *, int, i64, const f32 *RS);
+INL void mx_depthwise_bf16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
+INL void mx_depthwise_f16(f32 *RS, const u16 *const *, const u16 *const *, int, i64, const u16 *RS);
+MX_DEPTHWISE(mx_depthwise_f32, f32, f32)
+MX_DEPTHWISE(mx_depthwise_bf16, u16, bf16)
+MX_DEPTHWISE(mx_depthwise_f16, u16, f16)
+/* One channel of an image, channels first: `rows` x `cols` sums over taps, of which tap t has the weight w[t] and begins
+ * at x + at[t] for the first sum, `line` numbers further for each row.  Whole vectors of 4 rows are read, up to 15 numbers
+ * and 3 rows too far, which must exist; as much is written, to rows of y that are `out` apart. */
+INL void mx_depthwise_plane(f32 *RS y, i64 out, const f32 *RS x, i64 line, const f32 *w, const i64 *at, int n, i64 rows,
+                            i64 cols, f32 start) {
+  for (i64 r = 0; r < rows; r += 4)
+    for (i64 c = 0; c < cols; c += 16) {
+      const f32 *const from = x + r * line + c;
+      mx_d16 a0 = (mx_d16){0} + start, a1 = a0, a2 = a0, a3 = a0;
+      for (int t = 0; t < n; t++) {
+        const f32 *const p = from + at[t];
+        const mx_d16 v = (mx_d16){0} + w[t];
+        a0 += v * *(const mx_d16 *)p, a1 += v * *(const mx_d16 *)(p + line);
+        a2 += v * *(const mx_d16 *)(p + 2 * line), a3 += v * *(const mx_d16 *)(p + 3 * line);
+      }
+      f32 *const to = y + r * out + c;
+      *(mx_d16 *)to = a0, *(mx_d16 *)(to + out) = a1;
+      *(mx_d16 *)(to + 2 * out) = a2, *(mx_d16 *)(to + 3 * out) = a3;
+    }
+}
+// @end
