@@ -52,18 +52,18 @@ def check(case: UnaryCase, found: Finding) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_bounds_hold(case: UnaryCase) -> None:
     worst = [np.array(WORST.get(case.name, []), np.float32)]
-    for part in KEPT[case.name]["parts"]:
+    for part in KEPT.get(case.name, {"parts": []})["parts"]:
         bits = [part["ulps_at"], part["steps_at"], part["special_at"]]
         worst.append(np.array(bits, np.uint32).view(np.float32))
     x = np.concatenate([*worst, -np.concatenate(worst), every_exponent()])
     check(case, judge(case)(x, command.results_of(case.load(), x)))
 
 
-def test_all_numbers_were_run_and_no_bound_is_broken() -> None:
-    assert set(KEPT) == {case.name for case in CASES}
-    for name, entry in KEPT.items():
+def test_all_numbers_were_run_for_what_is_not_exact_and_no_bound_is_broken() -> None:
+    assert set(KEPT) <= {case.name for case in CASES}
+    for name in referenced():
         at = 0
-        for part in sorted(entry["parts"], key=lambda part: part["low"]):
+        for part in sorted(KEPT[name]["parts"], key=lambda part: int(part["low"])):
             assert part["low"] == at, name
             at = part["high"]
         assert at == command.ALL, name
