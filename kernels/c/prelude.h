@@ -378,7 +378,7 @@ INL f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) {
   f32 low, a, b, y = -__builtin_fabsf(z);
   f32 t = mx_exp_parts_f32(y < -110.0f ? -110.0f : y, z < 0.0f ? tail : -tail, &low, &a, &b);
   f32 v = x < -110.0f ? -110.0f : x;                     /* there e^z is no longer right, but small enough */
-  f32 p = __builtin_fmaf(v, z < 0.0f ? t : 1.0f, z < 0.0f ? v * low : 0.0f);
+  f32 p = __builtin_fmaf(v, z < 0.0f ? t : 1.0f, z < 0.0f ? v * low : -0.0f); /* -0 stays -0 */
   f32 q = p / __builtin_fmaf(t, a * b, 1.0f);
   q = q * (z < 0.0f ? a : 1.0f) * (z < 0.0f ? b : 1.0f);
   return x > -__builtin_inff() ? q : x - x;              /* -inf * 0 is NaN, as composed */

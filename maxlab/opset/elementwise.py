@@ -512,11 +512,11 @@ def _cast_samples() -> list[Sample]:
     special = np.array([np.nan, np.inf, -np.inf, 1e20, -0.0], np.float32)
     found = []
     for dtype in (
-        DType.bool, DType.int8, DType.uint8, DType.int16, DType.int32, DType.int64, DType.uint32,
-        DType.float16, DType.bfloat16, DType.float32, DType.float64,
+        DType.bool, DType.int8, DType.uint8, DType.int16, DType.uint16, DType.int32, DType.uint32,
+        DType.int64, DType.uint64, DType.float16, DType.bfloat16, DType.float32, DType.float64,
     ):  # fmt: skip
         found.append(Sample((values,), {"dtype": dtype}, label=f"f32 to {dtype.name}"))
-        if dtype not in (DType.uint8, DType.uint32, DType.int8, DType.int16):
+        if dtype not in (DType.uint8, DType.uint16, DType.uint32, DType.int8, DType.int16):
             found.append(Sample((special,), {"dtype": dtype}, label=f"special to {dtype.name}"))
         whole = np.array([0, 1, -1, 127, 128, -129, 70000], np.int64)
         found.append(Sample((whole,), {"dtype": dtype}, label=f"i64 to {dtype.name}"))

@@ -133,7 +133,19 @@ def test_f64_math_error(apply: Any, name: str) -> None:
 
 def test_signed_zero_and_monotone_ends(apply: Any) -> None:
     zeros = np.array([0.0, -0.0], np.float32)
-    for name in ("tanh", "erf", "sin", "log1p", "atanh", "gelu", "silu", "rint", "trunc"):
+    for name in (
+        "tanh",
+        "erf",
+        "sin",
+        "log1p",
+        "atanh",
+        "gelu",
+        "gelu_tanh",
+        "gelu_quick",
+        "silu",
+        "rint",
+        "trunc",
+    ):
         assert (np.signbit(apply(f"v_{name}_f32", "f32", zeros)) == [False, True]).all(), name
     x = np.linspace(3, 100, 100_001).astype(np.float32)
     for name in ("tanh", "erf"):
