@@ -62,6 +62,10 @@ class Node(TypedDict):
     flops: NotRequired[Quantity]
     """Work of this operation alone, used to split the time of a kernel it shares."""
     bytes: NotRequired[Quantity]
+    gives: NotRequired[list[list[str]]]
+    """The values that come out of what this operation runs: of a `while` the flag that says whether
+    there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+    the results of its two branches."""
 
 
 class Value(TypedDict):

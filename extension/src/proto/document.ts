@@ -47,6 +47,12 @@ export interface INode {
   /** Work of this operation alone, used to split the time of a kernel it shares. */
   flops?: Quantity;
   bytes?: Quantity;
+  /**
+   * The values that come out of what this operation runs: of a `while` the flag that says whether
+   * there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+   * the results of its two branches.
+   */
+  gives?: string[][];
 }
 
 /** One tensor that flows through the graph. */
