@@ -246,7 +246,9 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
         found = machines.machine(profile.threads, device=device)
     roof = found.ceilings(1 if device is not None else profile.threads)
     terms = terms_of(profile, roof)
-    points = [_point(k, e) for k, e in zip(profile.kernels, terms, strict=True)]
+    points = [
+        _point(k, e if k.turns else None) for k, e in zip(profile.kernels, terms, strict=True)
+    ]
     made = Roofline(profile.device, False, found, points)
     made.ceilings = roof
     _made[profile] = made
@@ -256,7 +258,8 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
 def terms_of(profile: Profile, roof: Ceilings) -> list[Estimate]:
     """An ``Estimate`` for each kernel of ``profile`` on the machine that it was taken on."""
     model = profile.model
-    return estimates(model.plan, profile.dims, profile.threads, model._runtime, roof)
+    found = estimates(model.plan, profile.dims, profile.threads, model._runtime, roof)
+    return [e.of_turns(k.turns) for e, k in zip(found, profile.kernels, strict=True)]
 
 
 def _accelerator(profile: Profile) -> Accelerator | None:

@@ -128,7 +128,9 @@ class KernelProfile(TypedDict):
     """Nanoseconds in one run, all `count` launches together (median over runs)."""
     ns_min: float
     count: int
+    """Launches in one run: the turns of a loop, and 0 in a branch that was not taken."""
     flops: float | None
+    """Of all launches together, as `bytes`."""
     bytes: float | None
     nodes: list[str]
     ns_iqr: NotRequired[float | None]

@@ -338,7 +338,7 @@ def _profile(profile: Profile) -> protocol.Profile:
                 "id": k.id,
                 "ns": k.ns,
                 "ns_min": k.ns_min,
-                "count": 1,
+                "count": k.turns,
                 "flops": k.flops,
                 "bytes": k.nbytes,
                 "nodes": list(k.nodes),

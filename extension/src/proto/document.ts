@@ -109,7 +109,9 @@ export interface IKernelProfile {
   /** Nanoseconds in one run, all `count` launches together (median over runs). */
   ns: number;
   ns_min: number;
+  /** Launches in one run: the turns of a loop, and 0 in a branch that was not taken. */
   count: number;
+  /** Of all launches together, as `bytes`. */
   flops: number | null;
   bytes: number | null;
   nodes: string[];
