@@ -334,9 +334,7 @@ class StagedTimer:
             self._rows.append((stamps.reshape(count, 2), by_thread.reshape(threads, count, 3)))
         self._call = (0, 0)
         plan = model.compiled.plan
-        programs = [
-            any(plan.steps[n].kind in CONTROL for n in numbers) for numbers in plan.stages
-        ]
+        programs = [any(plan.steps[n].kind in CONTROL for n in numbers) for numbers in plan.stages]
         self._summed = any(programs)
         self._in_loops = np.repeat(programs, [len(numbers) for numbers in plan.stages])
 

@@ -121,9 +121,9 @@ def imbalance(busy: Sequence[float]) -> float:
 
 
 def side_by_side(steps: Array, threads: Array, begin: int) -> Array:
-    """How often each step of a program ran. Their stamps, the number of turns and the nanoseconds of
-    all of them, become stamps one behind the other from ``begin`` on: what a loop took stands there
-    once, step by step.
+    """How often each step of a program ran. Their stamps, the number of turns and the nanoseconds
+    of all of them, become stamps one behind the other from ``begin`` on: what a loop took stands
+    there once, step by step.
     """
     turns: Array = steps[:, 0].copy()
     spent = steps[:, 1].copy()

@@ -39,7 +39,8 @@ class Box:
 class Picture:
     """Boxes, the wires between them, and the open scopes (path → label) around them.
 
-    ``turns`` are the wires from what a loop computes back to its next turn; ``more`` counts boxes that were left out although everything is folded.
+    ``turns`` are the wires from what a loop computes back to its next turn; ``more``
+    counts boxes that were left out although everything is folded.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The ops of a graph as a view lists them: what branches and loops run stands among the others.
 
-In: a function, whose ops ``mo.cond`` and ``mo.while`` have regions. Out: one flat list, in which the
-ops of each region are in a scope of their own, and read what its arguments stand for:
+In: a function, whose ops ``mo.cond`` and ``mo.while`` have regions. Out: one flat list, in which
+the ops of each region are in a scope of their own, and read what its arguments stand for:
 
 - what was captured is the value outside;
 - a carried value of a loop is the loop's own result: in the first turn what the loop begins with,

@@ -87,7 +87,9 @@ def declared(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def fingerprints(ops: Sequence[Shown], paths: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+def fingerprints(
+    ops: Sequence[Shown], paths: Sequence[str], wanted: Sequence[str]
+) -> dict[str, str]:
     """A hash for each scope in ``wanted`` of what it computes.
 
     Equal hashes mean: the same ops with the same attributes and types, wired alike inside, reading

@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from maxlab.analysis.runs.shown import Recorded
+from maxlab.compiler.plan import Step
 from maxlab.engine import Model
-from maxlab.engine.profile import Profile, origins_of, source_of, user_lines
+from maxlab.engine.profile import KernelTime, Profile, origins_of, source_of, user_lines
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
@@ -292,7 +293,7 @@ def _model_document(
             "id": step.id,
             "name": step.name,
             "kind": step.kind,
-            "nodes": list(step.nodes),
+            "nodes": _nodes_of(step),
             "symbol": printed.symbol if printed is not None else step.callee,
             "source": source_of(model, step) if sources else None,
             "lines": user_lines(model, step, origins) if sources else [],
@@ -324,6 +325,11 @@ def _model_document(
     return document
 
 
+def _nodes_of(kernel: Step | KernelTime) -> list[str]:
+    """The ops that a kernel computes: a jump computes none, and would only be in the way."""
+    return [] if kernel.kind == "jump" else list(kernel.nodes)
+
+
 def _profile(profile: Profile) -> protocol.Profile:
     return {
         "device": profile.device,
@@ -341,7 +347,7 @@ def _profile(profile: Profile) -> protocol.Profile:
                 "count": k.turns,
                 "flops": k.flops,
                 "bytes": k.nbytes,
-                "nodes": list(k.nodes),
+                "nodes": _nodes_of(k),
                 "ns_iqr": k.ns_iqr,
             }
             for k in profile.kernels

@@ -177,7 +177,8 @@ def _clip(text: str, most: int) -> str:
 _STYLE = (
     ".p{fill:#fff}.f{fill:#f3f4f6;stroke:#c3c7ce}.o{fill:#eef3fb;stroke:#5b7fb4}"
     ".s{fill:#dfe9f8;stroke:#33598f;stroke-width:1.5}.i{fill:#e8f4ea;stroke:#4b8558}"
-    ".e{fill:#fdeaea;stroke:#b3261e;stroke-width:2}.w{fill:none;stroke:#6b7280}.t{stroke-dasharray:5 4}"
+    ".e{fill:#fdeaea;stroke:#b3261e;stroke-width:2}.w{fill:none;stroke:#6b7280}"
+    ".t{stroke-dasharray:5 4}"
     "text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#16191f;text-anchor:middle}"
     ".n{font:11px ui-monospace,'DejaVu Sans Mono',monospace;fill:#454b57}"
     ".l{font-size:11px;text-anchor:start;fill:#454b57}"

@@ -11,8 +11,8 @@ read.
               first; the predicate gives a flag, the body the carried values of the next turn, which
               are the op's results when the flag is false.
 
-``mo.call``   one call of a subgraph; compiled functions alone have it (``compiler.outlining``). What it
-              runs is no region but a function, the ``body`` of its attribute ``call``.
+``mo.call``   one call of a subgraph; compiled functions alone have it (``compiler.outlining``).
+              What it runs is no region but a function, the ``body`` of its attribute ``call``.
 
 Chains come last among operands, arguments and results. A region that has an effect takes and gives
 them like values; the body of a loop takes those that its predicate gave.

@@ -62,7 +62,7 @@ class Context:
         self.dims: Mapping[str, int] = profile.dims
         self.function: Function = profile.model.compiled.source
         self.total_ns = max(profile.kernel_ns, 1.0)
-        self._ops = {op.id: op for op in self.function.ops}
+        self._ops = {op.id: op for op in self.function.walk()}
 
     @cached_property
     def kernels(self) -> list[Kernel]:
@@ -85,8 +85,8 @@ class Context:
         machine: Machine | None = None,
         threads: int | None = None,
     ) -> list[Estimate]:
-        """An estimate for each step of ``plan``, by default as the profile was taken; of the profile's
-        own plan for as many turns as it saw."""
+        """An estimate for each step of ``plan``, by default as the profile was taken; of its own
+        plan for as many turns as it saw."""
         chosen = machine or self.machine
         count = self.profile.threads if threads is None else threads
         found = estimates(

@@ -9,6 +9,7 @@ import numpy as np
 
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.difference import Difference, difference
+from maxlab.analysis.check.inside import run_inside
 from maxlab.analysis.check.locate import Located, blamed, locate
 from maxlab.analysis.check.places import Places, places_of
 from maxlab.analysis.check.reference import Reference
@@ -474,7 +475,8 @@ def _plain(
         if not has_reference(op) or (op.regions and any(v.id in taken for v in results)):
             known.update({v: taken[v.id] for v in op.results if v.id in taken})
             continue
-        made = evaluate(op, [known[v] for v in operands], env)
+        given = [known[v] for v in operands]
+        made = run_inside(op, given, env, weights) if op.regions else evaluate(op, given, env)
         known.update(zip(results, made, strict=True))
     return known
 
