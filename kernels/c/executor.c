@@ -499,8 +499,10 @@ int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const 
 /* ---- programs ----------------------------------------------------------------------------------------------------- */
 
 /* Adds what a segment of `count` steps from `first` on took (`seen`) to the sums of the caller (`times`). */
-static void add_times(mx_team *t, const mx_times *times, const mx_times *seen, i64 nsteps, i64 first, i64 count) {
+static void add_times(mx_team *t, const mx_step *steps, const mx_times *times, const mx_times *seen, i64 nsteps,
+                      i64 first, i64 count) {
   for (i64 s = first; s < first + count; s++) {
+    times->steps[2 * s] += steps[s].extent > 0;
     times->steps[2 * s + 1] += seen->steps[2 * s + 1] - seen->steps[2 * s];
     seen->steps[2 * s] = seen->steps[2 * s + 1] = 0;
     if (!times->threads) continue;
@@ -560,7 +562,7 @@ static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
       part.threads = times->threads ? seen->threads + pc * MX_ROW : NULL;
     }
     result = (shared && together ? run_together : run_alone)(t, steps + pc, end - pc, argp, dims, times ? &part : NULL);
-    if (times) add_times(t, times, seen, nsteps, pc, end - pc);
+    if (times) add_times(t, steps, times, seen, nsteps, pc, end - pc);
     if (result) {
       if (result == MX_ERR_STEP) t->error[0] += pc;
       return result;

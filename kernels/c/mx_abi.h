@@ -54,8 +54,8 @@ MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **ar
                       const mx_times *times, i64 *errinfo);
 /* The same for a table with MX_BRANCH and MX_JUMP, from step `*at` on.  After a jump back it returns MX_PAUSED when
  * `slice_ns` have passed, so that the caller can look for signals; call it again to go on.  Its times are sums over all
- * turns, which the caller zeroes before the first call: steps[2s+1] nanoseconds of step s, and of each thread {0, the
- * nanoseconds it was busy, chunks}. */
+ * turns, which the caller zeroes before the first call: steps[2s] how often step s ran, steps[2s+1] its nanoseconds, and
+ * of each thread {0, the nanoseconds it was busy, chunks}. */
 MX_API int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                               const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                               const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);

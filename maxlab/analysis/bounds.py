@@ -18,7 +18,7 @@ level that holds so many is taken to hold the buffer still.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from maxlab.analysis.machine.ceilings import Ceilings, Rate
@@ -75,6 +75,18 @@ class Estimate:
         """What a kernel of maxlab is expected to take: the slower of memory and arithmetic, which
         go on at the same time, after it was started."""
         return max(self.memory_ns, self.expected_ns) + self.start_ns
+
+    def of_turns(self, turns: int) -> Estimate:
+        """That of ``turns`` launches."""
+        if turns == 1:
+            return self
+        return replace(
+            self,
+            memory_ns=self.memory_ns * turns,
+            compute_ns=self.compute_ns * turns,
+            expected_ns=self.expected_ns * turns,
+            start_ns=self.start_ns * turns,
+        )
 
 
 def traffic_of(plan: Plan, env: Mapping[str, int]) -> list[list[Traffic]]:

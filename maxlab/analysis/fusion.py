@@ -4,7 +4,7 @@ from a compiled model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,13 @@ from maxlab.analysis.target import model_behind
 from maxlab.compiler import Compiled, Options
 from maxlab.compiler.groups import Group
 from maxlab.compiler.reasons import APART, MERGE, STORED, TOGETHER, Reason
+from maxlab.compiler.schedule import Schedule
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
-from maxlab.ir import Op, Value
+from maxlab.ir import Call, Function, Op, Value
 from maxlab.opset import OPSET
+from maxlab.opset.control import CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,96 @@ def why(model: Model | Profile, a: str, b: str) -> Why:
         >>> why(model, tanh, total).rule
         'two readers'
     """
-    return _Question(model_behind(model, "why").compiled).answer(a, b)
+    compiled = model_behind(model, "why").compiled
+    places = list(_places(compiled))
+    homes = [next((p for p in places if id in p.nodes), None) for id in (a, b)]
+    first, second = homes
+    if first is not None and second is not None and first is not second:
+        kernels = _Question(compiled, first).kernel(a), _Question(compiled, second).kernel(b)
+        own = [schedule for _, schedule in _own(compiled)]
+        is_called = not (first.schedule in own and second.schedule in own)
+        attempt = "model.reload(options=Options(outline=False))" if is_called else ""
+        return Why(a, b, False, kernels, "inside", INSIDE, attempt)
+    for id, other, place in ((a, b, second), (b, a, first)):
+        op, reader = compiled.source.find(id), compiled.source.find(other)
+        if op is None or reader is None or op.name != "mo.constant.external" or place is None:
+            continue
+        if place is not places[0] or reader.regions:
+            name = f"{reader.name.removeprefix('mo.')} {other}"
+            text = f"the weight that {name} reads is data that is in memory from the start"
+            kernel = _Question(compiled, place).kernel(other)
+            return Why(id, other, False, (None, kernel), "data", text)
+    return _Question(compiled, first or second or places[0]).answer(a, b)
+
+
+INSIDE = (
+    "what a branch or a loop runs, and a subgraph that is called more than once, is compiled by "
+    "itself: no kernel begins outside of it and ends inside"
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A schedule, and the user's ids of the ops that it is of.
+
+    Attributes:
+        schedule: The schedule.
+        names: The user's id for each of its own.
+        nodes: The user's ids of what its kernels compute, and what runs other ops among them.
+    """
+
+    schedule: Schedule
+    names: Mapping[str, str]
+    nodes: frozenset[str]
+
+
+def _own(compiled: Compiled) -> list[tuple[Function | None, Schedule]]:
+    """The schedules of the graph itself."""
+    inner = [(root, s) for root, s in compiled.schedules if root is None]
+    return [(None, compiled.schedule), *inner]
+
+
+def _places(
+    compiled: Compiled, root: Function | None = None, names: Mapping[str, str] | None = None
+) -> Iterator[_Place]:
+    """Where ops of the user are computed: the graph, its bodies, and those of its calls."""
+    if names is None:
+        names = {op.id: op.id for op in compiled.source.walk()}
+    found = _own(compiled) if root is None else compiled.schedules
+    for owner, schedule in found:
+        if owner is not root:
+            continue
+        nodes = {
+            names[id]
+            for op in schedule.function.ops
+            if op.name != CALL
+            for id in op.origins
+            if id in names
+        }
+        yield _Place(schedule, names, frozenset(nodes))
+        for op in schedule.function.ops:
+            if op.name == CALL:
+                call: Call = op.attrs["call"]
+                inner = {own: names[id] for own, id in call.ids.items() if id in names}
+                body = next((r for r, _ in compiled.schedules if r is call.body), None)
+                if body is not None:
+                    yield from _places(compiled, body, inner)
 
 
 class _Question:
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: Compiled, place: _Place) -> None:
         self._compiled = compiled
-        self._schedule = compiled.schedule
-        self._source = {op.id: op for op in compiled.source.ops}
-        self._groups = {group.number: group for group in self._schedule.groups}
+        self._schedule = place.schedule
+        self._names = place.names
+        self._own = {name: id for id, name in place.names.items()}
+        written = {op.id: op for op in compiled.source.walk()}
+        self._source = {id: written[name] for id, name in place.names.items() if name in written}
 
     def answer(self, a: str, b: str) -> Why:
+        """The answer for two ids of the user."""
+        return self._answer(self._own.get(a, a), self._own.get(b, b))
+
+    def _answer(self, a: str, b: str) -> Why:
         first, second = self._op(a), self._op(b)
         edges = list(self._edges(a, b))
         if not edges:
@@ -109,10 +190,14 @@ class _Question:
             gone = self._gone(op)
             if gone:
                 return self._why(a, b, False, "removed", gone)
+        if _reads(second, first) and second.regions:  # what reads it is inside
+            return self._why(a, b, False, "inside", INSIDE)
         raise ArgumentError(
             "ML628",
-            f"neither of {a} and {b} reads the other, and they are in different kernels",
-            fix=f"ask about neighbours: {b} reads {_listed(_sources(second)) or 'inputs only'}",
+            f"neither of {first.id} and {second.id} reads the other, and they are in different "
+            "kernels",
+            fix=f"ask about neighbours: {second.id} reads "
+            f"{_listed(_sources(second)) or 'inputs only'}",
         )
 
     # ------------------------------------------------------------ parts
@@ -122,7 +207,7 @@ class _Question:
             raise ArgumentError(
                 "ML628",
                 f"the graph {self._compiled.source.name!r} has no operation {id!r}",
-                fix=f"its operations are {_listed(list(self._source))}",
+                fix=f"its operations are {_listed([op.id for op in self._source.values()])}",
             )
         return op
 
@@ -130,7 +215,7 @@ class _Question:
         """The ops of ``b``, after all passes, and the values of ``a`` that they read through views
         of neither.
         """
-        for op in self._compiled.function.ops:
+        for op in self._schedule.function.ops:
             if b not in op.origins or a in op.origins or OPSET[op.name].kind == "output":
                 continue
             for operand in op.operands:
@@ -156,7 +241,7 @@ class _Question:
     def _homes(self, id: str) -> set[Group]:
         found = {
             self._home(op.results[0])
-            for op in self._compiled.function.ops
+            for op in self._schedule.function.ops
             if id in op.origins and op.results
         }
         return {group for group in found if group is not None}
@@ -166,7 +251,8 @@ class _Question:
         kind = OPSET[op.name].kind
         if kind == "view":
             return "view"
-        made = [o for o in self._compiled.function.ops if op.id in o.origins and o.results]
+        id = self._own[op.id]
+        made = [o for o in self._schedule.function.ops if id in o.origins and o.results]
         small = [o for o in made if self._schedule.inline_value(o.results[0])]
         if kind in ("iota", "constant") or (made and len(small) == len(made)):
             return "everywhere" if small or kind == "iota" else ""
@@ -223,11 +309,11 @@ class _Question:
         source = self._source.get(op.origins[0])
         name = (source or op).name.removeprefix("mo.")
         piece = "" if source is None or source.name == op.name else f"{op.name[3:]} of "
-        return f"{piece}{name} {op.origins[0]}"
+        return f"{piece}{name} {self._names.get(op.origins[0], op.origins[0])}"
 
     def _cut(self, op: Op) -> str:
         options = self._compiled.options
-        made = sorted({*options.apart, op.origins[0]})
+        made = sorted({*options.apart, self._names.get(op.origins[0], op.origins[0])})
         return _reload(options, apart=made)
 
     def _join(self, op: Op, base: Value, rule: str) -> str:
@@ -243,8 +329,12 @@ class _Question:
 
     def _gone(self, op: Op) -> str:
         """What the passes did to an op that is not there any more."""
-        if any(op.id in made.origins for made in self._compiled.function.ops):
+        id = self._own[op.id]
+        if any(id in made.origins for made in self._schedule.function.ops):
             return ""
+        if self._schedule is not self._compiled.schedule:
+            name = op.name.removeprefix("mo.")
+            return f"no kernel computes {name} {op.id}: the passes on its body took it out"
         for record in self._compiled.passes:
             for rewrite in record.rewrites:
                 if rewrite.node == op.id:
@@ -259,14 +349,18 @@ class _Question:
     def _why(
         self, a: str, b: str, together: bool, rule: str, reason: str, attempt: str = ""
     ) -> Why:
-        return Why(a, b, together, (self._kernel(a), self._kernel(b)), rule, reason, attempt)
+        a, b = self._names.get(a, a), self._names.get(b, b)
+        return Why(a, b, together, (self.kernel(a), self.kernel(b)), rule, reason, attempt)
 
-    def _kernel(self, id: str) -> str | None:
-        homes = {group.number for group in self._homes(id)}
-        steps = [s for s in self._compiled.plan.steps if s.kind != "pack"]
-        for step in steps:
-            if step.group in homes and id in step.nodes:
-                return step.id
+    def kernel(self, id: str) -> str | None:
+        """The kernel that computes ``id``, an op of the user; of one that runs others where that
+        begins."""
+        steps = [s for s in self._compiled.plan.steps if s.kind not in ("pack", "jump")]
+        if self._schedule is self._compiled.schedule:  # the groups of steps are its own
+            homes = {group.number for group in self._homes(id)}
+            for step in steps:
+                if step.group in homes and id in step.nodes:
+                    return step.id
         return next((step.id for step in steps if id in step.nodes), None)
 
 

@@ -12,7 +12,8 @@ from maxlab.engine.binding import layout_arena, slot_uses, stage_slots
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, ArgumentTypeError
-from maxlab.ir import DeviceRef
+from maxlab.ir import Call, DeviceRef
+from maxlab.opset.control import CALL
 
 GPU_ARENA = 256
 """Arenas of models with GPUs are multiples of so many bytes (``engine.device_binding``)."""
@@ -202,7 +203,12 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
         first, last = uses[slot.number]
         maker = makers.get(slot.value)
         if maker is None and slot.kind in ("arena", "packed") and slot.packing is None:
-            maker = next(iter(steps[first].nodes), None), f"packed for {steps[last].name}"
+            node = next(iter(steps[first].nodes), None)
+            if any(first in inside for inside in model.compiled.plan.programs):
+                node = next(reversed(steps[first].nodes), None)  # what its last op gives
+                maker = node, f"{steps[first].name} of {steps[first].id}"
+            else:
+                maker = node, f"packed for {steps[last].name}"
         node, name = maker if maker is not None else (None, slot.name or slot.value or slot.id)
         found.append(
             MemorySlot(
@@ -310,7 +316,7 @@ def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, in
 
 def _makers(model: Model) -> dict[str, tuple[str | None, str]]:
     """By the id of a value: the operation of the graph that makes it, and its name in words."""
-    source = {op.id: op for op in model.compiled.source.ops}
+    source = {op.id: op for op in model.compiled.source.walk()}
     found: dict[str, tuple[str | None, str]] = {}
     for value in model.compiled.function.inputs:
         found[value.id] = None, value.name
@@ -321,6 +327,14 @@ def _makers(model: Model) -> dict[str, tuple[str | None, str]]:
         piece = "" if user.name == op.name else f" ({op.name.removeprefix('mo.')})"
         for value in op.results:
             found[value.id] = origin, f"{short} {origin}{piece}"
+        if op.name == CALL:
+            call: Call = op.attrs["call"]
+            output = call.body.output
+            assert output is not None
+            for value, inner in zip(op.results, output.operands, strict=True):
+                id = call.ids.get(inner.op.id if inner.op is not None else "")
+                if id is not None and id in source:
+                    found[value.id] = id, f"{source[id].name.removeprefix('mo.')} {id}"
     return found
 
 

@@ -12,7 +12,7 @@ from maxlab.analysis.bounds import Bound, Estimate, bound_of, estimates
 from maxlab.analysis.machine import Ceilings, Machine
 from maxlab.analysis.machine.ceilings import BUSY
 from maxlab.driver import Accelerator
-from maxlab.engine.times import plural, time_text
+from maxlab.engine.times import is_idle, plural, time_text
 from maxlab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ class Roofline:
         simulated: Whether that was a simulated GPU, which has no ceilings.
         ceilings: The ceilings; None for a simulated GPU.
         machine: The machine that has them; None for a simulated GPU.
-        points: A ``Point`` for each kernel, in the order in which they run.
+        points: A ``Point`` for each kernel, in the order in which they run; steps that only say
+            where the run goes on have none.
     """
 
     def __init__(
@@ -234,7 +235,7 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
         )
     device = _accelerator(profile)
     if device is not None and device.context.properties.simulated:
-        points = [_point(kernel, None) for kernel in profile.kernels]
+        points = [_point(kernel, None) for kernel in profile.kernels if not is_idle(kernel)]
         return Roofline(profile.device, True, None, points)
     found = machines.known(profile.threads, device)
     known = _made.get(profile)
@@ -246,7 +247,11 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
         found = machines.machine(profile.threads, device=device)
     roof = found.ceilings(1 if device is not None else profile.threads)
     terms = terms_of(profile, roof)
-    points = [_point(k, e) for k, e in zip(profile.kernels, terms, strict=True)]
+    points = [
+        _point(k, e if k.turns else None)
+        for k, e in zip(profile.kernels, terms, strict=True)
+        if not is_idle(k)
+    ]
     made = Roofline(profile.device, False, found, points)
     made.ceilings = roof
     _made[profile] = made
@@ -256,7 +261,8 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
 def terms_of(profile: Profile, roof: Ceilings) -> list[Estimate]:
     """An ``Estimate`` for each kernel of ``profile`` on the machine that it was taken on."""
     model = profile.model
-    return estimates(model.plan, profile.dims, profile.threads, model._runtime, roof)
+    found = estimates(model.plan, profile.dims, profile.threads, model._runtime, roof)
+    return [e.of_turns(k.turns) for e, k in zip(found, profile.kernels, strict=True)]
 
 
 def _accelerator(profile: Profile) -> Accelerator | None:

@@ -19,6 +19,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.ir import Function, Op
 from maxlab.opset import OPSET
+from maxlab.opset.control import OUTPUT
 
 State = Literal["kept", "rewritten", "folded", "removed", "fused"]
 
@@ -30,6 +31,8 @@ _RULES = {
     "transfer_data": "data is transferred when the model is loaded, and taken apart there",
     "split_k": "a long product is made in parts, each rounded, which are added then",
     "copy": "a kernel needs its operand in another order in memory",
+    "program": "it says which of the kernels of its parts run next",
+    "inside": "a branch or a loop runs it, or a call of a subgraph: that is compiled by itself",
     "pack": "the product reads its right operand in column panels",
     "output": "an output is written in row-major order to memory of its own",
     "alone": "nothing joined it: it is a kernel of its own",
@@ -171,11 +174,13 @@ def stages(target: Model | Profile) -> list[Stage]:
     model = model_behind(target, "stages")
     compiled = model.compiled
     times = {record.name: record.elapsed_ns for record in compiled.passes}
-    source = {op.id: op for op in compiled.source.ops}
+    top = set(compiled.source.ops)
+    source = {op.id: op for op in compiled.source.walk() if op in top or op.name != OUTPUT}
     work = compiled.source.clone()
     marker = Marker(work, compiled.options.keep)
     fates = _Fates({id: Fate("kept") for id in source})
-    found = [Stage("graph", len(source), len(source), None, _ops(work), (), fates.next_stage())]
+    count = len(compiled.source.ops)
+    found = [Stage("graph", count, count, None, _ops(work), (), fates.next_stage())]
     for name, apply in pipeline(compiled.options.split_k):
         before = {op.id: (op.name, op.origins) for op in work.ops}
         rewrites: list[Rewrite] = []
@@ -267,9 +272,15 @@ def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:
         kernel = kernels.get(home.number)
         joined = dict(group.why)
         shares = len(_nodes(schedule.inliner.ops_of(home))) > 1
-        for op in group.ops:
+        for op in group.ops if group.kind != "program" or group.ops[0].regions else ():
             inlined = home is not group
-            rule = "inlined" if inlined else joined.get(op, "first" if shares else "alone")
+            rule = (
+                "program"
+                if op.regions
+                else "inlined"
+                if inlined
+                else joined.get(op, "first" if shares else "alone")
+            )
             text = TOGETHER.get(rule) or _RULES[rule]
             for id in op.origins:
                 if id not in fates.nodes:
@@ -291,6 +302,12 @@ def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:
             old = fates.nodes[op.id]
             if rule and old.kernel is None:
                 fates.nodes[op.id] = Fate(old.state, None, old.rule or TOGETHER[rule])
+    for id, (kernel, shares) in _inside(model).items():
+        if id in fates.nodes:
+            text = _RULES["inside"]
+            old = fates.nodes[id]
+            state: State = "fused" if shares else old.state
+            fates.nodes[id] = Fate(state, kernel, text, shares)
     ns = compiled.timings_ns.get("schedule")
     nodes = fates.next_stage()
     return Stage("schedule", len(ops), len(schedule.groups), ns, ops, tuple(rewrites), nodes)
@@ -330,9 +347,30 @@ def _put_in(kind: str, group: Group | None) -> str:
 def _kernels(model: Model) -> dict[int, str]:
     """The kernel of each group, by the group's number."""
     found: dict[int, str] = {}
+    mains = {
+        group.number: set(group.main.origins)
+        for group in model.compiled.schedule.groups
+        if group.kind == "program" and group.main is not None
+    }
     for step in model.compiled.plan.steps:
-        if step.kind != "pack":
+        main = mains.get(step.group)
+        if step.kind != "pack" and (main is None or not main.isdisjoint(step.nodes)):
             found.setdefault(step.group, step.id)
+    return found
+
+
+def _inside(model: Model) -> dict[str, tuple[str, bool]]:
+    """For the operations that branches, loops and calls run, the kernel, and whether it computes
+    others too."""
+    found: dict[str, tuple[str, bool]] = {}
+    plan = model.compiled.plan
+    owners = {op.id for op in model.compiled.source.walk() if op.regions}
+    for steps in plan.programs:
+        for step in (plan.steps[n] for n in steps):
+            if step.kind != "pack":
+                for id in step.nodes:
+                    if id not in owners:
+                        found.setdefault(id, (step.id, len(step.nodes) > 1))
     return found
 
 

@@ -37,6 +37,8 @@ class Compiled:
             also by the ids of its results.
         slots: The number of the slot that holds a value of ``function``, for those in memory.
         bodies: The functions that loops and branches run, after all passes.
+        schedules: The schedules of all bodies, each with the subgraph that it is of, or that it is
+            a part of; None for what the graph itself runs.
         log: Where its kernels on the host write messages, once the engine has made it.
     """
 
@@ -51,6 +53,7 @@ class Compiled:
     kept: dict[str, Value] = field(default_factory=dict)
     slots: dict[Value, int] = field(default_factory=dict)
     bodies: list[Function] = field(default_factory=list)
+    schedules: list[tuple[Function | None, Schedule]] = field(default_factory=list)
     log: Any = None
 
     def find(self, id: str) -> Op | None:
@@ -131,7 +134,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     trace.emit("compile", function.name, steps=len(plan.steps), misses=misses, **timings)
     return Compiled(
         function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots,
-        planner.functions,
+        planner.functions, planner.schedules,
     )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ class Planner:
         self.plan = Plan()
         self.functions: list[Function] = []  # bodies of loops and branches, after all passes
         self.subgraphs: dict[Function, Body] = {}  # those that were compiled for their calls
+        self.root: Function | None = None  # the subgraph that is planned
+        self.schedules: list[tuple[Function | None, Schedule]] = []  # of bodies, by their subgraph
         self._known: dict[Any, int] = {}
         self._seen = 0  # the slots that are known
         self._slots: dict[Value, int] = {}

@@ -88,7 +88,9 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     run(function, pipeline(options.split_k))
     schedule = Schedule(function, options)
     inner = Planner(schedule)
-    inner.subgraphs = planner.subgraphs
+    inner.subgraphs, inner.schedules = planner.subgraphs, planner.schedules
+    inner.root = planner.root
+    inner.schedules.append((inner.root, schedule))
     plan = inner.build()
     outside._next = function._next
     planner.functions += [function, *inner.functions]
@@ -130,7 +132,9 @@ def compile_subgraph(planner: Planner, function: Function) -> Body:
     run(work, pipeline(options.split_k))
     schedule = Schedule(work, options)
     inner = Planner(schedule)
-    inner.subgraphs = planner.subgraphs
+    inner.subgraphs, inner.schedules = planner.subgraphs, planner.schedules
+    inner.root = function
+    inner.schedules.append((function, schedule))
     plan = inner.build()
     origins = {op.id: op.origins for one in (work, *inner.functions) for op in one.walk()}
     made = Body(work, schedule, plan, Guard(), list(range(len(plan.outputs))), origins)

@@ -64,13 +64,14 @@ class DeviceTimer:
             # Its length is subtracted by the device: far from the origin, the clock is coarse.
             lasted = round(context.call(partial(end.ms_since, begin)) * 1e6)
             if self._summed:
-                self._steps[step.number, 1] += lasted
+                self._steps[step.number] += 1, lasted
             else:
                 self._steps[step.number] = started, started + lasted
         none = np.zeros((0, len(self._steps), 3), np.int64)
+        turns = np.ones(len(self._steps), np.int64)
         if self._summed:
-            side_by_side(self._steps, none, self._call[0])
-        return Taken(self._call, self._steps.copy(), none, threading.get_ident())
+            turns = side_by_side(self._steps, none, self._call[0])
+        return Taken(self._call, self._steps.copy(), none, threading.get_ident(), turns)
 
     @property
     def timed_steps(self) -> list[Step]:
@@ -89,7 +90,7 @@ class DeviceTimer:
     def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
         """Note the host's own time."""
         if self._summed:
-            self._steps[step.number, 1] += end_ns - begin_ns
+            self._steps[step.number] += 1, end_ns - begin_ns
         else:
             self._steps[step.number] = begin_ns, end_ns
 

@@ -37,18 +37,21 @@ class KernelTime:
         name: What it computes, ``"matmul_add_gelu"``.
         kind: The kind of kernel, ``"contract"``.
         nodes: Ids of the ops of the graph that it computes; its time is all theirs together.
-        ns: Nanoseconds of one launch, the median over the runs.
-        ns_min: Nanoseconds of the fastest launch.
+        ns: Nanoseconds in one run, the median over the runs; of a kernel in a loop all turns
+            together.
+        ns_min: Nanoseconds in the fastest run.
         ns_iqr: Nanoseconds between the first and the third quartile.
-        flops: Arithmetic operations of one launch.
-        nbytes: Bytes that its buffers hold, each read or written once.
+        flops: Arithmetic operations in one run.
+        nbytes: Bytes that its buffers hold, each read or written once in each turn.
         gflops: ``flops`` over ``ns``, in GFLOP/s.
         gbs: ``nbytes`` over ``ns``, in GB/s.
         share: ``ns`` as a fraction of the sum over all kernels.
-        busy_ns: Nanoseconds of one launch that each thread was busy, the medians over the runs; the
+        busy_ns: Nanoseconds of one run that each thread was busy, the medians over the runs; the
             rest of ``ns`` it waited for the others. Empty on a GPU, and for what torch runs.
         imbalance: How much shorter the launch could be if all threads had equal shares of it, as a
             fraction of the busiest thread's time: 0.5 where one of two threads does it all.
+        turns: How often it was launched in one run, the median over the runs: more than once in a
+            loop, and not at all in a branch that was not taken.
     """
 
     id: str
@@ -65,6 +68,7 @@ class KernelTime:
     share: float
     busy_ns: tuple[float, ...] = ()
     imbalance: float = 0.0
+    turns: int = 1
 
 
 class Profile(Times):
@@ -297,13 +301,14 @@ def _kernel_times(
     spent = stamps.spent
     first, middle, third = np.percentile(spent, [25, 50, 75], axis=0)
     busy = np.median(stamps.busy, axis=0)
+    turns = np.median(stamps.turns, axis=0)
     total = float(middle.sum())
     found = []
     for n, step in enumerate(steps):
-        ns = float(middle[n])
+        ns, count = float(middle[n]), int(turns[n])
         # Whoever is called from the plan has threads of its own, and nobody knows what they do.
         known = busy[:, n].tolist() if step.call is None else []
-        flops, nbytes = step.flops.evaluate(env), step.nbytes.evaluate(env)
+        flops, nbytes = (count * work.evaluate(env) for work in (step.flops, step.nbytes))
         found.append(
             KernelTime(
                 id=step.id,
@@ -320,6 +325,7 @@ def _kernel_times(
                 share=ns / total if total else 0.0,
                 busy_ns=tuple(known),
                 imbalance=imbalance(known),
+                turns=count,
             )
         )
     return found

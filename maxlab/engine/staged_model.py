@@ -333,7 +333,10 @@ class StagedTimer:
             by_thread = np.frombuffer(ffi.buffer(rows), np.int64)[: 3 * threads * count]
             self._rows.append((stamps.reshape(count, 2), by_thread.reshape(threads, count, 3)))
         self._call = (0, 0)
-        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
+        plan = model.compiled.plan
+        programs = [any(plan.steps[n].kind in CONTROL for n in numbers) for numbers in plan.stages]
+        self._summed = any(programs)
+        self._in_loops = np.repeat(programs, [len(numbers) for numbers in plan.stages])
 
     def run(self, tensors: Sequence[Any]) -> list[Tensor]:
         """The outputs of the model, run once."""
@@ -349,12 +352,15 @@ class StagedTimer:
         """The stamps of the last run, which this thread made: those of all stages."""
         steps = np.concatenate([steps for steps, _ in self._rows])
         threads = np.concatenate([threads for _, threads in self._rows], axis=1)
-        if self._summed:  # all stages, although only those with loops have sums
-            steps[:, 1] -= steps[:, 0]
-            steps[:, 0] = 0
-            threads[..., END] -= threads[..., BEGIN]
-            side_by_side(steps, threads, self._call[0])
-        return Taken(self._call, steps, threads, threading.get_ident())
+        turns = np.ones(len(steps), np.int64)
+        if self._summed:
+            # The stages without loops have stamps that are no sums: they become such.
+            once = ~self._in_loops
+            steps[once, 1] -= steps[once, 0]
+            steps[once, 0] = 1
+            threads[:, once, END] -= threads[:, once, BEGIN]
+            turns = side_by_side(steps, threads, self._call[0])
+        return Taken(self._call, steps, threads, threading.get_ident(), turns)
 
 
 __all__ = ["Run", "Stage", "StagedModel", "StagedTimer"]

@@ -38,12 +38,15 @@ class Stamps:
             last chunk of the step, and how many chunks it took; zeros where it took none. No
             threads where steps are not shared by threads: on a GPU.
         callers: [runs], the thread that called, as ``threading.get_ident`` numbers it.
+        turns: [runs, steps], how often each step ran: once, but for what branches and loops run,
+            whose stamps are of all turns together.
     """
 
     calls: Array
     steps: Array
     threads: Array
     callers: Array
+    turns: Array
 
     @property
     def runs(self) -> int:
@@ -79,12 +82,14 @@ class Taken:
         steps: [steps, 2].
         threads: [threads, steps, 3].
         caller: The thread that called.
+        turns: [steps].
     """
 
     call: tuple[int, int]
     steps: Array
     threads: Array
     caller: int
+    turns: Array
 
     @property
     def spent_ns(self) -> int:
@@ -99,6 +104,7 @@ def stacked(rows: Sequence[Taken]) -> Stamps:
         np.stack([row.steps for row in rows]),
         np.stack([row.threads for row in rows]),
         np.array([row.caller for row in rows], np.int64),
+        np.stack([row.turns for row in rows]),
     )
 
 
@@ -114,16 +120,19 @@ def imbalance(busy: Sequence[float]) -> float:
     return 1 - sum(busy) / len(busy) / longest if longest > 0 else 0.0
 
 
-def side_by_side(steps: Array, threads: Array, begin: int) -> None:
-    """Lay out the steps of a program, whose stamps are sums over all of their turns, one behind the
-    other from ``begin`` on: what a loop took stands there once, step by step.
+def side_by_side(steps: Array, threads: Array, begin: int) -> Array:
+    """How often each step of a program ran. Their stamps, the number of turns and the nanoseconds
+    of all of them, become stamps one behind the other from ``begin`` on: what a loop took stands
+    there once, step by step.
     """
+    turns: Array = steps[:, 0].copy()
     spent = steps[:, 1].copy()
     steps[:, 1] = begin + np.cumsum(spent)
     steps[:, 0] = steps[:, 1] - spent
     ran = threads[..., CHUNKS] > 0
     threads[..., BEGIN] = np.where(ran, steps[:, 0], 0)
     threads[..., END] = np.where(ran, threads[..., END] + steps[:, 0], 0)
+    return turns
 
 
 class StepTimer:
@@ -156,6 +165,7 @@ class StepTimer:
     def taken(self) -> Taken:
         """The stamps of the last run, which this thread made."""
         steps, threads = self._step_rows.copy(), self._thread_rows.copy()
+        turns = np.ones(len(steps), np.int64)
         if self._summed:
-            side_by_side(steps, threads, self._call[0])
-        return Taken(self._call, steps, threads, threading.get_ident())
+            turns = side_by_side(steps, threads, self._call[0])
+        return Taken(self._call, steps, threads, threading.get_ident(), turns)

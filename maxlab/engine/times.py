@@ -68,14 +68,18 @@ class Times:
         )
         if self.overhead is not None:
             walls += f"; timing them adds {self.overhead:+.1%}"
-        ordered = sorted(self.kernels, key=lambda k: -k.ns)
+        # A step that says where the run goes on takes no time, unless a device must be asked.
+        ordered = sorted((k for k in self.kernels if not is_idle(k)), key=lambda k: -k.ns)
         shown = ordered if rows is None else ordered[: max(rows, 0)]
-        cells = [("kernel", "name", "kind", "time", "± iqr", "share", "GFLOP/s", "GB/s")]
+        in_loops = any(k.turns != 1 for k in shown)
+        head = ("kernel", "name", "kind", *(["turns"] if in_loops else []), "time")
+        cells = [(*head, "± iqr", "share", "GFLOP/s", "GB/s")]
         cells += [
             (
                 k.id,
                 k.name if len(k.name) <= 40 else k.name[:39] + "…",
                 k.kind,
+                *([f"{k.turns}"] if in_loops else []),
                 time_text(k.ns),
                 time_text(k.ns_iqr),
                 f"{k.share:.1%}",
@@ -96,7 +100,18 @@ class Times:
         if left:
             rest = time_text(sum(k.ns for k in ordered[len(shown) :]))
             lines.append(f"… {left} more, {rest} together")
+        if any(k.turns > 1 for k in shown):
+            lines.append("times are sums of all turns")
         return "\n".join([f"{where}, {sizes}" if sizes else where, walls, "", *lines])
+
+
+CONTROL_KINDS = ("branch", "jump", "refuse")
+"""Kinds of steps that compute nothing, and say where a run goes on."""
+
+
+def is_idle(kernel: KernelTime) -> bool:
+    """Whether ``kernel`` only says where the run goes on, and took no time."""
+    return kernel.kind in CONTROL_KINDS and not kernel.ns
 
 
 def time_text(ns: float) -> str:

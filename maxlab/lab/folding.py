@@ -39,7 +39,8 @@ class Box:
 class Picture:
     """Boxes, the wires between them, and the open scopes (path → label) around them.
 
-    ``more`` counts boxes that were left out although everything is folded.
+    ``turns`` are the wires from what a loop computes back to its next turn; ``more``
+    counts boxes that were left out although everything is folded.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Picture:
     wires: list[tuple[str, str]]
     frames: dict[str, str]
     more: int = 0
+    turns: list[tuple[str, str]] = field(default_factory=list)
 
 
 class _Scope:
@@ -198,12 +200,16 @@ class _Drawing:
         for value in dict.fromkeys(self.document["outputs"]):
             self._end(value, "output")
         wires: dict[tuple[str, str], None] = {}
+        turns: dict[tuple[str, str], None] = {}
         for node in self.nodes:
             target = self.taken[node["id"]]
-            for operand in node["operands"]:
-                source = self.home.get(operand)
-                if source is not None and source != target:
-                    wires[source, target] = None
+            given = [v for values in node.get("gives", ()) for v in values]
+            found = turns if node["op"] == "while" else wires
+            for made, ends in ((node["operands"], wires), (given, found)):
+                for operand in made:
+                    source = self.home.get(operand)
+                    if source is not None and source != target:
+                        ends[source, target] = None
         for value in dict.fromkeys(self.document["outputs"]):
             source = self.home.get(value)
             if source is not None:
@@ -222,7 +228,9 @@ class _Drawing:
             if any(p == path or p.startswith(path + ".") for p in inner)
         }
         drawn = [w for w in wires if w[0] in keys and w[1] in keys]
-        return Picture(self.document["name"], kept, drawn, frames, len(self.boxes) - len(kept))
+        back = [w for w in turns if w[0] in keys and w[1] in keys and w not in wires]
+        more = len(self.boxes) - len(kept)
+        return Picture(self.document["name"], kept, drawn, frames, more, back)
 
 
 def _first(text: str | None) -> str:

@@ -62,6 +62,10 @@ class Node(TypedDict):
     flops: NotRequired[Quantity]
     """Work of this operation alone, used to split the time of a kernel it shares."""
     bytes: NotRequired[Quantity]
+    gives: NotRequired[list[list[str]]]
+    """The values that come out of what this operation runs: of a `while` the flag that says whether
+    there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+    the results of its two branches."""
 
 
 class Value(TypedDict):
@@ -124,7 +128,9 @@ class KernelProfile(TypedDict):
     """Nanoseconds in one run, all `count` launches together (median over runs)."""
     ns_min: float
     count: int
+    """Launches in one run: the turns of a loop, and 0 in a branch that was not taken."""
     flops: float | None
+    """Of all launches together, as `bytes`."""
     bytes: float | None
     nodes: list[str]
     ns_iqr: NotRequired[float | None]

@@ -8,6 +8,7 @@ from typing import Any
 
 from maxlab.ir import Constant, Op, Value
 from maxlab.lab import protocol
+from maxlab.lab.regions import Listed, Shown, label_of_scope, unnumbered
 
 UNTOLD_ATTRS = frozenset({"name", "placeholder", "align"})
 """Attributes of a weight that say which weight it is, not what is computed with it."""
@@ -86,7 +87,9 @@ def declared(paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def fingerprints(ops: Sequence[Op], paths: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
+def fingerprints(
+    ops: Sequence[Shown], paths: Sequence[str], wanted: Sequence[str]
+) -> dict[str, str]:
     """A hash for each scope in ``wanted`` of what it computes.
 
     Equal hashes mean: the same ops with the same attributes and types, wired alike inside, reading
@@ -111,7 +114,7 @@ def fingerprints(ops: Sequence[Op], paths: Sequence[str], wanted: Sequence[str])
     for members in inside.values():
         for n in members:
             if not signatures[n]:
-                signatures[n] = _signature(ops[n])
+                signatures[n] = _signature(ops[n].op)
     return {
         path: _fingerprint(path, members, ops, paths, signatures)
         for path, members in inside.items()
@@ -121,7 +124,7 @@ def fingerprints(ops: Sequence[Op], paths: Sequence[str], wanted: Sequence[str])
 def _fingerprint(
     scope: str,
     members: Sequence[int],
-    ops: Sequence[Op],
+    ops: Sequence[Shown],
     paths: Sequence[str],
     signatures: Sequence[str],
 ) -> str:
@@ -129,17 +132,20 @@ def _fingerprint(
     outside = 0
     lines: list[str] = []
     for place, n in enumerate(members):
-        op = ops[n]
+        # what a loop gives itself is named by what it makes, which comes behind it
+        for value in ops[n].op.results:
+            names[value] = f"{place}.{value.index}"
+    for n in members:
+        shown = ops[n]
         wires = []
-        for value in op._operands:
+        for value in (*shown.operands, *(v for given in shown.gives for v in given)):
             name = names.get(value)
             if name is None:
                 name = names[value] = f"x{outside}:{value.type}"
                 outside += 1
             wires.append(name)
-        for value in op.results:
-            names[value] = f"{place}.{value.index}"
-        lines.append(f"{paths[n][len(scope) :]}|{signatures[n]}|{','.join(wires)}")
+        path = unnumbered(paths[n][len(scope) :])
+        lines.append(f"{path}|{signatures[n]}|{','.join(wires)}")
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=6).hexdigest()
 
 
@@ -158,12 +164,18 @@ def _attr(value: Any) -> str:
 
 
 def scopes_of(
-    ops: Sequence[Op], paths: Sequence[str], types: Mapping[str, str]
+    found: Listed, paths: Sequence[str], types: Mapping[str, str]
 ) -> list[protocol.Scope]:
-    """The scopes of a document; ``types`` names the class of a module by its path."""
+    """The scopes of a document; ``types`` names the class of a module, or the function of a region,
+    by its path."""
     labels = declared(paths)
-    prints = fingerprints(ops, paths, list(labels))
+    prints = fingerprints(found.ops, paths, list(labels))
     return [
-        {"path": path, "label": label, "type": types.get(path, ""), "fingerprint": prints[path]}
+        {
+            "path": path,
+            "label": label_of_scope(path) or label,
+            "type": types.get(path, ""),
+            "fingerprint": prints[path],
+        }
         for path, label in labels.items()
     ]

@@ -16,13 +16,15 @@ from functools import cached_property
 from typing import Any
 
 from maxlab.analysis.runs.shown import Recorded
+from maxlab.compiler.plan import Step
 from maxlab.engine import Model
-from maxlab.engine.profile import Profile, origins_of, source_of, user_lines
+from maxlab.engine.profile import KernelTime, Profile, origins_of, source_of, user_lines
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
 from maxlab.lab import protocol, words
 from maxlab.lab.questions import answers_to_save
+from maxlab.lab.regions import Shown, listed
 from maxlab.lab.scopes import Paths, scopes_of
 from maxlab.opset import OPSET, flops_of
 from maxlab.opset.custom import label_of
@@ -129,20 +131,20 @@ def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None
 
 
 def _graph_document(name: str, function: Function, graph: Any) -> protocol.GraphDocument:
-    ops = [op for op in function.ops if op.name != "mo.output"]
-    modules: dict[str, str] = getattr(graph, "_scope_types", {})
-    paths = Paths([op.scope for op in ops], modules)
-    of_op = [paths.of(op.scope) for op in ops]
+    found = listed(function, getattr(graph, "_scope_types", {}))
+    ops = found.ops
+    paths = Paths([shown.scope for shown in ops], {**found.functions, **found.modules})
+    of_op = [paths.of(shown.scope) for shown in ops]
     output = function.output
     values = _Values()
     for value in function.inputs:
         values.add(value, "input")
     nodes = []
-    for op, path in zip(ops, of_op, strict=True):
-        kind = _KINDS.get(op.name, "tensor")
-        for result in op.results:
+    for shown, path in zip(ops, of_op, strict=True):
+        kind = _KINDS.get(shown.op.name, "tensor")
+        for result in shown.op.results:
             values.add(result, kind)
-        nodes.append(_node(op, path))
+        nodes.append(_node(shown, path))
     error = getattr(graph, "_error", None)
     document: protocol.GraphDocument = {
         "format": "maxlab.graph",
@@ -153,14 +155,14 @@ def _graph_document(name: str, function: Function, graph: Any) -> protocol.Graph
         "values": values.made,
         "inputs": [v.id for v in function.inputs],
         "outputs": [v.id for v in output.operands] if output is not None else [],
-        "scopes": scopes_of(ops, of_op, paths.types),
+        "scopes": scopes_of(found, of_op, paths.types),
         "kernels": [],
         "passes": [],
         "profile": None,
         "error": None,
     }
     if isinstance(error, MaxlabError):
-        document["error"] = _error(error, document, ops[-1] if ops else None)
+        document["error"] = _error(error, document, ops[-1].op if ops else None)
     return document
 
 
@@ -207,14 +209,15 @@ class _Values:
         self.made.append(made)
 
 
-def _node(op: Op, path: str) -> protocol.Node:
+def _node(shown: Shown, path: str) -> protocol.Node:
+    op = shown.op
     name = op.attrs["call"].name if op.name == "mo.host" else label_of(op)
     made: protocol.Node = {
         "id": op.id,
         "op": name,
         "name": op.results[0].name or name if op.results else name,
         "scope": path,
-        "operands": [v.id for v in op._operands],
+        "operands": [v.id for v in shown.operands],
         "results": [v.id for v in op.results],
         "attrs": words.attrs_of(op),
         "source": words.source_of(op.loc),
@@ -224,6 +227,8 @@ def _node(op: Op, path: str) -> protocol.Node:
         flops = words.quantity(flops_of(op))
         if flops != 0:
             made["flops"] = flops
+    if shown.gives:
+        made["gives"] = [[v.id for v in given] for given in shown.gives]
     return made
 
 
@@ -288,7 +293,7 @@ def _model_document(
             "id": step.id,
             "name": step.name,
             "kind": step.kind,
-            "nodes": list(step.nodes),
+            "nodes": _nodes_of(step),
             "symbol": printed.symbol if printed is not None else step.callee,
             "source": source_of(model, step) if sources else None,
             "lines": user_lines(model, step, origins) if sources else [],
@@ -320,6 +325,11 @@ def _model_document(
     return document
 
 
+def _nodes_of(kernel: Step | KernelTime) -> list[str]:
+    """The ops that a kernel computes: a jump computes none, and would only be in the way."""
+    return [] if kernel.kind == "jump" else list(kernel.nodes)
+
+
 def _profile(profile: Profile) -> protocol.Profile:
     return {
         "device": profile.device,
@@ -334,10 +344,10 @@ def _profile(profile: Profile) -> protocol.Profile:
                 "id": k.id,
                 "ns": k.ns,
                 "ns_min": k.ns_min,
-                "count": 1,
+                "count": k.turns,
                 "flops": k.flops,
                 "bytes": k.nbytes,
-                "nodes": list(k.nodes),
+                "nodes": _nodes_of(k),
                 "ns_iqr": k.ns_iqr,
             }
             for k in profile.kernels

@@ -92,6 +92,8 @@ def _place(picture: Picture, times: Mapping[str, str], limit_seconds: float) -> 
     _frame(dot, picture, "", names, times)
     for source, target in picture.wires:
         dot.edge(names[source], names[target])
+    for source, target in picture.turns:  # turned round, so that the loop's op stays above
+        dot.edge(names[target], names[source], comment="turn")
     program = shutil.which("dot")
     if program is None:
         raise PictureError(
@@ -176,6 +178,7 @@ _STYLE = (
     ".p{fill:#fff}.f{fill:#f3f4f6;stroke:#c3c7ce}.o{fill:#eef3fb;stroke:#5b7fb4}"
     ".s{fill:#dfe9f8;stroke:#33598f;stroke-width:1.5}.i{fill:#e8f4ea;stroke:#4b8558}"
     ".e{fill:#fdeaea;stroke:#b3261e;stroke-width:2}.w{fill:none;stroke:#6b7280}"
+    ".t{stroke-dasharray:5 4}"
     "text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#16191f;text-anchor:middle}"
     ".n{font:11px ui-monospace,'DejaVu Sans Mono',monospace;fill:#454b57}"
     ".l{font-size:11px;text-anchor:start;fill:#454b57}"
@@ -227,7 +230,8 @@ def _svg(
     for edge in placed.get("edges", []):
         points = [at(*_numbers(pair)) for pair in edge["pos"].removeprefix("e,").split()]
         head, *rest = [" ".join(p) for p in points]
-        parts.append(f'<path class="w" d="M{head}C{" ".join(rest)}"/>')
+        kind = "w t" if edge.get("comment") == "turn" else "w"
+        parts.append(f'<path class="{kind}" d="M{head}C{" ".join(rest)}"/>')
     parts += labels + nodes
     if picture.more:
         y = _short(height - 7)

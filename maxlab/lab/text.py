@@ -6,6 +6,7 @@ It names no cell numbers, no addresses and no times, so that strict nbval can co
 from __future__ import annotations
 
 from maxlab.lab import protocol
+from maxlab.lab.regions import PARTS, readable
 
 MOST_LINES = 40
 """Ops and inputs that are listed; the rest is counted."""
@@ -33,7 +34,7 @@ def listing(document: protocol.GraphDocument) -> str:
     for node in ops:
         if node["scope"] != scope:
             scope = node["scope"]
-            body.append(f"# {scope or document['name']}")
+            body.append(f"# {readable(scope) or document['name']}")
         body.append(_op(node, names, types))
     tail = []
     if document["outputs"]:
@@ -52,6 +53,9 @@ def _op(node: protocol.Node, names: dict[str, str], types: dict[str, str]) -> st
         return f"✗ {node['op']}({', '.join(names[i] for i in node['operands'])})"
     words = [names[i] for i in node["operands"]]
     words += [f"{key}={text}" for key, text in node["attrs"].items()]
+    parts = PARTS.get(f"mo.{node['op']}", ())
+    for part, given in zip(parts, node.get("gives", ()), strict=False):
+        words.append(f"{part}=[{', '.join(names[i] for i in given)}]")
     text = f"{node['op']}({', '.join(words)})"
     if node["results"]:
         made = ", ".join(names[i] for i in node["results"])

@@ -11,6 +11,7 @@ from maxlab.errors import Location
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Op, Poly, Shape, StaticDim, Type
 from maxlab.ir.types import _Typed
 from maxlab.lab import protocol
+from maxlab.opset.control import COND
 from maxlab.opset.custom import OPS as CUSTOM
 
 SMALL = 8
@@ -104,6 +105,8 @@ def attrs_of(op: Op) -> dict[str, str]:
         return {"weight": attr_text(op.attrs.get("name", ""))}
     if op.name == "mo.host":
         return {"run by": op.attrs["call"].kind}
+    if op.name == COND:
+        return {}  # its types are those of its results
     if op.name in CUSTOM:
         made = {name: attr_text(value) for name, value in op.attrs["parameters"]}
         return {"kernel": f"{op.attrs['file']}:{op.attrs['line']}", **made}

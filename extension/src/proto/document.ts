@@ -47,6 +47,12 @@ export interface INode {
   /** Work of this operation alone, used to split the time of a kernel it shares. */
   flops?: Quantity;
   bytes?: Quantity;
+  /**
+   * The values that come out of what this operation runs: of a `while` the flag that says whether
+   * there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+   * the results of its two branches.
+   */
+  gives?: string[][];
 }
 
 /** One tensor that flows through the graph. */
@@ -103,7 +109,9 @@ export interface IKernelProfile {
   /** Nanoseconds in one run, all `count` launches together (median over runs). */
   ns: number;
   ns_min: number;
+  /** Launches in one run: the turns of a loop, and 0 in a branch that was not taken. */
   count: number;
+  /** Of all launches together, as `bytes`. */
   flops: number | null;
   bytes: number | null;
   nodes: string[];

@@ -148,7 +148,10 @@ function readNode(r: Reader, value: unknown, where: string): INode {
     source: readSource(r, o.source, `${where}.source`),
     error: r.maybeText(o.error, `${where}.error`),
     flops: r.quantity(o.flops, `${where}.flops`),
-    bytes: r.quantity(o.bytes, `${where}.bytes`)
+    bytes: r.quantity(o.bytes, `${where}.bytes`),
+    ...(o.gives === undefined
+      ? {}
+      : { gives: r.list(o.gives, `${where}.gives`).map(given => r.texts(given, `${where}.gives`)) })
   };
 }
 
@@ -374,6 +377,7 @@ function addMissingValues(document: IGraphDocument, known: Set<string>): string[
   for (const node of document.nodes) {
     node.operands.forEach(id => need(id, `node ${node.id}`));
     node.results.forEach(id => need(id, `node ${node.id}`));
+    node.gives?.forEach(given => given.forEach(id => need(id, `node ${node.id}`)));
   }
   document.inputs.forEach(id => need(id, 'inputs'));
   document.outputs.forEach(id => need(id, 'outputs'));

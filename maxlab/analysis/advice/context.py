@@ -62,7 +62,7 @@ class Context:
         self.dims: Mapping[str, int] = profile.dims
         self.function: Function = profile.model.compiled.source
         self.total_ns = max(profile.kernel_ns, 1.0)
-        self._ops = {op.id: op for op in self.function.ops}
+        self._ops = {op.id: op for op in self.function.walk()}
 
     @cached_property
     def kernels(self) -> list[Kernel]:
@@ -85,10 +85,11 @@ class Context:
         machine: Machine | None = None,
         threads: int | None = None,
     ) -> list[Estimate]:
-        """An estimate for each step of ``plan``, by default as the profile was taken."""
+        """An estimate for each step of ``plan``, by default as the profile was taken; of its own
+        plan for as many turns as it saw."""
         chosen = machine or self.machine
         count = self.profile.threads if threads is None else threads
-        return estimates(
+        found = estimates(
             plan,
             self.dims if dims is None else dims,
             count,
@@ -97,6 +98,9 @@ class Context:
             chosen.ceilings(1),
             self.traffic if plan is self.plan and dims is None else None,
         )
+        if plan is not self.plan:
+            return found
+        return [e.of_turns(k.turns) for e, k in zip(found, self.profile.kernels, strict=True)]
 
     def op(self, node: str) -> Op | None:
         """The op of the graph with this id."""
@@ -131,7 +135,8 @@ class Context:
             measured = sum(k.ns for k in before.values())
             estimated = sum(k.estimate.ns for k in before.values())
             ratio = measured / estimated if estimated else 1.0
-            total += terms.ns * min(max(ratio, LEAST), MOST)
+            turns = max((k.time.turns for k in before.values()), default=1)
+            total += terms.of_turns(turns).ns * min(max(ratio, LEAST), MOST)
         return total
 
     def other_threads(self) -> list[tuple[int, Machine]]:

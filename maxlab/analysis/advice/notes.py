@@ -9,6 +9,8 @@ from maxlab.analysis.advice.context import Context, Kernel
 from maxlab.compiler.loops import walk
 from maxlab.dtype import DType
 from maxlab.engine.times import time_text
+from maxlab.ir.poly import ONE
+from maxlab.opset import OPSET
 
 PANEL = 32
 """Columns that a product of float32 computes at once (``MX_NR`` of mx_abi.h)."""
@@ -17,7 +19,7 @@ PANEL = 32
 def copies(context: Context) -> Iterator[Action]:
     """Kernels that only lay a value out in another order."""
     for kernel in context.kernels:
-        if kernel.step.kind != "copy":
+        if kernel.step.kind != "copy" or _is_state(context, kernel):
             continue
         where = context.place(kernel.step.nodes)
         yield context.action(
@@ -32,6 +34,16 @@ def copies(context: Context) -> Iterator[Action]:
             how="# permute the smaller operand, or a weight before it is loaded;\n"
             "# return the value before the permute, and let the reader use it so",
         )
+
+
+def _is_state(context: Context, kernel: Kernel) -> bool:
+    """Whether ``kernel`` writes what a loop carries or a branch gives: a copy that no order of
+    values saves."""
+    plan = context.plan
+    if any(kernel.step.number in steps for steps in plan.programs):
+        return True
+    ops = [context.op(node) for node in kernel.step.nodes]
+    return any(op is not None and (op.regions or OPSET[op.name].kind == "constant") for op in ops)
 
 
 def strides(context: Context) -> Iterator[Action]:
@@ -95,6 +107,8 @@ def balance(context: Context) -> Iterator[Action]:
         saved = kernel.time.imbalance * busiest
         if kernel.time.imbalance < 0.2:
             continue
+        if kernel.step.parallel == ONE or kernel.step.builtin == "mx_k_copy":
+            continue  # one number, such as a flag or a count of turns: there is nothing to share
         items = kernel.step.parallel.evaluate(context.dims)
         yield context.action(
             f"balance:{kernel.id}",

@@ -208,7 +208,8 @@ def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> floa
     )
     roof = context.machine.ceilings(profile.threads if shared else 1)
     computed = "float32" if dtype == "bfloat16" else dtype
-    after = estimate(step, traffic, kernel.time.flops, computed, shared, roof)
+    flops = step.flops.evaluate(context.dims)
+    after = estimate(step, traffic, flops, computed, shared, roof).of_turns(kernel.time.turns)
     return min(after.ns * kernel.ratio, kernel.ns)
 
 
@@ -247,6 +248,8 @@ def fast_math(context: Context) -> Iterator[Action]:
 
 def batch(context: Context) -> Iterator[Action]:
     """Weights that are read for too few rows."""
+    if any(op.regions for op in context.function.ops):
+        return  # a flag may depend on all rows: of more of them, each would not be what it is alone
     names: dict[str, None] = {}
     for value in context.function.inputs:
         sizes = value.tensor_type.sizes

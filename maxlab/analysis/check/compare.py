@@ -9,6 +9,7 @@ import numpy as np
 
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.difference import Difference, difference
+from maxlab.analysis.check.inside import run_inside
 from maxlab.analysis.check.locate import Located, blamed, locate
 from maxlab.analysis.check.places import Places, places_of
 from maxlab.analysis.check.reference import Reference
@@ -476,7 +477,8 @@ def _plain(
             arrays = taken.get(op.id, {})
             known.update({v: arrays[v.id] for v in (*operands, *results) if v.id in arrays})
             continue
-        made = evaluate(op, [known[v] for v in operands], env)
+        given = [known[v] for v in operands]
+        made = run_inside(op, given, env, weights) if op.regions else evaluate(op, given, env)
         known.update(zip(results, made, strict=True))
     return known
 

@@ -129,7 +129,7 @@ def places_of(
     schedule: Schedule, group: Group, step: Step, variant: int = 0, written: Written | None = None
 ) -> Places | None:
     """The scalars of the kernel that ``group`` became; None for kernels that have none: copies of
-    the library, transfers, and kernels that an op brings.
+    the library, transfers, kernels that an op brings, and what branches, loops and calls run.
 
     Args:
         schedule: The schedule that the group is of.
@@ -138,7 +138,7 @@ def places_of(
         variant: Which of its kernels a GPU took.
         written: What it writes, when that is a part of a concat.
     """
-    if group.kind in ("transfer", "kernel") or step.kind == "pack":
+    if group.kind in ("transfer", "kernel", "program") or step.kind == "pack":
         return None
     if written is not None and written.source is not None:
         return _part(schedule, group, written)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from maxlab.analysis.check.inside import EXTERNAL, run_inside
 from maxlab.analysis.check.rounding import Rounded, evaluate_rounded, exact
 from maxlab.compiler.effects import has_effect
 from maxlab.ir import BufferType, Call, Function, Op, Value
 from maxlab.opset import evaluate, lookup
-from maxlab.opset.control import CALL, run_block
+from maxlab.opset.control import CALL, run_regions
 from maxlab.opset.core import changed_operands
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +46,7 @@ class Reference:
         rng = np.random.default_rng(seed)
         found: dict[Value, Rounded] = {}
         for op in self._needed(wanted, known):
-            if op.name == "mo.constant.external":
+            if op.name == EXTERNAL:
                 shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
                 found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
                 continue
@@ -67,7 +68,7 @@ class Reference:
         rng = np.random.default_rng(0)
         found = dict(known)
         for op in self.function.ops:
-            if op.name == "mo.constant.external" and op.attrs["name"] in self._weights:
+            if op.name == EXTERNAL and op.attrs["name"] in self._weights:
                 shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
                 found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
                 continue
@@ -90,7 +91,7 @@ class Reference:
             if op.regions and has_effect(op):
                 buffers = [v for v in op.operands if isinstance(v.type, BufferType)]
                 given = [np.array(x.base) for x in operands]  # it changes those of buffers
-                made = [exact(x) for x in evaluate(op, given, self.env)]
+                made = [exact(x) for x in run_inside(op, given, self.env, self._weights)]
                 after = dict(zip(op.operands, given, strict=True))
                 found.update((v, exact(after[v])) for v in buffers)
             else:
@@ -100,18 +101,30 @@ class Reference:
 
     def _made(self, op: Op, operands: Sequence[Rounded], rng: np.random.Generator) -> list[Rounded]:
         """What ``op`` makes of ``operands``; a call knows the names that its weights have here."""
-        if op.name != CALL:
+        return self._inside(op, operands, rng, None)
+
+    def _inside(
+        self,
+        op: Op,
+        operands: Sequence[Rounded],
+        rng: np.random.Generator,
+        names: Mapping[str, str] | None,
+    ) -> list[Rounded]:
+        """As ``_made``, for an op in a call whose weights have ``names`` here."""
+        if op.name == EXTERNAL:
+            shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
+            name = op.attrs["name"]
+            return [exact(self._weights[name if names is None else names[name]].reshape(shape))]
+        if op.name != CALL and not op.regions:
             return evaluate_rounded(op, operands, self.env, rng)
-        call: Call = op.attrs["call"]
-
-        def evaluate_inner(inner: Op, given: Sequence[Rounded]) -> list[Rounded]:
-            if inner.name == "mo.constant.external":
-                shape = tuple(d.evaluate(self.env) for d in inner.result.tensor_type.shape)
-                name = call.weights[inner.attrs["name"]]
-                return [exact(self._weights[name].reshape(shape))]
-            return evaluate_rounded(inner, given, self.env, rng)
-
-        return run_block(call.body.block, operands, evaluate_inner)
+        call: Call | None = op.attrs.get("call")
+        known = names if call is None else call.weights
+        return run_regions(  # the way through them is that of the values without errors
+            op,
+            operands,
+            lambda inner, given: self._inside(inner, given, rng, known),
+            lambda flag: bool(flag.base),
+        )
 
     def stored(self, op: Op, operands: Sequence[Rounded]) -> dict[Value, Rounded]:
         """What the buffers that ``op`` changes hold when it has run on ``operands``, and its

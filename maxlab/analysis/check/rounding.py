@@ -25,7 +25,6 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.ir import Op
 from maxlab.opset import evaluate, lookup
-from maxlab.opset.control import run_regions
 
 Array = np.ndarray[Any, Any]
 
@@ -103,18 +102,7 @@ def exact(array: Array) -> Rounded:
 def evaluate_rounded(
     op: Op, operands: Sequence[Rounded], env: dict[str, int], rng: np.random.Generator
 ) -> list[Rounded]:
-    """What ``op`` makes of ``operands``, for each of its results.
-
-    Raises:
-        ExecutionError: ML757, it is a loop that the reference does not see the end of.
-    """
-    if op.regions:  # the way through them is that of the values without errors
-        return run_regions(
-            op,
-            operands,
-            lambda inner, given: evaluate_rounded(inner, given, env, rng),
-            lambda flag: bool(flag.base),
-        )
+    """What ``op``, which runs no others, makes of ``operands``, for each of its results."""
     bases = evaluate(op, [x.base for x in operands], env)
     noisy = any(x.samples for x in operands)
     bounds = [bound_of(op, [x.base for x in operands], base, env) for base in bases]

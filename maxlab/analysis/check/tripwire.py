@@ -11,17 +11,22 @@ import numpy as np
 
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.compare import known_inputs
+from maxlab.analysis.check.inside import run_inside
 from maxlab.analysis.check.places import places_of
+from maxlab.analysis.check.reference import Reference
+from maxlab.analysis.check.rounding import exact
 from maxlab.analysis.check.steps import StepFacts, facts_of
 from maxlab.analysis.check.taps import read_scalars
 from maxlab.analysis.target import model_behind
+from maxlab.compiler.effects import has_effect
 from maxlab.driver import Tensor
+from maxlab.engine.binding import CONTROL
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array, intercepted
 from maxlab.errors import ExecutionError, Location, MaxlabError
-from maxlab.ir import Op, Value
+from maxlab.ir import ChainType, Op, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -172,6 +177,10 @@ def tripwire(
         yield
 
 
+class _FoundError(Exception):
+    """The op was found: the rest need not be run."""
+
+
 def _has(array: Array, infinities: bool) -> bool:
     if array.dtype.kind in "biu":
         return False
@@ -195,7 +204,7 @@ class _Search:
         self._model = model
         self._kinds = ("NaN", "inf") if infinities else ("NaN",)
         self._walk = Walk(model, inputs)
-        self._user = {op.id: op for op in model.compiled.source.ops}
+        self._user = {op.id: op for op in model.compiled.source.walk()}
 
     def run(self) -> Trip | None:
         """The first op, in the order in which kernels run."""
@@ -235,7 +244,7 @@ class _Search:
         kinds = [k for k in kinds if not any(_marks(a, k).any() for a in read.values())]
         if not kinds:
             return None  # it came in
-        found = self._inside(facts, read)
+        found = self._in_body(facts, read) or self._inside(facts, read)
         if found is not None or (kinds == ["inf"] and self._is_masked(facts)):
             return found  # the infinities of a mask are in the graph, and no op makes them
         kind = kinds[0]
@@ -258,6 +267,43 @@ class _Search:
             for op in group.ops
             for value in op.operands
         )
+
+    def _in_body(self, facts: StepFacts, read: Mapping[Value, Array]) -> Trip | None:
+        """The first op that a branch, a loop or a call runs and that makes it, as the references
+        compute it; None when they make none."""
+        main, walk = facts.group.main, self._walk
+        if facts.group.kind != "program" or main is None or has_effect(main):
+            return None
+        found: list[Trip] = []
+
+        def seen(op: Op, given: Sequence[Array], made: Sequence[Array]) -> None:
+            for kind in self._kinds:
+                marks = next((m for m in (_marks(a, kind) for a in made) if m.any()), None)
+                if marks is None or found or any(_marks(a, kind).any() for a in given):
+                    continue
+                call = main.attrs.get("call")
+                node = op.origins[-1] if call is None else call.ids.get(op.id, "")
+                if node not in self._user or op.regions:
+                    continue
+                operands = [v for v in op.operands if not isinstance(v.type, ChainType)]
+                arrays = dict(zip(operands, given, strict=True))
+                trip = self._trip(facts, kind, op, marks, arrays, arrays, True, node)
+                found.append(trip)
+                raise _FoundError
+
+        weights = walk.weights()
+        reference = Reference(self._model.compiled.function, walk.env, weights)
+        operands = [v for v in main.operands if not isinstance(v.type, ChainType)]
+        try:
+            known = reference.evaluate(operands, {v: exact(a) for v, a in read.items()})
+            run_inside(main, [known[v].base for v in operands], walk.env, weights, seen)
+        except (
+            _FoundError,
+            KeyError,
+            ExecutionError,
+        ):  # or a loop of more turns than references do
+            pass
+        return found[0] if found else None
 
     def _inside(self, facts: StepFacts, read: Mapping[Value, Array]) -> Trip | None:
         """The first op of the kernel that was seen to make it; None when none was."""
@@ -298,8 +344,14 @@ class _Search:
         arrays: Mapping[Value, Array],
         seen: Mapping[Value, Array],
         sure: bool,
+        node: str = "",
     ) -> Trip:
-        node = op.origins[-1]
+        node = node or op.origins[-1]
+        kernel = facts.step.id
+        if facts.group.kind == "program":  # its last step says where the run goes on
+            steps = self._model.compiled.plan.steps
+            inside = (s for s in steps if node in s.nodes and s.kind not in CONTROL)
+            kernel = next((s.id for s in inside), kernel)
         user = self._user.get(node)
         at = tuple(int(n) for n in np.argwhere(marks)[0])
         read = {v.id: seen[v] for v in op.operands if v in seen}
@@ -308,7 +360,7 @@ class _Search:
             kind,
             node,
             (user or op).name.removeprefix("mo."),
-            facts.step.id,
+            kernel,
             sure,
             int(marks.sum()),
             at,

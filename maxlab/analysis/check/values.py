@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.analysis.check.alone import Alone
+from maxlab.analysis.check.inside import last_turn, owners
 from maxlab.analysis.check.places import Scalar, element_grid, indices_of, places_of
 from maxlab.analysis.check.reference import Reference
 from maxlab.analysis.check.rounding import Rounded, exact
@@ -21,8 +22,9 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import ArgumentError, MaxlabError
-from maxlab.ir import Value
+from maxlab.ir import Call, ChainType, Op, Value
 from maxlab.opset import OPSET
+from maxlab.opset.control import CALL
 
 Array = np.ndarray[Any, Any]
 BINS = 48
@@ -33,6 +35,7 @@ HOW = {
     "memory": "read from memory",
     "kernel": "computed by the kernel, read out of its text",
     "reference": "computed by the reference from what is in memory",
+    "turn": "computed by the references, in the last turn that ran it",
 }
 
 
@@ -46,7 +49,9 @@ class Values:
         array: The elements, with bfloat16 and float8 as ``ml_dtypes``.
         dtype: The name of their dtype.
         how: ``"memory"``, ``"kernel"`` when it is fused away and its kernel's text was run again
-            with a line that writes it down, or ``"reference"`` when no kernel computes it.
+            with a line that writes it down, ``"reference"`` when no kernel computes it, or
+            ``"turn"`` when it is in a branch or a loop: what the references made of it when it ran
+            last.
         kernel: The kernel that computes it; empty for inputs and for what has none.
     """
 
@@ -195,7 +200,9 @@ def values(target: Model | Profile, node: str, *inputs: Any) -> Values:
         *inputs: As for ``Model.execute``; those of its newest profile when left out.
 
     Raises:
-        ArgumentError: ML805, the graph has nothing of that name.
+        ArgumentError: ML805, the graph has nothing of that name; ML759, it is in a branch or a loop
+            and did not run.
+        ExecutionError: ML757, it is in a loop of more turns than the references do.
         InputError: Inputs that the model does not take.
         ArgumentTypeError: ML674, ``target`` is no model.
 
@@ -240,6 +247,7 @@ class Edges:
 
     def __init__(self, model: Model, nodes: Sequence[str]) -> None:
         self._model = model
+        self._owners = owners(model.compiled.source)
         self._wanted = [self._resolved(name) for name in nodes]
         self._facts = facts_of(model.compiled)
 
@@ -249,7 +257,7 @@ class Edges:
         for value in source.inputs:
             if name in (value.id, value.name):
                 return value.name, value
-        for op in source.ops:
+        for op in source.walk():
             if name == op.id or any(name == r.id for r in op.results):
                 result = next((r for r in op.results if r.id == name), None)
                 if op.results:
@@ -274,7 +282,27 @@ class Edges:
                 if result.id == value.id:
                     return result
                 if value.op.id in op.origins and result.type == value.type:
+                    if op.name == CALL and not _gives(op, result, value):
+                        continue  # the call computes it on the way
                     found = result
+        return found
+
+    def _begun(self, values: Sequence[Value], stored: set[Value]) -> dict[Value, Value]:
+        """The user's values that are in memory and from which ``values`` follow, with what they
+        became."""
+        found: dict[Value, Value] = {}
+        seen: set[Value] = set()
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            if value in seen or isinstance(value.type, ChainType):
+                continue
+            seen.add(value)
+            made = self._compiled(value)
+            if made is not None and (made in stored or made.op is None):
+                found[value] = made
+            elif value.op is not None:
+                stack.extend(value.op.operands)
         return found
 
     def run(self, inputs: Sequence[Any]) -> tuple[list[Values], Walk]:
@@ -288,9 +316,18 @@ class Edges:
         compiled = self._model.compiled
         weights = walk.weights()
         reference = Reference(compiled.function, walk.env, weights)
-        places = {name: self._compiled(value) for name, value in self._wanted}
+        places = {
+            name: None if value.op in self._owners else self._compiled(value)
+            for name, value in self._wanted
+        }
         stored = {w.value for facts in self._facts for w in facts.writes}
-        frontier = self._frontier([v for v in places.values() if v is not None], stored)
+        begun: dict[Value, Value] = {}
+        for name, value in self._wanted:
+            if places[name] is None:
+                owner = None if value.op is None else self._owners.get(value.op)
+                begun |= self._begun([value] if owner is None else owner.operands, stored)
+        whole = [v for v in places.values() if v is not None]
+        frontier = self._frontier([*whole, *begun.values()], stored)
         kept: dict[Value, Rounded] = {}
         for value, tensor in zip(compiled.function.inputs, walk.inputs, strict=True):
             kept[value] = exact(host_array(tensor))
@@ -304,7 +341,9 @@ class Edges:
             if wanted and facts.step.kind != "pack":
                 read.update(self._scalars(walk, facts, wanted))
         known = dict(kept)
-        known |= {value: exact(whole) for value, (whole, _) in read.items()}
+        known |= {value: exact(array) for value, (array, _) in read.items()}
+        given = {user: known[made] for user, made in begun.items()}
+        source = Reference(compiled.source, walk.env, weights)
         found = []
         for name, user in self._wanted:
             made = places[name]
@@ -318,15 +357,14 @@ class Edges:
                 array = reference.evaluate([made], known)[made].base
                 if self._is_exact(made, known):
                     how = "memory"
+            elif user.op in self._owners:
+                assert user.op is not None
+                how, owner = "turn", self._owners[user.op]
+                operands = [v for v in owner.operands if not isinstance(v.type, ChainType)]
+                made_of = source.evaluate(operands, given)
+                arrays = [np.array(made_of[v].base) for v in operands]
+                array = last_turn(user, owner, arrays, walk.env, weights)
             else:
-                source = Reference(compiled.source, walk.env, weights)
-                given = dict(
-                    zip(
-                        compiled.source.inputs,
-                        [kept[v] for v in compiled.function.inputs],
-                        strict=True,
-                    )
-                )
                 array = source.evaluate([user], given)[user].base
             op = user.op.name.removeprefix("mo.") if user.op is not None else "input"
             dtype = user.tensor_type.dtype.name
@@ -405,6 +443,20 @@ class Edges:
             if array is not None:
                 found[scalar.value] = (array, step.id)
         return found
+
+
+def _gives(op: Op, result: Value, value: Value) -> bool:
+    """Whether ``result`` of the call ``op`` is the user's ``value``."""
+    call: Call = op.attrs["call"]
+    output = call.body.output
+    assert output is not None
+    inner = output.operands[result.index]
+    assert value.op is not None
+    return (
+        inner.op is not None
+        and call.ids.get(inner.op.id) == value.op.id
+        and inner.index == value.index
+    )
 
 
 def scattered(

@@ -22,6 +22,7 @@ from maxlab.engine.profile import time_text
 from maxlab.engine.stepping import Walk
 from maxlab.errors import ArgumentError
 from maxlab.ir import Value
+from maxlab.opset.control import CALL
 from maxlab.opset.custom import has_reference
 
 Array = np.ndarray[Any, Any]
@@ -216,6 +217,7 @@ def edit_kernel(
             why=["it is a routine of the runtime library, a copy, or a function of Python"],
             fix=f"edit one of {', '.join(_editable(model)) or 'another model'}",
         )
+    _require_own_step(model, step)
     given = known_inputs(model, inputs)
     captured = _captured(model, printed.symbol, given)
     made = Edit(model, kernel, tuple(c.facts.step.id for c in captured), source, "crashed")
@@ -260,6 +262,37 @@ def restore_kernel(model: Model, kernel: str) -> bool:
     options = model.options
     _install(model, model.reload(options=_replaced(options, left)))
     return True
+
+
+def _require_own_step(model: Model, step: Step) -> None:
+    """
+    Raises:
+        ArgumentError: ML759, the kernel is of the body of a branch, a loop or a call.
+    """
+    compiled = model.compiled
+    if not any(step.number in steps for steps in compiled.plan.programs):
+        return
+    group = next(g for g in compiled.schedule.groups if g.number == step.group)
+    assert group.main is not None
+    what = f"the kernel {step.id} ({step.name}) cannot be tried alone: it is of the body of "
+    if group.main.name == CALL:
+        raise ArgumentError(
+            "ML759",
+            what + "a subgraph that is called more than once",
+            why=["the body is compiled once, and a new text would be that of all calls"],
+            fix="model = model.reload(options=Options(outline=False)), which compiles each call "
+            "by itself, and edit the kernel of one",
+        )
+    owner = f"{group.main.name.removeprefix('mo.')} {group.main.origins[0]}"
+    raise ArgumentError(
+        "ML759",
+        what + owner,
+        at=group.main.loc,
+        why=[
+            "each turn writes over what the turn before has read, so there is nothing to try it on"
+        ],
+        fix="make the body a graph of its own, edit the kernel there, and write it as a custom op",
+    )
 
 
 # ---------------------------------------------------------------- parts
@@ -394,7 +427,9 @@ def _step(model: Model, kernel: str) -> Step:
 
 
 def _editable(model: Model) -> list[str]:
-    found = [s.id for s in model.compiled.plan.steps if model.printed(s) is not None]
+    plan = model.compiled.plan
+    inside = {n for steps in plan.programs for n in steps}
+    found = [s.id for s in plan.steps if model.printed(s) is not None and s.number not in inside]
     return [*found[:6], *(["…"] if len(found) > 6 else [])]
 
 

@@ -7,7 +7,7 @@ A ``.mlprof`` is a ZIP archive, of which any tool can read the parts:
                     ``version`` is 1, then ``name``, ``label``, ``created`` (UTC, ISO 8601),
                     ``device``, ``threads``, ``dims``, ``machine``, ``options`` and ``kernels``,
                     each with ``id``, ``name``, ``kind``, ``nodes``, ``flops``, ``nbytes``,
-                    ``busy_ns`` and ``imbalance``
+                    ``busy_ns``, ``imbalance`` and ``turns``, which older files are without
 ``document.json``   the graph document that views draw, with the generated text of all kernels
 ``kernel_ns.npy``   ``[runs, kernels]`` int64, nanoseconds of each kernel in each timed run
 ``timed_ns.npy``    ``[runs]`` int64, nanoseconds of each timed run

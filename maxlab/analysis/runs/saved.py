@@ -199,6 +199,7 @@ def kernels_data(profile: Profile) -> list[dict[str, Any]]:
             "nbytes": k.nbytes,
             "busy_ns": list(k.busy_ns),
             "imbalance": k.imbalance,
+            "turns": k.turns,
         }
         for k in profile.kernels
     ]
@@ -289,7 +290,8 @@ def _check(head: Any, samples: Mapping[str, Array]) -> None:
         _fields(f"kernel {n}", kernel, _KERNEL)
         if not all(isinstance(node, str) for node in kernel["nodes"]):
             _refuse(f"the nodes of kernel {n} are no ids")
-        for number in (kernel["flops"], kernel["nbytes"], *kernel["busy_ns"], kernel["imbalance"]):
+        numbers = (kernel["flops"], kernel["nbytes"], kernel["imbalance"], kernel.get("turns", 1))
+        for number in (*numbers, *kernel["busy_ns"]):
             _number(f"kernel {n}", number)
     ids = [kernel["id"] for kernel in head["kernels"]]
     if len(set(ids)) != len(ids):
@@ -363,6 +365,7 @@ def _kernel_times(kernels: Sequence[Mapping[str, Any]], samples: Array) -> list[
             share=float(middle[n]) / total if total else 0.0,
             busy_ns=tuple(float(ns) for ns in k["busy_ns"]),
             imbalance=float(k["imbalance"]),
+            turns=int(k.get("turns", 1)),
         )
         for n, k in enumerate(kernels)
     ]

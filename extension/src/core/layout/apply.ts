@@ -47,6 +47,7 @@ export function makeRequest(
       srcPort: edges.map(e => (e.srcEnd === End.Child ? e.srcPort : -1)),
       dst: edges.map(e => end(e.dstEnd, e.dst, e.dstPort)),
       dstPort: edges.map(e => (e.dstEnd === End.Child ? e.dstPort : -1)),
+      turn: edges.map(e => (e.isTurn ? 1 : 0)),
       padTop: isRoot ? 0 : METRICS.boxHeader + METRICS.boxPadTop,
       padX: isRoot ? 0 : METRICS.boxPadX,
       padBottom: isRoot ? 0 : METRICS.boxPadY,

@@ -15,6 +15,8 @@ export interface IFlatGraph {
   /** Where an edge meets its ends, relative to their centres. */
   srcOff: ArrayLike<number>;
   dstOff: ArrayLike<number>;
+  /** Of every edge: 1 when it is the way back of a loop. It takes no part in the layers. */
+  turn?: ArrayLike<number>;
 }
 
 export interface IFlatOptions extends IGaps {
@@ -45,6 +47,13 @@ const MIN_BEND_ROOM = 30;
 const MAX_BEND_ROOM = 120;
 /** Room below or above a layer of ports, where nothing is written. */
 const PORT_ROOM = 8;
+/** Room above the node where a turn begins and below the layer where it ends. */
+const TURN_ABOVE = 24;
+const TURN_BELOW = 16;
+/** Room on both sides of the line up, on which its label stands. */
+const LANE = 34;
+/** Where a turn meets its node, as a part of the width: beside what comes from above. */
+const ENTRY = 0.75;
 
 export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayout {
   const n = graph.w.length;
@@ -60,6 +69,77 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
       crossings: 0
     };
   }
+  const { down, turns } = split(graph);
+  if (turns.length > 0) {
+    return withTurns(graph, down, turns, options);
+  }
+  return layoutDown(graph, options, [], []);
+}
+
+/** Indexes of the edges that go down, and of those that go back. */
+function split(graph: IFlatGraph): { down: number[]; turns: number[] } {
+  const down: number[] = [];
+  const turns: number[] = [];
+  for (let e = 0; e < graph.src.length; e += 1) {
+    (graph.turn?.[e] === 1 ? turns : down).push(e);
+  }
+  return { down, turns };
+}
+
+function withTurns(
+  graph: IFlatGraph,
+  down: readonly number[],
+  turns: readonly number[],
+  options: IFlatOptions
+): IFlatLayout {
+  const pick = (list: ArrayLike<number>, edges: readonly number[]): number[] =>
+    edges.map(e => list[e] as number);
+  const flat = layoutDown(
+    {
+      ...graph,
+      src: pick(graph.src, down),
+      dst: pick(graph.dst, down),
+      srcOff: pick(graph.srcOff, down),
+      dstOff: pick(graph.dstOff, down)
+    },
+    options,
+    pick(graph.src, turns),
+    pick(graph.dst, turns)
+  );
+  const paths = new Array<Float32Array>(graph.src.length);
+  down.forEach((e, i) => {
+    paths[e] = flat.paths[i]!;
+  });
+  const lane = flat.width + LANE;
+  for (const e of turns) {
+    const u = graph.src[e] as number;
+    const v = graph.dst[e] as number;
+    const from = flat.x[u]! + (graph.w[u] as number) / 2 + (graph.srcOff[e] as number);
+    const to = flat.x[v]! + (graph.w[v] as number) * ENTRY;
+    const below = flat.bottom[flat.layer[u]!]! + options.stub + TURN_BELOW / 2;
+    const above = flat.top[flat.layer[v]!]! - TURN_ABOVE / 2;
+    const start = flat.y[u]! + (graph.h[u] as number);
+    paths[e] = Float32Array.from([
+      ...[from, start, from, below, lane, below, lane, above, to, above, to, flat.y[v]!]
+    ]);
+  }
+  return { ...flat, paths, width: lane + LANE };
+}
+
+interface IDownLayout extends IFlatLayout {
+  /** Of every layer. */
+  top: Float64Array;
+  bottom: Float64Array;
+}
+
+/** The layout of edges that go down, with room for turns that begin and end at these nodes. */
+function layoutDown(
+  graph: IFlatGraph,
+  options: IFlatOptions,
+  turnSrc: readonly number[],
+  turnDst: readonly number[]
+): IDownLayout {
+  const n = graph.w.length;
   const ranked = rank({ n, src: graph.src, dst: graph.dst, pin: graph.pin });
   const { nLayers } = ranked;
   const proper = makeProper(ranked, graph.w, graph.srcOff, graph.dstOff);
@@ -86,10 +166,16 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
   }
   const top = new Float64Array(nLayers);
   const stub = new Float64Array(nLayers);
+  const begins = new Set(turnDst.map(v => ranked.layer[v]!));
+  const ends = new Set(turnSrc.map(v => ranked.layer[v]!));
   let y = 0;
   for (let l = 0; l < nLayers; l += 1) {
+    y += begins.has(l) ? TURN_ABOVE : 0;
     top[l] = y;
     y += tall[l]!;
+    if (ends.has(l)) {
+      y += TURN_BELOW + (l + 1 < nLayers ? 0 : options.stub);
+    }
     if (l + 1 < nLayers) {
       const isPort = tall[l] === 0 || tall[l + 1] === 0;
       stub[l] = tall[l] === 0 ? 0 : options.stub;
@@ -137,6 +223,8 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
     x,
     y: ys,
     layer: ranked.layer,
+    top,
+    bottom: top.map((at, l) => at + tall[l]!),
     paths,
     crossings: order.crossings
   };

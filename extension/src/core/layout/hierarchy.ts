@@ -22,6 +22,8 @@ export interface ILayoutContainer {
   srcPort: number[];
   dst: number[];
   dstPort: number[];
+  /** Of every edge: 1 when it is the way back of a loop, which goes round at the side. */
+  turn: number[];
   padTop: number;
   padX: number;
   padBottom: number;
@@ -109,7 +111,7 @@ export function layoutHierarchy(
       dstOff[e] = portOffset(container, results, container.dst[e]!, container.dstPort[e]!, false);
     }
     const hash = new Hash();
-    [w, h, container.src, container.dst, srcOff, dstOff].forEach(list => hash.list(list));
+    [w, h, container.src, container.dst, container.turn, srcOff, dstOff].forEach(list => hash.list(list));
     [container.nIn, container.nOut, container.padTop, container.minWidth].forEach(v => hash.add(v));
     const key = hash.text();
     let result = cache.get(key);
@@ -166,7 +168,8 @@ function layoutContainer(
       src: container.src,
       dst: container.dst,
       srcOff,
-      dstOff
+      dstOff,
+      turn: container.turn
     },
     {
       node: request.nodeGap,

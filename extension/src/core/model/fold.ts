@@ -15,6 +15,9 @@ const COMFORTABLE = 36;
 /** A box around fewer operations than this says more folded than open. */
 const MIN_OPEN = 3;
 
+/** What a branch or a loop runs: its parts say more side by side, however small. */
+const PART = /(^|\.)n\w+:\w+\.\w+$/;
+
 /** A run of more members than this stays one box. */
 const MAX_OPEN_RUN = 8;
 
@@ -47,7 +50,8 @@ export function initialFold(model: GraphModel): Set<string> {
       continue;
     }
     const holdsMore = box.children.some(child => child.total >= MIN_OPEN);
-    if (box.total < MIN_OPEN || (!isSmall && !holdsMore) || (isLayered && !holdsRun(box))) {
+    const isTiny = box.total < MIN_OPEN && !(isSmall && PART.test(box.path));
+    if (isTiny || (!isSmall && !holdsMore) || (isLayered && !holdsRun(box))) {
       continue;
     }
     const grown = visible - 1 + visibleIn(model, box);

@@ -12,6 +12,8 @@ export interface IGraphNode {
   /** Indexes of values. */
   operands: number[];
   results: number[];
+  /** Values that come out of what it runs, one list for each part of a branch or a loop. */
+  gives: number[][];
   /** Drawn as a chip on its users instead of a node of its own. */
   isChip: boolean;
   kernels: IKernel[];
@@ -44,6 +46,11 @@ export const EMPTY_DOCUMENT: IGraphDocument = {
   error: null
 };
 
+/** True for an operation that takes what comes out of it as the next turn of a loop. */
+export function isLoop(node: INode | undefined): boolean {
+  return node?.op === 'while' && node.gives !== undefined;
+}
+
 export class GraphModel {
   readonly nodes: IGraphNode[] = [];
   readonly values: IGraphValue[] = [];
@@ -72,6 +79,7 @@ export class GraphModel {
       ids.map(id => this._valueIndex.get(id) ?? -1).filter(i => i >= 0);
     const operands = document.nodes.map(node => indexes(node.operands));
     const results = document.nodes.map(node => indexes(node.results));
+    const gives = document.nodes.map(node => (node.gives ?? []).map(indexes));
     results.forEach((list, index) => {
       for (const value of list) {
         (this.values[value] as IGraphValue).producer = index;
@@ -79,15 +87,18 @@ export class GraphModel {
     });
     const successors: number[][] = document.nodes.map(() => []);
     operands.forEach((list, index) => {
-      for (const v of list) {
+      const use = (v: number, isBack: boolean): void => {
         const value = this.values[v] as IGraphValue;
         if (value.consumers[value.consumers.length - 1] !== index) {
           value.consumers.push(index);
         }
-        if (value.producer >= 0) {
+        if (value.producer >= 0 && !isBack) {
           successors[value.producer]?.push(index);
         }
-      }
+      };
+      list.forEach(v => use(v, false));
+      const isBack = isLoop(document.nodes[index]);
+      gives[index]?.forEach(given => given.forEach(v => use(v, isBack)));
     });
     this.root = buildBoxes(document, successors);
     const boxOf: IBox[] = [];
@@ -109,6 +120,7 @@ export class GraphModel {
         box: boxOf[index] ?? this.root,
         operands: used,
         results: made,
+        gives: gives[index] ?? [],
         isChip:
           used.length === 0 &&
           made.length > 0 &&

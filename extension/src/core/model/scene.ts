@@ -7,7 +7,7 @@
  */
 
 import type { IBox } from './boxes';
-import type { GraphModel, IGraphNode, IGraphValue } from './graph';
+import { isLoop, type GraphModel, type IGraphNode, type IGraphValue } from './graph';
 import { plural } from './format';
 import { clip, METRICS, monoWidth, roughMeasure, type Measure } from './metrics';
 import type { Timing } from './timing';
@@ -58,6 +58,10 @@ export interface IEdge {
   /** Pairs of producer and consumer that this edge stands for. */
   count: number;
   label: string;
+  /** What a loop computes for its next turn, on its way back to where that begins. */
+  isTurn: boolean;
+  /** Points up to which a turn is drawn: where it meets another one. */
+  end: number;
   /** Flat absolute points x0, y0, x1, y1, …; set by the layout. */
   points: Float32Array;
   /** Index of the point from which this edge runs alone: before it another edge draws the same line. */
@@ -297,8 +301,16 @@ class SceneBuilder {
       }
       for (const consumer of value.consumers) {
         const to = this.ofNode[consumer] ?? null;
-        if (to !== null && to !== from) {
+        if (to === null || to === from) {
+          continue;
+        }
+        const node = this._model.nodes[consumer];
+        const isTurn = isLoop(node?.node) && node?.gives.some(given => given.includes(value.index)) === true;
+        if (!isTurn || node?.operands.includes(value.index) === true) {
           this._route(value.index, from, to);
+        }
+        if (isTurn) {
+          this._route(value.index, from, to, true);
         }
       }
       for (const to of outputsOf.get(value.index) ?? []) {
@@ -308,7 +320,7 @@ class SceneBuilder {
   }
 
   /** Edges for one value from one leaf to another, one in every container on the way. */
-  private _route(value: number, from: IItem, to: IItem): void {
+  private _route(value: number, from: IItem, to: IItem, isTurn = false): void {
     let a = from;
     let b = to;
     let aPort = -1;
@@ -330,7 +342,9 @@ class SceneBuilder {
         bPort = port;
       }
     }
-    this._edge((a.parent as IItem).container as IContainer, End.Child, a, aPort, End.Child, b, bPort, value);
+    const inside = (a.parent as IItem).container as IContainer;
+    // What comes in from outside anew in each turn does not come back.
+    this._edge(inside, End.Child, a, aPort, End.Child, b, bPort, value, isTurn && b === to);
   }
 
   private _edge(
@@ -341,11 +355,12 @@ class SceneBuilder {
     dstEnd: End,
     to: IItem | null,
     dstPort: number,
-    value: number
+    value: number,
+    isTurn = false
   ): void {
     const src = from?.order ?? -1;
     const dst = to?.order ?? -1;
-    const key = `${srcEnd},${src},${srcPort},${dstEnd},${dst},${dstPort}`;
+    const key = `${srcEnd},${src},${srcPort},${dstEnd},${dst},${dstPort},${isTurn}`;
     const known = inside.byKey.get(key);
     if (known !== undefined) {
       known.count += 1;
@@ -368,6 +383,8 @@ class SceneBuilder {
       values: [value],
       count: 1,
       label: isSource ? (this._model.values[value]?.value.type ?? '') : '',
+      isTurn,
+      end: 0,
       points: NO_POINTS,
       start: 0,
       from,

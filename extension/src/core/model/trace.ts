@@ -103,6 +103,9 @@ export function neighbours(
   for (const index of nodes) {
     const node = model.nodes[index];
     (direction === 'up' ? node?.operands : node?.results)?.forEach(byValue);
+    if (direction === 'up') {
+      node?.gives.forEach(given => given.forEach(byValue));
+    }
   }
   if (item.value !== null && (item.kind === 'input') === (direction === 'down')) {
     byValue(item.value.index);

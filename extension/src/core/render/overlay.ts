@@ -47,7 +47,7 @@ export function paintOverlay(
     ctx.beginPath();
     for (const edge of marks.edges) {
       if (edge.points.length >= 4) {
-        traceEdge(frame, edge.points, 0);
+        traceEdge(frame, edge, 0);
       }
     }
     ctx.stroke();

@@ -25,6 +25,9 @@ const OUTSIDE_PX = 200;
 /** How far the control points of a bend lie from its ends, as a part of its height. */
 const CURVE_REACH = 0.55;
 
+/** Of the corners of a turn, in world units. */
+const TURN_RADIUS = 9;
+
 export interface IFrame {
   ctx: CanvasRenderingContext2D;
   theme: ITheme;
@@ -153,7 +156,27 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
 }
 
 /** Adds the curve of an edge: straight where it runs down, an S where it changes columns. */
-export function traceEdge(frame: IFrame, points: Float32Array, start: number): void {
+export function traceEdge(frame: IFrame, edge: IEdge, start: number): void {
+  if (edge.isTurn) {
+    traceTurn(frame, edge.points, edge.points.length / 2);
+  } else {
+    traceDown(frame, edge.points, start);
+  }
+}
+
+/** Adds the way of a turn: straight lines with round corners, up to the point `end`. */
+function traceTurn(frame: IFrame, points: Float32Array, end: number): void {
+  const { ctx, camera } = frame;
+  const { k, tx, ty } = camera;
+  const at = (i: number): [number, number] => [points[2 * i]! * k + tx, points[2 * i + 1]! * k + ty];
+  ctx.moveTo(...at(0));
+  for (let i = 1; i + 1 < end; i += 1) {
+    ctx.arcTo(...at(i), ...at(i + 1), TURN_RADIUS * k);
+  }
+  ctx.lineTo(...at(end - 1));
+}
+
+function traceDown(frame: IFrame, points: Float32Array, start: number): void {
   const { ctx, camera, height } = frame;
   const { k, tx, ty } = camera;
   const isStraight = frame.detail === Detail.Dots;
@@ -193,7 +216,8 @@ export function edgeDistance(points: Float32Array, x: number, y: number): number
     const y0 = points[i - 1]!;
     const x1 = points[i]!;
     const y1 = points[i + 1]!;
-    const steps = Math.abs(x1 - x0) < 0.7 ? 1 : 12;
+    // The lines of a turn across are straight.
+    const steps = Math.abs(x1 - x0) < 0.7 || Math.abs(y1 - y0) < 0.05 ? 1 : 12;
     const reach = steps === 1 ? 0 : Math.max(Math.abs(y1 - y0) * CURVE_REACH, 10);
     let px = x0;
     let py = y0;
@@ -231,8 +255,8 @@ function paintEdges(frame: IFrame, edges: readonly IEdge[]): void {
     let count = 0;
     ctx.beginPath();
     for (const edge of edges) {
-      if (edge.values.length > 1 === isThick && edge.points.length >= 4) {
-        traceEdge(frame, edge.points, edge.start);
+      if (edge.values.length > 1 === isThick && edge.points.length >= 4 && !edge.isTurn) {
+        traceEdge(frame, edge, edge.start);
         count += 1;
       }
     }
@@ -240,6 +264,15 @@ function paintEdges(frame: IFrame, edges: readonly IEdge[]): void {
       ctx.lineWidth = isThick ? thin * 1.9 : thin;
       ctx.stroke();
     }
+  }
+  const turns = edges.filter(edge => edge.isTurn && edge.points.length >= 4);
+  if (turns.length > 0) {
+    ctx.lineWidth = thin;
+    ctx.setLineDash([5 * camera.k, 4 * camera.k]);
+    ctx.beginPath();
+    turns.forEach(edge => traceTurn(frame, edge.points, edge.end));
+    ctx.stroke();
+    ctx.setLineDash([]);
   }
   if (detail >= Detail.Names) {
     paintArrows(frame, edges, theme.edge);

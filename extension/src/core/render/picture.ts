@@ -45,6 +45,9 @@ export interface IPicture {
 
 const CELL = 320;
 
+/** What stands on the line that leads back to the start of a loop. */
+const NEXT_TURN = 'next turn';
+
 export function makePicture(
   model: GraphModel,
   scene: IScene,
@@ -105,7 +108,8 @@ export function lineOf(picture: IPicture, item: IItem): string | undefined {
  */
 function findTrunks(container: IContainer): void {
   const lowest = (edge: IEdge): number => edge.points[edge.points.length - 1] ?? 0;
-  const order = [...container.edges].sort((a, b) => lowest(b) - lowest(a));
+  findMeetings(container.edges.filter(edge => edge.isTurn));
+  const order = container.edges.filter(edge => !edge.isTurn).sort((a, b) => lowest(b) - lowest(a));
   // How far down a vertical run from a point is drawn; curves are drawn or not.
   const reach = new Map<string, number>();
   for (const edge of order) {
@@ -127,6 +131,22 @@ function findTrunks(container: IContainer): void {
         reach.set(key, y1);
       }
     }
+  }
+}
+
+/**
+ * Turns of one loop share the line across below a layer, and the line up. Each draws its own way to
+ * where it meets one that is drawn: dashes on top of each other would make a line.
+ */
+function findMeetings(turns: readonly IEdge[]): void {
+  const longest = [...turns].sort((a, b) => (a.points[0] ?? 0) - (b.points[0] ?? 0));
+  const across = new Set<number>();
+  const up = new Set<IItem | null>();
+  for (const edge of longest) {
+    const below = edge.points[3] ?? 0;
+    edge.end = across.has(below) ? 2 : up.has(edge.to) ? 3 : edge.points.length / 2;
+    across.add(below);
+    up.add(edge.to);
   }
 }
 
@@ -159,8 +179,17 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
   }
   const done = new Set<IItem>();
   const depth = container.item.depth;
+  const add = (text: string, x: number, y: number, from: IItem): void => {
+    const w = monoWidth(text, METRICS.edgeFont) + 8;
+    labels.add({ text, x, y, w, from, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
+  };
+  const turned = new Set<IItem | null>();
   for (const edge of container.edges) {
     const { from, label, points } = edge;
+    if (edge.isTurn && from !== null && points.length >= 8 && !turned.has(edge.to)) {
+      turned.add(edge.to);
+      add(NEXT_TURN, points[4]!, (points[5]! + points[7]!) / 2, from);
+    }
     if (from === null || label === '' || points.length < 4) {
       continue;
     }
@@ -171,8 +200,7 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
     done.add(from);
     const x = isOnly ? points[0]! : points[points.length - 2]!;
     const y = isOnly ? points[1]! + 14 : points[points.length - 1]! - 20;
-    const w = monoWidth(label, METRICS.edgeFont) + 8;
-    labels.add({ text: label, x, y, w, from, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
+    add(label, x, y, from);
   }
 }
 

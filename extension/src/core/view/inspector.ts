@@ -12,6 +12,12 @@ import { facts, kernelSection, MAX_LISTED, nodeLink, section, type IInspectorHos
 /** Lines of the user's code that are shown of one kernel. */
 const MAX_LINES = 5;
 
+/** What the operands of a branch and a loop are, and what comes out of their parts. */
+const WORDS: Record<string, string[]> = {
+  while: ['Begins with', 'Goes on while', 'Next turn'],
+  cond: ['Flag', 'Result if true', 'Result if false']
+};
+
 export class Inspector {
   readonly element = el('div', 'jp-MaxLab-inspector');
 
@@ -124,7 +130,9 @@ export class Inspector {
     if (node.kernels.length > 0 || cost.ns > 0) {
       parts.push(this._nodeTime(node));
     }
-    parts.push(section('Operands', this._values(node.operands, 'from')));
+    const [reads, ...given] = WORDS[node.gives.length > 0 ? op : ''] ?? ['Operands'];
+    parts.push(section(reads ?? '', this._values(node.operands, 'from')));
+    given.forEach((word, i) => parts.push(section(word, this._values(node.gives[i] ?? [], 'from'))));
     parts.push(section('Results', this._values(node.results, 'to')));
     const rows = Object.entries(attrs).map(([k, v]): [string, string] => [k, v]);
     if (name !== '' && name !== op) {
