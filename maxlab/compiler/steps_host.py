@@ -192,7 +192,8 @@ class HostSteps:
             return found
         panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
         nbytes = panels * k * Poly.constant(32 * 4)
-        slot = Slot(len(planner.plan.slots), "packed", DType.float32, nbytes, (k, n))
+        device = planner.plan.slots[source].device
+        slot = Slot(len(planner.plan.slots), "packed", DType.float32, nbytes, (k, n), device=device)
         planner.plan.slots.append(slot)
         self._packed[key] = slot.number
         kind = planner.plan.slots[source].kind

@@ -16,10 +16,11 @@ import numpy as np
 from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
-from maxlab.driver import Accelerator, Device, Tensor
-from maxlab.engine.binding import allocate
+from maxlab.driver import CPU, Device, Tensor
+from maxlab.engine.binding import room_on
+from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.ir import DeviceRef, TensorType
+from maxlab.ir import DeviceRef, Op, TensorType
 from maxlab.toolchain import Runtime
 
 
@@ -117,22 +118,26 @@ def prepare(
     registry: Mapping[str, Any],
     runtime: Runtime,
     threads: int,
-    devices: Mapping[DeviceRef, Accelerator] | None = None,
+    devices: Mapping[DeviceRef, Device] | None = None,
 ) -> Prepared:
-    """The data of ``compiled``, with every weight it needs taken from ``registry``.
+    """The data of ``compiled``, with every weight it needs taken from ``registry``, on the devices
+    by which the graph names them; a CPU that is not among ``devices`` is the host.
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
         WeightError: A weight of another shape or dtype than the graph declares, or not contiguous.
     """
     prepared = Prepared()
+    devices, host = devices or {}, CPU()
     declared = {
         op.attrs["name"]: op for op in compiled.source.ops if op.name == "mo.constant.external"
     }
     tensors: dict[str, Tensor] = {}
-    for name, op in declared.items():
+    parts = {label: op.attrs["part"] for label, op in declared.items() if "part" in op.attrs}
+    for op in declared.values():
         typed = op.result.type
         assert isinstance(typed, TensorType)
+        name = registry_name(op)
         if name not in registry:
             close = _close(name, registry)
             raise MissingWeightError(
@@ -143,7 +148,7 @@ def prepare(
                 if close
                 else "pass it in weights_registry={name: array}",
             )
-        place = (devices or {}).get(typed.device)
+        place = devices.get(typed.device)
         tensor = as_tensor(name, registry[name], op.loc, place)
         if tensor._dtype is not typed.dtype:
             raise WeightError(
@@ -153,7 +158,7 @@ def prepare(
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
             )
-        expected = list(typed.shape)
+        expected = list(op.attrs.get("whole", typed.shape))
         if len(expected) != len(tensor.shape) or any(
             d != s for d, s in zip(expected, tensor.shape, strict=True)
         ):
@@ -167,31 +172,48 @@ def prepare(
         tensors[name] = tensor
     prepared.tensors = tensors
     slots = compiled.plan.slots
+    owners: dict[int, Tensor | UploadedWeight] = {}
     for slot in slots:
+        part: Part = ()
         if slot.kind == "weight":
-            tensor = tensors[slot.name]
+            part = parts.get(slot.name, ())
+            tensor = tensors[registry_name(declared[slot.name])]
         elif slot.kind == "constant":
             assert slot.data is not None
             tensor = Tensor.from_numpy(slot.data)
         else:
             continue
-        if devices and slot.device.is_gpu():
-            weight = _uploaded(tensor, devices[slot.device])
-            prepared.addresses[slot.number] = weight.tensor._ptr
-            prepared.keep.append(weight)
-            continue
-        prepared.addresses[slot.number] = tensor._ptr
-        prepared.keep.append(tensor)
-    wanted = []
+        home = devices.get(slot.device, host)
+        if part and is_whole_rows(part, tensor.shape):  # it lies in one piece
+            tensor, part = view_of(tensor, part), ()
+        here = tensor
+        owner: Tensor | UploadedWeight = tensor
+        if part or tensor.device is not home:
+            owner = copy = _uploaded(tensor, home, part)
+            here = copy.tensor
+        if slot.name in parts:
+            tensors[slot.name] = here
+        prepared.addresses[slot.number] = here._ptr
+        prepared.keep.append(owner)
+        owners[slot.number] = owner
+    wanted: dict[Device, list[tuple[Slot, int, Any]]] = {}
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
-            owner = tensors[source.name] if source.kind == "weight" else source.data
-            wanted.append((slot, prepared.addresses[source.number], owner))
-    for (slot, _, _), packed in zip(wanted, _pack(wanted, runtime, threads), strict=True):
-        prepared.addresses[slot.number] = packed.address
-        prepared.keep.append(packed)
+            of: Any = owners[source.number] if source.kind == "weight" else source.data
+            row = slot, prepared.addresses[source.number], of
+            wanted.setdefault(devices.get(slot.device, host), []).append(row)
+    for home, rows in wanted.items():
+        for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):
+            prepared.addresses[slot.number] = packed.address
+            prepared.keep.append(packed)
     return prepared
+
+
+def registry_name(op: Op) -> str:
+    """The name in the registry of the weight ``op``, or of the weight that it is a shard of."""
+    found: str = op.attrs.get("of", op.attrs["name"])
+    return found
 
 
 class UploadedWeight:
@@ -206,30 +228,33 @@ class UploadedWeight:
         self.tensor = tensor
 
 
-_uploads: weakref.WeakValueDictionary[tuple[Accelerator, int, int], UploadedWeight] = (
+_uploads: weakref.WeakValueDictionary[tuple[Device, int, int, Part], UploadedWeight] = (
     weakref.WeakValueDictionary()
 )
 
 
-def _uploaded(tensor: Tensor, device: Accelerator) -> UploadedWeight:
-    """``tensor`` on ``device``; models share the copy of memory that nobody can write to."""
-    if tensor.device is device:  # the same memory; models wait for what still writes it
+def _uploaded(tensor: Tensor, device: Device, part: Part) -> UploadedWeight:
+    """``tensor``, or the ``part`` of it, on ``device``; models share the copy of memory that nobody
+    can write to."""
+    if tensor.device is device and not part:  # models wait for what still writes it
         return UploadedWeight(tensor, tensor.to(device.default_stream))
-    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size)
+    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size, part)
     shared = _never_changes(tensor)
     with _lock:
         found = _uploads.get(key) if shared else None
         if found is None:
-            found = UploadedWeight(tensor, tensor.to(device))
+            made = cut(tensor, part, device) if part else tensor.to(device)
+            found = UploadedWeight(tensor, made)
             if shared:
                 _uploads[key] = found
     return found
 
 
 def _pack(
-    wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int
+    wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int, home: Device
 ) -> list[PackedWeight]:
-    """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners.
+    """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners;
+    in the memory of ``home``.
 
     They share one block of memory, which is large enough for huge pages, and are packed by all
     threads together. What another model has packed from the same memory is used instead when it is
@@ -251,7 +276,7 @@ def _pack(
             else:
                 new[key] = owner
         if new:
-            for key, made in _pack_new(new, runtime, threads).items():
+            for key, made in _pack_new(new, runtime, threads, home).items():
                 known = _packed.get(key)
                 if known is not None and _equal(known, made, runtime):
                     found[key] = known
@@ -288,14 +313,13 @@ def _equal(one: PackedWeight, other: PackedWeight, runtime: Runtime) -> bool:
 
 
 def _pack_new(
-    owners: Mapping[_Key, Any], runtime: Runtime, threads: int
+    owners: Mapping[_Key, Any], runtime: Runtime, threads: int, home: Device
 ) -> dict[_Key, PackedWeight]:
     ffi = runtime.ffi
     kernel = ffi.cast("mx_fn", runtime.address("mx_k_pack_b_f32"))
     sizes = [runtime.products.mx_pack_b_size(k, n) * 4 for _, k, n, *_ in owners]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
-    memory = allocate(runtime, places[-1])
-    base = int(ffi.cast("uintptr_t", memory))
+    memory, base = room_on(home, runtime, places[-1])
     steps: list[tuple[Any, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []
