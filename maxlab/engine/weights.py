@@ -200,8 +200,8 @@ def prepare(
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
-            of: Any = owners[source.number] if source.kind == "weight" else source.data
-            row = slot, prepared.addresses[source.number], of
+            holder: Any = owners[source.number] if source.kind == "weight" else source.data
+            row = slot, prepared.addresses[source.number], holder
             wanted.setdefault(devices.get(slot.device, host), []).append(row)
     for home, rows in wanted.items():
         for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    collective,
     control,
     convolution,
     custom,
@@ -47,6 +48,7 @@ __all__ = [
     "OpDef",
     "Sample",
     "checks_of",
+    "collective",
     "control",
     "convolution",
     "custom",

@@ -67,8 +67,9 @@ def decompose(function: Function, rewrites: list[Rewrite]) -> None:
             done.append(op)
             continue
         expansion = Expansion(function, op)
-        result = row.decompose(expansion, op)
-        op.result.replace_with(result)
+        made = row.decompose(expansion, op)
+        for old, new in zip(op.results, [made] if isinstance(made, Value) else made, strict=True):
+            old.replace_with(new)
         op.drop()
         rewrites.append(Rewrite(op.name, op.id, tuple(o.id for o in expansion.made)))
         pending.extend(reversed(expansion.made))
