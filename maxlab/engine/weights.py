@@ -212,8 +212,8 @@ def prepare(
 
 def registry_name(op: Op) -> str:
     """The name in the registry of the weight ``op``, or of the weight that it is a shard of."""
-    found: str = op.attrs.get("of", op.attrs["name"])
-    return found
+    attrs = op.attrs
+    return str(attrs["of"] if "of" in attrs else attrs["name"])
 
 
 class UploadedWeight:

@@ -7,6 +7,7 @@ from maxlab.graph import type as type  # not in __all__: a star import keeps the
 from maxlab.graph.graph import Graph
 from maxlab.graph.kernel_library import KernelLibrary
 from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
+from maxlab.graph.sharding import ShardingStrategy
 from maxlab.graph.weight import Weight
 from maxlab.ir import (
     AlgebraicDim,
@@ -32,6 +33,7 @@ __all__ = [
     "TensorValueLike",
     "BufferValue",
     "Weight",
+    "ShardingStrategy",
     "Type",
     "TensorType",
     "BufferType",

@@ -434,7 +434,7 @@ class Graph:
     def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
         """The value in this graph of ``op``, a weight of a subgraph that is called with
         ``prefix``."""
-        from maxlab.graph.weight import Weight
+        from maxlab.graph.weight import Weight, shard_as
 
         name, type = op.attrs["name"], op.attrs["type"]
         weight = subgraph._weights.get(name)
@@ -443,7 +443,10 @@ class Graph:
             known = self._weights.get(full)
             if known is None:
                 align = op.attrs.get("align")
-                weight = Weight(full, type.dtype, type.shape, type.device, align=align)
+                if "part" in op.attrs:
+                    weight = shard_as(op, prefix)
+                else:
+                    weight = Weight(full, type.dtype, type.shape, type.device, align=align)
                 return self._add_weight(weight, on_host=False)._ir()
             value = self._weight_values[full]
             # on the host first: the constant, not its copy on the device, is what the subgraph has
@@ -522,8 +525,7 @@ class Graph:
         host = on_host and not device.is_cpu()
         type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
         attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
-        if weight.align is not None:
-            attrs["align"] = weight.align
+        attrs |= weight._more_attrs()
         with self._at_root():
             value = add("constant.external", [], **attrs)
             value._ir().name = name
