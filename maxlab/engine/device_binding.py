@@ -18,8 +18,8 @@ from maxlab.compiler import Compiled
 from maxlab.compiler.plan import GpuKernels, GpuLaunch, Launch, LibraryCall, Slot, Step
 from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, Function, Queue, Recording
-from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.device import DeviceStream
+from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.engine.binding import (
     CONTROL,
     HostSteps,
