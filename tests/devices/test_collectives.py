@@ -102,7 +102,7 @@ def test_collectives_among_other_ops(which: str) -> None:
     with places(which) as devices:
         graph = graph_of([TensorType(F32, ["n", 4], r) for r in refs_of(devices)], make)
         arrays = [RNG.normal(size=(6, 4)).astype(np.float32) / 4 for _ in devices]
-        total = sum(np.exp(x * (n + 1)) for n, x in enumerate(arrays))
+        total = np.sum([np.exp(x * (n + 1)) for n, x in enumerate(arrays)], axis=0)
         parts = np.stack([total.sum(0) + n for n in range(len(devices))])
         scores = parts @ total.T
         scores = np.exp(scores - scores.max(-1, keepdims=True))
@@ -122,17 +122,17 @@ def test_in_a_branch_and_behind_a_store(which: str) -> None:
         flag_type = TensorType(DType.bool, [])
         with Graph("g", input_types=[*types, *buffers, *signal_types(refs), flag_type]) as graph:
             xs = [v.tensor for v in graph.inputs[:2]]
-            kept, ss = list(graph.inputs[2:4]), list(graph.inputs[4:6])
-            for buffer, x in zip(kept, xs, strict=True):
-                ops.buffer_store(buffer, x * 10)
+            kept, ss = ([v.buffer for v in graph.inputs[n : n + 2]] for n in (2, 4))
+            for place, x in zip(kept, xs, strict=True):
+                ops.buffer_store(place, x * 10)
             loaded = [ops.buffer_load(b) for b in kept]
 
             def together() -> list[Any]:
                 return ops.allreduce.sum(loaded, ss)
 
             made = ops.cond(graph.inputs[6].tensor, types, together, lambda: list(xs))
-            for buffer, x in zip(kept, made, strict=True):
-                ops.buffer_store(buffer, x)
+            for place, x in zip(kept, made, strict=True):
+                ops.buffer_store(place, x)
             graph.output(*made)
         verify(graph._function)
         model = load(graph, devices)
@@ -142,9 +142,9 @@ def test_in_a_branch_and_behind_a_store(which: str) -> None:
             inputs = [put(x, device) for x, device in zip(arrays, devices, strict=True)]
             found = model(*inputs, *held, *signals(devices), flag)
             wanted = [10 * (arrays[0] + arrays[1])] * 2 if flag else arrays
-            for x, buffer, right in zip(found, held, wanted, strict=True):
-                np.testing.assert_array_equal(taken(x), right)
-                np.testing.assert_array_equal(taken(buffer), right)
+            for y, after, right in zip(found, held, wanted, strict=True):
+                np.testing.assert_array_equal(taken(y), right)
+                np.testing.assert_array_equal(taken(after), right)
 
 
 @pytest.mark.parametrize("place", [C0, C1, DeviceRef.GPU(1)], ids=str)
@@ -192,8 +192,9 @@ def test_arithmetic_is_done_by_kernels_of_each_device() -> None:
 # ---------------------------------------------------------------- order
 def test_a_collective_is_in_the_chains_of_all_devices() -> None:
     refs = [C1, C2]
-    with Graph("g", input_types=[TensorType(F32, [4], r) for r in refs] + signal_types(refs)) as g:
-        xs, ss = [v.tensor for v in g.inputs[:2]], list(g.inputs[2:])
+    types = [*(TensorType(F32, [4], r) for r in refs), *signal_types(refs)]
+    with Graph("g", input_types=types) as g:
+        xs, ss = [v.tensor for v in g.inputs[:2]], [v.buffer for v in g.inputs[2:]]
         before = [g.device_chains[r]._ir() for r in refs]
         other = g.device_chains[C0]._ir()
         made = ops.allreduce.sum(xs, ss)
@@ -261,9 +262,9 @@ def test_what_is_refused(
     with Graph("g", input_types=[*types, *signal_types(places)]) as graph:
         xs = [v.tensor for v in graph.inputs[: len(types)]]
         before = str(graph)
+        make: Any = ops.allgather if name == "allgather" else ops.allreduce.sum
         with pytest.raises(kind) as caught:
-            make = ops.allgather if name == "allgather" else ops.allreduce.sum
-            make(xs, list(graph.inputs[len(types) :]))
+            make(xs, graph.inputs[len(types) :])
         assert isinstance(caught.value, MaxlabError)
         assert caught.value.code == code
         assert str(graph) == before, "what failed has changed nothing"
@@ -271,14 +272,16 @@ def test_what_is_refused(
 
 def test_more_that_is_refused() -> None:
     with Graph("g", input_types=[A, TensorType(DType.bool, [2], C1), *signal_types([C1])]) as graph:
-        a, flags, signal = graph.inputs[0].tensor, graph.inputs[1].tensor, graph.inputs[2]
-        for code, kind, call in (
+        a, flags = (v.tensor for v in graph.inputs[:2])
+        signal = graph.inputs[2].buffer
+        refused: list[tuple[str, type[Exception], Callable[[], Any]]] = [
             ("ML303", IndexError, lambda: ops.allgather([a], [signal], 2)),
             ("ML302", TypeError, lambda: ops.allgather([a], [signal], "0")),  # type: ignore[arg-type]
             ("ML303", IndexError, lambda: ops.allgather([a[0, 0]], [signal])),
             ("ML776", TypeError, lambda: ops.allgather([a], [a])),  # type: ignore[list-item]
             ("ML106", ValueError, lambda: ops.allreduce.sum([flags], [signal])),
-        ):
+        ]
+        for code, kind, call in refused:
             with pytest.raises(kind) as caught:
                 call()
             assert isinstance(caught.value, MaxlabError)

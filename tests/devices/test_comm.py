@@ -24,7 +24,8 @@ def test_the_layer_adds_what_all_devices_have(which: str) -> None:
         count = len(devices)
         types = [TensorType(DType.float32, [3], ref) for ref in refs]
         with Graph("g", input_types=[*types, *signals.input_types()]) as graph:
-            graph.output(*layer([v.tensor for v in graph.inputs[:count]], graph.inputs[count:]))
+            xs = [v.tensor for v in graph.inputs[:count]]
+            graph.output(*layer(xs, [v.buffer for v in graph.inputs[count:]]))
         arrays = [np.full(3, n + 1, np.float32) for n in range(count)]
         inputs = [put(x, device) for x, device in zip(arrays, devices, strict=True)]
         buffers = signals.buffers()

@@ -98,9 +98,9 @@ def test_a_tensor_parallel_mlp(which: str) -> None:
             xs = [ops.transfer_to(graph.inputs[0].tensor, ref) for ref in refs]
             rows = zip(xs, first.shard(refs), second.shard(refs), strict=True)
             parts = [ops.silu(x @ a.T) @ b.T for x, a, b in rows]
-            sums = ops.allreduce.sum(parts, graph.inputs[1:])
+            sums = ops.allreduce.sum(parts, [v.buffer for v in graph.inputs[1:]])
             graph.output(*(s + b for s, b in zip(sums, add.shard(refs), strict=True)))
-        weights = {"up.weight": up, "down.weight": down, "bias": bias}
+        weights: dict[str, Any] = {"up.weight": up, "down.weight": down, "bias": bias}
         model = load(graph, devices, **weights)
         for n in (5, 1):
             x = RNG.normal(size=(n, hidden)).astype(np.float32)
@@ -211,7 +211,7 @@ def test_shards_follow_the_whole_weight() -> None:
     weight = Weight("w", F32, [4, 6], C0)
     weight.sharding_strategy = ShardingStrategy.columnwise(2)
     shard = weight.shard([C1, C2])[1]
-    weight.name, weight.dtype, weight.shape = "layer.w", DType.float16, [4, 8]  # type: ignore[assignment]
+    weight.name, weight.dtype, weight.shape = "layer.w", DType.float16, [4, 8]
     assert shard.name == "layer.w[1]"
     assert shard.dtype is DType.float16
     assert list(shard.shape) == [4, 4]

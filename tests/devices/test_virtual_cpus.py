@@ -333,7 +333,8 @@ def test_the_memory_of_a_model_counts_against_the_limit() -> None:
 def test_sizes_that_a_run_computes_and_buffers_of_other_cpus() -> None:
     types = [TensorType(F32, ["n"], C1), BufferType(F32, [2], C2)]
     with Graph("g", input_types=types) as graph:
-        x, total = graph.inputs[0].tensor, graph.inputs[1].buffer
+        x: Any = graph.inputs[0].tensor
+        total: Any = graph.inputs[1].buffer
         hits = ops.nonzero(x, "hits")
         total[0] = total[0] + ops.transfer_to(ops.sum(x)[0], C2)
         total[1] = ops.transfer_to(ops.cast(ops.shape_to_tensor(hits.shape)[0], F32), C2)
@@ -354,7 +355,8 @@ def test_sizes_that_a_run_computes_and_buffers_of_other_cpus() -> None:
 def test_loops_run_on_several_cpus() -> None:
     types = [TensorType(DType.int64, []), TensorType(F32, [3], C1)]
     with Graph("g", input_types=types) as graph:
-        n, x = (v.tensor for v in graph.inputs)
+        n: Any = graph.inputs[0].tensor
+        x: Any = graph.inputs[1].tensor
 
         def body(turn: Any, value: Any) -> Any:
             there = ops.transfer_to(value, C2) * 2

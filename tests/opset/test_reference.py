@@ -180,6 +180,7 @@ def check_decomposition(row: OpDef, sample: Sample, symbolic: bool) -> None:
     builder.arrays.update(zip(op.operands, sample.arrays, strict=True))
     assert row.decompose is not None
     result = row.decompose(builder, op)
+    assert isinstance(result, Value)
     assert result.type == op.results[0].type
     (expected,) = opset.evaluate(op, sample.arrays, env)
     tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-9}.get(expected.dtype.itemsize, 0)
