@@ -364,11 +364,11 @@ class DeviceModel(Model):
     # ------------------------------------------------------------ timing
     @property
     def device_name(self) -> str:
-        """The GPU's name, or that it is simulated; several are joined by ``+``. ``"2 CPUs"``
-        without one."""
+        """The GPU's name, or that it is simulated; several are joined by ``+``. ``"cpu"``
+        without one: virtual CPUs are cores of the same."""
         found = [d.context.properties for d in self.devices.values()]
         names = ["simulated GPU" if p.simulated else p.name for p in found]
-        return " + ".join(names) or f"{len({*self.hosts.values(), CPU()})} CPUs"
+        return " + ".join(names) or "cpu"
 
     def _timer(self) -> DeviceTimer:
         return DeviceTimer(self)

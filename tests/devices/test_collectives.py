@@ -11,6 +11,7 @@ import pytest
 
 from maxlab import driver
 from maxlab.analysis.check import compare
+from maxlab.analysis.stages import stages
 from maxlab.driver import Accelerator, Tensor
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
@@ -187,6 +188,15 @@ def test_arithmetic_is_done_by_kernels_of_each_device() -> None:
     assert sorted(kinds) == [
         ("map", "gpu:0"), ("map", "gpu:1"), ("transfer", "gpu:0"), ("transfer", "gpu:1"),
     ]  # fmt: skip
+
+
+def test_the_passes_can_be_looked_at() -> None:
+    with places("2 cpus") as devices:
+        graph = graph_of([TensorType(F32, ["n"], r) for r in refs_of(devices)], ops.allreduce.sum)
+        found = {stage.name: stage for stage in stages(load(graph, devices))}
+    assert "allreduce.sum" in {op.name for op in found["graph"].ops}
+    names = [op.name for op in found["decompose"].ops]
+    assert (names.count("transfer"), names.count("add")) == (2, 2)
 
 
 # ---------------------------------------------------------------- order

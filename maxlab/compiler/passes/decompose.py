@@ -12,7 +12,7 @@ import numpy as np
 from maxlab import opset
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.dtype import DType
-from maxlab.ir import Constant, DeviceRef, Function, Op, TensorType, Value
+from maxlab.ir import ChainType, Constant, DeviceRef, Function, Op, TensorType, Value
 
 
 class Expansion:
@@ -68,7 +68,11 @@ def decompose(function: Function, rewrites: list[Rewrite]) -> None:
             continue
         expansion = Expansion(function, op)
         made = row.decompose(expansion, op)
-        for old, new in zip(op.results, [made] if isinstance(made, Value) else made, strict=True):
+        found = [made] if isinstance(made, Value) else list(made)
+        # Where chains are still there, as in a look at the passes, what comes next follows those
+        # before the op.
+        found += [v for v in op.operands if isinstance(v.type, ChainType)]
+        for old, new in zip(op.results, found, strict=True):
             old.replace_with(new)
         op.drop()
         rewrites.append(Rewrite(op.name, op.id, tuple(o.id for o in expansion.made)))
