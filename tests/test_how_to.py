@@ -20,6 +20,7 @@ PAGES = {
     "how-to/profile-a-model.md": 5,
     "how-to/read-what-the-compiler-did.md": 7,
     "how-to/run-on-a-gpu.md": 3,
+    "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
     "how-to/write-a-kernel.md": 6,
 }
@@ -34,7 +35,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MAXLAB_MONITOR_DIR", str(tmp_path / "monitor"))
     monkeypatch.delenv("JPY_PARENT_PID", raising=False)
     monkeypatch.chdir(tmp_path)
-    with driver.simulated():  # puts back what a page chooses
+    with driver.simulated(), driver.virtual_cpus(0):  # puts back what a page chooses
         yield
     marks.detach()
 

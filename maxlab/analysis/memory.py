@@ -222,7 +222,7 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
                 node,
                 _named(slot, name),
                 f"{steps[last].id} {steps[last].name}",
-                str(slot.device) if slot.device.is_gpu() else "cpu",
+                str(slot.device) if slot.device.is_gpu() or slot.device.id else "cpu",
             )
         )
     live = [0] * (len(steps) + 1)

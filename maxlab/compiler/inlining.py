@@ -124,6 +124,8 @@ class Inliner:
             rule = "read twice" if readers == 1 else "two readers"
             return None, Reason(rule, {"count": len(outside) if readers == 1 else readers})
         reader = outside[0]
+        if reader.device != group.device:  # each device computes in its own memory
+            return None, Reason("product reads memory", {"kind": "transfer"})
         if reader.kind not in TAKERS:
             return None, Reason("product reads memory", {"kind": reader.kind})
         for user in self._reading(value):

@@ -117,8 +117,11 @@ class Planner:
         """The number of a slot that is packed from another when the model is loaded."""
         slots = self.plan.slots
         nbytes = Poly.constant(packing.nbytes)
-        slot = Slot(len(slots), "packed", dtype, nbytes, shape, packing=packing)
-        slot.name = slots[packing.source].name
+        source = slots[packing.source]
+        slot = Slot(
+            len(slots), "packed", dtype, nbytes, shape, packing=packing, device=source.device
+        )
+        slot.name = source.name
         slots.append(slot)
         return slot.number
 

@@ -491,7 +491,7 @@ class Schedule(Views):
             return
         shape = shape_of(value)
         if not (value.tensor_type.device.is_gpu() or op.result.tensor_type.device.is_gpu()):
-            group = self._new("copy", shape, None)  # the host's memory is one
+            group = self._new("copy", shape, None)  # whatever it is, the host can address both
             self._depend(group, value)
             group.source = op.result
             self.group_of[op.result] = group

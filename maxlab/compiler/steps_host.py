@@ -206,7 +206,8 @@ class HostSteps:
                 self._packed[key] = planner.packed_slot(packing, dtype, (k, n))
                 return self._packed[key]
         nbytes = panels_nbytes(k, n, dtype)
-        slot = Slot(len(planner.plan.slots), "arena", dtype, nbytes, (k, n))
+        device = planner.plan.slots[source].device
+        slot = Slot(len(planner.plan.slots), "arena", dtype, nbytes, (k, n), device=device)
         planner.plan.slots.append(slot)
         self._packed[key] = slot.number
         panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))

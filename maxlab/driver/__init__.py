@@ -22,6 +22,7 @@ from maxlab.driver.device import CPU, Device, DeviceStream
 from maxlab.driver.dlpack import DLPackArray, ExportError
 from maxlab.driver.memory import MemoryStats, live_blocks, memory_stats, name_block
 from maxlab.driver.tensor import Tensor, TensorIndexError
+from maxlab.driver.virtual import cpu_count, use_virtual_cpus, virtual_cpus
 
 __all__ = [
     "CPU",
@@ -37,6 +38,7 @@ __all__ = [
     "accelerator_api",
     "accelerator_architecture_name",
     "accelerator_count",
+    "cpu_count",
     "devices_exist",
     "live_blocks",
     "load_devices",
@@ -45,4 +47,6 @@ __all__ = [
     "scan_available_devices",
     "simulated",
     "use_simulator",
+    "use_virtual_cpus",
+    "virtual_cpus",
 ]

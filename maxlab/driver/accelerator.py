@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from maxlab.config import config
 from maxlab.driver.backend import Backend, Context
-from maxlab.driver.device import CPU, Device, DeviceStream
+from maxlab.driver.device import CPU, Device, DeviceStream, chosen_cpus
 from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
@@ -323,9 +323,14 @@ def scan_available_devices() -> list[DeviceSpec]:
 
 
 def devices_exist(devices: Sequence[DeviceSpec]) -> bool:
-    """True if each of ``devices`` can be created; the CPU always can."""
+    """True if each of ``devices`` can be created; the CPU always can, and where there are virtual
+    CPUs, as many as there are."""
     ids = _accelerator_ids()
-    return all(spec.device_type == "cpu" or spec.id in ids for spec in devices)
+    cpus = len(chosen_cpus)
+    return all(
+        not cpus or spec.id < cpus if spec.device_type == "cpu" else spec.id in ids
+        for spec in devices
+    )
 
 
 def load_devices(device_specs: Sequence[DeviceSpec]) -> list[Device]:

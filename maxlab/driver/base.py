@@ -17,6 +17,7 @@ from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import contiguous_strides
 from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
 from maxlab.errors import TensorError
 from maxlab.toolchain._abi import ffi
@@ -336,11 +337,7 @@ class TensorBase:
         """A contiguous tensor of this dtype and shape on ``stream``, its elements undefined."""
         result = object.__new__(type(self))
         nbytes = math.prod(self._shape) * self._dtype._nbytes
-        block: Block | DeviceBlock
-        if isinstance(stream, AcceleratorStream):
-            block = DeviceBlock(stream.pool, stream, nbytes)
-        else:
-            block = Block(nbytes)
+        block = block_on(stream, nbytes)
         result._owner = block
         result._ptr = block.address
         result._dtype = self._dtype
@@ -361,3 +358,15 @@ class TensorBase:
         bits = BITS[self._dtype._nbytes]
         memory = ffi.buffer(ffi.cast(_CHAR, block.address), self.num_elements * bits.itemsize)
         self._bits()[...] = np.frombuffer(memory, bits).reshape(self._shape)
+
+
+def block_on(stream: DeviceStream, nbytes: int) -> Block | DeviceBlock | VirtualBlock:
+    """Memory for ``nbytes`` on the device of ``stream``.
+
+    Raises:
+        DeviceError: ML403, there is not enough.
+    """
+    if isinstance(stream, AcceleratorStream):
+        return DeviceBlock(stream.pool, stream, nbytes)
+    memory = memory_of(stream._device)
+    return Block(nbytes) if memory is None else VirtualBlock(memory, nbytes)

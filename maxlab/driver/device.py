@@ -37,7 +37,7 @@ class Device:
 
     @property
     def id(self) -> int:
-        """The number of the device among those of its label; always 0 for the CPU."""
+        """The number of the device among those of its label; 0 for the host."""
         return self._id
 
     @property
@@ -111,14 +111,21 @@ class Device:
         return type(self), (self._id,)
 
 
+chosen_cpus: list[CPU] = []
+"""The devices that ``CPU(id)`` stands for, where `virtual_cpus` asked for several."""
+
+
 class CPU(Device):
-    """The host. There is one such device; every ``id`` means it.
+    """The host. There is one such device, and every ``id`` means it, unless `virtual_cpus` asked
+    for several.
 
     Args:
-        id: accepted for symmetry with `Accelerator`; the device's own id is always 0.
+        id: accepted for symmetry with `Accelerator`; the host's own id is always 0. Where there are
+            virtual CPUs, the number of one of them.
 
     Raises:
-        DeviceError: ML401 (a ValueError), a negative id other than -1.
+        DeviceError: ML401 (a ValueError), a negative id other than -1; ML433, there are virtual
+            CPUs, and none has this id.
 
     Example:
         >>> CPU().label
@@ -136,6 +143,14 @@ class CPU(Device):
             raise DeviceError(
                 "ML401", f"a CPU's id is 0 or -1, got {id}", fix="write CPU() for the host"
             )
+        if id > 0 and chosen_cpus:
+            if id >= len(chosen_cpus):
+                raise DeviceError(
+                    "ML433",
+                    f"CPU {id} was asked for, and there are {len(chosen_cpus)} CPU devices",
+                    fix="ask for more: driver.virtual_cpus(n)",
+                )
+            return chosen_cpus[id]
         found = CPU._instance
         if found is None:
             found = object.__new__(cls)

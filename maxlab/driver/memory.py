@@ -35,7 +35,7 @@ class MemoryStats:
     pooled: int
 
 
-def _give_back(address: int, c: Any = libc(), cast: Any = ffi.cast) -> None:  # noqa: B008
+def system_free(address: int, c: Any = libc(), cast: Any = ffi.cast) -> None:  # noqa: B008
     """Free one block, also while the interpreter is on its way out."""
     c.free(cast("void *", address))
 
@@ -47,7 +47,7 @@ def _unlock(address: int, nbytes: int, c: Any = libc(), cast: Any = ffi.cast) ->
 class _Pool:
     """Free blocks by their exact size."""
 
-    give_back = staticmethod(_give_back)
+    give_back = staticmethod(system_free)
 
     def __init__(self) -> None:
         self.free: dict[int, list[int]] = {}
@@ -79,13 +79,13 @@ class Block:
             _pool.bytes -= nbytes
         except (KeyError, IndexError):
             self.address = 0  # for __del__, should the next line raise
-            address = _system_allocate(nbytes, ALIGNMENT)
+            address = system_allocate(nbytes, ALIGNMENT)
         self.address = address
         _pool.live[address] = nbytes
 
     # What it uses are default arguments, which outlive this module at interpreter exit.
     def __del__(
-        self, pool: _Pool = _pool, limit: int = POOL_BYTES, give_back: Any = _give_back
+        self, pool: _Pool = _pool, limit: int = POOL_BYTES, give_back: Any = system_free
     ) -> None:
         address = self.address
         if not address:
@@ -116,7 +116,7 @@ class PinnedBlock:
     def __init__(self, nbytes: int) -> None:
         self.address = 0
         self.nbytes = -(-max(nbytes, 1) // _PAGE) * _PAGE
-        address = _system_allocate(self.nbytes, _PAGE)
+        address = system_allocate(self.nbytes, _PAGE)
         if libc().mlock(ffi.cast("void *", address), self.nbytes) != 0:
             libc().free(ffi.cast("void *", address))
             raise DeviceError(
@@ -128,7 +128,7 @@ class PinnedBlock:
         _pool.live[address] = self.nbytes
 
     def __del__(
-        self, pool: _Pool = _pool, unlock: Any = _unlock, give_back: Any = _give_back
+        self, pool: _Pool = _pool, unlock: Any = _unlock, give_back: Any = system_free
     ) -> None:
         if self.address:
             pool.live.pop(self.address, None)
@@ -137,7 +137,12 @@ class PinnedBlock:
             give_back(self.address)
 
 
-def _system_allocate(nbytes: int, alignment: int) -> int:
+def system_allocate(nbytes: int, alignment: int) -> int:
+    """The address of fresh host memory, which no pool knows of.
+
+    Raises:
+        DeviceError: ML403, the system has not enough.
+    """
     size = -(-max(nbytes, 1) // alignment) * alignment
     memory: Any = ffi.NULL
     if size < 1 << 63:

@@ -15,12 +15,13 @@ from typing import Any, NoReturn, overload
 import numpy as np
 
 from maxlab.driver import copying, foreign
-from maxlab.driver.base import BITS, Array, TensorBase
+from maxlab.driver.base import BITS, Array, TensorBase, block_on
 from maxlab.driver.device import CPU, Device, DeviceStream, one_stream, stream_of
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
 from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.driver.virtual import VirtualBlock
 from maxlab.dtype import DType, StaticFunction, check_array, check_scalar
 from maxlab.errors import ArgumentTypeError, TensorError
 
@@ -110,13 +111,13 @@ class Tensor(TensorBase):
 
     @StaticFunction
     def _on(
-        stream: AcceleratorStream,  # noqa: N805
+        stream: DeviceStream,  # noqa: N805
         dtype: DType,
         shape: tuple[int, ...],
         nbytes: int,
     ) -> Tensor:
         """A new contiguous tensor on a device; the caller vouches for ``nbytes``."""
-        block = DeviceBlock(stream.pool, stream, nbytes)
+        block = block_on(stream, nbytes)
         return _wrap(block.address, dtype, shape, None, block, stream, False)
 
     @StaticFunction
@@ -468,7 +469,7 @@ class Tensor(TensorBase):
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         data = self._on_host()._bits().tobytes()
-        device = None if self.is_host else self.device
+        device = None if self.device is CPU() else self.device
         return _rebuild, (self._dtype, self._shape, data, self._read_only, device)
 
 
@@ -498,12 +499,12 @@ def _wrap(
 
 def _memory(
     stream: DeviceStream, nbytes: int, pinned: bool
-) -> Block | PinnedBlock | DeviceBlock | PinnedDeviceBlock:
+) -> Block | PinnedBlock | DeviceBlock | PinnedDeviceBlock | VirtualBlock:
+    if not pinned:
+        return block_on(stream, nbytes)
     if isinstance(stream, AcceleratorStream):
-        if pinned:
-            return PinnedDeviceBlock(stream.context, nbytes)
-        return DeviceBlock(stream.pool, stream, nbytes)
-    return PinnedBlock(nbytes) if pinned else Block(nbytes)
+        return PinnedDeviceBlock(stream.context, nbytes)
+    return PinnedBlock(nbytes)
 
 
 def _rebuild(

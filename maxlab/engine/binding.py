@@ -15,7 +15,8 @@ from typing import Any
 from maxlab.compiler import Compiled
 from maxlab.compiler.guards import Guard, evaluated
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
-from maxlab.driver import Tensor
+from maxlab.driver import Device, Tensor
+from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.errors import ExecutionError, InputError
 from maxlab.ir import Op, Shape, SymbolicDim, TensorType
 from maxlab.ir.poly import Poly
@@ -298,6 +299,21 @@ def allocate(runtime: Any, nbytes: int) -> Any:
             fix="use smaller batches, or free some memory",
         )
     return runtime.ffi.gc(made, runtime.lib.mx_free, nbytes)
+
+
+def room_on(device: Device, runtime: Any, nbytes: int) -> tuple[Any, int]:
+    """Memory for ``nbytes`` on a CPU ``device``, and its address.
+
+    Raises:
+        ExecutionError: ML654, the host has not enough.
+        DeviceError: ML403, another CPU has not enough.
+    """
+    own = memory_of(device)
+    if own is not None:
+        block = VirtualBlock(own, nbytes)
+        return block, block.address
+    memory = allocate(runtime, nbytes)
+    return memory, int(runtime.ffi.cast("uintptr_t", memory))
 
 
 def add_buffers(plan: Plan, inputs: Sequence[Tensor], made: dict[int, Tensor]) -> None:

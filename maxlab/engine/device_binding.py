@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import GpuKernels, GpuLaunch, Launch, LibraryCall, Step
-from maxlab.driver import Accelerator, Tensor
+from maxlab.compiler.plan import GpuKernels, GpuLaunch, Launch, LibraryCall, Slot, Step
+from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, Function, Queue, Recording
+from maxlab.driver.device import DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
-from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.engine.binding import (
     CONTROL,
     HostSteps,
@@ -28,6 +28,7 @@ from maxlab.engine.binding import (
     layout_arena,
     out_of_range,
     refused_steps,
+    room_on,
     slot_uses,
     stage_slots,
 )
@@ -48,6 +49,8 @@ RECORDINGS = 8
 """Recordings that a frame keeps, each for other addresses of inputs and outputs."""
 
 Devices = Mapping[DeviceRef, Accelerator]
+Hosts = Mapping[DeviceRef, CPU]
+"""CPUs with memory of their own, by their names; every other CPU that a graph names is the host."""
 
 
 class Observer(Protocol):
@@ -123,9 +126,8 @@ class DeviceFrame:
         for number, address in binding.fixed.items():
             self.addresses[number] = address
         for device, (offsets, nbytes, spill) in binding.arenas.items():
-            if device is None:
-                memory = allocate(binding.runtime, nbytes)
-                base = int(binding.runtime.ffi.cast("uintptr_t", memory))
+            if not isinstance(device, Accelerator):
+                memory, base = room_on(device, binding.runtime, nbytes)
                 self.keep.append(memory)
             else:
                 block = DeviceBlock(device.pool, device.default_stream, nbytes + spill)
@@ -249,6 +251,7 @@ class DeviceBinding:
         devices: Devices,
         functions: Mapping[tuple[int, int], Function],
         stage: int = 0,
+        hosts: Hosts | None = None,
     ) -> None:
         self.compiled = compiled
         self.stage = stage
@@ -272,10 +275,15 @@ class DeviceBinding:
         by_stage = stage_slots(compiled)
         mine = by_stage[stage]
         self.inherited = [s.number for slots in by_stage[:stage] for s in slots]
-        self.arenas: dict[Accelerator | None, tuple[dict[int, int], int, int]] = {}
-        for place in dict.fromkeys(slot.device for slot in plan.slots):
-            device = devices[place] if place.is_gpu() else None
-            here = [slot for slot in mine if slot.device == place]
+        self.arenas: dict[Device, tuple[dict[int, int], int, int]] = {}
+        homes: Mapping[DeviceRef, Device] = {**devices, **(hosts or {})}
+        host = CPU()
+        by_device: dict[Device, list[Slot]] = {}  # several names may mean the host
+        for slot in plan.slots:
+            by_device.setdefault(homes.get(slot.device, host), [])
+        for slot in mine:
+            by_device[homes.get(slot.device, host)].append(slot)
+        for device, here in by_device.items():
             entries, nbytes = layout_arena(here, uses, env)
             spill = max(
                 (k.launch.spill for s in self.segments if s.device is device for k in s.kernels),
@@ -287,7 +295,7 @@ class DeviceBinding:
         self.arena_nbytes = sum(n + s for _, n, s in self.arenas.values())
         output = compiled.function.output
         assert output is not None
-        self.outputs: list[tuple[Any, tuple[int, ...], int, AcceleratorStream | None]] = []
+        self.outputs: list[tuple[Any, tuple[int, ...], int, DeviceStream]] = []
         self.output_numbers = sorted(slot.index for slot in mine if slot.kind == "output")
         for number in self.output_numbers:
             typed = output.operands[number].tensor_type
@@ -295,8 +303,7 @@ class DeviceBinding:
             total = typed.dtype.size_in_bytes
             for size in shape:
                 total *= size
-            gpu = typed.device.is_gpu()
-            stream = devices[typed.device].default_stream if gpu else None
+            stream = homes.get(typed.device, host).default_stream
             self.outputs.append((typed.dtype, shape, total, stream))
         # Segments of one GPU alone are handed to its owner together.
         gpus = {s.device for s in self.segments if s.device is not None}
@@ -400,9 +407,7 @@ class DeviceBinding:
     def new_outputs(self) -> list[Tensor]:
         """Tensors for the outputs that it makes, on their devices."""
         return [
-            Tensor._alloc(dtype, shape, nbytes)
-            if stream is None
-            else Tensor._on(stream, dtype, shape, nbytes)
+            Tensor._on(stream, dtype, shape, nbytes)
             for dtype, shape, nbytes, stream in self.outputs
         ]
 

@@ -1,4 +1,5 @@
-"""A model whose graph names GPUs: the same compiled plan, walked over queues of devices.
+"""A model whose graph names GPUs, or several CPUs: the same compiled plan, walked over queues of
+devices. Steps of all CPUs are walked by the C executor, each in the memory of its own.
 
 What such a model gives back may not be finished: tensors on a GPU belong to its default stream,
 and whoever reads them waits for it. An index that a kernel found out of range is therefore raised
@@ -8,7 +9,7 @@ by the first wait, which is not in the call unless something comes back to the h
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.plan import Step
-from maxlab.driver import CPU, Device, Tensor
+from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.engine.binding import HostSteps, add_buffers, refused_steps
-from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Observer
+from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Hosts, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.device_timer import DeviceTimer
 from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
@@ -85,7 +86,8 @@ def known_kernels(compiled: Compiled, devices: Devices) -> list[Variant]:
 
 
 class DeviceModel(Model):
-    """A loaded graph with operations on GPUs. ``InferenceSession.load`` makes it.
+    """A loaded graph with operations on GPUs, or on several CPUs. ``InferenceSession.load`` makes
+    it.
 
     Example:
         >>> import numpy as np
@@ -112,18 +114,17 @@ class DeviceModel(Model):
         threads: int,
         runtime: Any,
         graph: Any,
-        devices: Devices,
+        devices: Mapping[DeviceRef, Device],
     ) -> None:
         super().__init__(compiled, prepared, threads, runtime, graph)
-        self.devices = dict(devices)
+        self.devices = {ref: d for ref, d in devices.items() if isinstance(d, Accelerator)}
+        self.hosts: Hosts = {ref: d for ref, d in devices.items() if isinstance(d, CPU)}
         self.chosen: dict[int, int] = {}  # which of its kernels a step took last
         self.gpu_kernels: dict[Variant, Loaded] = {}
         self._functions: dict[Variant, Function] = {}
-        self._load(known_kernels(compiled, devices))
-        self._streams = [
-            devices[v.tensor_type.device].default_stream if v.tensor_type.device.is_gpu() else _HOST
-            for v in compiled.source.inputs
-        ]
+        self._load(known_kernels(compiled, self.devices))
+        places = (v.tensor_type.device for v in compiled.source.inputs)
+        self._streams = [devices.get(place, _HOST.device).default_stream for place in places]
         self._device_bindings: dict[Any, DeviceBinding] = {}
         self._last: dict[str, int] = {}
         self._gpu_profiler: GpuProfiler | None = None
@@ -148,7 +149,7 @@ class DeviceModel(Model):
         super()._take_over(other)
 
     def _session_devices(self) -> list[Device]:
-        return [CPU(), *self.devices.values()]
+        return [CPU(), *self.hosts.values(), *self.devices.values()]
 
     # ------------------------------------------------------------ running
     def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
@@ -185,7 +186,7 @@ class DeviceModel(Model):
         made: dict[int, Tensor] = {}
         frame: DeviceFrame | None = None
         logged = False
-        with trace.span("execute", self.name, device=str(next(iter(self.devices.values())))):
+        with trace.span("execute", self.name, device=str(self._session_devices()[-1])):
             while True:
                 before = frame
                 frame, outputs = self._memory(binding)
@@ -266,17 +267,18 @@ class DeviceModel(Model):
         if not isinstance(given, Tensor) and not x.shape:
             return x.to(stream.device)  # a number
         name = self.compiled.source.inputs[position].name
-        place = (
-            "driver.CPU()" if stream.device.is_host else f"driver.Accelerator({stream.device.id})"
-        )
+        number = stream.device.id
+        place = f"driver.Accelerator({number})"
+        if stream.device.is_host:
+            place = f"driver.CPU({number or ''})"
         raise InputError(
             "ML608",
             f"input {position} ({name}) lives on {x.device}, the graph takes it on {stream.device}",
-            why=["they were opened before and after the simulator was chosen, and are two devices"]
+            why=["they were opened before and after devices were chosen anew, and are two devices"]
             if str(x.device) == str(stream.device)
             else [],
             fix=f"copy it there: driver.Tensor.from_numpy(x).to({place})"
-            if x.is_host
+            if not isinstance(given, Tensor)
             else f"copy it there: x.to({place})",
         )
 
@@ -341,6 +343,7 @@ class DeviceModel(Model):
                 self.devices,
                 self._functions,
                 stage,
+                self.hosts,
             )
         self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
         for segment in made.segments:
@@ -384,9 +387,11 @@ class DeviceModel(Model):
     # ------------------------------------------------------------ timing
     @property
     def device_name(self) -> str:
-        """The GPU's name, or that it is simulated; several are joined by ``+``."""
+        """The GPU's name, or that it is simulated; several are joined by ``+``. ``"cpu"``
+        without one: virtual CPUs are cores of the same."""
         found = [d.context.properties for d in self.devices.values()]
-        return " + ".join("simulated GPU" if p.simulated else p.name for p in found)
+        names = ["simulated GPU" if p.simulated else p.name for p in found]
+        return " + ".join(names) or "cpu"
 
     def _timer(self) -> DeviceTimer:
         return DeviceTimer(self)
@@ -405,7 +410,7 @@ class DeviceModel(Model):
         on.
         """
         return [
-            x if stream.device.is_host else self._convert(n, x).to(stream)
+            x if stream is _HOST else self._convert(n, x).to(stream)
             for n, (x, stream) in enumerate(zip(arrays, self._streams, strict=True))
         ]
 

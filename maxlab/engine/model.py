@@ -461,7 +461,7 @@ class Model:
         dtype, rank = self._inputs[position]
         name = self.compiled.source.inputs[position].name
         what = f"input {position} ({name})"
-        if not x.is_host and self._inputs_on_host:
+        if x.device is not _HOST.device and self._inputs_on_host:
             raise InputError(
                 "ML608",
                 f"{what} lives on {x.device}, the graph runs on the CPU",

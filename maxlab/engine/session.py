@@ -12,7 +12,7 @@ from typing import Any
 from maxlab import trace
 from maxlab.compiler import Options, compile_function
 from maxlab.config import config
-from maxlab.driver import CPU, Accelerator, Device
+from maxlab.driver import CPU, Device, cpu_count
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import StagedModel
@@ -309,31 +309,34 @@ class InferenceSession:
                     }
         return work
 
-    def _devices_of(self, function: Function) -> dict[DeviceRef, Accelerator]:
-        """The session's accelerators that ``function`` names, each by its name.
+    def _devices_of(self, function: Function) -> dict[DeviceRef, Device]:
+        """The session's accelerators and virtual CPUs that ``function`` names, each by its name.
+        Where there are no virtual CPUs, every CPU is the host, and is not among them.
 
         Raises:
             DeviceError: ML617, one of them is not a device of the session.
         """
-        known = {DeviceRef.GPU(d.id): d for d in self._devices if isinstance(d, Accelerator)}
-        found: dict[DeviceRef, Accelerator] = {}
+        known = {DeviceRef.from_device(d): d for d in self._devices}
+        one_cpu = cpu_count() == 1 and not any(d.is_host and d.id for d in self._devices)
+        found: dict[DeviceRef, Device] = {}
         values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
         values += [(v, op) for op in function.walk() for v in op.results]
         for value, op in values:
-            if not isinstance(value.type, _Typed) or not value.type.device.is_gpu():
+            if not isinstance(value.type, _Typed):
                 continue
             place = value.type.device
-            if place in found:
+            if place in found or (place.is_cpu() and (one_cpu or not place.id)):
                 continue
             if place not in known:
                 what = f"the input {value.name}" if op is None else op.name.removeprefix("mo.")
+                device = f"driver.{'CPU' if place.is_cpu() else 'Accelerator'}({place.id})"
                 raise DeviceError(
                     "ML617",
                     f"the graph {function.name!r} puts {what} on {place}, and the session has "
                     f"{', '.join(map(str, self._devices))}",
                     at=op.loc if op is not None else None,
-                    fix=f"engine.InferenceSession(devices=[driver.Accelerator({place.id})]), or "
-                    "build the graph with DeviceRef.CPU()",
+                    fix=f"engine.InferenceSession(devices=[{device}]), or build the graph with "
+                    "DeviceRef.CPU()",
                 )
             found[place] = known[place]
         return found

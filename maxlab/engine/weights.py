@@ -16,9 +16,9 @@ import numpy as np
 from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
-from maxlab.driver import CPU, Accelerator, Device, Tensor
-from maxlab.dtype import DType
-from maxlab.engine.binding import allocate
+from maxlab.driver import CPU, Device, Tensor
+from maxlab.engine.binding import room_on
+from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.ir import DeviceRef, Function, Op, TensorType
 from maxlab.toolchain import Runtime
@@ -53,8 +53,6 @@ PANEL = 32
 """Columns that are packed together (``MX_NR`` of mx_abi.h)."""
 PACKED_AT_ONCE = 1 << 15
 """Numbers below which packing is not worth handing to another thread."""
-
-_BYTES = {1: DType.uint8, 2: DType.uint16, 4: DType.uint32, 8: DType.uint64}
 
 _Key = tuple[str, int, tuple[int, ...], int, int]
 """What is packed: by which kernel, from which address, of which sizes, items and bytes."""
@@ -121,9 +119,10 @@ def prepare(
     registry: Mapping[str, Any],
     runtime: Runtime,
     threads: int,
-    devices: Mapping[DeviceRef, Accelerator] | None = None,
+    devices: Mapping[DeviceRef, Device] | None = None,
 ) -> Prepared:
-    """The data of ``compiled``, with every weight it needs taken from ``registry``.
+    """The data of ``compiled``, with every weight it needs taken from ``registry``, on the devices
+    by which the graph names them; a CPU that is not among ``devices`` is the host.
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
@@ -131,28 +130,30 @@ def prepare(
             ML745, the graph declares it twice, with different types.
     """
     prepared = Prepared()
+    devices, host = devices or {}, CPU()
     declared = _declared(compiled.source)
     tensors: dict[str, Tensor] = {}
-    for name, op in declared.items():
+    parts = {label: op.attrs["part"] for label, op in declared.items() if "part" in op.attrs}
+    for op in declared.values():
         typed = op.result.type
         assert isinstance(typed, TensorType)
-        source = op.attrs.get("source", name)  # a shard has a part of another one's data
-        if source not in registry:
-            close = _close(source, registry)
+        name = registry_name(op)
+        if name not in registry:
+            close = _close(name, registry)
             raise MissingWeightError(
                 "ML613",
-                f"the weight {source!r} is not in the weights registry",
+                f"the weight {name!r} is not in the weights registry",
                 at=op.loc,
                 fix=f"did you mean {close!r}?"
                 if close
                 else "pass it in weights_registry={name: array}",
             )
-        place = (devices or {}).get(typed.device)
-        tensor = as_tensor(source, registry[source], op.loc, place)
+        place = devices.get(typed.device)
+        tensor = as_tensor(name, registry[name], op.loc, place)
         if tensor._dtype is not typed.dtype:
             raise WeightError(
                 "ML614",
-                f"the weight {source!r} has the dtype {tensor._dtype.name}, "
+                f"the weight {name!r} has the dtype {tensor._dtype.name}, "
                 f"the graph declares {typed.dtype.name}",
                 at=op.loc,
                 fix="convert the array, or declare the weight with its own dtype",
@@ -163,52 +164,56 @@ def prepare(
         ):
             raise WeightError(
                 "ML615",
-                f"the weight {source!r} has the shape {list(tensor.shape)}, the graph declares "
+                f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "
                 f"[{', '.join(map(str, expected))}]",
                 at=op.loc,
                 fix="transpose or reshape the array, or declare the weight with its own shape",
             )
-        tensors[name] = _part(tensor, op.attrs.get("axis", 0), op.attrs.get("parts", ()))
+        tensors[name] = tensor
     prepared.tensors = tensors
     slots = compiled.plan.slots
+    owners: dict[int, Tensor | UploadedWeight] = {}
     for slot in slots:
+        part: Part = ()
         if slot.kind == "weight":
-            tensor = tensors[slot.name]
+            part = parts.get(slot.name, ())
+            tensor = tensors[registry_name(declared[slot.name])]
         elif slot.kind == "constant":
             assert slot.data is not None
             tensor = Tensor.from_numpy(slot.data)
         else:
             continue
-        if devices and slot.device.is_gpu():
-            weight = _uploaded(tensor, devices[slot.device])
-            prepared.addresses[slot.number] = weight.tensor._ptr
-            prepared.keep.append(weight)
-            continue
-        prepared.addresses[slot.number] = tensor._ptr
-        prepared.keep.append(tensor)
-    wanted = []
+        home = devices.get(slot.device, host)
+        if part and is_whole_rows(part, tensor.shape):  # it lies in one piece
+            tensor, part = view_of(tensor, part), ()
+        here = tensor
+        owner: Tensor | UploadedWeight = tensor
+        if part or tensor.device is not home:
+            owner = copy = _uploaded(tensor, home, part)
+            here = copy.tensor
+        if slot.name in parts:
+            tensors[slot.name] = here
+        prepared.addresses[slot.number] = here._ptr
+        prepared.keep.append(owner)
+        owners[slot.number] = owner
+    wanted: dict[Device, list[tuple[Slot, int, Any]]] = {}
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
-            owner = tensors[source.name] if source.kind == "weight" else source.data
-            wanted.append((slot, prepared.addresses[source.number], owner))
-    for (slot, _, _), packed in zip(wanted, _pack(wanted, runtime, threads), strict=True):
-        prepared.addresses[slot.number] = packed.address
-        prepared.keep.append(packed)
+            holder: Any = owners[source.number] if source.kind == "weight" else source.data
+            row = slot, prepared.addresses[source.number], holder
+            wanted.setdefault(devices.get(slot.device, host), []).append(row)
+    for home, rows in wanted.items():
+        for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):
+            prepared.addresses[slot.number] = packed.address
+            prepared.keep.append(packed)
     return prepared
 
 
-def _part(tensor: Tensor, axis: int, parts: Sequence[int]) -> Tensor:
-    """The ranges ``parts`` of ``tensor`` along ``axis``: its own memory where they lie together."""
-    if not parts:
-        return tensor
-    before = (slice(None),) * axis
-    pieces = [tensor[(*before, slice(a, b))] for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    if len(pieces) == 1:
-        return pieces[0] if pieces[0].is_contiguous else pieces[0].contiguous()
-    host = [piece.to(CPU()).contiguous().view(_BYTES[piece.element_size]) for piece in pieces]
-    joined = Tensor.from_numpy(np.concatenate([piece.to_numpy() for piece in host], axis))
-    return joined.view(tensor.dtype).to(tensor.device)
+def registry_name(op: Op) -> str:
+    """The name in the registry of the weight ``op``, or of the weight that it is a shard of."""
+    attrs = op.attrs
+    return str(attrs["of"] if "of" in attrs else attrs["name"])
 
 
 def _declared(function: Function) -> dict[str, Op]:
@@ -247,30 +252,33 @@ class UploadedWeight:
         self.tensor = tensor
 
 
-_uploads: weakref.WeakValueDictionary[tuple[Accelerator, int, int], UploadedWeight] = (
+_uploads: weakref.WeakValueDictionary[tuple[Device, int, int, Part], UploadedWeight] = (
     weakref.WeakValueDictionary()
 )
 
 
-def _uploaded(tensor: Tensor, device: Accelerator) -> UploadedWeight:
-    """``tensor`` on ``device``; models share the copy of memory that nobody can write to."""
-    if tensor.device is device:  # the same memory; models wait for what still writes it
+def _uploaded(tensor: Tensor, device: Device, part: Part) -> UploadedWeight:
+    """``tensor``, or the ``part`` of it, on ``device``; models share the copy of memory that nobody
+    can write to."""
+    if tensor.device is device and not part:  # models wait for what still writes it
         return UploadedWeight(tensor, tensor.to(device.default_stream))
-    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size)
+    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size, part)
     shared = _never_changes(tensor)
     with _lock:
         found = _uploads.get(key) if shared else None
         if found is None:
-            found = UploadedWeight(tensor, tensor.to(device))
+            made = cut(tensor, part, device) if part else tensor.to(device)
+            found = UploadedWeight(tensor, made)
             if shared:
                 _uploads[key] = found
     return found
 
 
 def _pack(
-    wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int
+    wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int, home: Device
 ) -> list[PackedWeight]:
-    """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners.
+    """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners;
+    in the memory of ``home``.
 
     They share one block of memory, which is large enough for huge pages, and are packed by all
     threads together. What another model has packed from the same memory is used instead when it is
@@ -297,7 +305,7 @@ def _pack(
             else:
                 new[key] = owner
         if new:
-            for key, made in _pack_new(new, runtime, threads).items():
+            for key, made in _pack_new(new, runtime, threads, home).items():
                 known = _packed.get(key)
                 if known is not None and _equal(known, made, runtime):
                     found[key] = known
@@ -334,13 +342,12 @@ def _equal(one: PackedWeight, other: PackedWeight, runtime: Runtime) -> bool:
 
 
 def _pack_new(
-    owners: Mapping[_Key, Any], runtime: Runtime, threads: int
+    owners: Mapping[_Key, Any], runtime: Runtime, threads: int, home: Device
 ) -> dict[_Key, PackedWeight]:
     ffi = runtime.ffi
     sizes = [nbytes for *_, nbytes in owners]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
-    memory = allocate(runtime, places[-1])
-    base = int(ffi.cast("uintptr_t", memory))
+    memory, base = room_on(home, runtime, places[-1])
     steps: list[tuple[Any, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []

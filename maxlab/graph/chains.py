@@ -73,18 +73,29 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
             self.follow(op, places)
 
     def follow(self, op: Op, places: dict[IrValue, DeviceRef]) -> None:
-        """Know the chain that ``op`` makes; ``places`` has the devices of the chains so far."""
-        chains = [v for v in op.operands if isinstance(v.type, ChainType)]
-        place = op.attrs.get("device") if op.name == CHAIN else None
-        place = places.get(chains[0]) if chains else place
-        for value in op.results:
-            if isinstance(value.type, ChainType) and place is not None:
+        """Know the chains that ``op`` makes; ``places`` has the devices of the chains so far."""
+        taken = [places.get(v) for v in op.operands if isinstance(v.type, ChainType)]
+        if op.name == CHAIN:
+            taken = [op.attrs.get("device")]
+        made = [v for v in op.results if isinstance(v.type, ChainType)]
+        for value, place in zip(made, taken, strict=False):  # one behind each that it takes
+            if place is not None:
                 places[value] = place
                 self._newest[place] = value
 
 
 def effect(name: str, operands: Sequence[Any], device: DeviceRef, /, **attrs: Any) -> list[Any]:
-    """The results of a new op ``mo.<name>`` with an effect on ``device``, without its chain.
+    """The results of a new op ``mo.<name>`` with an effect on ``device``, without its chain; see
+    `effects`.
+    """
+    return effects(name, operands, [device], **attrs)
+
+
+def effects(
+    name: str, operands: Sequence[Any], devices: Sequence[DeviceRef], /, **attrs: Any
+) -> list[Any]:
+    """The results of a new op ``mo.<name>`` with an effect on each of ``devices``, without its
+    chains.
 
     Raises:
         NoGraphError: No graph is being built.
@@ -96,15 +107,17 @@ def effect(name: str, operands: Sequence[Any], device: DeviceRef, /, **attrs: An
     values = [graph._own(operand) for operand in operands]
     types: list[Any] = [v.type for v in values if isinstance(v.type, _Typed)]
     try:
-        results: list[Type] = [*row.infer(types, attrs), ChainType()]
+        results: list[Type] = [*row.infer(types, attrs), *(ChainType() for _ in devices)]
     except (DTypeError, ShapeError) as error:
         explain(error, values)
         raise
-    chain = graph.device_chains[device]._ir()
-    made = graph._append(row.name, [*values, chain], results, attrs)
+    chains = [graph.device_chains[device]._ir() for device in devices]
+    made = graph._append(row.name, [*values, *chains], results, attrs)
     found = list(made) if isinstance(made, list) else [made]
-    graph.device_chains[device] = found.pop()
-    return found
+    first = len(found) - len(devices)
+    for device, chain in zip(devices, found[first:], strict=True):
+        graph.device_chains[device] = chain
+    return found[:first]
 
 
 def buffer(x: Any, what: str) -> BufferValue:
@@ -127,4 +140,4 @@ def buffer(x: Any, what: str) -> BufferValue:
     )
 
 
-__all__ = ["_DeviceChainMap", "buffer", "effect"]
+__all__ = ["_DeviceChainMap", "buffer", "effect", "effects"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +34,6 @@ from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
 from maxlab.graph.regions import Region, outermost, require_inside
-from maxlab.graph.sharding import Cut
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
     Block,
@@ -454,7 +452,7 @@ class Graph:
     def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
         """The value in this graph of ``op``, a weight of a subgraph that is called with
         ``prefix``."""
-        from maxlab.graph.weight import Weight
+        from maxlab.graph.weight import Weight, shard_as
 
         name, type = op.attrs["name"], op.attrs["type"]
         weight = subgraph._weights.get(name)
@@ -463,10 +461,10 @@ class Graph:
             known = self._weights.get(full)
             if known is None:
                 align = op.attrs.get("align")
-                weight = Weight(full, type.dtype, type.shape, type.device, align=align)
-                if "source" in op.attrs:
-                    cut = Cut(*(op.attrs[key] for key in ("source", "whole", "axis", "parts")))
-                    weight._cut = replace(cut, source=prefix + cut.source)
+                if "part" in op.attrs:
+                    weight = shard_as(op, prefix)
+                else:
+                    weight = Weight(full, type.dtype, type.shape, type.device, align=align)
                 return self._add_weight(weight, on_host=False)._ir()
             value = self._weight_values[full]
             # on the host first: the constant, not its copy on the device, is what the subgraph has
@@ -544,13 +542,8 @@ class Graph:
         device: DeviceRef = weight.device
         host = on_host and not device.is_cpu()
         type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
-        attrs: dict[str, Any] = {"name": name, "type": type, "placeholder": weight._placeholder}
-        cut = weight._cut
-        if cut is not None:
-            attrs |= {"source": cut.source, "whole": cut.whole}
-            attrs |= {"axis": cut.axis, "parts": cut.parts}
-        if weight.align is not None:
-            attrs["align"] = weight.align
+        attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
+        attrs |= weight._more_attrs()
         with self._at_root():
             value = add("constant.external", [], **attrs)
             value._ir().name = name

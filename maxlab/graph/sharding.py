@@ -1,169 +1,245 @@
-"""How weights are cut into shards, one for each device: ``ShardingStrategy``."""
+"""How a weight is cut into shards, one for each of several devices.
+
+A strategy says which ranges of which axes a shard takes. Nothing is computed in the graph: a shard
+is a part of the one array in the weights registry, and only that part is brought to its device,
+when the model is loaded.
+"""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from maxlab.errors import ArgumentError
-from maxlab.graph.build import as_int
-from maxlab.graph.quantization import QuantizationEncoding
-from maxlab.ir import Shape, StaticDim
-from maxlab.opset.rules import axis_of
+from maxlab.errors import ArgumentError, ShapeError
+from maxlab.graph.build import staged
+from maxlab.ir import StaticDim
 
+if TYPE_CHECKING:
+    from maxlab.graph.weight import Weight
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The part of a weight that a shard is: of ``source``, whose shape is ``whole``, the ranges
-    ``parts`` along ``axis``, as ``(start, stop, start, stop, …)``; all of it without ranges."""
-
-    source: str
-    whole: Shape
-    axis: int
-    parts: tuple[int, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the shard."""
-        if not self.parts:
-            return self.whole
-        size = sum(self.parts[1::2]) - sum(self.parts[::2])
-        return Shape([*self.whole[: self.axis], size, *self.whole[self.axis + 1 :]])
+Range: TypeAlias = tuple[int, int]
+Part: TypeAlias = tuple[tuple[Range, ...], ...]
+"""For each axis, the (start, stop) of each run of indices, one behind the other."""
 
 
-@dataclass(frozen=True, slots=True)
+def share(size: int, index: int, count: int) -> Range:
+    """The part of ``range(size)`` that number ``index`` of ``count`` gets; the first ones get one
+    more where it does not divide.
+
+    Example:
+        >>> [share(8, n, 3) for n in range(3)]
+        [(0, 3), (3, 6), (6, 8)]
+    """
+    even, rest = divmod(size, count)
+    start = index * even + min(index, rest)
+    return start, start + even + (index < rest)
+
+
+@dataclass(frozen=True)
 class ShardingStrategy:
-    """A way to cut a weight for several devices.
+    """How a weight is cut. Its static methods make the usual ones.
 
-    Make one with ``rowwise``, ``columnwise``, ``axiswise``, ``heads``, ``stacked_qkv`` or
-    ``replicate``.
-
-    Args:
+    Attributes:
         num_devices: How many shards there are.
-        axis: The axis that is cut; None gives every device the whole weight.
-        unit: How many elements along the axis stay together.
-        stacked: How many equal blocks lie behind each other along the axis, each of which is cut.
+        name: Which strategy it is, such as ``"rowwise"``.
+        cut: From the shape of the whole weight and the number of a shard to what the shard takes.
 
     Raises:
-        ArgumentError: ML785, a number that is not positive.
+        ArgumentError: ML795 (a ValueError), not a positive number of devices.
 
     Example:
         >>> from maxlab.dtype import DType
         >>> from maxlab.graph import DeviceRef, ShardingStrategy, Weight
-        >>> w = Weight("w", DType.float32, [10, 4], DeviceRef.CPU())
-        >>> w.sharding_strategy = ShardingStrategy.rowwise(3)
-        >>> [shard.shape for shard in w.shard([DeviceRef.GPU(i) for i in range(3)])]
-        [[Dim(4), Dim(4)], [Dim(3), Dim(4)], [Dim(3), Dim(4)]]
+        >>> w = Weight("w", DType.float32, [6, 4], DeviceRef.CPU())
+        >>> w.sharding_strategy = ShardingStrategy.rowwise(2)
+        >>> w.shard([DeviceRef.CPU(0), DeviceRef.CPU(1)])[1].shape
+        [Dim(3), Dim(4)]
     """
 
     num_devices: int
-    axis: int | None = None
-    unit: int = 1
-    stacked: int = 1
+    name: str
+    cut: Callable[[Sequence[int], int], Part]
 
     def __post_init__(self) -> None:
-        for name in ("num_devices", "unit", "stacked"):
-            number = as_int("ShardingStrategy", getattr(self, name), name)
-            if number < 1:
-                raise _refused(f"ShardingStrategy: {name} must be 1 or more, got {number}")
+        require_positive(f"{self.name}: num_devices", self.num_devices)
 
     @staticmethod
-    def replicate(num_devices: int) -> ShardingStrategy:
-        """Every device has the whole weight."""
-        return ShardingStrategy(num_devices)
-
-    @staticmethod
+    @staged
     def rowwise(num_devices: int) -> ShardingStrategy:
-        """Each device has some rows: of a linear layer's ``[out, in]``, some of the outputs."""
-        return ShardingStrategy(num_devices, axis=0)
+        """Shards of the first axis."""
+        return _along("rowwise", num_devices, 0)
 
     @staticmethod
+    @staged
     def columnwise(num_devices: int) -> ShardingStrategy:
-        """Each device has some columns: of a linear layer's ``[out, in]``, some of the inputs."""
-        return ShardingStrategy(num_devices, axis=1)
+        """Shards of the second axis."""
+        return _along("columnwise", num_devices, 1)
 
     @staticmethod
+    @staged
     def axiswise(axis: int, num_devices: int) -> ShardingStrategy:
-        """Each device has a part along ``axis``, which counts from the end when it is negative."""
-        return ShardingStrategy(num_devices, axis=axis)
+        """Shards of ``axis``, which counts from the end when it is negative."""
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            raise ArgumentError("ML795", f"axiswise: the axis must be an int, got {axis!r}")
+        return _along("axiswise", num_devices, axis)
 
     @staticmethod
-    def heads(num_devices: int, head_dim: int, axis: int = 1) -> ShardingStrategy:
-        """As ``axiswise``, with the ``head_dim`` elements of a head on one device."""
-        return ShardingStrategy(num_devices, axis, head_dim)
+    @staged
+    def replicate(num_devices: int) -> ShardingStrategy:
+        """The whole weight for each device."""
+
+        def cut(shape: Sequence[int], index: int) -> Part:
+            return tuple(((0, size),) for size in shape)
+
+        return ShardingStrategy(num_devices, "replicate", cut)
 
     @staticmethod
-    def stacked_qkv(num_devices: int, head_dim: int) -> ShardingStrategy:
-        """Rows of queries, keys and values that lie behind each other, as many of each: a device
-        has the same heads of all three."""
-        return ShardingStrategy(num_devices, 0, head_dim, stacked=3)
-
-    def cuts(
-        self, name: str, shape: Shape, encoding: QuantizationEncoding | None = None
-    ) -> list[Cut]:
-        """The part of each device. The first ones have one unit more where they do not come out
-        even.
-
-        Args:
-            name: The name of the weight.
-            shape: Its shape; that of its bytes when it is quantised.
-            encoding: What its bytes stand for; blocks are not cut.
-
-        Raises:
-            AxisError: ML303, the weight does not have the axis.
-            ArgumentError: ML785, the axis has no known size, or cannot be cut into so many parts.
+    @staged
+    def head_aware_columnwise(num_devices: int, num_heads: int, head_dim: int) -> ShardingStrategy:
+        """Shards of the second axis, ``[…, num_heads * head_dim]``, that keep heads in one piece:
+        for the projection behind attention.
         """
-        what = f"the weight {name!r}"
-        axis = 0 if self.axis is None else axis_of(self.axis, shape.rank, f"sharding {what}")
-        if self.axis is None:
-            return [Cut(name, shape, axis, ())] * self.num_devices
-        size = shape[axis]
-        if not isinstance(size, StaticDim):
-            raise _refused(f"{what} has the size {size} at axis {axis}, which only a run can tell")
-        unit = self._unit(what, axis == shape.rank - 1, encoding)
-        block, rest = divmod(size.dim, self.stacked)
-        count, more = divmod(block, unit)
-        if rest or more or count < self.num_devices:
-            blocks = f" in {self.stacked} blocks" if self.stacked > 1 else ""
-            raise _refused(
-                f"{what} has {size} elements at axis {axis}{blocks}, which are not "
-                f"{self.num_devices} parts or more of {unit}"
+        require_positive("head_aware_columnwise: num_heads", num_heads)
+        require_positive("head_aware_columnwise: head_dim", head_dim)
+
+        def cut(shape: Sequence[int], index: int) -> Part:
+            _require_size("head_aware_columnwise", shape, 1, num_heads * head_dim)
+            start, stop = _some("head_aware_columnwise", num_heads, index, num_devices)
+            return _with(shape, 1, [(start * head_dim, stop * head_dim)])
+
+        return ShardingStrategy(num_devices, "head_aware_columnwise", cut)
+
+    @staticmethod
+    @staged
+    def stacked_qkv(num_devices: int, num_heads: int, head_dim: int) -> ShardingStrategy:
+        """Shards of queries, keys and values that lie behind each other along the first axis, each
+        of ``num_heads * head_dim`` rows: every shard has the same heads of the three.
+        """
+        require_positive("stacked_qkv: num_heads", num_heads)
+        require_positive("stacked_qkv: head_dim", head_dim)
+
+        def cut(shape: Sequence[int], index: int) -> Part:
+            rows = num_heads * head_dim
+            _require_size("stacked_qkv", shape, 0, 3 * rows)
+            start, stop = _some("stacked_qkv", num_heads, index, num_devices)
+            runs = [(n * rows + start * head_dim, n * rows + stop * head_dim) for n in range(3)]
+            return _with(shape, 0, runs)
+
+        return ShardingStrategy(num_devices, "stacked_qkv", cut)
+
+    @property
+    def is_rowwise(self) -> bool:
+        """Whether shards are rows."""
+        return self.name == "rowwise"
+
+    @property
+    def is_colwise(self) -> bool:
+        """Whether shards are columns."""
+        return self.name == "columnwise"
+
+    @property
+    def is_replicate(self) -> bool:
+        """Whether every shard is the whole weight."""
+        return self.name == "replicate"
+
+    @property
+    def is_head_aware_colwise(self) -> bool:
+        """Whether shards are columns of whole heads."""
+        return self.name == "head_aware_columnwise"
+
+    @property
+    def is_stacked_qkv(self) -> bool:
+        """Whether shards are heads of queries, keys and values."""
+        return self.name == "stacked_qkv"
+
+
+def part_of(weight: Weight, strategy: ShardingStrategy, index: int) -> Part:
+    """What shard ``index`` takes of the data of ``weight``; of a quantised one, in bytes.
+
+    Raises:
+        ShapeError: ML798, the weight cannot be cut so.
+    """
+    what = f"the weight {weight.name!r}"
+    if not all(isinstance(dim, StaticDim) for dim in weight.shape):
+        raise ShapeError(
+            "ML798",
+            f"{what} has the shape [{', '.join(map(str, weight.shape))}], which is not static",
+            fix="give a weight that is sharded a shape of ints",
+        )
+    shape = [int(dim) for dim in weight.shape]
+    encoding = weight.quantization_encoding
+    if encoding is None or not shape:
+        return strategy.cut(shape, index)
+    if not encoding.is_gguf:
+        part = strategy.cut(shape, index)
+        if part[-1] != ((0, shape[-1]),):
+            raise ShapeError(
+                "ML798",
+                f"{what} is packed as {encoding.value}, whose last axis cannot be cut",
+                fix="shard it along another axis, or replicate it",
             )
-        each, extra = divmod(count, self.num_devices)
-        first = [i * each + min(i, extra) for i in range(self.num_devices + 1)]
-        found = []
-        for start, stop in itertools.pairwise(first):
-            parts: list[int] = []
-            for number in range(self.stacked):
-                parts += [number * block + start * unit, number * block + stop * unit]
-            found.append(Cut(name, shape, axis, _joined(parts)))
-        return found
-
-    def _unit(self, what: str, last: bool, encoding: QuantizationEncoding | None) -> int:
-        """How many elements of the axis stay together; bytes where it is that of the blocks."""
-        if encoding is None or not last:
-            return self.unit
-        if not encoding.is_gguf:
-            raise _refused(f"{what} is {encoding.value}, whose last axis cannot be cut")
-        blocks = math.lcm(self.unit, encoding.elements_per_block) // encoding.elements_per_block
-        return blocks * encoding.block_size
+        return part
+    elements, nbytes = encoding.elements_per_block, encoding.block_size
+    part = strategy.cut([*shape[:-1], shape[-1] // nbytes * elements], index)
+    if any(place % elements for run in part[-1] for place in run):
+        raise ShapeError(
+            "ML798",
+            f"{what} is quantised in blocks of {elements} numbers, and {strategy.name} would cut "
+            "through one",
+            fix="use a number of devices that divides the blocks of a row, or shard another axis",
+        )
+    last = tuple((a // elements * nbytes, b // elements * nbytes) for a, b in part[-1])
+    return (*part[:-1], last)
 
 
-def _joined(parts: Sequence[int]) -> tuple[int, ...]:
-    """``parts`` with ranges that touch made one."""
-    found = list(parts[:2])
-    for start, stop in zip(parts[2::2], parts[3::2], strict=True):
-        if found[-1] == start:
-            found[-1] = stop
-        else:
-            found += [start, stop]
-    return tuple(found)
+def require_positive(what: str, number: object) -> None:
+    """Nothing, when ``number`` is a positive int.
+
+    Raises:
+        ArgumentError: ML795.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ArgumentError("ML795", f"{what} must be an int of 1 or more, got {number!r}")
 
 
-def _refused(what: str) -> ArgumentError:
-    return ArgumentError("ML785", what, fix="choose another strategy, or another number of devices")
+def _along(name: str, num_devices: int, axis: int) -> ShardingStrategy:
+    def cut(shape: Sequence[int], index: int) -> Part:
+        if not -len(shape) <= axis < len(shape):
+            raise ShapeError(
+                "ML798",
+                f"{name}: a weight of the shape {list(shape)} has no axis {axis}",
+                fix="use ShardingStrategy.replicate",
+            )
+        place = axis % len(shape)
+        return _with(shape, place, [_some(name, shape[place], index, num_devices)])
+
+    return ShardingStrategy(num_devices, name, cut)
 
 
-__all__ = ["Cut", "ShardingStrategy"]
+def _some(name: str, size: int, index: int, count: int) -> Range:
+    if size < count:
+        raise ShapeError(
+            "ML798",
+            f"{name}: {size} rows, columns or heads cannot be cut for {count} devices",
+            fix="use fewer devices, or ShardingStrategy.replicate",
+        )
+    return share(size, index, count)
+
+
+def _with(shape: Sequence[int], axis: int, runs: Sequence[Range]) -> Part:
+    """All of every axis but ``axis``, of which it is ``runs``."""
+    return tuple(tuple(runs) if n == axis else ((0, size),) for n, size in enumerate(shape))
+
+
+def _require_size(name: str, shape: Sequence[int], axis: int, size: int) -> None:
+    if len(shape) <= axis or shape[axis] != size:
+        raise ShapeError(
+            "ML798",
+            f"{name}: axis {axis} of a weight must have the size {size} for these heads, the shape "
+            f"is {list(shape)}",
+            fix="check num_heads and head_dim",
+        )
+
+
+__all__ = ["Part", "ShardingStrategy", "part_of", "share"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
 from maxlab.graph.build import as_dtype, require_graph, staged
 from maxlab.graph.quantization import QuantizationEncoding
-from maxlab.graph.sharding import Cut, ShardingStrategy
+from maxlab.graph.sharding import Part, ShardingStrategy, part_of
 from maxlab.graph.value import TensorValue
-from maxlab.ir import DeviceRef, DimLike, Shape, TensorType
+from maxlab.ir import DeviceRef, DimLike, Op, Shape, TensorType, user_location
 from maxlab.ir import Value as IrValue
 
 
@@ -29,8 +29,7 @@ class Weight(TensorValue):
             numbers. ``ops.dequantize`` and ``ops.qmatmul`` are told it, other ops see the bytes.
         align: The alignment in bytes that the data must have, a power of two; None for that of the
             dtype.
-        sharding_strategy: How ``shard`` cuts the weight for several devices; None when it is not
-            cut.
+        sharding_strategy: How ``shard`` cuts the weight; None when it is not cut.
         _placeholder: Whether the name is completed by the ``prefix`` of ``ops.call``.
         _has_alias: Whether another name stands for the same data.
 
@@ -66,7 +65,7 @@ class Weight(TensorValue):
         device: Any = None,
         quantization_encoding: QuantizationEncoding | None = None,
         align: int | None = None,
-        sharding_strategy: Any = None,
+        sharding_strategy: ShardingStrategy | None = None,
         _placeholder: bool = False,
         _has_alias: bool = False,
     ) -> None:
@@ -93,7 +92,6 @@ class Weight(TensorValue):
         self.align = align
         self.quantization_encoding = quantization_encoding
         self.shard_idx = None
-        self._cut: Cut | None = None
         self._type = TensorType(as_dtype("Weight", dtype), shape, device)
         self._original: tuple[DType, Shape] | None = None
         self._placeholder = bool(_placeholder)
@@ -148,95 +146,78 @@ class Weight(TensorValue):
 
     @property
     def sharding_strategy(self) -> ShardingStrategy | None:
-        """How the weight is cut into shards; None when it is not. It may be set; a shard has none.
+        """How the weight is cut into shards; None when it is not. It may be set.
 
         Raises:
-            GraphError: ML381, set to something that is no ``ShardingStrategy``; ML382, set for a
-                shard.
+            GraphError: ML381, what is set is no ``ShardingStrategy``; ML797, the weight is a shard.
         """
         return self._strategy
 
     @sharding_strategy.setter
-    @staged
     def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
-        if not isinstance(strategy, ShardingStrategy | None):
+        if strategy is not None and not isinstance(strategy, ShardingStrategy):
             raise GraphError(
                 "ML381",
                 f"the weight {self.name!r} has the sharding strategy {strategy!r}, which is no "
                 "ShardingStrategy",
                 fix="pass ShardingStrategy.rowwise(2), for example",
             )
-        if strategy is not None and self.shard_idx is not None:
-            raise self._is_shard()
         self._strategy = strategy
 
     @staged
     def shard(self, devices: Iterable[DeviceRef]) -> list[Weight]:
-        """The shards of the weight, one for each device, in the order of the devices.
+        """The shards of the weight, one for each device, in their order.
 
-        A shard is a weight itself, which has its part of the data that the registry has under the
-        name of the whole. It cannot be cut further. What a model loads of it is the part alone.
+        A shard is a part of the array that the weights registry has under the name of the whole
+        weight. Only that part is brought to the shard's device, when a model is loaded.
 
         Args:
-            devices: Where the shards live; as many as the strategy says.
+            devices: Where the shards live, as many as the strategy makes.
 
         Raises:
-            GraphError: ML382 (a ValueError), the weight has no sharding strategy, or is a shard.
-            ArgumentError: ML785, the strategy is for another number of devices, or the shape cannot
-                be cut so.
-            AxisError: ML303, the weight does not have the axis that is cut.
+            GraphError: ML382 (a ValueError), the weight has no sharding strategy; ML796, the
+                strategy makes another number of shards; ML797, the weight is a shard itself.
+            ShapeError: ML798 (a ValueError), the weight cannot be cut so.
             ArgumentTypeError: ML397, something that is no device.
 
         Example:
             >>> from maxlab.dtype import DType
             >>> from maxlab.graph import DeviceRef, ShardingStrategy, Weight
-            >>> w = Weight("w", DType.float32, [8, 4], DeviceRef.CPU())
+            >>> w = Weight("w", DType.float32, [64, 10], DeviceRef.CPU())
             >>> w.sharding_strategy = ShardingStrategy.columnwise(2)
             >>> [s.shape for s in w.shard([DeviceRef.GPU(0), DeviceRef.GPU(1)])]
-            [[Dim(8), Dim(2)], [Dim(8), Dim(2)]]
+            [[Dim(64), Dim(5)], [Dim(64), Dim(5)]]
         """
         places = [DeviceRef.from_device(device) for device in devices]
-        if self.shard_idx is not None:
-            raise self._is_shard()
-        if self._strategy is None:
+        strategy = self._strategy
+        if strategy is None:
             raise GraphError(
                 "ML382",
                 f"the weight {self.name!r} has no sharding strategy to cut it for {len(places)} "
                 "devices",
-                fix="set weight.sharding_strategy, such as ShardingStrategy.rowwise(2)",
+                fix=f"set one first: weight.sharding_strategy = "
+                f"ShardingStrategy.rowwise({len(places)})",
             )
-        if len(places) != self._strategy.num_devices:
-            raise ArgumentError(
-                "ML785",
-                f"the weight {self.name!r} is cut for {self._strategy.num_devices} devices, got "
-                f"{len(places)}",
-                fix="give as many devices as the strategy names",
+        if len(places) != strategy.num_devices:
+            raise GraphError(
+                "ML796",
+                f"the weight {self.name!r} is sharded {strategy.name} for {strategy.num_devices} "
+                f"devices, got {len(places)}",
+                fix="pass a device for each shard",
             )
-        cuts = self._strategy.cuts(self.name, self.shape, self.quantization_encoding)
-        pairs = zip(cuts, places, strict=True)
-        return [self._shard(i, cut, place) for i, (cut, place) in enumerate(pairs)]
-
-    def _shard(self, index: int, cut: Cut, device: DeviceRef) -> Weight:
-        """The part ``cut`` of the weight, on ``device``."""
-        name = f"{self.name}[{index}]"
-        made = Weight(name, self.dtype, cut.shape, device, self.quantization_encoding, self.align)
-        made._placeholder, made._has_alias = self._placeholder, self._has_alias
-        made.shard_idx = index
-        made._cut = cut
+        made: list[Weight] = []
+        for number, place in enumerate(places):
+            part_of(self, strategy, number)  # what is wrong is told here, not at the first use
+            made.append(Shard(self, strategy, number, place))
         return made
-
-    def _is_shard(self) -> GraphError:
-        return GraphError(
-            "ML382",
-            f"the weight {self.name!r} is a shard, which cannot be cut further",
-            fix="cut the whole weight for all devices at once",
-        )
 
     def _stands_for(self, other: Weight) -> bool:
         """Whether this and ``other`` are one weight of a graph: shards that are cut alike are."""
-        if self is other:
-            return True
-        return self._cut is not None and (self._cut, self.type) == (other._cut, other.type)
+        return self is other
+
+    def _more_attrs(self) -> dict[str, Any]:
+        """Attributes of the graph's op for the weight, besides its name and type."""
+        return {} if self.align is None else {"align": self.align}
 
     def __repr__(self) -> str:
         return (
@@ -245,4 +226,95 @@ class Weight(TensorValue):
         )
 
 
-__all__ = ["ShardingStrategy", "Weight"]
+class Shard(Weight):
+    """The part of a weight that one device gets. ``Weight.shard`` makes it.
+
+    Name, dtype and shape follow from the whole weight, also when a module renames that later.
+    """
+
+    def __init__(
+        self, whole: Weight, strategy: ShardingStrategy, index: int, device: DeviceRef
+    ) -> None:
+        self.whole = whole
+        self.shard_idx = index
+        self.align = None  # it begins somewhere within the data
+        self.quantization_encoding = whole.quantization_encoding
+        self._strategy = strategy
+        self._place = device
+        self._original = None
+        self._has_alias = whole._has_alias
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # a weight's own is a plain attribute
+        """The name of the whole weight and the number of the shard: ``w[1]``."""
+        return f"{self.whole.name}[{self.shard_idx}]"
+
+    @property
+    def _placeholder(self) -> bool:  # type: ignore[override]  # a weight's own is an attribute
+        return self.whole._placeholder
+
+    @property
+    def part(self) -> Part:
+        """For each axis of the whole weight, the (start, stop) of each run of indices."""
+        assert self._strategy is not None
+        assert self.shard_idx is not None
+        return part_of(self.whole, self._strategy, self.shard_idx)
+
+    @property
+    def _type(self) -> TensorType:
+        sizes = [sum(stop - start for start, stop in ranges) for ranges in self.part]
+        return TensorType(self.whole.dtype, sizes, self._place)
+
+    @_type.setter
+    def _type(self, type: TensorType) -> None:
+        if (type.dtype, type.shape) != (self.dtype, self.shape):
+            self._refuse("its dtype and shape are those of its part of the whole weight")
+        self._place = type.device
+
+    @property
+    def sharding_strategy(self) -> ShardingStrategy | None:
+        """How the whole weight is cut."""
+        return self._strategy
+
+    @sharding_strategy.setter
+    def sharding_strategy(self, strategy: ShardingStrategy | None) -> None:
+        self._refuse("it cannot be cut further")
+
+    def shard(self, devices: Iterable[DeviceRef]) -> list[Weight]:
+        """Nothing: a shard cannot be cut further.
+
+        Raises:
+            GraphError: ML797 (a ValueError), always.
+        """
+        self._refuse("it cannot be cut further")
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise GraphError(
+            "ML797",
+            f"the weight {self.name!r} is a shard: {why}",
+            at=user_location(),
+            fix="change the whole weight, and cut that",
+        )
+
+    def _stands_for(self, other: Weight) -> bool:
+        if self is other:
+            return True
+        same = isinstance(other, Shard) and other.whole is self.whole and other.part == self.part
+        return same and other.type == self.type
+
+    def _more_attrs(self) -> dict[str, Any]:
+        whole = tuple(int(dim) for dim in self.whole.shape)
+        return {"of": self.whole.name, "whole": whole, "part": self.part}
+
+
+def shard_as(op: Op, prefix: str) -> Shard:
+    """The shard that ``op`` of a subgraph stands for where that is called with ``prefix``."""
+    attrs = op.attrs
+    part: Part = attrs["part"]
+    whole = Weight(prefix + attrs["of"], attrs["type"].dtype, attrs["whole"])
+    index = int(attrs["name"].rpartition("[")[2].rstrip("]"))
+    strategy = ShardingStrategy(index + 1, "as the subgraph has it", lambda shape, number: part)
+    return Shard(whole, strategy, index, attrs["type"].device)
+
+
+__all__ = ["Shard", "ShardingStrategy", "Weight"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maxlab.nn import embedding, layer, linear, norm, sequential
+from maxlab.nn import comm, embedding, layer, linear, norm, sequential
 from maxlab.nn.calls import Layer, add_layer_hook, clear_hooks, layer_hooks
 from maxlab.nn.embedding import Embedding, EmbeddingV1, EmbeddingV2
 from maxlab.nn.linear import MLP, MLPV1, Linear, LinearV1
@@ -40,6 +40,7 @@ __all__ = [
     "LinearV1",
     "MLPV1",
     "RMSNormV1",
+    "comm",
     "embedding",
     "layer",
     "linear",

@@ -77,7 +77,7 @@ class Module(Layer):
     def __setattr__(self, name: str, value: Any) -> None:
         old = self.__dict__.get(name)
         locals_ = self.__dict__.setdefault("_local_names", {})
-        if isinstance(value, Weight):
+        if isinstance(value, Weight) and value.shard_idx is None:  # shards are of another weight
             local = states.slot_of(value).local
             for attribute, (other, taken) in locals_.items():
                 if attribute != name and taken == local and other is not value:

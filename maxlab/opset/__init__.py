@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    collective,
     control,
     convolution,
     custom,
@@ -48,6 +49,7 @@ __all__ = [
     "OpDef",
     "Sample",
     "checks_of",
+    "collective",
     "control",
     "convolution",
     "custom",

@@ -138,8 +138,8 @@ class Builder(Protocol):
 Infer = Callable[[Sequence[TensorType], Attrs], Sequence[Type]]
 Reference = Callable[..., Any]
 ViewIndex = Callable[["ViewCall", tuple[Poly, ...]], tuple[Poly, ...]]
-Decompose = Callable[[Builder, Op], Value]
-Effect = Literal["", "chain", "make", "read", "write", "print"]
+Decompose = Callable[[Builder, Op], Value | Sequence[Value]]
+Effect = Literal["", "chain", "make", "read", "write", "print", "sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ class OpDef:
     """whether this view has the elements of its operand in the same order"""
     effect: Effect = ""
     """what the op does to the world: ``make``, ``read`` or ``write`` a buffer, its first operand,
-    or ``print``; ops with an effect are neither dropped, merged, folded nor moved over each other,
-    and take and make a chain"""
+    ``print``, or ``sync`` the devices of its operands; ops with an effect are neither dropped,
+    merged, folded nor moved over each other, and take and make a chain of each device"""
     changed: Callable[[Attrs], tuple[int, ...]] | None = None
     """for an op that writes: the numbers of the operands that are buffers it changes, where that is
     not the first one alone"""

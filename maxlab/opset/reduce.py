@@ -21,7 +21,7 @@ from maxlab.opset.core import (
     elements,
 )
 from maxlab.opset.elementwise import _wide
-from maxlab.opset.rules import axis_of, require_float, same_dtype
+from maxlab.opset.rules import axis_of, require_float, same_device, same_dtype
 
 
 def reduced(x: TensorType, axis: int) -> Shape:
@@ -344,6 +344,7 @@ def _layer_norm_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     x, gamma, beta = types
     require_float("layer_norm", x)
     same_dtype("layer_norm", types)
+    same_device("layer_norm", types)
     axis_of(-1, x.rank, "layer_norm")
     for name, t in (("gamma", gamma), ("beta", beta)):
         if t.rank != 1 or t.shape[0] != x.shape[-1]:

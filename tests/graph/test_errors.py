@@ -266,7 +266,7 @@ CASES: list[Case] = [
     ("ML364", ValueError, lambda s: ops.scatter_nd(s.x, s.x, [[0]])),
     ("ML380", ValueError, lambda s: Weight("v", F32, [4], align=3)),
     ("ML381", ValueError, lambda s: Weight("v", F32, [4], quantization_encoding=s.x)),
-    ("ML381", ValueError, lambda s: Weight("v", F32, [4], sharding_strategy="rows")),
+    ("ML381", ValueError, lambda s: Weight("v", F32, [4], sharding_strategy="rows")),  # type: ignore[arg-type]
     ("ML382", ValueError, lambda s: s.w.shard([CPU])),
     ("ML397", TypeError, lambda s: ops.transfer_to(s.x, "gpu")),
     ("ML398", TypeError, lambda s: s.graph.add_subgraph("new", None, [TensorType(F32, [-1])])),

@@ -31,6 +31,8 @@ SAMPLED = [
     if (sample.shapes is not None if symbolic else not needs_names(sample))
 ]
 WITHOUT_SAMPLES = {
+    "mo.allgather",  # see tests/devices
+    "mo.allreduce.sum",
     "mo.buffer.create",  # those with effects have buffers and chains, see tests/effects
     "mo.buffer.load",
     "mo.buffer.store",
@@ -184,6 +186,7 @@ def check_decomposition(row: OpDef, sample: Sample, symbolic: bool) -> None:
     builder.arrays.update(zip(op.operands, sample.arrays, strict=True))
     assert row.decompose is not None
     result = row.decompose(builder, op)
+    assert isinstance(result, Value)
     assert result.type == op.results[0].type
     (expected,) = opset.evaluate(op, sample.arrays, env)
     tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-9}.get(expected.dtype.itemsize, 0)

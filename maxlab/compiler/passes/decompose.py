@@ -12,7 +12,7 @@ import numpy as np
 from maxlab import opset
 from maxlab.compiler.passes.manager import Rewrite
 from maxlab.dtype import DType
-from maxlab.ir import Constant, DeviceRef, Function, Op, TensorType, Value
+from maxlab.ir import ChainType, Constant, DeviceRef, Function, Op, TensorType, Value
 
 
 class Expansion:
@@ -67,8 +67,13 @@ def decompose(function: Function, rewrites: list[Rewrite]) -> None:
             done.append(op)
             continue
         expansion = Expansion(function, op)
-        result = row.decompose(expansion, op)
-        op.result.replace_with(result)
+        made = row.decompose(expansion, op)
+        found = [made] if isinstance(made, Value) else list(made)
+        # Where chains are still there, as in a look at the passes, what comes next follows those
+        # before the op.
+        found += [v for v in op.operands if isinstance(v.type, ChainType)]
+        for old, new in zip(op.results, found, strict=True):
+            old.replace_with(new)
         op.drop()
         rewrites.append(Rewrite(op.name, op.id, tuple(o.id for o in expansion.made)))
         pending.extend(reversed(expansion.made))

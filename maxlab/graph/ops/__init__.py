@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from maxlab.graph.ops import random
+from maxlab.graph.ops import allreduce, random
 from maxlab.graph.ops.buffers import (
     buffer_create,
     buffer_load,
@@ -17,6 +17,7 @@ from maxlab.graph.ops.buffers import (
     print,
 )
 from maxlab.graph.ops.calls import call
+from maxlab.graph.ops.collectives import allgather
 from maxlab.graph.ops.control import cond, while_loop
 from maxlab.graph.ops.creation import constant, constant_external, range, shape_to_tensor
 from maxlab.graph.ops.customs import custom, inplace_custom
@@ -113,6 +114,8 @@ __all__ = [
     "abs",
     "acos",
     "add",
+    "allgather",
+    "allreduce",
     "argmax",
     "argmin",
     "argsort",

@@ -191,7 +191,8 @@ def layer_norm(
 
     Raises:
         ShapeError: ML208, ``gamma`` or ``beta`` is not ``[n]``.
-        ArgumentError: ML310, ``epsilon`` is not positive.
+        ArgumentError: ML310, ``epsilon`` is not positive; ML304, ``gamma`` or ``beta`` is on
+            another device.
         DTypeError: ML107, ``input`` is not a float tensor; ML110, the dtypes differ.
         ArgumentTypeError: ML302, ``epsilon`` is not a number.
     """
