@@ -18,6 +18,9 @@ const MIN_OPEN = 3;
 /** What a branch or a loop runs: its parts say more side by side, however small. */
 const PART = /(^|\.)n\w+:\w+\.\w+$/;
 
+/** Of parts in parts there is no room for the names. */
+const MAX_PART_DEPTH = 2;
+
 /** A run of more members than this stays one box. */
 const MAX_OPEN_RUN = 8;
 
@@ -50,7 +53,8 @@ export function initialFold(model: GraphModel): Set<string> {
       continue;
     }
     const holdsMore = box.children.some(child => child.total >= MIN_OPEN);
-    const isTiny = box.total < MIN_OPEN && !(isSmall && PART.test(box.path));
+    const isPart = isSmall && box.depth <= MAX_PART_DEPTH && PART.test(box.path);
+    const isTiny = box.total < MIN_OPEN && !isPart;
     if (isTiny || (!isSmall && !holdsMore) || (isLayered && !holdsRun(box))) {
       continue;
     }

@@ -3,7 +3,7 @@
  * shared kernel is a split, always marked as approximate and made by `SPLIT_MODEL`.
  */
 
-import type { IKernelProfile, IProfile, IValue } from '../../proto/document';
+import type { IKernel, IKernelProfile, IProfile, IValue } from '../../proto/document';
 import type { IBox } from './boxes';
 import { evaluate } from './expr';
 import type { GraphModel, IGraphNode } from './graph';
@@ -48,10 +48,17 @@ export function valueBytes(value: IValue, dims: Readonly<Record<string, number>>
   return size;
 }
 
+const CONTROL: readonly string[] = ['branch', 'jump', 'refuse'];
+
+/** True for a step of the plan that computes nothing, and says where the run goes on. */
+export function isControl(kernel: IKernel | undefined): boolean {
+  return kernel !== undefined && CONTROL.includes(kernel.kind);
+}
+
 export class Timing {
   /** Sum of the kernels, in nanoseconds; the whole that shares are of. */
   readonly totalNs: number = 0;
-  /** Slowest first. */
+  /** Slowest first, without those that only say where the run goes on. */
   readonly kernels: IKernelProfile[] = [];
   private readonly _byKernel = new Map<string, IKernelProfile>();
   private readonly _nodes = new Map<number, ICost>();
@@ -69,7 +76,9 @@ export class Timing {
       this._byKernel.set(kernel.id, kernel);
       this._spread(kernel);
     }
-    this.kernels = [...profile.kernels].sort((a, b) => b.ns - a.ns);
+    this.kernels = profile.kernels
+      .filter(kernel => kernel.ns > 0 || !isControl(_model.kernels.get(kernel.id)))
+      .sort((a, b) => b.ns - a.ns);
   }
 
   kernel(id: string): IKernelProfile | undefined {

@@ -45,6 +45,8 @@ export interface IPicture {
 
 const CELL = 320;
 
+const LABEL_HEIGHT = 15;
+
 /** What stands on the line that leads back to the start of a loop. */
 const NEXT_TURN = 'next turn';
 
@@ -179,8 +181,16 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
   }
   const done = new Set<IItem>();
   const depth = container.item.depth;
-  const add = (text: string, x: number, y: number, from: IItem): void => {
+  const placed: { x: number; y: number; w: number }[] = [];
+  const add = (text: string, x: number, lowest: number, from: IItem): void => {
     const w = monoWidth(text, METRICS.edgeFont) + 8;
+    let y = lowest;
+    // Ports beside each other: the second type stands above the first.
+    const near = placed.filter(p => Math.abs(p.x - x) < (p.w + w) / 2);
+    while (near.some(p => Math.abs(p.y - y) < LABEL_HEIGHT)) {
+      y -= LABEL_HEIGHT;
+    }
+    placed.push({ x, y, w });
     labels.add({ text, x, y, w, from, depth }, x - w / 2, y - 8, x + w / 2, y + 8);
   };
   const turned = new Set<IItem | null>();

@@ -219,6 +219,10 @@ export class Inspector {
       return null;
     }
     const parts: Child[] = [this._meter(cost.ns, cost.approx)];
+    const turns = Math.max(...node.kernels.map(k => timing.kernel(k.id)?.count ?? 1), 0);
+    if (turns > 1) {
+      parts.push(el('p', 'jp-MaxLab-note', `The sum of all ${turns} turns.`));
+    }
     const first = node.kernels[0];
     if (cost.approx && first !== undefined) {
       const ns = timing.kernel(first.id)?.ns ?? 0;
@@ -304,7 +308,11 @@ export class Inspector {
     const parts: Child[] = [this._heading(title, [box.type, box.path].filter(Boolean).join(' · '))];
     const cost = timing.ofBox(box);
     if (cost.ns > 0) {
-      const notes = [`${plural(cost.whole, 'kernel')} wholly inside: ${formatTime(cost.exactNs)}.`];
+      const isTurned = model
+        .nodesIn(box)
+        .some(i => model.nodes[i]?.kernels.some(k => (timing.kernel(k.id)?.count ?? 1) > 1));
+      const notes = isTurned ? ['Times of loops are sums of all turns.'] : [];
+      notes.push(`${plural(cost.whole, 'kernel')} wholly inside: ${formatTime(cost.exactNs)}.`);
       if (cost.shared > 0) {
         notes.push(
           `≈ ${plural(cost.shared, 'kernel')} shared with other scopes: ` +

@@ -12,7 +12,7 @@ import {
   plural
 } from '../model/format';
 import type { GraphModel, IGraphNode } from '../model/graph';
-import type { Timing } from '../model/timing';
+import { isControl, type Timing } from '../model/timing';
 import { codeBlock } from './code';
 import { button, el, type Child } from './dom';
 
@@ -62,6 +62,11 @@ export function kernelSection(
   marked: ReadonlySet<string>
 ): HTMLElement {
   const { model, timing } = host;
+  if (isControl(kernel)) {
+    const text = (kernel.source ?? '').replace(/^\/\*\s*|\s*\*\/\s*$/g, '');
+    const sentence = text === '' ? 'It says where the run goes on.' : `${text[0]?.toUpperCase()}${text.slice(1)}.`;
+    return section(`Step ${kernel.id} · ${kernel.kind}`, el('p', 'jp-MaxLab-note', sentence));
+  }
   const dims = timing.profile?.dims ?? {};
   const profile = timing.kernel(kernel.id);
   const flops = profile?.flops ?? evaluate(kernel.flops, dims);
@@ -74,7 +79,7 @@ export function kernelSection(
     rows.push([
       'time',
       `${formatTime(profile.ns)} · ${formatShare(timing.share(profile.ns))}` +
-        (profile.count > 1 ? ` · ${profile.count} launches` : '') +
+        (profile.count > 1 ? ` · all ${profile.count} turns` : '') +
         ` · best ${formatTime(profile.ns_min)}`
     ]);
   }
