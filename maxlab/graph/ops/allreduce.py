@@ -42,7 +42,7 @@ def sum(
         >>> with Graph("reduce", input_types=[*types, *signals]) as graph:
         ...     made = ops.allreduce.sum(graph.inputs[:2], graph.inputs[2:])
         ...     [f"{x.shape} on {x.device}" for x in made]
-        ["[Dim('n')] on cpu:0", "[Dim('n')] on cpu:1"]
+        ['[n] on cpu:0', '[n] on cpu:1']
     """
     return collective("allreduce.sum", inputs, signal_buffers)
 

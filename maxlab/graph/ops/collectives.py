@@ -67,7 +67,7 @@ def allgather(
         >>> with Graph("gather", input_types=[*types, *signals]) as graph:
         ...     made = ops.allgather(graph.inputs[:2], graph.inputs[2:])
         ...     [f"{x.shape} on {x.device}" for x in made]
-        ['[Dim(4), Dim(3)] on cpu:0', '[Dim(4), Dim(3)] on cpu:1']
+        ['[4, 3] on cpu:0', '[4, 3] on cpu:1']
     """
     return collective("allgather", inputs, signal_buffers, axis=axis)
 
