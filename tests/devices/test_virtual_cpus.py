@@ -216,9 +216,19 @@ def test_a_model_runs_on_two_cpus() -> None:
         assert len(profile.kernels) == len(model.kernels)
 
 
-def test_kernels_of_each_cpu_touch_its_own_memory_but_for_copies() -> None:
+def a_map_that_is_moved() -> Graph:
+    with Graph("map", input_types=[TensorType(F32, ["n"], C1)]) as graph:
+        moved = ops.transfer_to(ops.relu(graph.inputs[0].tensor * 2), C0)
+        graph.output(moved + 1)
+    return graph
+
+
+@pytest.mark.parametrize("make", [two_places, a_map_that_is_moved])
+def test_kernels_of_each_cpu_touch_its_own_memory_but_for_copies(
+    make: Callable[[], Graph],
+) -> None:
     with driver.virtual_cpus(2) as cpus:
-        plan = load(two_places(), cpus, w=f32(64, 32)).compiled.plan
+        plan = load(make(), cpus, w=f32(64, 32)).compiled.plan
     crossing = []
     for step in plan.steps:
         others = {plan.slots[n].device for n in step.pointers} - {step.device}
