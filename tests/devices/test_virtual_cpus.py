@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -215,9 +216,19 @@ def test_a_model_runs_on_two_cpus() -> None:
         assert len(profile.kernels) == len(model.kernels)
 
 
-def test_kernels_of_each_cpu_touch_its_own_memory_but_for_copies() -> None:
+def a_map_that_is_moved() -> Graph:
+    with Graph("map", input_types=[TensorType(F32, ["n"], C1)]) as graph:
+        moved = ops.transfer_to(ops.relu(graph.inputs[0].tensor * 2), C0)
+        graph.output(moved + 1)
+    return graph
+
+
+@pytest.mark.parametrize("make", [two_places, a_map_that_is_moved])
+def test_kernels_of_each_cpu_touch_its_own_memory_but_for_copies(
+    make: Callable[[], Graph],
+) -> None:
     with driver.virtual_cpus(2) as cpus:
-        plan = load(two_places(), cpus, w=f32(64, 32)).compiled.plan
+        plan = load(make(), cpus, w=f32(64, 32)).compiled.plan
     crossing = []
     for step in plan.steps:
         others = {plan.slots[n].device for n in step.pointers} - {step.device}
@@ -370,3 +381,41 @@ def test_loops_run_on_several_cpus() -> None:
         for turns in (0, 1, 5):
             (found,) = model(turns, put(x, cpus[1]))
             np.testing.assert_array_equal(taken(found), x * 2**turns + 2**turns - 1)
+
+
+def test_what_a_kernel_of_another_cpu_finds_wrong_is_raised() -> None:
+    types = [TensorType(F32, ["n"], C1), TensorType(DType.int64, ["m"], C1)]
+    with Graph("g", input_types=types) as graph:
+        x, index = (v.tensor for v in graph.inputs)
+        graph.output(ops.transfer_to(ops.gather(x, index, 0), C0))
+    with driver.virtual_cpus(2) as cpus:
+        model = load(graph, cpus)
+        x_there = put(np.arange(3, dtype=np.float32), cpus[1])
+        with pytest.raises(MaxlabError, match="ML652"):
+            model(x_there, put(np.array([0, 3]), cpus[1]))
+        (found,) = model(x_there, put(np.array([2, -3]), cpus[1]))
+        np.testing.assert_array_equal(taken(found), [2, 0])
+
+
+def test_threads_run_one_model_at_once() -> None:
+    w = f32(64, 32)
+    with driver.virtual_cpus(2) as cpus:
+        model = load(two_places(), cpus, w=w)
+        given = [(f32(rows, 64), f32(rows, 64)) for rows in (1, 2, 5, 5)]
+        wrong: list[int] = []
+
+        def run(number: int) -> None:
+            a, b = given[number]
+            wanted = two_places_in_numpy(a, b, w)
+            for _ in range(50):
+                found = model(put(a, cpus[1]), b)
+                for x, right in zip(found, wanted, strict=True):
+                    if not np.allclose(taken(x), right, rtol=1e-5, atol=1e-5):
+                        wrong.append(number)
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
