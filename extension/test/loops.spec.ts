@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { initialFold } from '../src/core/model/fold';
+import { scopeText } from '../src/core/model/format';
 import { Timing } from '../src/core/model/timing';
 import { neighbours } from '../src/core/model/trace';
 import type { IEdge } from '../src/core/model/scene';
@@ -102,6 +103,17 @@ describe('loops', () => {
     const loop = scene.items.find(item => item.node?.node.op === 'while')!;
     const above = neighbours(model, scene, loop, 'up').map(item => item.label);
     expect(above).toEqual(expect.arrayContaining(['x', 'n', 'greater', 'cond n8']));
+  });
+});
+
+describe('scopes of parts', () => {
+  it.each([
+    ['n38:while', 'while n38'],
+    ['encoder.n38:while.body.n4_1:cond.then', 'encoder.while n38.body.cond n4_1.then'],
+    ['encoder.layers.0', 'encoder.layers.0'],
+    ['', '']
+  ])('%s in words', (path, words) => {
+    expect(scopeText(path)).toBe(words);
   });
 });
 

@@ -77,3 +77,8 @@ export function formatByteRate(nbytes: number, ns: number): string {
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`;
 }
+
+/** The path of a scope in words: `encoder.while n38.body` for `encoder.n38:while.body`. */
+export function scopeText(path: string): string {
+  return path.replace(/(^|\.)(n\w+):(\w+)/g, '$1$3 $2');
+}

@@ -1,6 +1,6 @@
 /** Items in words: for screen readers, tooltips and error messages. */
 
-import { formatShare, formatTime, plural } from '../model/format';
+import { formatShare, formatTime, plural, scopeText } from '../model/format';
 import type { IEdge, IItem } from '../model/scene';
 import { lineOf } from '../render/picture';
 import { el } from './dom';
@@ -31,7 +31,7 @@ export function describeItem(view: GraphView, item: IItem): string {
   const parts: string[] = [];
   if (item.node !== null) {
     const { node } = item.node;
-    parts.push(node.op, node.scope, resultType(view, item));
+    parts.push(node.op, scopeText(node.scope), resultType(view, item));
     if (view.stage.picture?.errors.has(item) === true) {
       parts.push(`error: ${node.error ?? view.model.document.error?.message ?? ''}`);
     }
@@ -57,7 +57,7 @@ export function tooltipLines(view: GraphView, item: IItem): string[] {
       `${node.op}  ${node.id}`,
       error ? (node.error ?? view.model.document.error?.message ?? '') : '',
       resultType(view, item),
-      node.scope,
+      scopeText(node.scope),
       source === null ? '' : `${source.file}:${source.line}  ${source.text.trim().slice(0, 70)}`,
       time
     ];

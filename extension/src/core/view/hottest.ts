@@ -1,6 +1,6 @@
 /** The list of kernels, slowest first; choosing one selects the operations it computes. */
 
-import { formatFlopRate, formatShare, formatTime } from '../model/format';
+import { formatFlopRate, formatShare, formatTime, scopeText } from '../model/format';
 import type { GraphModel } from '../model/graph';
 import type { Timing } from '../model/timing';
 import { button, el } from './dom';
@@ -54,7 +54,7 @@ export class HottestList {
           'jp-MaxLab-hotTime',
           `${formatTime(kernel.ns)} · ${formatShare(timing.share(kernel.ns))}`
         ),
-        el('span', 'jp-MaxLab-hotWhere', `${where || 'top level'}${rate}`)
+        el('span', 'jp-MaxLab-hotWhere', `${scopeText(where) || 'top level'}${rate}`)
       );
       row.setAttribute('aria-pressed', String(ids.length > 0 && ids.every(id => selection.has(id))));
       list.append(el('li', '', row));

@@ -2,7 +2,7 @@
 
 import type { IKernel } from '../../proto/document';
 import { FAMILY_NAMES } from '../model/families';
-import { formatBytes, formatShare, formatTime, plural } from '../model/format';
+import { formatBytes, formatShare, formatTime, plural, scopeText } from '../model/format';
 import type { IGraphNode, IGraphValue } from '../model/graph';
 import type { IEdge, IItem } from '../model/scene';
 import { SPLIT_MODEL, valueBytes } from '../model/timing';
@@ -139,7 +139,7 @@ export class Inspector {
       rows.unshift(['name', name]);
     }
     if (scope !== '') {
-      rows.push(['scope', scope]);
+      rows.push(['scope', scopeText(scope)]);
     }
     if (rows.length > 0) {
       parts.push(section('Attributes', facts(rows)));
@@ -305,7 +305,7 @@ export class Inspector {
       return [];
     }
     const title = item.count > 1 ? `${box.label} ×${item.count}` : box.label;
-    const parts: Child[] = [this._heading(title, [box.type, box.path].filter(Boolean).join(' · '))];
+    const parts: Child[] = [this._heading(title, [box.type, scopeText(box.path)].filter(Boolean).join(' · '))];
     const cost = timing.ofBox(box);
     if (cost.ns > 0) {
       const isTurned = model
