@@ -188,7 +188,8 @@ def prepare(
             tensor, part = view_of(tensor, part), ()
         here = tensor
         owner: Tensor | UploadedWeight = tensor
-        if part or tensor.device is not home:
+        elsewhere = not tensor.is_host and tensor._stream is not home.default_stream
+        if part or tensor.device is not home or elsewhere:
             owner = copy = _uploaded(tensor, home, part)
             here = copy.tensor
         if slot.name in parts:

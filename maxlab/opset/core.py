@@ -181,6 +181,9 @@ class OpDef:
     terms: Callable[[Sequence[Array], Attrs], int] | None = None
     """for an op of the kind ``kernel`` that rounds, and whose result is a sum of products of its
     operands: how many terms an element of the result has. Without it, such an op is exact."""
+    magnitude: Callable[[Sequence[Array], Attrs], Array] | None = None
+    """for an op with ``terms``: the sum of the sizes of the terms of each element, where that is
+    not what the op makes of the sizes of its operands"""
     same_order: bool = False
     """whether this view has the elements of its operand in the same order"""
     effect: Effect = ""

@@ -262,6 +262,17 @@ def _rows_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return _infer(types[:1], attrs)
 
 
+def _magnitude(arrays: Sequence[Array], attrs: Attrs) -> Array:
+    """The sum of the sizes of all terms, which each element of a row has: a number that is not
+    itself real counts twice, as its conjugate does."""
+    x = np.abs(arrays[0].astype(np.float64))
+    if attrs["complex"]:
+        x = np.hypot(x[..., 0], x[..., 1])
+    n = attrs["n"]
+    scale = {"backward": 1 / n, "ortho": 1 / math.sqrt(n), "forward": 1.0}[attrs["normalization"]]
+    return np.asarray(2 * scale * x[..., : n // 2 + 1].sum(axis=-1, keepdims=True))
+
+
 define(
     "irfft",
     "composite",
@@ -282,6 +293,8 @@ define(
     reference=_reference,
     kernel=_kernel,
     cost=_cost,
+    terms=lambda arrays, attrs: attrs["n"],
+    magnitude=_magnitude,
     samples=_row_samples,
 )
 

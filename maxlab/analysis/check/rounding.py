@@ -163,9 +163,13 @@ def _summed(
     """The bound of a sum of products of the operands: what it is of their sizes, rounded."""
     dtype = op.results[0].tensor_type.dtype
     wide = eps(DType.float32) if dtype.size_in_bytes == 2 else eps(dtype)
-    sizes = [x if x.dtype.kind in "biu" else np.abs(x) for x in operands]
+    magnitude = lookup(op.name).magnitude
     with np.errstate(all="ignore"):
-        (size,) = evaluate(op, sizes, env)
+        if magnitude is not None:
+            size = magnitude(operands, op.attrs)
+        else:
+            sizes = [x if x.dtype.kind in "biu" else np.abs(x) for x in operands]
+            (size,) = evaluate(op, sizes, env)
         own = eps(dtype) * np.abs(result.astype(np.float64))
         return np.asarray(own + wide * _growth(terms) * np.abs(size.astype(np.float64)))
 
