@@ -270,7 +270,8 @@ def _magnitude(arrays: Sequence[Array], attrs: Attrs) -> Array:
         x = np.hypot(x[..., 0], x[..., 1])
     n = attrs["n"]
     scale = {"backward": 1 / n, "ortho": 1 / math.sqrt(n), "forward": 1.0}[attrs["normalization"]]
-    return np.asarray(2 * scale * x[..., : n // 2 + 1].sum(axis=-1, keepdims=True))
+    total = 2 * scale * x[..., : n // 2 + 1].sum(axis=-1, keepdims=True)
+    return np.broadcast_to(total, (*total.shape[:-1], n))
 
 
 define(
