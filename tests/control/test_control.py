@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -319,13 +321,15 @@ def test_an_endless_loop_can_be_interrupted() -> None:
     with Graph("g", input_types=[INT]) as graph:
         graph.output(*loop(integer(0), lambda i: i > -1, lambda i: i * 0))
     model = engine.InferenceSession().load(graph)
-    import _thread
-
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # some shells ignore it
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        model(0)
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model(0)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
     with Graph("after", input_types=[ROW]) as graph:
         graph.output(graph.inputs[0].tensor + 1)
     assert run(graph, np.zeros(1, np.float32))[0] == 1
