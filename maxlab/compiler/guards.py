@@ -66,6 +66,14 @@ class Guard:
         return True
 
 
+def may_fail(poly: Poly) -> bool:
+    """Whether the size ``poly`` may come out negative or undefined: it subtracts or divides."""
+    return any(
+        scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
+        for monomial, scale in poly.terms
+    )
+
+
 def evaluated(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
     """The size ``poly`` of ``op``.
 
@@ -88,4 +96,4 @@ def sizes_text(env: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in env.items())
 
 
-__all__ = ["Guard", "evaluated", "sizes_text"]
+__all__ = ["Guard", "evaluated", "may_fail", "sizes_text"]

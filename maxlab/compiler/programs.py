@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
-from maxlab.compiler.guards import Guard
+from maxlab.compiler.guards import Guard, may_fail
 from maxlab.compiler.passes import pipeline, run
 from maxlab.compiler.plan import Env, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
@@ -149,10 +149,7 @@ def guard_of(function: Function) -> Guard:
         for result in op.results:
             if isinstance(result.type, _Typed):
                 for poly in result.type.sizes:
-                    if any(
-                        scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
-                        for monomial, scale in poly.terms
-                    ):
+                    if may_fail(poly):
                         guard.differences.setdefault(poly, op)
     return guard
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.guards import Guard, evaluated
+from maxlab.compiler.guards import Guard, evaluated, may_fail
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
 from maxlab.driver import Device, Tensor
 from maxlab.driver.virtual import VirtualBlock, memory_of
@@ -191,10 +191,7 @@ class SizeRules:
             for result in op.results:
                 if isinstance(result.type, TensorType):
                     for poly in result.type.sizes:
-                        if any(
-                            scale < 0 or any(not isinstance(atom, str) for atom, _ in monomial)
-                            for monomial, scale in poly.terms
-                        ):
+                        if may_fail(poly):
                             conditions(poly).guard.differences.setdefault(poly, op)
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
@@ -225,7 +222,7 @@ class SizeRules:
         for name, number, axis in self.names:
             env[name] = shapes[number][axis]
         for number, axis, dim in self.input_checks:
-            expected = self._evaluate(dim.poly, env, None)
+            expected = evaluated(dim.poly, env, None)
             found = shapes[number][axis]
             if expected != found:
                 static = isinstance(dim, SymbolicDim)
@@ -263,7 +260,7 @@ class SizeRules:
             if name:
                 made[name] = size
                 continue
-            expected = self._evaluate(dim.poly, made, op)
+            expected = evaluated(dim.poly, made, op)
             if size != expected:
                 named = f"the dim {str(dim)!r}" if dim.poly.symbols() else "out_dim"
                 raise ExecutionError(
@@ -277,12 +274,8 @@ class SizeRules:
 
     def _test(self, stage: _Conditions, env: dict[str, int]) -> None:
         for name, poly, op in stage.definitions:
-            env[name] = self._evaluate(poly, env, op)
+            env[name] = evaluated(poly, env, op)
         stage.guard.test(env)
-
-    @staticmethod
-    def _evaluate(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
-        return evaluated(poly, env, op)
 
 
 def allocate(runtime: Any, nbytes: int) -> Any:

@@ -33,7 +33,7 @@ from maxlab.graph.build import (
 from maxlab.graph.chains import _DeviceChainMap
 from maxlab.graph.context import current_graph, pop, push
 from maxlab.graph.kernel_library import gathered
-from maxlab.graph.regions import Region, outermost, require_inside
+from maxlab.graph.regions import Region, outermost, unreachable
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
 from maxlab.ir import (
     Block,
@@ -329,7 +329,7 @@ class Graph:
         if not any(block is known for known in blocks):
             top = outermost(block.parent) if block is not None else None
             ended = top is not None and top.block is self._function.block
-            raise require_inside(self, raw, ended)
+            raise unreachable(self, raw, ended)
         for region in self._regions[[b is block for b in blocks].index(True) :]:
             raw = region.capture(self, raw)
         return raw

@@ -148,7 +148,7 @@ def close(
     return list(results)
 
 
-def require_inside(graph: Graph, value: IrValue, ended: bool) -> GraphError:
+def unreachable(graph: Graph, value: IrValue, ended: bool) -> GraphError:
     """The error for ``value``, which no block that is being built can read."""
     from maxlab.graph.build import origin
 
@@ -176,4 +176,4 @@ def outermost(op: Op | None) -> Op | None:
     return op
 
 
-__all__ = ["Region", "close", "outermost", "require_inside", "trace"]
+__all__ = ["Region", "close", "outermost", "unreachable", "trace"]

@@ -20,7 +20,7 @@ them like values; the body of a loop takes those that its predicate gave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from maxlab.dtype import DType
@@ -209,20 +209,11 @@ def _wrong(op: Op, what: str) -> GraphError:
     return GraphError("ML358", f"{op.name} {op.id}: {what}", at=op.loc)
 
 
-def regions_of(block: Block) -> Iterator[tuple[Op, Block]]:
-    """Every region that stands anywhere in ``block``, with the op that has it."""
-    for op in block.ops:
-        for region in op.regions:
-            yield op, region
-            yield from regions_of(region)
-
-
 __all__ = [
     "CALL",
     "COND",
     "WHILE",
     "is_flag",
-    "regions_of",
     "run_block",
     "run_regions",
     "verify_regions",
