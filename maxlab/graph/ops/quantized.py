@@ -84,7 +84,8 @@ def qmatmul(
     integers are multiplied, and each block's sum is scaled. So the result differs from that of
     ``ops.matmul`` on the dequantised matrix by the rounding of ``lhs``. A NaN or an infinity in a
     row of ``lhs`` makes that row of the result NaN. The matrix stays in its few bits: one that is
-    known when the model is loaded is laid out anew then, others are read as they are.
+    known when the model is loaded is laid out anew then, beside what the registry holds: it takes
+    its memory twice. Others are read as they are.
 
     Args:
         encoding: ``Q4_0``, ``Q4_K`` or ``Q6_K``.
