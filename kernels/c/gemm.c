@@ -32,32 +32,11 @@
  * bits in a batch of 1 and in a batch of 500.
  */
 #include "pieces.h"
-
-#if defined(__AVX512F__)
-#define VW 16 /* floats per vector */
-#define NV 2  /* vectors per tile row */
-#define MR 12 /* most rows per tile */
-#elif defined(__AVX2__) && defined(__FMA__)
-#define VW 8
-#define NV 2
-#define MR 6
-#elif defined(__aarch64__)
-#define VW 4
-#define NV 4
-#define MR 6
-#else
-#define VW 4
-#define NV 2
-#define MR 4
-#endif
-#define TW (VW * NV) /* columns of a register tile: divides MX_NR */
+#include "tile.h"
 
 #define KC 384       /* k block when A and B are reused */
 #define KC_FEW 128   /* k block for few rows */
 #define LDA_COPY (KC + 16)
-#define INLINE static inline __attribute__((always_inline))
-
-typedef f32 vec __attribute__((vector_size(VW * 4), aligned(4), may_alias));
 
 /* One register tile, `rows` a literal: C[rows x TW] (+)= A[rows x kc] B[kc x TW].  `ahead` floats further down the panel
  * B is fetched into the cache. */
@@ -93,13 +72,6 @@ typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const f32 *RS, i64, in
     (void)lda;                                                                                                         \
     tile(R, C, ldc, A, LDA_COPY, B, kc, first, ahead);                                                                 \
   }
-#if MR >= 12
-#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-#elif MR >= 6
-#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#else
-#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4)
-#endif
 EACH_HEIGHT(TILE)
 #define NAME(R) tile##R,
 #define COPY_NAME(R) copy_tile##R,
@@ -123,13 +95,6 @@ static void group_times_panel(const tile_fn run, i64 rows, i64 cols, f32 *C, i64
       for (i64 j = 0; j < n; j++) C[i * ldc + c0 + j] = edge[i * TW + j];
   }
 }
-
-INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }
-
-/* Rows are cut into groups as equal as possible (64 = 11+11+11+11+10+10, not 12*5+4): short groups read B as often as
- * long ones.  Start of group g: */
-INLINE i64 group_start(i64 rows, i64 groups, i64 g) { return rows * g / groups; }
 
 static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
   i64 groups = ceil_div(rows, MR), kc_max = groups == 1 ? K : KC_FEW;

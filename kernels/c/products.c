@@ -1,6 +1,7 @@
 /* products.c - the table of everything a generated kernel may call, reached by ctx->lib.
  *
- * gemm.c, halves.c and attention.c are linked with this file into one library; the executor is told of it by mx_use_lib.
+ * gemm.c, windows.c, halves.c, quantized.c and attention.c are linked with this file into one library; the executor is
+ * told of it by mx_use_lib.
  */
 #include "mx_abi.h"
 
@@ -8,7 +9,7 @@ static const mx_lib library = {
     MX_VERSION,        mx_gemm_plan,  mx_gemm_scratch,   mx_gemm_f32,          mx_pack_b_size,   mx_pack_b_f32,
     mx_matmul_scratch, mx_matmul_f32, mx_attention_plan, mx_attention_scratch, mx_attention_f32,
     mx_half_pack_size, mx_half_pack,  mx_gemm_runs,      mx_pack_taps,         mx_half_runs,
-    mx_q_product,      mx_half_block,     mx_half_gemm,         mx_half_matmul,
+    mx_q_product,      mx_half_block, mx_half_gemm,      mx_half_matmul,       mx_gemm_windows,
 };
 
 const mx_lib *mx_get_lib(void) { return &library; }

@@ -46,7 +46,8 @@ WIDENED = 4 * (4 * PANEL * 256 + BLOCK * 272) + 64
 Sizes = dict[str, Poly]
 
 
-def _part(at: Site, sizes: Sizes, text: str, extent: Poly, **more: Any) -> None:
+def part_of(at: Site, sizes: Sizes, text: str, extent: Poly, **more: Any) -> None:
+    """A part of the op whose text may use the names of ``sizes``."""
     at.part(text, extent, before=declared(at, sizes, text), **more)
 
 
@@ -87,8 +88,8 @@ def write_products(at: Site, sizes: Sizes, first: bool) -> None:
         "RUNS": lines * sizes["KW"] if by_pixel else lines,
         "RUN": sizes["GI"] if by_pixel else sizes["KW"] * sizes["GI"],
     }
-    image = _turned(at, x, more) if first else x.name
-    packed = _packed(at, w, more, first, half)
+    image = turned_image(at, x, more) if first else x.name
+    packed = packed_filter(at, w, more, first, half)
     taps = """\
 for (i64 s = 0; s < KW; s++) {
   const i64 v = iw + s * DW;
@@ -165,7 +166,7 @@ for (i64 n = 0; n < blocks; n++) {{
     items = ranges * columns
     work = more["PIXELS"] * sizes["KK"] * sizes["OC"]
     work = work.floordiv(number(16 * items)) + ONE
-    _part(at, more, text, number(items), work=work, scratch=scratch, name="product")
+    part_of(at, more, text, number(items), work=work, scratch=scratch, name="product")
 
 
 def _memory(x: Buffer, own: Poly, runs: Poly, by_pixel: bool) -> tuple[str, Poly]:
@@ -257,7 +258,7 @@ for (i64 f = c0; f < c1; f++) {{
     return turn.replace("INTO", indented(into, 2).lstrip())
 
 
-def _turned(at: Site, x: Buffer, sizes: Sizes) -> str:
+def turned_image(at: Site, x: Buffer, sizes: Sizes) -> str:
     """The image ``x`` with the channels last, in memory of its own, which a part writes."""
     area = sizes["ID"] * sizes["IH"] * sizes["IW"]
     count = sizes["NB"] * area * sizes["IC"]
@@ -272,11 +273,11 @@ mx_turn_{name}({turned.name} + (i / BLOCKS * SPREAD + first) * IC, IC,
   {x.name} + i / BLOCKS * IC * SPREAD + first, SPREAD, IC, many);"""
     more = {**sizes, "SPREAD": area, "BLOCKS": ceil_div(area, 64)}
     items = sizes["NB"] * more["BLOCKS"]
-    _part(at, more, text, items, work=sizes["IC"] * number(64), name="turn")
+    part_of(at, more, text, items, work=sizes["IC"] * number(64), name="turn")
     return str(turned.name)
 
 
-def _packed(at: Site, w: Buffer, sizes: Sizes, first: bool, half: bool) -> str:
+def packed_filter(at: Site, w: Buffer, sizes: Sizes, first: bool, half: bool) -> str:
     """The filter in panels: when the model is loaded, where it is known by then."""
     spatial = sizes["KD"] * sizes["KH"] * sizes["KW"]
     depth = sizes["KK"]
@@ -302,7 +303,7 @@ def _packed(at: Site, w: Buffer, sizes: Sizes, first: bool, half: bool) -> str:
     else:
         call = f"pack_b_f32({into}, p, p + 1)"
     text = f"const i64 g = i / PANELS, p = i % PANELS;\nctx->lib->{call};"
-    _part(at, more, text, sizes["GR"] * sizes["PANELS"], work=depth * number(64), name="pack")
+    part_of(at, more, text, sizes["GR"] * sizes["PANELS"], work=depth * number(64), name="pack")
     return str(packed.name)
 
 
@@ -376,7 +377,7 @@ const i64 p = i % PANELS, many = OC - p * {PANEL} < {PANEL} ? OC - p * {PANEL} :
 {packing}"""
     work = sizes["IC"] * number(64 * max(max(rows, default=0), 1))
     items = number(len(places)) * panels
-    _part(at, more, text, items, work=work, scratch=scratch, name="pack")
+    part_of(at, more, text, items, work=work, scratch=scratch, name="pack")
     windows = f"""\
 for (i64 p = p0; p < p1; p++) {{
   const i64 oh = h0 + p / MW % MH * SH, ow = w0 + p % MW * SW, nb = p / (MW * MH);
@@ -428,7 +429,7 @@ for (i64 n = 0; n < blocks; n++) {{
     items = number(len(places) * ranges * columns)
     work = sizes["NB"] * product([sizes[f"O{a}"] for a in "HW"]) * starts[-1] * sizes["OC"]
     work = work.floordiv(items * number(16 * len(places))) + ONE
-    _part(at, more, text, items, work=work, scratch=own, name="product")
+    part_of(at, more, text, items, work=work, scratch=own, name="product")
     return True
 
 
@@ -436,8 +437,13 @@ __all__ = [
     "BLOCK",
     "KINDS",
     "PANEL",
+    "WIDE",
     "WIDENED",
+    "Sizes",
     "indented",
+    "packed_filter",
+    "part_of",
+    "turned_image",
     "write_products",
     "write_transposed_products",
 ]

@@ -1,0 +1,90 @@
+// maxlab-flags: -O2
+/* windows.c - C = A B in float32, where the rows of A are windows that move over an image.
+ *
+ * Windows overlap: laid out as rows of a matrix, each pixel would be there once for each place in the window, and copying
+ * them costs as much as a twentieth of the product.  Here the lines of the image that a block needs are copied once, with
+ * the zeros around them.  Then the windows of neighbouring pixels lie a constant distance apart, and so do the pixels of a
+ * window that belong to one *tap*, one place in the filter: row i of A is, tap by tap, `run` floats from
+ * A + i * lda + at[tap] on.
+ *
+ *        lines of a block, with zeros around        taps of a 3 x 3 window
+ *          0 0 0 0 0 0 0 0                            at[0] at[1] at[2]
+ *          0 a b c d e f 0       row 0 = window at 0  at[3] at[4] at[5]
+ *          0 g h i j k l 0       row 1 = one further  at[6] at[7] at[8]
+ *
+ * The tile is that of gemm.c with a loop over taps around the one over k, and two rows more: widths and heights of images
+ * are multiples of 14 more often than of 12.  Each element of C is one chain of fused multiply-adds in ascending order of
+ * taps and k, continued through C where a block has only some of the channels.
+ */
+#include "tile.h"
+
+#if defined(__AVX512F__)
+#define MW 14 /* most rows per tile: 28 accumulators, 2 vectors of B and a broadcast are 31 of 32 registers */
+#define EACH_WINDOW_HEIGHT(X) EACH_HEIGHT(X) X(13) X(14)
+#else
+#define MW MR
+#define EACH_WINDOW_HEIGHT(X) EACH_HEIGHT(X)
+#endif
+
+/* `rows` is a literal.  B has its rows MX_NR apart, those of a tap `step` rows after those of the one before.  C is fetched
+ * to be written while the sums are made: it is not in the cache when it comes first. */
+INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const i64 *RS at, i64 taps, i64 run,
+                 const f32 *RS B, i64 step, int first) {
+  vec c[MW][NV];
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
+      c[i][v] = first ? (vec){0} : *(const vec *)(C + i * ldc + v * VW);
+      __builtin_prefetch(C + i * ldc + v * VW, 1);
+    }
+  for (i64 t = 0; t < taps; t++) {
+    const f32 *RS const a = A + at[t];
+    const f32 *RS b = B + t * step * MX_NR;
+    for (i64 k = 0; k < run; k++, b += MX_NR) {
+      vec line[NV];
+      _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
+        line[v] = *(const vec *)(b + v * VW);
+        __builtin_prefetch(b + v * VW + 512);
+      }
+      _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        const vec one = a[i * lda + k] - (vec){0}; /* broadcast */
+        _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) c[i][v] += one * line[v];
+      }
+    }
+  }
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
+}
+
+typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const i64 *RS, i64, i64, const f32 *RS, i64, int);
+#define TILE(R)                                                                                                        \
+  static void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const i64 *RS at, i64 taps, i64 run,               \
+                      const f32 *RS B, i64 step, int first) {                                                          \
+    tile(R, C, ldc, A, lda, at, taps, run, B, step, first);                                                            \
+  }
+EACH_WINDOW_HEIGHT(TILE)
+#define NAME(R) tile##R,
+static const tile_fn tiles[MW + 1] = {0, EACH_WINDOW_HEIGHT(NAME)};
+
+void mx_gemm_windows(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B, i64 depth,
+                     i64 step, i64 rows, i64 cols, int first) {
+  const i64 groups = ceil_div(rows, MW);
+  for (i64 g = 0; g < groups; g++) {
+    const i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
+    const f32 *const a = A + r * lda;
+    f32 *const to = C + r * ldc;
+    for (i64 c0 = 0; c0 < cols; c0 += TW) {
+      const f32 *const b = B + c0 / MX_NR * MX_NR * depth + c0 % MX_NR;
+      if (cols - c0 >= TW) {
+        tiles[n](to + c0, ldc, a, lda, at, taps, run, b, step, first);
+        continue;
+      }
+      f32 edge[MW * TW] __attribute__((aligned(64))); /* the last columns, of which only some exist in C */
+      const i64 many = cols - c0;
+      for (i64 i = 0; !first && i < n; i++)
+        for (i64 j = 0; j < TW; j++) edge[i * TW + j] = j < many ? to[i * ldc + c0 + j] : 0;
+      tiles[n](edge, TW, a, lda, at, taps, run, b, step, first);
+      for (i64 i = 0; i < n; i++)
+        for (i64 j = 0; j < many; j++) to[i * ldc + c0 + j] = edge[i * TW + j];
+    }
+  }
+}
