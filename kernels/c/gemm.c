@@ -44,8 +44,10 @@ INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, c
                  i64 ahead) {
   vec c[MR][NV];
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++)
+    _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
       c[i][v] = first ? (vec){0} : *(const vec *)(C + i * ldc + v * VW);
+      __builtin_prefetch(C + i * ldc + v * VW, 1); /* it comes into the cache while the sums are made */
+    }
   for (i64 k = 0; k < kc; k++) {
     vec b[NV];
     _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {

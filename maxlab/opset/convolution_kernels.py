@@ -6,8 +6,8 @@ result, ``KD KH KW`` of the window; ``SD … DD … PD …`` stride, dilation an
 groups of ``GI`` channels in and ``GO`` out; ``KK`` elements of a window.
 
 On the CPU, convolutions of floats are products where they mix channels, which
-``convolution_lines`` and ``convolution_products`` write, and have kernels of their own where each
-channel is by itself. All else is summed directly.
+``convolution_lines``, ``convolution_planes`` and ``convolution_products`` write, and have kernels
+of their own where each channel is by itself. All else is summed directly.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from maxlab.dtype import DType
 from maxlab.ir import Poly
 from maxlab.ir.poly import ONE
 from maxlab.opset.convolution_lines import write_lines
+from maxlab.opset.convolution_planes import write_planes
 from maxlab.opset.convolution_products import (
     indented,
     write_products,
@@ -93,7 +94,7 @@ def write_windows(at: Site) -> None:
     if fast and few == depth == 1 and few_taps and (flat or not first):
         (_depthwise_planes if first else _depthwise_pixels)(at, sizes)
     elif fast and (few is None or few >= LEAST):
-        if not write_lines(at, sizes, first):
+        if not (write_lines(at, sizes, first) or (first and write_planes(at, sizes))):
             write_products(at, sizes, first)
     else:
         (_lines if first else _pixels)(at, sizes)

@@ -2,10 +2,11 @@
 
 A block of pixels of the result needs some lines of the image. They are copied into the thread's own
 memory, with the zeros around them, and the library is told how far windows are apart and where
-their taps lie: nothing is laid out for each pixel, as ``convolution_products`` has to. A block has
-only some of the channels at a time, so many that their part of the filter, the lines and the sums
-stay in the second cache. Images with the channels first are turned while their lines are copied,
-and blocks of the result behind the product.
+their taps lie: nothing is laid out for each pixel, as ``convolution_products`` has to. A sum is
+finished before the next begins: to go over sums again costs more than to read the filter from
+further away. Only where a panel of the filter would not stay in the second cache are the channels
+done in parts. Images with the channels first are turned while their lines are copied, and blocks
+of the result behind the product.
 
 Names in the text are those of ``convolution_kernels`` and ``convolution_products``; further ``MN``
 images, ``MH`` lines and ``MW`` columns of a block, which needs ``LH`` lines of ``LW`` pixels, and
@@ -14,6 +15,7 @@ images, ``MH`` lines and ``MW`` columns of a block, which needs ``LH`` lines of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from maxlab.dtype import DType
@@ -31,14 +33,15 @@ from maxlab.opset.convolution_products import (
 from maxlab.opset.kernel import Site
 from maxlab.opset.windows import ceil_div, known, number
 
-PIXELS = 196
-"""Pixels of the result that a block has: what a part of the filter is read for."""
-DEPTH = 640
+PIXELS = (392, 196)
+"""Pixels of the result that a block has: the most, and what they are where this leaves too few
+blocks."""
+MANY = 32
+"""Blocks that are enough for any few threads."""
+DEPTH = 5120
 """Rows of the filter that a block does at a time."""
-CACHED = 192 << 10
-"""Bytes that the lines of a block should have at most, and twice as many that they may have."""
-COLUMNS = 128
-"""Channels of the result whose part of the filter is read again from the cache."""
+CACHED = 680 << 10
+"""Bytes that the lines of a block should have at most, and half as many more that they may have."""
 PANELS = 16
 """Panels of the filter that an item does at most."""
 SPREAD = 16
@@ -102,22 +105,32 @@ def _block(at: Site, sizes: Sizes) -> _Block | None:
         pixels = (width - 1) * stride["W"] + reach["W"]
         return _Block(images, height, width, lines, pixels, channels, taps, run)
 
-    width = _evenly(out[2], 14 * 16)
-    height = _evenly(out[1], max(1, PIXELS // width)) if out[2] is not None else 2
-    images = 1
-    if (out[0], out[1], out[2]) == (1, height, width):
-        images = _evenly(known(sizes["NB"]), max(1, PIXELS // (height * width)))
-    while 4 * made(images, height, width).floats(planes) > CACHED:
-        if images > 1:
-            images = _evenly(images, images - 1)
-        elif height > 1:
-            height = _evenly(height, height - 1)
-        elif width > 28:
-            width = _evenly(width, width - 1)
-        else:
+    batch = known(sizes["NB"])
+
+    def cut(pixels: int) -> tuple[_Block, int]:
+        """The block of about so many pixels, and how many of them there are at least."""
+        width = _evenly(out[2], 14 * 16)
+        height = _evenly(out[1], max(1, pixels // width)) if out[2] is not None else 2
+        images = 1
+        if (out[0], out[1], out[2]) == (1, height, width):
+            images = _evenly(batch, max(1, pixels // (height * width)))
+        while 4 * made(images, height, width).floats(planes) > CACHED:
+            if images > 1:
+                images = _evenly(images, images - 1)
+            elif height > 1:
+                height = _evenly(height, height - 1)
+            elif width > 28:
+                width = _evenly(width, width - 1)
+            else:
+                break
+        each = zip((batch, *out), (images, 1, height, width), strict=True)
+        return made(images, height, width), math.prod(-(-(n or 1) // m) for n, m in each)
+
+    for pixels in PIXELS:
+        found, blocks = cut(pixels)
+        if blocks >= MANY:
             break
-    found = made(images, height, width)
-    return found if 4 * found.floats(planes) <= 2 * CACHED else None
+    return found if 4 * found.floats(planes) <= CACHED * 3 // 2 else None
 
 
 def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
@@ -174,6 +187,9 @@ const i64 iw = w0 * SW - PW, none = iw < 0 ? (-iw < need_w ? -iw : need_w) : 0;
 const i64 stop = IW - iw < need_w ? IW - iw : need_w, end = stop > none ? stop : none;
 const i64 low = PANELS * part / PARTS * {PANEL}, next = PANELS * (part + 1) / PARTS * {PANEL};
 const i64 high = next < GO ? next : GO;
+i64 q0 = 0, q1 = KD; /* planes of the window that are in the image */
+while (q0 < KD && od * SD - PD + q0 * DD < 0) q0++;
+while (q1 > q0 && od * SD - PD + (q1 - 1) * DD >= ID) q1--;
 f32 *const lines = (f32 *)ctx->scratch;
 i64 places[TAPS];
 i64 tap = 0;
@@ -182,14 +198,11 @@ for (i64 g = 0; g < GR; g++) {{
   for (i64 c = 0; c < GI; c += CB) {{
     const i64 count = GI - c < CB ? GI - c : CB;
     for (i64 n = 0; n < many_n; n++)
-      for (i64 q = 0; q < KD; q++)
+      for (i64 q = q0; q < q1; q++)
         for (i64 l = 0; l < need_h; l++) {{
           f32 *const line = lines + ((n * KD + q) * LH + l) * LW * CB;
           const i64 iz = od * SD - PD + q * DD, ih = h0 * SH - PH + l;
-          if (iz < 0 || iz >= ID || ih < 0 || ih >= IH) {{
-            __builtin_memset(line, 0, (u64)(need_w * CB) * 4);
-            continue;
-          }}
+          if (ih < 0 || ih >= IH) continue;
           if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
 {indented(_line(image, turning), 10)}
           if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
@@ -245,18 +258,29 @@ def _products(at: Site, block: _Block, packed: str, first: bool) -> str:
     """The products of the lines with the channels ``c`` on of the filter."""
     y = at.results[0]
     run, step = ("RUN", "RUN") if block.run else ("count", "GI")
-    to, apart = "tile + ((n * MH + h) * MW) * WIDTH + c0 - low", "WIDTH"
+    across = "1" if block.run else "KW"
+    to, apart = "tile + (n * MH + h) * MW * WIDTH + c0 - low", "WIDTH"
     if not first:
         to = f"{y.name} + ((((n0 + n) * OD + od) * OH + h0 + h) * OW + w0) * OC + g * GO + c0"
         apart = "OC"
     return f"""\
-for (i64 c0 = low; c0 < high; c0 += {COLUMNS})
+for (i64 c0 = low; c0 < high; c0 += {PANEL})
   for (i64 n = 0; n < many_n; n++)
-    for (i64 h = 0; h < many_h; h++)
-      ctx->lib->gemm_windows({to}, {apart},
-        lines + (n * KD * LH + h * SH) * LW * CB, SW * CB, places, TAPS, {run},
-        {packed} + (g * PANELS * {PANEL} + c0) * DEPTH + c * {PANEL}, DEPTH, {step}, many_w,
-        high - c0 < {COLUMNS} ? high - c0 : {COLUMNS}, c == 0);"""
+    for (i64 h = 0; h < many_h; h++) {{
+      const i64 ih = (h0 + h) * SH - PH;
+      i64 r0 = 0, r1 = KH; /* lines of the window that are in the image: of zeros nothing comes */
+      while (r0 < KH && ih + r0 * DH < 0) r0++;
+      while (r1 > r0 && ih + (r1 - 1) * DH >= IH) r1--;
+      const i64 planes = r1 - r0 == KH ? q1 - q0 : 1;
+      for (i64 q = q0; q < q1 || q == q0; q += planes) {{
+        const i64 tap = (q * KH + r0) * {across}, from = (tap * {step} + c) * {PANEL};
+        ctx->lib->gemm_windows({to}, {apart},
+          lines + (n * KD * LH + h * SH) * LW * CB, SW * CB, places + tap,
+          q < q1 ? ((planes - 1) * KH + r1 - r0) * {across} : 0, {run},
+          {packed} + (g * PANELS * {PANEL} + c0) * DEPTH + from, DEPTH, {step}, many_w,
+          high - c0 < {PANEL} ? high - c0 : {PANEL}, c == 0 && q == q0);
+      }}
+    }}"""
 
 
 def _after(at: Site, first: bool) -> str:
