@@ -95,9 +95,10 @@ MX_API int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const 
  * at[i * runs + 1] ...: the windows of an image */
 MX_API void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *Bp, i64 rows, i64 cols);
 /* windows.c: the same where row i of A is, for each of the taps, the `run` floats from A + i * lda + at[tap] on.  A panel of
- * B has `depth` rows, of which those of a tap come `step` after those of the one before; first = 0 adds to C. */
+ * B has `depth` rows, of which those of a tap come `step` after those of the one before; first = 0 adds to C.  Meanwhile
+ * the `bytes` at `soon`, which need not be readable, are fetched into the second cache. */
 MX_API void mx_gemm_windows(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B,
-                            i64 depth, i64 step, i64 rows, i64 cols, int first);
+                            i64 depth, i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes);
 /* Packs panels where row k of B begins at (k / period) * outer + (k % period) * row: the filters of images with the
  * channels first.  kind: MX_F32, or that of halves */
 #define MX_F32 2

@@ -92,7 +92,7 @@ typedef struct mx_lib {
   int (*half_matmul)(i64 kind, const u16 *A, i64 ars, i64 acs, const u16 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
                      mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
   void (*gemm_windows)(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B, i64 depth,
-                       i64 step, i64 rows, i64 cols, int first);
+                       i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes);
 } mx_lib;
 // @end
 

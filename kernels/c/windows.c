@@ -27,9 +27,10 @@
 #endif
 
 /* `rows` is a literal.  B has its rows MX_NR apart, those of a tap `step` rows after those of the one before.  C is fetched
- * to be written while the sums are made: it is not in the cache when it comes first. */
+ * to be written while the sums are made: it is not in the cache when it comes first.  So are, for each tap, `each` cache
+ * lines from `soon` on. */
 INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const i64 *RS at, i64 taps, i64 run,
-                 const f32 *RS B, i64 step, int first) {
+                 const f32 *RS B, i64 step, int first, const char *soon, i64 each) {
   vec c[MW][NV];
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
     _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) {
@@ -37,6 +38,7 @@ INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, c
       __builtin_prefetch(C + i * ldc + v * VW, 1);
     }
   for (i64 t = 0; t < taps; t++) {
+    for (i64 e = 0; e < each; e++, soon += 64) __builtin_prefetch(soon, 0, 2);
     const f32 *RS const a = A + at[t];
     const f32 *RS b = B + t * step * MX_NR;
     for (i64 k = 0; k < run; k++, b += MX_NR) {
@@ -55,34 +57,37 @@ INLINE void tile(const int rows, f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, c
     _Pragma("GCC unroll 4") for (int v = 0; v < NV; v++) *(vec *)(C + i * ldc + v * VW) = c[i][v];
 }
 
-typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const i64 *RS, i64, i64, const f32 *RS, i64, int);
+typedef void (*tile_fn)(f32 *RS, i64, const f32 *RS, i64, const i64 *RS, i64, i64, const f32 *RS, i64, int, const char *,
+                        i64);
 #define TILE(R)                                                                                                        \
   static void tile##R(f32 *RS C, i64 ldc, const f32 *RS A, i64 lda, const i64 *RS at, i64 taps, i64 run,               \
-                      const f32 *RS B, i64 step, int first) {                                                          \
-    tile(R, C, ldc, A, lda, at, taps, run, B, step, first);                                                            \
+                      const f32 *RS B, i64 step, int first, const char *soon, i64 each) {                              \
+    tile(R, C, ldc, A, lda, at, taps, run, B, step, first, soon, each);                                                \
   }
 EACH_WINDOW_HEIGHT(TILE)
 #define NAME(R) tile##R,
 static const tile_fn tiles[MW + 1] = {0, EACH_WINDOW_HEIGHT(NAME)};
 
 void mx_gemm_windows(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B, i64 depth,
-                     i64 step, i64 rows, i64 cols, int first) {
-  const i64 groups = ceil_div(rows, MW);
+                     i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes) {
+  const i64 groups = ceil_div(rows, MW), times = groups * ceil_div(cols, TW) * taps;
+  const i64 each = times > 0 ? ceil_div(bytes, 64 * times) : 0;
+  const char *ahead = soon;
   for (i64 g = 0; g < groups; g++) {
     const i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
     const f32 *const a = A + r * lda;
     f32 *const to = C + r * ldc;
-    for (i64 c0 = 0; c0 < cols; c0 += TW) {
+    for (i64 c0 = 0; c0 < cols; c0 += TW, ahead += 64 * each * taps) {
       const f32 *const b = B + c0 / MX_NR * MX_NR * depth + c0 % MX_NR;
       if (cols - c0 >= TW) {
-        tiles[n](to + c0, ldc, a, lda, at, taps, run, b, step, first);
+        tiles[n](to + c0, ldc, a, lda, at, taps, run, b, step, first, ahead, each);
         continue;
       }
       f32 edge[MW * TW] __attribute__((aligned(64))); /* the last columns, of which only some exist in C */
       const i64 many = cols - c0;
       for (i64 i = 0; !first && i < n; i++)
         for (i64 j = 0; j < TW; j++) edge[i * TW + j] = j < many ? to[i * ldc + c0 + j] : 0;
-      tiles[n](edge, TW, a, lda, at, taps, run, b, step, first);
+      tiles[n](edge, TW, a, lda, at, taps, run, b, step, first, ahead, each);
       for (i64 i = 0; i < n; i++)
         for (i64 j = 0; j < many; j++) to[i * ldc + c0 + j] = edge[i * TW + j];
     }

@@ -176,6 +176,7 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
         if line is not None and line < SPREAD:
             image, turning = turned_image(at, x, more), False
     packed = packed_filter(at, at.operands[1], more, first, False)
+    streamed = not first and block.images == 1 and known(widths) == 1
     text = f"""\
 const i64 part = i % PARTS, bw = i / PARTS % WIDTHS, bh = i / (PARTS * WIDTHS) % HEIGHTS;
 const i64 od = i / (PARTS * WIDTHS * HEIGHTS) % OD, n0 = i / (PARTS * WIDTHS * HEIGHTS * OD) * MN;
@@ -207,7 +208,7 @@ for (i64 g = 0; g < GR; g++) {{
 {indented(_line(image, turning), 10)}
           if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
         }}
-{indented(_products(at, block, packed, first), 4)}
+{indented(_products(at, block, packed, first, image if streamed else None), 4)}
   }}
 {indented(_after(at, first), 2)}
 }}"""
@@ -254,19 +255,30 @@ if (count == IC && count == CB) {{
 }}"""
 
 
-def _products(at: Site, block: _Block, packed: str, first: bool) -> str:
-    """The products of the lines with the channels ``c`` on of the filter."""
+def _products(at: Site, block: _Block, packed: str, first: bool, image: str | None) -> str:
+    """The products of the lines with the channels ``c`` on of the filter. Meanwhile the next lines
+    of the ``image`` are fetched, where it is given."""
     y = at.results[0]
     run, step = ("RUN", "RUN") if block.run else ("count", "GI")
+    soon, much, ahead = "", "", "0, 0"
+    if image is not None:
+        # The lines of the next block follow, also where it is one of the next image.
+        soon = f"""\
+const char *const soon = (const char *)({image} +
+  (((n0 * ID + od * SD - PD) * IH + h0 * SH - PH + need_h) * IW) * IC);
+const i64 all = SH * IW * IC * 4, share = all / ((high - low + {PANEL - 1}) / {PANEL});
+"""
+        much = f"\n      const i64 portion = h * all + (c0 - low) / {PANEL} * share;"
+        ahead = "soon + portion, share"
     across = "1" if block.run else "KW"
     to, apart = "tile + (n * MH + h) * MW * WIDTH + c0 - low", "WIDTH"
     if not first:
         to = f"{y.name} + ((((n0 + n) * OD + od) * OH + h0 + h) * OW + w0) * OC + g * GO + c0"
         apart = "OC"
     return f"""\
-for (i64 c0 = low; c0 < high; c0 += {PANEL})
+{soon}for (i64 c0 = low; c0 < high; c0 += {PANEL})
   for (i64 n = 0; n < many_n; n++)
-    for (i64 h = 0; h < many_h; h++) {{
+    for (i64 h = 0; h < many_h; h++) {{{much}
       const i64 ih = (h0 + h) * SH - PH;
       i64 r0 = 0, r1 = KH; /* lines of the window that are in the image: of zeros nothing comes */
       while (r0 < KH && ih + r0 * DH < 0) r0++;
@@ -278,7 +290,7 @@ for (i64 c0 = low; c0 < high; c0 += {PANEL})
           lines + (n * KD * LH + h * SH) * LW * CB, SW * CB, places + tap,
           q < q1 ? ((planes - 1) * KH + r1 - r0) * {across} : 0, {run},
           {packed} + (g * PANELS * {PANEL} + c0) * DEPTH + from, DEPTH, {step}, many_w,
-          high - c0 < {PANEL} ? high - c0 : {PANEL}, c == 0 && q == q0);
+          high - c0 < {PANEL} ? high - c0 : {PANEL}, c == 0 && q == q0, {ahead});
       }}
     }}"""
 
