@@ -198,16 +198,7 @@ i64 tap = 0;
 for (i64 g = 0; g < GR; g++) {{
   for (i64 c = 0; c < GI; c += CB) {{
     const i64 count = GI - c < CB ? GI - c : CB;
-    for (i64 n = 0; n < many_n; n++)
-      for (i64 q = q0; q < q1; q++)
-        for (i64 l = 0; l < need_h; l++) {{
-          f32 *const line = lines + ((n * KD + q) * LH + l) * LW * CB;
-          const i64 iz = od * SD - PD + q * DD, ih = h0 * SH - PH + l;
-          if (ih < 0 || ih >= IH) continue;
-          if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
-{indented(_line(image, turning), 10)}
-          if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
-        }}
+{indented(_copied(image, turning), 4)}
 {indented(_products(at, block, packed, first, image if streamed else None), 4)}
   }}
 {indented(_after(at, first), 2)}
@@ -235,16 +226,23 @@ for (i64 q = 0; q < KD; q++)
       places[tap++] = ((q * LH + r * DH) * LW{last}) * CB;"""
 
 
-def _line(image: str, turning: bool) -> str:
-    """The pixels ``none`` to ``end`` of a line."""
-    if turning:
-        return f"""\
-mx_turn_f32(line + none * CB, CB, {image} +
-  (((n0 + n) * IC + g * GI + c) * ID + iz) * IH * IW + ih * IW + iw + none, ID * IH * IW, count,
-  end - none);"""
-    return f"""\
+def _copied(image: str, turning: bool) -> str:
+    """The lines of a block, from the channel ``c`` on, with zeros around them."""
+    if turning:  # few channels at a time: their lines follow each other in the image
+        each = "for (i64 e = 0; e < count; e += 16)\n"
+        line = f"""\
+if (e == 0 && none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
+mx_turn_f32(line + none * CB + e, CB, {image} +
+  (((n0 + n) * IC + g * GI + c + e) * ID + iz) * IH * IW + ih * IW + iw + none, ID * IH * IW,
+  count - e < 16 ? count - e : 16, end - none);
+if (e == 0 && end < need_w)
+  __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);"""
+    else:
+        each = ""
+        line = f"""\
 const f32 *const from = {image} +
   ((((n0 + n) * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c;
+if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
 if (count == IC && count == CB) {{
   __builtin_memcpy(line + none * CB, from + none * IC, (u64)((end - none) * CB) * 4);
 }} else {{
@@ -252,7 +250,17 @@ if (count == IC && count == CB) {{
     #pragma omp simd
     for (i64 e = 0; e < count; e++) line[w * CB + e] = from[w * IC + e];
   }}
-}}"""
+}}
+if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);"""
+    return f"""\
+{each}for (i64 n = 0; n < many_n; n++)
+  for (i64 q = q0; q < q1; q++)
+    for (i64 l = 0; l < need_h; l++) {{
+      f32 *const line = lines + ((n * KD + q) * LH + l) * LW * CB;
+      const i64 iz = od * SD - PD + q * DD, ih = h0 * SH - PH + l;
+      if (ih < 0 || ih >= IH) continue;
+{indented(line, 6)}
+    }}"""
 
 
 def _products(at: Site, block: _Block, packed: str, first: bool, image: str | None) -> str:
