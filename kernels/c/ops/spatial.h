@@ -4,26 +4,33 @@
 // are turned before and their results behind it; convolutions that keep channels apart are summed here, in either order.
 
 // @section turn_f32 needs abi
-typedef f32 __attribute__((vector_size(16), aligned(4), may_alias)) mx_turned;
-typedef i32 __attribute__((vector_size(16))) mx_turning;
+typedef f32 __attribute__((vector_size(32), aligned(4), may_alias)) mx_turned;
+typedef i32 __attribute__((vector_size(32))) mx_turning;
 /* to[c][r] = from[r][c] for rows x cols numbers; rows of `to` are `ts` apart, those of `from` are `fs`. */
 INL void mx_turn_f32(f32 *RS to, i64 ts, const f32 *RS from, i64 fs, i64 rows, i64 cols) {
-  const mx_turning low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-  const i64 whole = rows / 4 * 4, even = cols / 4 * 4;
+  const mx_turning low = {0, 8, 1, 9, 4, 12, 5, 13}, high = {2, 10, 3, 11, 6, 14, 7, 15};
+  const mx_turning evens = {0, 1, 8, 9, 4, 5, 12, 13}, odds = {2, 3, 10, 11, 6, 7, 14, 15};
+  const mx_turning first = {0, 1, 2, 3, 8, 9, 10, 11}, second = {4, 5, 6, 7, 12, 13, 14, 15};
+  const i64 whole = rows / 8 * 8, even = cols / 8 * 8;
   for (i64 c0 = 0; c0 < even; c0 += 16) /* whole cache lines of both, one line of `to` after the other */
     for (i64 r0 = 0; r0 < whole; r0 += 16)
-      for (i64 c = c0; c < (c0 + 16 < even ? c0 + 16 : even); c += 4)
-        for (i64 r = r0; r < (r0 + 16 < whole ? r0 + 16 : whole); r += 4) {
+      for (i64 c = c0; c < (c0 + 16 < even ? c0 + 16 : even); c += 8)
+        for (i64 r = r0; r < (r0 + 16 < whole ? r0 + 16 : whole); r += 8) {
           const f32 *const in = from + r * fs + c;
           f32 *const out = to + c * ts + r;
-          const mx_turned a = *(const mx_turned *)in, b = *(const mx_turned *)(in + fs);
-          const mx_turned e = *(const mx_turned *)(in + 2 * fs), f = *(const mx_turned *)(in + 3 * fs);
-          const mx_turned ab = __builtin_shuffle(a, b, low), ba = __builtin_shuffle(a, b, high);
-          const mx_turned ef = __builtin_shuffle(e, f, low), fe = __builtin_shuffle(e, f, high);
-          *(mx_turned *)out = __builtin_shuffle(ab, ef, first);
-          *(mx_turned *)(out + ts) = __builtin_shuffle(ab, ef, second);
-          *(mx_turned *)(out + 2 * ts) = __builtin_shuffle(ba, fe, first);
-          *(mx_turned *)(out + 3 * ts) = __builtin_shuffle(ba, fe, second);
+          mx_turned v[8], w[8];
+          _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) v[i] = *(const mx_turned *)(in + i * fs);
+          _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) { /* pairs of rows, then fours, then eights */
+            w[i] = __builtin_shuffle(v[i], v[i + 1], low), w[i + 1] = __builtin_shuffle(v[i], v[i + 1], high);
+          }
+          _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 4) {
+            v[i] = __builtin_shuffle(w[i], w[i + 2], evens), v[i + 1] = __builtin_shuffle(w[i], w[i + 2], odds);
+            v[i + 2] = __builtin_shuffle(w[i + 1], w[i + 3], evens), v[i + 3] = __builtin_shuffle(w[i + 1], w[i + 3], odds);
+          }
+          _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+            *(mx_turned *)(out + i * ts) = __builtin_shuffle(v[i], v[i + 4], first);
+            *(mx_turned *)(out + (i + 4) * ts) = __builtin_shuffle(v[i], v[i + 4], second);
+          }
         }
   for (i64 c = even; c < cols; c++)
     for (i64 r = 0; r < whole; r++) to[c * ts + r] = from[r * fs + c];
