@@ -279,7 +279,7 @@ const i64 all = SH * IW * IC * 4, share = all / ((high - low + {PANEL - 1}) / {P
         much = f"\n      const i64 portion = h * all + (c0 - low) / {PANEL} * share;"
         ahead = "soon + portion, share"
     across = "1" if block.run else "KW"
-    to, apart = "tile + (n * MH + h) * MW * WIDTH + c0 - low", "WIDTH"
+    to, apart = "tile + (n * MH + h) * many_w * WIDTH + c0 - low", "WIDTH"
     if not first:
         to = f"{y.name} + ((((n0 + n) * OD + od) * OH + h0 + h) * OW + w0) * OC + g * GO + c0"
         apart = "OC"
@@ -291,7 +291,7 @@ const i64 all = SH * IW * IC * 4, share = all / ((high - low + {PANEL - 1}) / {P
       i64 r0 = 0, r1 = KH; /* lines of the window that are in the image: of zeros nothing comes */
       while (r0 < KH && ih + r0 * DH < 0) r0++;
       while (r1 > r0 && ih + (r1 - 1) * DH >= IH) r1--;
-      const i64 planes = r1 - r0 == KH ? q1 - q0 : 1;
+      const i64 planes = r1 - r0 == KH && q1 > q0 ? q1 - q0 : 1;
       for (i64 q = q0; q < q1 || q == q0; q += planes) {{
         const i64 tap = (q * KH + r0) * {across}, from = (tap * {step} + c) * {PANEL};
         ctx->lib->gemm_windows({to}, {apart},
@@ -335,7 +335,7 @@ for (i64 n = 0; n < many_n; n++)
   for (i64 h = 0; h < (whole ? 1 : many_h); h++) {{
     const i64 many = whole ? many_h * many_w : many_w;
     f32 *const to = {y.name} + {place};
-    mx_turn_f32(to, AREA, tile + ((n * MH + h) * MW) * WIDTH, WIDTH, many, high - low);{added}
+    mx_turn_f32(to, AREA, tile + (n * MH + h) * many_w * WIDTH, WIDTH, many, high - low);{added}
   }}"""
 
 
