@@ -148,7 +148,7 @@ def convolved(
         planes = len(case.window) == 3
         if first:
             layouts["input_layout"] = ConvInputLayout.NCHW
-            layouts["filter_layout"] = FilterLayout.FCRS
+            layouts["filter_layout"] = FilterLayout.FCQRS if planes else FilterLayout.FCRS
         function = ops.conv3d if planes else ops.conv2d
         image, given = graph.inputs[0].tensor, None if bias is None else constant(bias)
         graph.output(function(image, constant(w), bias=given, **case.attrs, **layouts))
