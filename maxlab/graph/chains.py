@@ -14,7 +14,7 @@ from maxlab.ir.types import _Typed
 from maxlab.opset.effects import CHAIN
 
 if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
+    from maxlab.graph.staging import Staging
     from maxlab.graph.value import BufferValue, _ChainValue
 
 
@@ -28,7 +28,7 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
         ChainValue(!mo.chain)
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Staging) -> None:
         self._graph = graph
         self._newest: dict[DeviceRef, IrValue] = {}
         self._first: dict[DeviceRef, IrValue] = {}
