@@ -22,11 +22,11 @@ from maxlab.errors import (
     Location,
     ShapeError,
 )
-from maxlab.ir import DeviceRef, Dim, Op, TensorType, Type
+from maxlab.ir import DeviceRef, Dim, HandleType, Op, OpaqueType, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements, index_fault
-from maxlab.opset.custom_text import Translator
+from maxlab.opset.custom_text import Translator, came_from
 from maxlab.opset.declared import (
     DTYPES,
     Argument,
@@ -177,8 +177,8 @@ def _declared(declared: Declaration) -> str:
 # ---------------------------------------------------------------- binding
 def bind(
     declared: Declaration,
-    operands: Sequence[TensorType],
-    results: Sequence[TensorType],
+    operands: Sequence[Type],
+    results: Sequence[Type],
     parameters: Mapping[str, Parameter],
     device: DeviceRef,
 ) -> Bound:
@@ -186,6 +186,7 @@ def bind(
 
     Raises:
         ArgumentError: ML764, another number of operands or results.
+        ArgumentTypeError: ML784, a handle of another type, or where a tensor is declared.
         DTypeError: ML765, an element type that is not the declared one.
         ShapeError: ML766, a rank or a dim that is not the declared one.
         DeviceError: ML769, a tensor on another device, or no body for it.
@@ -199,8 +200,8 @@ class _Binder:
     def __init__(
         self,
         declared: Declaration,
-        operands: Sequence[TensorType],
-        results: Sequence[TensorType],
+        operands: Sequence[Type],
+        results: Sequence[Type],
         parameters: Mapping[str, Parameter],
         device: DeviceRef,
     ) -> None:
@@ -240,9 +241,7 @@ class _Binder:
             dims[name] = total
         return Bound(self.declared, dims, self.stars, self.dtypes, self.parameters, self.members)
 
-    def _count(
-        self, word: str, wanted: Sequence[Argument], got: Sequence[TensorType], name: str
-    ) -> None:
+    def _count(self, word: str, wanted: Sequence[Argument], got: Sequence[Type], name: str) -> None:
         if len(wanted) != len(got):
             many = f"{len(wanted)} {word}" + ("" if len(wanted) == 1 else "s")
             raise ArgumentError(
@@ -261,9 +260,17 @@ class _Binder:
                 why=[_declared(self.declared)],
                 fix=f"write one below // @{target}, or // @both when one serves both",
             )
+        if self.declared.has_handles and self.device != DeviceRef.CPU():
+            raise DeviceError(
+                "ML769",
+                f"{self.declared.name} makes or takes handles, and is on {self.device}",
+                why=[_declared(self.declared)],
+                fix="handles are memory of the host: call it on DeviceRef.CPU(), and move tensors "
+                "with ops.transfer_to",
+            )
         for word, types in (("operand", self.operands), ("result", self.results)):
             for number, type in enumerate(types):
-                if type.device != self.device:
+                if isinstance(type, TensorType) and type.device != self.device:
                     fix = "move it: ops.transfer_to(x, device)"
                     if word == "result":
                         fix = f"write TensorType(dtype, shape, device={self.device!r})"
@@ -274,7 +281,14 @@ class _Binder:
                         fix=fix,
                     )
 
-    def _argument(self, argument: Argument, type: TensorType, what: str) -> None:
+    def _argument(self, argument: Argument, type: Type, what: str) -> None:
+        is_handle = isinstance(type, (OpaqueType, HandleType))
+        if argument.opaque:
+            if not isinstance(type, (OpaqueType, HandleType)) or type.name != argument.element:
+                raise self._handle(f"{what} must be a handle of {argument.element!r}, got {type}")
+            return
+        if is_handle or not isinstance(type, TensorType):
+            raise self._handle(f"{what} must be a tensor, got {type}")
         self._element(argument, type, what)
         rank = len(type.shape)
         star = next((n for n, dim in enumerate(argument.dims) if dim.startswith("*")), None)
@@ -347,6 +361,17 @@ class _Binder:
                 f"{what} must be [{', '.join(argument.dims)}], got {got} for {word}{said}"
             )
 
+    def _handle(self, what: str) -> ArgumentTypeError:
+        return ArgumentTypeError(
+            "ML784",
+            f"{self.declared.name}: {what}",
+            why=[_declared(self.declared)],
+            fix="pass what a kernel made with out_types=[OpaqueType(name)], or a graph input of "
+            "this type"
+            if "operand" in what.partition("must")[0]
+            else "write OpaqueType(name) in out_types for a handle, TensorType for a tensor",
+        )
+
     def _shape(self, what: str) -> ShapeError:
         return ShapeError(
             "ML766",
@@ -362,9 +387,9 @@ def _dims(dims: Sequence[Dim]) -> str:
     return "[" + ", ".join(map(str, dims)) + "]"
 
 
-def bound_of(types: Sequence[TensorType], attrs: Attrs) -> Bound:
+def bound_of(types: Sequence[Type], attrs: Attrs) -> Bound:
     """The declaration that ``attrs`` carry, with the types of the op."""
-    results = [t for t in attrs["types"] if isinstance(t, TensorType)]
+    results = list(attrs["types"])
     declared = declaration_of(attrs)
     parameters = complete(declared, dict(attrs["parameters"]))
     return bind(declared, types, results, parameters, attrs["device"])
@@ -406,6 +431,12 @@ def require_unchanging(declared: Declaration) -> None:
         )
 
 
+def is_effect(declared: Declaration) -> bool:
+    """Whether a call of ``declared`` has a place in the order of effects: one that makes a handle
+    makes another one each time, and what a handle holds is changed by others."""
+    return declared.has_handles
+
+
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     require_unchanging(declaration_of(attrs))
     bound_of(types, attrs)
@@ -418,30 +449,35 @@ def _kernel(at: Site) -> None:
     bound = bound_of([b.type for b in at.operands], at.attrs)
     body = declared.bodies[at.target]
     options, flags = body.options, body.flags
-    text = Translator(at, bound).translate(body.text)
+    writer = Translator(at, bound)
+    text = writer.translate(body.text)
     items = options.get("items") or declared.expressions.get("items")
     work = options.get("work") or declared.expressions.get("work", "1")
     at.part(
-        f"// @from {_one_line(declared.file)}:{body.line}\n{text}\n// @from",
+        came_from(declared.file, body.line, text),
         bound.poly(items) if items else _domain(bound),
         work=bound.poly(work),
         block="block" in flags and at.target == "cuda",
         threads=int(options.get("threads", "256")),
         shared=bound.poly(options.get("shared", "0")),
         scratch=bound.poly(options.get("scratch", "0")),
-        serial="serial" in flags,
+        # Two threads would change one handle at the same time.
+        serial="serial" in flags or any(a.opaque and a.inout for a in declared.operands),
+        ahead=writer.ahead(),
+        before=writer.before(),
+        after=writer.after(),
     )
 
 
 def _domain(bound: Bound) -> Poly:
-    """The elements of the first result, or of the first operand that is changed."""
-    arguments = bound.declared.results or [a for a in bound.declared.operands if a.inout]
-    return bound.members[f"{arguments[0].name}__of_size"]
-
-
-def _one_line(file: str) -> str:
-    """``file`` as it may stand in a comment."""
-    return "".join(c if c.isprintable() else "?" for c in file)
+    """The elements of the first result, or of the first operand that is changed; one item for what
+    makes a handle, or changes nothing but what one holds."""
+    declared = bound.declared
+    if any(result.opaque for result in declared.results):
+        return ONE
+    changed = [a for a in declared.operands if a.inout and not a.opaque]
+    arguments = [*declared.results, *changed]
+    return bound.members[f"{arguments[0].name}__of_size"] if arguments else ONE
 
 
 # ---------------------------------------------------------------- the rest of the row
@@ -449,6 +485,8 @@ def has_reference(op: Op) -> bool:
     """Whether NumPy can compute ``op``: all ops but those of users who gave no function for it."""
     if not all(has_reference(inner) for region in op.regions for inner in region.ops):
         return False
+    if op.name in OPS and declaration_of(op.attrs).has_handles:
+        return False  # NumPy has none
     return op.name not in OPS or op.attrs["source"] in REFERENCES
 
 
@@ -499,6 +537,7 @@ __all__ = [
     "complete",
     "declaration_of",
     "has_reference",
+    "is_effect",
     "label_of",
     "require_declared",
     "require_unchanging",
