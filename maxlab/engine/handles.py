@@ -236,8 +236,8 @@ class Handles:
         return given if isinstance(given, Tensor) else found._tensor(self.runtime)
 
     def given(self, tensors: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """``outputs`` with a `MojoValue` for each that is a handle; one that an input is already is
-        that input."""
+        """``outputs`` with a `MojoValue` for each that is a handle; one that an input, or another
+        output, is already is that one."""
         made = list(outputs)
         passed = {_address(tensors[n]): _handle_of(tensors[n]) for n in self.inputs}
         for number, name in self.outputs.items():
@@ -246,6 +246,7 @@ class Handles:
             if found is None:
                 definition = self.definitions[name]
                 found = MojoValue._of(self.runtime, address, name, definition)
+                passed[address] = found
             made[number] = found
         return made
 

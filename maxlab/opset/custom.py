@@ -421,13 +421,14 @@ def require_unchanging(declared: Declaration) -> None:
     Raises:
         ArgumentTypeError: ML790.
     """
-    if declared.changed:
-        names = ", ".join(declared.operands[n].name for n in declared.changed)
+    changed = [operand.name for operand in declared.operands if operand.inout]
+    if changed:
+        names = ", ".join(changed)
         raise ArgumentTypeError(
             "ML790",
             f"{declared.name} changes {names} in place",
             why=[_declared(declared)],
-            fix="call it with ops.inplace_custom, which takes buffers",
+            fix="call it with ops.inplace_custom, which takes buffers and handles",
         )
 
 

@@ -177,12 +177,12 @@ def read_types(text: str, file: str, first: int = 1) -> list[Opaque]:
 def _divided(
     lines: Sequence[str], file: str, first: int
 ) -> tuple[list[tuple[int, int]], list[Opaque]]:
-    for number, line in enumerate(lines):
-        found = DIRECTIVE.match(line)
-        if found and found[1] in ("op", "opaque"):
-            break
-        if found:
-            raise _bad(f"@{found[1]} stands before any @op", file, first + number, line)
+    words = [(n, found) for n, line in enumerate(lines) if (found := DIRECTIVE.match(line))]
+    if not any(found[1] in ("op", "opaque") for _, found in words):
+        return [], []
+    number, word = words[0]
+    if word[1] not in ("op", "opaque"):
+        raise _bad(f"@{word[1]} stands before any @op", file, first + number, lines[number])
     try:
         return divided(lines, file, first)
     except TypeTextError as error:
@@ -362,7 +362,7 @@ class _Reader:
         made = []
         for part in _split(text):
             handle = _HANDLE.fullmatch(part)
-            if handle is not None:
+            if handle is not None and handle[3] not in DTYPES:
                 made.append(Argument(handle[2], handle[3], (), handle[1] is not None, opaque=True))
                 continue
             found = _ARGUMENT.fullmatch(part)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _OPAQUE = re.compile(r"\s*//\s*@opaque\b\s*(.*?)\s*$")
-_HEAD = re.compile(r"([A-Za-z_]\w*)(?:\s+drop=([A-Za-z_]\w*))?(?:\s+from=(\S+):(\d+))?")
+_HEAD = re.compile(r"([A-Za-z_]\w*)(?:\s+drop=([A-Za-z_]\w*))?(?:\s+from=(.+):(\d+))?")
 DIRECTIVE = re.compile(r"\s*//\s*@(\w+)\s*(.*?)\s*$")
 """A line that a library is divided by."""
 
