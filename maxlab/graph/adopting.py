@@ -23,8 +23,17 @@ class Adopting(Staging):
         super().__init__(function)
         # What stands at a scope path: the class names of the modules that were called.
         self._scope_types: dict[str, str] = {}
+        self._called: tuple[int, Function] | None = None
 
     # ------------------------------------------------------------ calls of subgraphs
+    @property
+    def _body(self) -> Function:
+        """What graphs that call this one write down. Of a graph that may change later, a copy: its
+        calls are told apart by what was called."""
+        if self._called is None or self._called[0] != self._revision:
+            self._called = self._revision, self._function.clone()
+        return self._called[1]
+
     def _inline(self, op: Op, operands: Sequence[IrValue], name: str, ids: dict[str, str]) -> Op:
         """A copy of ``op``, an op of the subgraph ``name``; ``ids`` gets the new ids of it, and of
         what stands in its regions.

@@ -26,8 +26,9 @@ from maxlab.graph.build import (
     to_numpy,
 )
 from maxlab.graph.context import current_graph, pop, push
-from maxlab.graph.files import read_function
+from maxlab.graph.files import UNNAMED, read_function
 from maxlab.graph.kernel_library import gathered
+from maxlab.graph.module import Module
 from maxlab.graph.value import TensorValue, Value, wrap
 from maxlab.ir import (
     DeviceRef,
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
-
-
-_UNNAMED = "graph"
 
 
 class _Current:
@@ -75,7 +73,7 @@ class Graph(Adopting):
 
     Args:
         name: The name of the graph; of one that is read, the name that it was saved with when left
-            out.
+            out. Of a file with several graphs, the name says which one is read.
         forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the
             outputs.
         input_types: The types of the inputs.
@@ -83,14 +81,17 @@ class Graph(Adopting):
         *args: Passed to ``forward``.
         custom_extensions: Kernel libraries for ``ops.custom``: paths of files, folders or archives,
             ``KernelLibrary`` objects, or texts with declarations.
-        context: Kept for compatibility; must be None.
+        context: Kept for compatibility; must be None. In MLIR, types and places belong to one.
         kernel_library: A ``KernelLibrary`` to use.
-        module: Kept for compatibility; must be None.
+        module: A ``Module`` that the graph becomes part of: others of it may call the graph, and
+            they are saved together.
         **kwargs: Passed to ``forward``.
 
     Raises:
-        GraphError: ML319, a context or a module is given; ML762, an op is declared twice.
-        ArgumentError: ML763, a path without a kernel library.
+        GraphError: ML319, a context, or a module that is no ``Module``; ML762, an op is declared
+            twice.
+        ArgumentError: ML763, a path without a kernel library; ML365, the module has a graph of this
+            name; ML366, the file has several graphs, none of this name.
         InvalidPathError: ML793, there is no file at ``path`` that can be read.
         ParseError: ``path`` has no graph.
 
@@ -108,10 +109,10 @@ class Graph(Adopting):
     @staged
     def __init__(
         self,
-        name: str = _UNNAMED,
+        name: str = UNNAMED,
         forward: Callable[..., Any] | None = None,
         input_types: Iterable[Type] = (),
-        path: Path | str | None = None,
+        path: Path | str | Function | None = None,
         *args: Any,
         custom_extensions: Any = (),
         context: Any = None,
@@ -119,19 +120,23 @@ class Graph(Adopting):
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if context is not None or module is not None:
+        if context is not None or not (module is None or isinstance(module, Module)):
+            what = "a context" if context is not None else f"module={module!r}"
             raise GraphError(
                 "ML319",
-                "a graph has no MLIR context or module to share",
-                fix="leave context= and module= out",
+                f"a graph takes no MLIR objects, got {what}",
+                fix="leave context= out: types and places are equal wherever they are made"
+                if context is not None
+                else "pass a maxlab.graph.Module",
             )
-        function = Function(name) if path is None else read_function(Path(path))
-        if path is not None:
-            if name != _UNNAMED:
-                function.name = name
-            name = function.name
+        if isinstance(path, Function):  # one of several that were read together
+            function = path
+        else:
+            function = Function(name) if path is None else read_function(Path(path), name)
+        if module is not None:
+            module.require_free(function.name)
         super().__init__(function)
-        self.name = name
+        self.name = name = function.name
         self._depth = 0
         self._parent: Graph | None = None
         self._kernel_library = gathered(custom_extensions)
@@ -154,8 +159,11 @@ class Graph(Adopting):
         self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
+        self._module: Module | None = module
         if forward is not None:
             self._trace(forward, args, kwargs)
+        if module is not None:  # now that nothing can fail any more
+            module._add(self)
 
     def _trace(
         self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
@@ -328,6 +336,11 @@ class Graph(Adopting):
             subgraph._trace(forward, (), {})
         self._subgraphs[name] = subgraph
         return subgraph
+
+    @property
+    def module(self) -> Module | None:
+        """The module that the graph is part of; None when it is part of none."""
+        return self._module
 
     # ------------------------------------------------------------ reading
     @property

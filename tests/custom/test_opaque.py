@@ -127,8 +127,8 @@ def at(c: Any) -> Any:
     return ops.custom("counter_at", CPU, [c], [I64])[0]
 
 
-def add(c: Any, by: Any) -> None:
-    ops.inplace_custom("counter_add", CPU, [c, by])
+def add(c: Any, by: Any) -> Any:
+    return ops.inplace_custom("counter_add", CPU, [c, by])
 
 
 def next_of(c: Any, count: int) -> Any:
@@ -500,14 +500,14 @@ def test_subgraphs_take_make_and_pass_handles(live: Any) -> None:
     with Graph("g", input_types=[LIVE, I64], custom_extensions=KERNELS) as made:
         more = made.add_subgraph("more", lambda c, x: (next_of(c, 2), c), [COUNTER, I64])
         swap = made.add_subgraph("swap", lambda a, b, x: (b, a, x * 2), [COUNTER, COUNTER, I64])
-        buffer, x = made.inputs
+        buffer, x = made.inputs[0].buffer, made.inputs[1].tensor
         c, d = new(buffer, x), new(buffer, x + 10)
         first, _ = ops.call(more, c, x)
         second, again = ops.call(more, c, x)
         e, f, y = ops.call(swap, again, d, x)
         g, h, z = ops.call(swap, e, f, y)
         made.output(first, second, e, f, g, h, z, at(e))
-    found = engine.InferenceSession().load(made)(live, 1)
+    found: Any = engine.InferenceSession().load(made)(live, 1)
     np.testing.assert_array_equal(found[0].to_numpy(), [1, 2])
     np.testing.assert_array_equal(found[1].to_numpy(), [3, 4])
     e, f, g, h, z, n = found[2:]
