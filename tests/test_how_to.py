@@ -22,7 +22,7 @@ PAGES = {
     "how-to/run-on-a-gpu.md": 3,
     "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
-    "how-to/write-a-kernel.md": 6,
+    "how-to/write-a-kernel.md": 9,
     "how-to/write-loops-and-branches.md": 6,
 }
 """Pages, and how many programs each has at least."""
