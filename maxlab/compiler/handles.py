@@ -68,10 +68,10 @@ def definitions(function: Function) -> dict[str, str]:
         declared = declaration_of(op.attrs)
         if not declared.has_handles:
             continue
-        text = definition(declared.opaques)
         for argument in (*declared.operands, *declared.results):
             if not argument.opaque:
                 continue
+            text = definition(declared.opaques, argument.element)
             known, first = found.setdefault(argument.element, (text, op))
             if known != text:
                 other = declaration_of(first.attrs)

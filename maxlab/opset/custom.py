@@ -252,14 +252,6 @@ class _Binder:
             )
 
     def _target(self) -> None:
-        target = "cuda" if self.device.is_gpu() else "c"
-        if target not in self.declared.bodies:
-            raise DeviceError(
-                "ML769",
-                f"{self.declared.name} has no body for {self.device}",
-                why=[_declared(self.declared)],
-                fix=f"write one below // @{target}, or // @both when one serves both",
-            )
         if self.declared.has_handles and self.device != DeviceRef.CPU():
             raise DeviceError(
                 "ML769",
@@ -267,6 +259,14 @@ class _Binder:
                 why=[_declared(self.declared)],
                 fix="handles are memory of the host: call it on DeviceRef.CPU(), and move tensors "
                 "with ops.transfer_to",
+            )
+        target = "cuda" if self.device.is_gpu() else "c"
+        if target not in self.declared.bodies:
+            raise DeviceError(
+                "ML769",
+                f"{self.declared.name} has no body for {self.device}",
+                why=[_declared(self.declared)],
+                fix=f"write one below // @{target}, or // @both when one serves both",
             )
         for word, types in (("operand", self.operands), ("result", self.results)):
             for number, type in enumerate(types):
@@ -439,7 +439,15 @@ def is_effect(declared: Declaration) -> bool:
 
 
 def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
-    require_unchanging(declaration_of(attrs))
+    declared = declaration_of(attrs)
+    require_unchanging(declared)
+    if is_effect(declared):
+        raise ArgumentTypeError(
+            "ML790",
+            f"{declared.name} has handles, and no place in the order of effects",
+            why=[_declared(declared)],
+            fix=f"a call of it is {INPLACE}, as ops.custom writes it",
+        )
     bound_of(types, attrs)
     return list(attrs["types"])
 

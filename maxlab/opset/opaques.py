@@ -54,10 +54,14 @@ class Opaque:
         return f"// @opaque {self.name} drop={self.drop} from={self.file}:{self.line}\n{self.text}"
 
 
-def definition(opaques: Sequence[Opaque]) -> str:
-    """What tells these types from others: handles are given to kernels that know the same ones."""
+def definition(opaques: Sequence[Opaque], name: str) -> str:
+    """What tells the type ``name``, one of ``opaques``, from others of its name: all of the text
+    that declares it, as its struct may have others in it."""
+    (file,) = (each.file for each in opaques if each.name == name)
     digest = hashlib.blake2b(digest_size=16)
     for each in opaques:
+        if each.file != file:
+            continue
         digest.update(f"{each.name}\0{each.drop}\0{each.text}\0".encode())
     return digest.hexdigest()
 

@@ -427,6 +427,38 @@ def test_files_of_a_folder_share_types_and_archives_keep_them(live: Any, tmp_pat
     assert model([COUNTER], lambda c: [at(c)], [folder])(c)[0].item() == 1
 
 
+def test_a_file_may_have_types_beside_those_of_another_one(live: Any, tmp_path: Path) -> None:
+    head, tail = KERNELS.split("// @end")
+    (tmp_path / "types.c").write_text(head)
+    (tmp_path / "ops.c").write_text(tail)
+    (tmp_path / "more.c").write_text(
+        OTHERS.replace("grow", "tell")
+        + "// @op both(c: counter, o: other) -> (x: int64[])\n// @c\n"
+        "store(x, i, c->at + (i64)tell(o));\n"
+    )
+
+    def build(live: Any, x: Any) -> list[Any]:
+        c = new(live, x)
+        (o,) = ops.custom("other_new", CPU, [x + 1], [OTHER])
+        return [*ops.custom("both", CPU, [c, o], [I64]), c, o]
+
+    x, c, o = model([LIVE, I64], build, tmp_path)(live, 3)
+    assert (x.item(), repr(c), repr(o)) == (7, "MojoValue(counter)", "MojoValue(other)")
+    assert reader()(c)[0].item() == 3
+
+
+def test_a_file_cannot_take_a_call_out_of_its_order(tmp_path: Path) -> None:
+    made = graph([COUNTER], lambda c: [at(c)])
+    text = generic(made._function).replace('"mo.custom.inplace"(%a0, %v0)', '"mo.custom"(%a0)')
+    text = text.replace(
+        '(!mo.opaque<"counter">, !mo.chain) -> (!mo.tensor<[], si64>, !mo.chain)',
+        '(!mo.opaque<"counter">) -> !mo.tensor<[], si64>',
+    )
+    (tmp_path / "g.mlir").write_text(text.replace("%v1, %v1_1 =", "%v1 ="))
+    error = refused("ML358", ValueError, lambda: Graph(path=tmp_path / "g.mlir"))
+    assert "no place in the order of effects" in error.what
+
+
 def test_the_compiler_names_the_line_of_a_type(tmp_path: Path) -> None:
     (tmp_path / "t.c").write_text("\n" + TYPE.replace("i64 x", "missing x"))
     (tmp_path / "ops.c").write_text(OP + "// @c\no = 0;")
