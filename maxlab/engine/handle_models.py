@@ -61,8 +61,9 @@ class DeviceHandleModel(HandleModel, DeviceModel):
 
     def run_observed(self, args: Sequence[Any], observer: Observer | None) -> list[Tensor]:
         """The outputs; ``observer`` sees every step."""
+        given = self._handles.tensors(args)
         with some_run(self._runtime):
-            return super().run_observed(args, observer)
+            return self._handles.given(given, super().run_observed(given, observer))
 
     def stages_of(self, inputs: Sequence[Tensor]) -> list[DeviceBinding]:
         """The stages of a run on ``inputs``, which is made to know them."""

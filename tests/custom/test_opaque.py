@@ -582,8 +582,20 @@ def test_a_graph_with_a_gpu_has_handles_on_the_host(live: Any) -> None:
         assert y.to(driver.CPU()).item() == 12
         assert live[0] == 1
         run.profile(live, x, runs=2, warmup=1)
+        d, _ = recorded(run, live, x)
+        assert reader()(d)[0].item() == 12
         assert len(list(Walk(run, [live, x]))) == len(run.plan.steps)
         assert reader()(c)[0].item() == 12
+        taker = model([COUNTER, types[1]], lambda c, x: [x.tensor * 2, at(c)], devices=[device])
+        assert taker(c, x)[1].item() == 12
+        refused("ML786", TypeError, lambda: taker(np.zeros((), np.uint64), x))
+
+
+def recorded(run: Any, *args: Any) -> Any:
+    with maxlab.record() as recording:
+        made = run(*args)
+    assert recording.models
+    return made
 
 
 # ---------------------------------------------------------------- looking, and threads
@@ -611,6 +623,8 @@ def test_checks_profiles_and_walks(live: Any) -> None:
     with maxlab.tripwire(run, every=True):
         d, x, *_ = run(live, 5, c)
     assert x.item() == 45
+    assert reader()(d)[0].item() == 15
+    d = recorded(run, live, 5, c)[0]
     assert reader()(d)[0].item() == 15
     again = run.reload(options=Options(fuse=False))
     run.adopt(again)
@@ -668,3 +682,35 @@ def test_one_handle_is_given_back_by_many_threads(live: Any) -> None:
     for thread in threads:
         thread.join()
     assert held == [(True, True)] * 200
+
+
+def test_long_loops_of_threads_keep_their_own_handles() -> None:
+    """Runs that take more than a slice of the executor are run in turns by one team."""
+
+    def build(live: Any, turns: Any) -> list[Any]:
+        def body(turn: Any, c: Any) -> Any:
+            return turn + 1, new(live, at(c) + 1)
+
+        _, last = ops.while_loop(
+            [number(0), new(live, number(0))], lambda turn, c: turn < turns, body
+        )
+        return [last, at(last)]
+
+    run, read = model([LIVE, I64], build), reader()
+    turns = 100_000
+    found: list[tuple[int, int, int]] = []
+
+    def work() -> None:
+        counted = np.zeros(2, np.int64)
+        last, n = run(counted, turns)
+        again = read(last)[0].item()
+        alive = int(counted[0])
+        del last
+        found.append((n.item(), again, alive + int(counted[0]) + int(counted[1])))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(turns, turns, 1 + 0 + turns + 1)] * 3
