@@ -92,13 +92,15 @@ store(y, i, 2 * load(x, i));
 """
 OTHERS = """
 // @opaque other
+#include <stdlib.h>
+#include <string.h>
 typedef struct { f64 grow; } other;
 static f64 grow(const other *o) { return o->grow; }
 
 // @op other_new(x: int64[]) -> (o: other)
 // @c
 o = malloc(sizeof *o);
-if (o) o->grow = load(x, 0);
+if (o) memset(o, 0, sizeof *o), o->grow = load(x, 0);
 
 // @op other_at(o: other) -> (x: int64[])
 // @c
@@ -193,6 +195,25 @@ def test_what_a_run_makes_for_itself_is_let_go_at_its_end(live: Any) -> None:
     assert (y.item(), d) == (4, d)
     del c
     assert list(live) == [1, 4]
+
+
+def test_what_changes_a_handle_does_its_items_in_order(live: Any) -> None:
+    (c,) = maker()(live, 0)
+    count = 200_000
+    (found,) = model([COUNTER], lambda c: [next_of(c, count)], num_threads=4)(c)
+    np.testing.assert_array_equal(found.to_numpy(), np.arange(count))
+    assert reader()(c)[0].item() == count
+
+
+def test_a_kernel_with_declarations_of_its_own_is_a_unit_of_its_own() -> None:
+    texts = [f"{units.ALONE}\nint a;", "int b;", f"{units.ALONE}\nint c;", "int d;"]
+    key: Any = None
+    missing = [units._Missing(units.KernelSource(t[-2], t), key, "new text") for t in texts]
+    for jobs in (1, 8):
+        found = [[item.source.name for item in part] for part in units.group(missing, jobs)]
+        assert found[:2] == [["a"], ["c"]]
+        assert sorted(name for part in found[2:] for name in part) == ["b", "d"]
+    assert units.group(missing[::2], 1) == [missing[:1], missing[2:3]]
 
 
 def test_an_output_twice_is_one_handle(live: Any) -> None:
