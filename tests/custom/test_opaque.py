@@ -199,8 +199,11 @@ def test_what_a_run_makes_for_itself_is_let_go_at_its_end(live: Any) -> None:
 
 def test_what_changes_a_handle_does_its_items_in_order(live: Any) -> None:
     (c,) = maker()(live, 0)
-    count = 200_000
-    (found,) = model([COUNTER], lambda c: [next_of(c, count)], num_threads=4)(c)
+    count = 4_000_000
+    run = model([COUNTER], lambda c: [next_of(c, count)], num_threads=4)
+    grains = {s.launch({}, 4, run._runtime).grain for s in run.plan.steps if s.name != "chain"}
+    assert count in grains
+    (found,) = run(c)
     np.testing.assert_array_equal(found.to_numpy(), np.arange(count))
     assert reader()(c)[0].item() == count
 
