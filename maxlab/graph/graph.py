@@ -12,7 +12,6 @@ from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
-    NoGraphError,
 )
 from maxlab.graph.adopting import Adopting
 from maxlab.graph.build import (
@@ -25,7 +24,7 @@ from maxlab.graph.build import (
     tensor,
     to_numpy,
 )
-from maxlab.graph.context import current_graph, pop, push
+from maxlab.graph.context import CurrentGraph, current_graph, pop, push
 from maxlab.graph.files import UNNAMED, read_function
 from maxlab.graph.kernel_library import gathered
 from maxlab.graph.module import Module
@@ -48,20 +47,6 @@ if TYPE_CHECKING:
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
-
-
-class _Current:
-    """``Graph.current``: the graph that is being built."""
-
-    def __get__(self, instance: object, owner: type | None = None) -> Graph:
-        graph = current_graph()
-        if graph is None:
-            raise NoGraphError(
-                "ML313",
-                "no graph is being built",
-                fix="write it inside of `with Graph(...):`",
-            )
-        return graph
 
 
 class Graph(Adopting):
@@ -104,7 +89,7 @@ class Graph(Adopting):
         [TensorType(dtype=DType.float32, shape=[Dim('n')], device=cpu:0)]
     """
 
-    current = _Current()
+    current = CurrentGraph()
 
     @staged
     def __init__(

@@ -13,7 +13,7 @@ from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.notes import call_at, read_note, remembered
 
 if TYPE_CHECKING:
-    from maxlab.opset.custom import Bound
+    from maxlab.opset.custom_binding import Bound
 
 _TOKEN = re.compile(
     r"""

@@ -17,7 +17,6 @@ from maxlab.opset.core import Array, Attrs, Call, define, index_fault
 from maxlab.opset.custom import (
     INPLACE,
     _cost,
-    _declared,
     _kernel,
     _reference,
     bound_of,
@@ -25,6 +24,7 @@ from maxlab.opset.custom import (
     is_effect,
     label_of,
 )
+from maxlab.opset.custom_binding import declared_at
 from maxlab.opset.declared import Declaration
 
 
@@ -39,7 +39,7 @@ def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
         raise ArgumentTypeError(
             "ML787",
             f"inplace_custom: {declared.name} gets no buffer and no handle",
-            why=[_declared(declared)],
+            why=[declared_at(declared)],
             fix="pass a BufferValue, such as graph.inputs[0].buffer; an op of tensors alone is "
             "called with ops.custom",
         )
@@ -49,7 +49,7 @@ def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
                 "ML788",
                 f"{declared.name} changes the operand {argument.name} in place, which must be a "
                 f"buffer, got {type}",
-                why=[_declared(declared)],
+                why=[declared_at(declared)],
                 fix="tensors never change: store it into ops.buffer_create(type) first",
             )
 
@@ -69,7 +69,7 @@ def require_apart(declared: Declaration, operands: Sequence[Any]) -> None:
                     f"{declared.name}: the operands {' and '.join(names)} are one "
                     f"{'handle' if declared.operands[number].opaque else 'buffer'}, and "
                     f"{declared.operands[number].name} is changed in place",
-                    why=[_declared(declared)],
+                    why=[declared_at(declared)],
                     fix="pass two handles"
                     if declared.operands[number].opaque
                     else "pass a copy, ops.buffer_load(x), for what is only read",
