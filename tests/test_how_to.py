@@ -22,8 +22,8 @@ PAGES = {
     "how-to/run-on-a-gpu.md": 3,
     "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
-    "how-to/write-a-kernel.md": 6,
-    "how-to/write-loops-and-branches.md": 6,
+    "how-to/write-a-kernel.md": 9,
+    "how-to/write-loops-and-branches.md": 7,
 }
 """Pages, and how many programs each has at least."""
 ELSEWHERE = {"how-to/add-an-op.md", "how-to/check-a-gpu.md", "how-to/load-weights.md"}

@@ -64,6 +64,11 @@ MX_API int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx
 #define MX_REFUSED 3
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
 MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
+typedef struct mx_object mx_object;            /* prelude.h, section `objects` */
+MX_API void mx_collect(mx_object **made);      /* where executes of this thread put the objects they make; NULL: nowhere */
+MX_API void mx_retain(mx_object *o);           /* one more reference */
+MX_API void mx_release(mx_object *o);          /* one less; the last one drops it */
+MX_API void mx_release_all(mx_object **made);  /* a run's references, those to the newest objects first; none is left */
 MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */

@@ -33,11 +33,13 @@ typedef double f64;
 #define INL static inline __attribute__((always_inline, unused))
 
 struct mx_lib;
+struct mx_object;
 typedef struct mx_ctx { /* what a kernel knows about the thread that runs it; one per thread */
   void *scratch;        /* at least the step's declared scratch bytes, 64-byte aligned */
   const struct mx_lib *lib;
   i64 err[4];           /* details of a nonzero return code */
   i64 nthreads;
+  struct mx_object **made; /* the objects that this run has made so far; NULL when nobody takes them */
 } mx_ctx;
 
 /* A kernel: pointers b, sizes d, and the range [lo,hi) of its parallel axis.  0, or a code with details in ctx->err. */
@@ -94,6 +96,37 @@ typedef struct mx_lib {
   void (*gemm_windows)(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B, i64 depth,
                        i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes);
 } mx_lib;
+// @end
+
+// @section objects needs abi
+/* What an opaque handle points to: memory of a user's library, `self`, and who still has it.  The run that makes an object
+ * holds one reference to its end, every handle that Python has another one; the last who lets go calls `drop`. */
+typedef struct mx_object {
+  i64 refs;
+  void *self;
+  void (*drop)(void *self);
+  struct mx_object *next; /* in the list of the run that made it */
+} mx_object;
+
+extern void *malloc(__SIZE_TYPE__ bytes);
+extern void *calloc(__SIZE_TYPE__ count, __SIZE_TYPE__ bytes);
+extern void *realloc(void *memory, __SIZE_TYPE__ bytes);
+extern void free(void *memory);
+
+/* An object for `self`, which is its own from here on; NULL, and `self` dropped, when there is no memory or no run. */
+INL mx_object *mx_make(mx_ctx *ctx, void *self, void (*drop)(void *)) {
+  mx_object *o = ctx->made ? (mx_object *)malloc(sizeof *o) : (mx_object *)0;
+  if (!o) {
+    drop(self);
+    return o;
+  }
+  o->refs = 1;
+  o->self = self;
+  o->drop = drop;
+  o->next = *ctx->made;
+  *ctx->made = o;
+  return o;
+}
 // @end
 
 // @section bits needs abi

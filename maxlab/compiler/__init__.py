@@ -8,6 +8,7 @@ from typing import Any
 
 from maxlab import trace
 from maxlab.compiler.effects import take_chains_out
+from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.outlining import outline
 from maxlab.compiler.passes import PassRecord, pipeline, run
@@ -92,6 +93,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
 
     Raises:
         GraphError: ML322, it has no output.
+        GraphError: ML784, two kernels declare one opaque type otherwise.
         ArgumentError: ML626, ``options`` name what the function does not have; ML627, they replace
             a kernel that it does not become.
         DTypeError: ML107, a dtype the CPU cannot compute with.
@@ -101,6 +103,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
         )
+    function = numbered(function)
     check_ids(function, options)
     marks = [time.perf_counter_ns()]
 

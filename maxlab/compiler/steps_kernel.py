@@ -79,6 +79,8 @@ class _Part:
     serial: bool
     name: str
     faults: bool
+    ahead: str = ""
+    after: str = ""
 
 
 @dataclass(slots=True)
@@ -223,7 +225,9 @@ class KernelSite:
         text: str,
         extent: Poly,
         *,
+        ahead: str = "",
         before: str = "",
+        after: str = "",
         work: Poly = ONE,
         block: bool = False,
         threads: int = 256,
@@ -252,6 +256,8 @@ class KernelSite:
                 serial,
                 name,
                 self.faulted or self.warned,
+                ahead,
+                after,
             )
         )
         self.faulted = self.warned = False
@@ -298,7 +304,7 @@ def _tensor(type: Any) -> TensorType:
 
 
 def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
-    words = set(_WORD.findall(part.before + "\n" + part.text))
+    words = set(_WORD.findall("\n".join((part.before, part.text, part.after))))
     used = [b for b in (*site.results, *site.operands, *site.temporaries) if b.name in words]
     symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
     node = site.op.origins[0] if site.op.origins else ""
@@ -379,9 +385,11 @@ def _print_c(
         _write_lines(printer, _renamed(part.before, site, symbols), node)
     with write.block("for (i64 i = lo; i < hi; i++)"):
         _write_lines(printer, _renamed(part.text, site, symbols), node)
+    if part.after:
+        _write_lines(printer, part.after, node)
     if part.faults:
         printer.checked.append(node)
-    return finish(printer, f"int {NAME}{SIGNATURE} {{")
+    return finish(printer, f"int {NAME}{SIGNATURE} {{", ahead=part.ahead.splitlines())
 
 
 def _print_cuda(

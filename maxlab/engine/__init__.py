@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.driver import Tensor
+from maxlab.engine.handles import MojoValue
 from maxlab.engine.model import Model
 from maxlab.engine.session import (
     AssertLevel,
@@ -10,7 +11,6 @@ from maxlab.engine.session import (
     GPUProfilingMode,
     InferenceSession,
     LogLevel,
-    MojoValue,
     SplitKReductionPrecision,
 )
 from maxlab.engine.spec import TensorSpec

@@ -103,13 +103,13 @@ class Model:
     # ------------------------------------------------------------ metadata
     @property
     def input_metadata(self) -> list[TensorSpec]:
-        """The names, shapes and dtypes of the inputs."""
+        """The names, shapes and dtypes of the inputs; a handle is a ``uint64`` of rank 0."""
         types = ((v.name, v.tensor_type) for v in self.compiled.source.inputs)
         return [spec_of(name, type.shape, type.dtype) for name, type in types]
 
     @property
     def output_metadata(self) -> list[TensorSpec]:
-        """The names, shapes and dtypes of the outputs."""
+        """The names, shapes and dtypes of the outputs; a handle is a ``uint64`` of rank 0."""
         output = self.compiled.source.output
         assert output is not None
         types = (v.tensor_type for v in output.operands)

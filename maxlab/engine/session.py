@@ -14,6 +14,8 @@ from maxlab.compiler import Options, compile_function
 from maxlab.config import config
 from maxlab.driver import CPU, Device, cpu_count
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.handle_models import DeviceHandleModel, HandleModel, StagedHandleModel
+from maxlab.engine.handles import has_handles
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
@@ -266,10 +268,13 @@ class InferenceSession:
             start = time.perf_counter_ns()
             prepared = prepare(compiled, registry, library, self.num_threads, devices)
             compiled.timings_ns["weights"] = time.perf_counter_ns() - start
+            given = (compiled, prepared, self.num_threads, library, graph)
+            handles = has_handles(compiled)
+            if not devices and compiled.plan.cuts:
+                return (StagedHandleModel if handles else StagedModel)(*given)
             if not devices:
-                kind = StagedModel if compiled.plan.cuts else Model
-                return kind(compiled, prepared, self.num_threads, library, graph)
-            made = DeviceModel(compiled, prepared, self.num_threads, library, graph, devices)
+                return (HandleModel if handles else Model)(*given)
+            made = (DeviceHandleModel if handles else DeviceModel)(*given, devices)
             if self._gpu_profiling is not GPUProfilingMode.OFF:
                 made.profile_gpus(self._gpu_profiling.value)
             return made
@@ -376,10 +381,6 @@ class SplitKReductionPrecision(enum.Enum):
 
     ACCUM = "ACCUM"
     OUTPUT = "OUTPUT"
-
-
-class MojoValue:
-    """A handle that only user kernels understand; no kernel of this version makes one."""
 
 
 CustomExtensionsType = list[str | Path | Any] | str | Path | Any

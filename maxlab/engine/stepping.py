@@ -19,6 +19,7 @@ from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.handles import Made
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
 from maxlab.ir import DeviceRef, Value
@@ -76,6 +77,7 @@ class Walk:
     def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
         self.model = model
         self.inputs = model._inputs_of(inputs)  # refuses wrong inputs
+        self._made = Made(model._runtime)  # what it makes lives as long as it is looked at
         self.outputs: list[Tensor] = []
         self._at: _HostWalk | _StagedWalk | _DeviceWalk
         if isinstance(model, DeviceModel):
@@ -95,7 +97,13 @@ class Walk:
         Raises:
             ExecutionError: What the step found wrong, such as an index out of range.
         """
-        return self._at.run()
+        steps = self._at.run()
+        while True:
+            with self._made.taken():
+                step = next(steps, None)
+            if step is None:
+                return
+            yield step
 
     def nbytes(self, slot: int) -> int:
         """The bytes of the slot for these sizes."""

@@ -6,6 +6,7 @@ from maxlab.graph import dim, ops, shape
 from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
 from maxlab.graph.graph import Graph
 from maxlab.graph.kernel_library import KernelLibrary
+from maxlab.graph.module import Module
 from maxlab.graph.sharding import ShardingStrategy
 from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
 from maxlab.graph.weight import Weight
@@ -18,6 +19,7 @@ from maxlab.ir import (
     Dim,
     DimLike,
     FilterLayout,
+    OpaqueType,
     Shape,
     StaticDim,
     SymbolicDim,
@@ -28,6 +30,7 @@ from maxlab.ir import (
 __all__ = [
     "Graph",
     "KernelLibrary",
+    "Module",
     "Value",
     "TensorValue",
     "TensorValueLike",
@@ -37,6 +40,7 @@ __all__ = [
     "Type",
     "TensorType",
     "BufferType",
+    "OpaqueType",
     "DeviceRef",
     "DeviceKind",
     "Dim",

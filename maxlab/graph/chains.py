@@ -10,11 +10,10 @@ from maxlab.errors import ArgumentTypeError, DTypeError, ShapeError
 from maxlab.graph.build import explain, require_graph
 from maxlab.ir import ChainType, DeviceRef, Function, Op, Type
 from maxlab.ir import Value as IrValue
-from maxlab.ir.types import _Typed
 from maxlab.opset.effects import CHAIN
 
 if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
+    from maxlab.graph.staging import Staging
     from maxlab.graph.value import BufferValue, _ChainValue
 
 
@@ -28,7 +27,7 @@ class _DeviceChainMap(MutableMapping[DeviceRef, "_ChainValue"]):
         ChainValue(!mo.chain)
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Staging) -> None:
         self._graph = graph
         self._newest: dict[DeviceRef, IrValue] = {}
         self._first: dict[DeviceRef, IrValue] = {}
@@ -105,7 +104,7 @@ def effects(
     graph = require_graph(f"ops.{name.replace('.', '_')}")
     row = opset.lookup(f"mo.{name}")
     values = [graph._own(operand) for operand in operands]
-    types: list[Any] = [v.type for v in values if isinstance(v.type, _Typed)]
+    types: list[Any] = [v.type for v in values if not isinstance(v.type, ChainType)]
     try:
         results: list[Type] = [*row.infer(types, attrs), *(ChainType() for _ in devices)]
     except (DTypeError, ShapeError) as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from maxlab.errors import NoGraphError
+
 if TYPE_CHECKING:
     from maxlab.graph.graph import Graph
 
@@ -28,3 +30,17 @@ def pop(graph: Graph) -> None:
     if graph in stack:
         index = len(stack) - 1 - stack[::-1].index(graph)
         _stack.set(stack[:index])
+
+
+class CurrentGraph:
+    """``Graph.current``: the graph that is being built."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Graph:
+        graph = current_graph()
+        if graph is None:
+            raise NoGraphError(
+                "ML313",
+                "no graph is being built",
+                fix="write it inside of `with Graph(...):`",
+            )
+        return graph

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from maxlab import trace
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
-    InvalidPathError,
-    Location,
-    MaxlabError,
-    NoGraphError,
-    ParseError,
 )
+from maxlab.graph.adopting import Adopting
 from maxlab.graph.build import (
-    add,
     constant_array,
     is_array,
     is_number,
@@ -30,70 +24,32 @@ from maxlab.graph.build import (
     tensor,
     to_numpy,
 )
-from maxlab.graph.chains import _DeviceChainMap
-from maxlab.graph.context import current_graph, pop, push
+from maxlab.graph.context import CurrentGraph, current_graph, pop, push
+from maxlab.graph.files import UNNAMED, read_function
 from maxlab.graph.kernel_library import gathered
-from maxlab.graph.regions import Region, outermost, unreachable
-from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
+from maxlab.graph.module import Module
+from maxlab.graph.value import TensorValue, Value, wrap
 from maxlab.ir import (
-    Block,
-    ChainType,
     DeviceRef,
     Dim,
     Function,
-    Op,
     Shape,
     SymbolicDim,
-    TensorType,
     Type,
     symbols_of,
     user_frame,
     user_location,
 )
 from maxlab.ir import Value as IrValue
-from maxlab.ir.source import Scopes
 
 if TYPE_CHECKING:
-    from maxlab.graph.weight import Weight
     from maxlab.graph.weights import Weights
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
 
 
-_UNNAMED = "graph"
-
-
-class _Current:
-    """``Graph.current``: the graph that is being built."""
-
-    def __get__(self, instance: object, owner: type | None = None) -> Graph:
-        graph = current_graph()
-        if graph is None:
-            raise NoGraphError(
-                "ML313",
-                "no graph is being built",
-                fix="write it inside of `with Graph(...):`",
-            )
-        return graph
-
-
-class _Mark(NamedTuple):
-    """What a graph had before an op was staged; ``blocks`` are the ops, arguments and captures of
-    its own block and of each region that is being built."""
-
-    blocks: tuple[tuple[int, int, int], ...]
-    number: int
-    output: Op | None
-    weights: int
-    subgraphs: int
-    calls: int
-    chains: dict[DeviceRef, IrValue]
-    first: dict[DeviceRef, IrValue]
-    ready: _ChainValue | None
-
-
-class Graph:
+class Graph(Adopting):
     """A tensor program: typed inputs, ops, and outputs. Compile it with
     ``engine.InferenceSession``.
 
@@ -102,7 +58,7 @@ class Graph:
 
     Args:
         name: The name of the graph; of one that is read, the name that it was saved with when left
-            out.
+            out. Of a file with several graphs, the name says which one is read.
         forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the
             outputs.
         input_types: The types of the inputs.
@@ -110,14 +66,17 @@ class Graph:
         *args: Passed to ``forward``.
         custom_extensions: Kernel libraries for ``ops.custom``: paths of files, folders or archives,
             ``KernelLibrary`` objects, or texts with declarations.
-        context: Kept for compatibility; must be None.
+        context: Kept for compatibility; must be None. In MLIR, types and places belong to one.
         kernel_library: A ``KernelLibrary`` to use.
-        module: Kept for compatibility; must be None.
+        module: A ``Module`` that the graph becomes part of: others of it may call the graph, and
+            they are saved together.
         **kwargs: Passed to ``forward``.
 
     Raises:
-        GraphError: ML319, a context or a module is given; ML762, an op is declared twice.
-        ArgumentError: ML763, a path without a kernel library.
+        GraphError: ML319, a context, or a module that is no ``Module``; ML762, an op is declared
+            twice.
+        ArgumentError: ML763, a path without a kernel library; ML365, the module has a graph of this
+            name; ML366, the file has several graphs, none of this name.
         InvalidPathError: ML793, there is no file at ``path`` that can be read.
         ParseError: ``path`` has no graph.
 
@@ -130,15 +89,15 @@ class Graph:
         [TensorType(dtype=DType.float32, shape=[Dim('n')], device=cpu:0)]
     """
 
-    current = _Current()
+    current = CurrentGraph()
 
     @staged
     def __init__(
         self,
-        name: str = _UNNAMED,
+        name: str = UNNAMED,
         forward: Callable[..., Any] | None = None,
         input_types: Iterable[Type] = (),
-        path: Path | str | None = None,
+        path: Path | str | Function | None = None,
         *args: Any,
         custom_extensions: Any = (),
         context: Any = None,
@@ -146,27 +105,25 @@ class Graph:
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if context is not None or module is not None:
+        if context is not None or not (module is None or isinstance(module, Module)):
+            what = "a context" if context is not None else f"module={module!r}"
             raise GraphError(
                 "ML319",
-                "a graph has no MLIR context or module to share",
-                fix="leave context= and module= out",
+                f"a graph takes no MLIR objects, got {what}",
+                fix="leave context= out: types and places are equal wherever they are made"
+                if context is not None
+                else "pass a maxlab.graph.Module",
             )
-        self.name = name
-        self._function = Function(name)
-        self._weights: dict[str, Any] = {}
-        self._weight_values: dict[str, TensorValue] = {}
-        self._scopes = Scopes(None)
+        if isinstance(path, Function):  # one of several that were read together
+            function = path
+        else:
+            function = Function(name) if path is None else read_function(Path(path), name)
+        if module is not None:
+            module.require_free(function.name)
+        super().__init__(function)
+        self.name = name = function.name
         self._depth = 0
-        self._error: MaxlabError | None = None
-        self._revision = 0
-        # What stands at a scope path: the class names of the modules that were called.
-        self._scope_types: dict[str, str] = {}
-        self._subgraphs: dict[str, Graph] = {}
         self._parent: Graph | None = None
-        self._chains = _DeviceChainMap(self)
-        self._ready: _ChainValue | None = None
-        self._regions: list[Region] = []  # those that are being built, the innermost last
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
             more = len(self._kernel_library) > 0
@@ -174,7 +131,7 @@ class Graph:
                 [kernel_library, self._kernel_library] if more else kernel_library
             )
         if path is not None:
-            self._read(Path(path))
+            self._chains.read(function)
         else:
             for type in input_types:
                 if not isinstance(type, Type):
@@ -187,33 +144,11 @@ class Graph:
         self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
+        self._module: Module | None = module
         if forward is not None:
             self._trace(forward, args, kwargs)
-
-    def _read(self, path: Path) -> None:
-        from maxlab.ir.parser import parse_function
-        from maxlab.opset.verify import verify
-
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            if isinstance(error, UnicodeDecodeError):
-                raise ParseError(
-                    "ML350",
-                    f"{path} is not a graph: it is not text",
-                    fix="read what Graph.save wrote",
-                ) from error
-            raise InvalidPathError(
-                "ML793",
-                f"the graph {str(path)!r} cannot be read: {error}",
-                fix="pass the path of a file that graph.save wrote",
-            ) from error
-        self._function = parse_function(text, str(path))
-        verify(self._function)
-        self._chains.read(self._function)
-        if self.name != _UNNAMED:
-            self._function.name = self.name
-        self.name = self._function.name
+        if module is not None:  # now that nothing can fail any more
+            module._add(self)
 
     def _trace(
         self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
@@ -243,263 +178,7 @@ class Graph:
         if self._depth == 0:
             self._scopes.close()
 
-    # ------------------------------------------------------------ adding ops
-    @property
-    def _block(self) -> Block:
-        """Where ops go."""
-        return self._regions[-1].block if self._regions else self._function.block
-
-    @contextmanager
-    def _at_root(self) -> Iterator[None]:
-        """Let ops go to the graph itself, before the op whose regions are being built."""
-        inside, self._regions = self._regions, []
-        try:
-            yield
-        finally:
-            self._regions = inside
-
-    def _mark(self) -> _Mark:
-        function = self._function
-        return _Mark(
-            (
-                (len(function.ops), len(function.inputs), 0),
-                *((len(r.block.ops), len(r.block.args), len(r.captured)) for r in self._regions),
-            ),
-            function._next,
-            function.output,
-            len(self._weights),
-            len(self._subgraphs),
-            len(function.calls),
-            dict(self._chains._newest),
-            dict(self._chains._first),
-            self._ready,
-        )
-
-    def _rollback(self, mark: _Mark) -> None:
-        """Take back everything that was added since ``mark``."""
-        blocks = [self._function.block, *(region.block for region in self._regions)]
-        for block, (count, arguments, _) in zip(
-            reversed(blocks), reversed(mark.blocks), strict=True
-        ):
-            ops = block.ops
-            # While a graph has an output, ops are added before it: it stays the last one.
-            output = mark.output if block is self._function.block else None
-            kept = count if output is None else count - 1
-            for op in ops[kept:]:
-                if op is not output:
-                    _forget(op)
-            ops[kept:] = [] if output is None else [output]
-            del block.args[arguments:]
-        for region, (_, _, captures) in zip(self._regions, mark.blocks[1:], strict=True):
-            for value in list(region.captured)[captures:]:
-                del region.captured[value]
-        self._function._next = mark.number
-        del self._function.calls[mark.calls :]
-        self._chains._newest = dict(mark.chains)
-        self._chains._first = dict(mark.first)
-        self._ready = mark.ready
-        for name in list(self._weights)[mark.weights :]:
-            del self._weights[name]
-            del self._weight_values[name]
-        for name in list(self._subgraphs)[mark.subgraphs :]:
-            del self._subgraphs[name]
-
-    def _failed(self, error: MaxlabError) -> None:
-        """Remember the newest error, so that a view of the partial graph can show it."""
-        self._error = error
-
-    def _own(self, value: Any) -> IrValue:
-        """The IR value behind ``value``, which must belong to this graph."""
-        if not isinstance(value, Value):
-            value = tensor(value)
-        if self is not current_graph():
-            raise GraphError(
-                "ML314",
-                f"the graph {self.name!r} is not the one that is being built",
-                fix=f"write it inside of `with {self.name}:`",
-            )
-        return self._reached(value._ir())
-
-    def _reached(self, raw: IrValue) -> IrValue:
-        """What stands for ``raw`` where ops go now: itself, or the argument that captures it."""
-        block = raw.owner.block if isinstance(raw.owner, Op) else raw.owner
-        if block is self._block:
-            return raw
-        blocks = [self._function.block, *(region.block for region in self._regions)]
-        if not any(block is known for known in blocks):
-            top = outermost(block.parent) if block is not None else None
-            ended = top is not None and top.block is self._function.block
-            raise unreachable(self, raw, ended)
-        for region in self._regions[[b is block for b in blocks].index(True) :]:
-            raw = region.capture(self, raw)
-        return raw
-
-    def _append(
-        self, name: str, operands: Sequence[IrValue], types: Sequence[Type], attrs: dict[str, Any]
-    ) -> Any:
-        location, scope = self._scopes.capture(3)
-        op = self._function.create(name, operands, types, attrs, loc=location, scope=scope)
-        self._insert(op)
-        made = [wrap(v) for v in op.results]
-        return made[0] if len(made) == 1 else made
-
-    def _append_op(
-        self,
-        name: str,
-        operands: Sequence[IrValue],
-        types: Sequence[Type],
-        attrs: dict[str, Any],
-        regions: Sequence[Block],
-    ) -> Op:
-        """A new op that has ``regions``."""
-        location, scope = self._scopes.capture(3)
-        op = self._function.create(name, operands, types, attrs, loc=location, scope=scope)
-        op.regions = list(regions)
-        for region in regions:
-            region.parent = op
-        self._insert(op)
-        return op
-
-    def _insert(self, op: Op) -> None:
-        # What a weight is does not depend on which branch reads it first.
-        block = self._function.block if op.name == "mo.constant.external" else self._block
-        output = self._function.output if block is self._function.block else None
-        if output is not None:  # more ops after output(): they come before it
-            block.ops.insert(len(block.ops) - 1, op)
-            op.block = block
-        else:
-            block.append(op)
-        self._revision += 1
-        self._error = None
-
-    # ------------------------------------------------------------ effects
-    @property
-    def device_chains(self) -> _DeviceChainMap:
-        """The newest chain of each device: what is loaded, stored or printed there next comes
-        behind it.
-        """
-        return self._chains
-
-    @property
-    def always_ready_chain(self) -> _ChainValue:
-        """A chain that is behind nothing; the same one each time."""
-        if self._ready is None:
-            with self._at_root():
-                self._ready = self._append("mo.chain", [], [ChainType()], {})
-        ready = self._ready
-        assert ready is not None
-        if self._regions:
-            inside: _ChainValue = wrap(self._reached(ready._ir()))
-            return inside
-        return ready
-
-    # ------------------------------------------------------------ calls of subgraphs
-    def _inline(self, op: Op, operands: Sequence[IrValue], name: str, ids: dict[str, str]) -> Op:
-        """A copy of ``op``, an op of the subgraph ``name``; ``ids`` gets the new ids of it, and of
-        what stands in its regions.
-
-        The copy keeps the place where the user wrote it; its scope is that of the call, then the
-        subgraph's name, then its own.
-        """
-        location, scope = self._scopes.capture(3)
-        copy = self._copied(op, operands, location, (scope, name), ids)
-        self._insert(copy)
-        return copy
-
-    def _copied(
-        self,
-        op: Op,
-        operands: Sequence[IrValue],
-        location: Location | None,
-        scope: tuple[str, ...],
-        ids: dict[str, str],
-    ) -> Op:
-        copy = self._function.create(
-            op.name,
-            operands,
-            [r.type for r in op.results],
-            op.attrs,
-            loc=op.loc or location,
-            scope=".".join(part for part in (*scope, op.scope) if part),
-        )
-        ids[op.id] = copy.id
-        for made, old in zip(copy.results, op.results, strict=True):
-            made.name = old.name
-        for region in op.regions:
-            inner = Block(copy)
-            env: dict[IrValue, IrValue] = {}
-            for arg in region.args:
-                env[arg] = IrValue(
-                    f"b{self._function.fresh()}", arg.type, inner, arg.index, arg.name
-                )
-                inner.args.append(env[arg])
-            for old_op in region.ops:
-                given = [env[v] for v in old_op.operands]
-                twin = self._copied(old_op, given, location, scope, ids)
-                inner.append(twin)
-                env.update(zip(old_op.results, twin.results, strict=True))
-            copy.regions.append(inner)
-        return copy
-
-    def _adopt_scope_types(self, subgraph: Graph) -> None:
-        """Know what stands at the scopes that a call of ``subgraph`` is about to bring in."""
-        if subgraph._scope_types:
-            _, scope = self._scopes.capture(3)
-            for path, name in subgraph._scope_types.items():
-                full = ".".join(part for part in (scope, subgraph.name, path) if part)
-                self._scope_types.setdefault(full, name)
-
-    def _weight_of_call(self, subgraph: Graph, op: Op, prefix: str) -> IrValue:
-        """The value in this graph of ``op``, a weight of a subgraph that is called with
-        ``prefix``."""
-        from maxlab.graph.weight import Weight, shard_as
-
-        name, type = op.attrs["name"], op.attrs["type"]
-        weight = subgraph._weights.get(name)
-        if op.attrs["placeholder"]:
-            full = prefix + name
-            known = self._weights.get(full)
-            if known is None:
-                align = op.attrs.get("align")
-                if "part" in op.attrs:
-                    weight = shard_as(op, prefix)
-                else:
-                    weight = Weight(full, type.dtype, type.shape, type.device, align=align)
-                return self._add_weight(weight, on_host=False)._ir()
-            value = self._weight_values[full]
-            # on the host first: the constant, not its copy on the device, is what the subgraph has
-            source = value._ir().op
-            assert source is not None
-            if source.name == "mo.transfer":
-                value = wrap(source.operands[0])
-            if value._ir().type != type:
-                raise GraphError(
-                    "ML321",
-                    f"the weight {full!r} is {value._ir().type} here and {type} in "
-                    f"{subgraph.name!r}",
-                    fix="give the weights different names, or call with another prefix",
-                )
-            return value._ir()
-        if weight is not None:
-            known = self._weights.get(name)
-            if known is not None and weight._stands_for(known):
-                source = self._weight_values[name]._ir().op
-                assert source is not None
-                return source.operands[0] if source.name == "mo.transfer" else source.result
-            if known is not None:
-                raise self._name_taken(name)
-            made = add("constant.external", [], **op.attrs)
-            made._ir().name = name
-            # the subgraph moves it to its device itself
-            self._weights[name] = weight
-            moved = weight.device != made.device
-            with self._at_root():
-                self._weight_values[name] = (
-                    add("transfer", [made], device=weight.device) if moved else made
-                )
-            return made._ir()
-        return self._inline(op, [], subgraph.name, {}).result
-
+    # ------------------------------------------------------------ weights
     @staged
     def add_weight(self, weight: Any, force_initial_weight_on_host: bool = True) -> TensorValue:
         """The value of ``weight`` in this graph; the same value each time.
@@ -524,34 +203,6 @@ class Graph:
             with self:
                 return self.add_weight(weight, force_initial_weight_on_host)
         return self._add_weight(weight, force_initial_weight_on_host)
-
-    def _name_taken(self, name: str) -> GraphError:
-        return GraphError(
-            "ML321",
-            f"the graph {self.name!r} already has another weight named {name!r}",
-            fix="give each weight a name of its own; modules do that for you",
-        )
-
-    def _add_weight(self, weight: Weight, on_host: bool) -> TensorValue:
-        name = weight.name
-        known = self._weights.get(name)
-        if known is not None:
-            if not weight._stands_for(known):
-                raise self._name_taken(name)
-            return self._weight_values[name]
-        device: DeviceRef = weight.device
-        host = on_host and not device.is_cpu()
-        type = TensorType(weight.dtype, weight.shape, DeviceRef.CPU() if host else device)
-        attrs = {"name": name, "type": type, "placeholder": weight._placeholder}
-        attrs |= weight._more_attrs()
-        with self._at_root():
-            value = add("constant.external", [], **attrs)
-            value._ir().name = name
-            if host:
-                value = add("transfer", [value], device=device)
-        self._weights[name] = weight
-        self._weight_values[name] = value
-        return value
 
     def weights(self) -> Weights:
         """A root for the names of weights that have no data yet:
@@ -671,6 +322,11 @@ class Graph:
         self._subgraphs[name] = subgraph
         return subgraph
 
+    @property
+    def module(self) -> Module | None:
+        """The module that the graph is part of; None when it is part of none."""
+        return self._module
+
     # ------------------------------------------------------------ reading
     @property
     def revision(self) -> int:
@@ -732,15 +388,6 @@ class Graph:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self, include, exclude)
-
-
-def _forget(op: Op) -> None:
-    """Let ``op``, and what stands in its regions, read nothing and stand nowhere."""
-    for region in op.regions:
-        for inner in region.ops:
-            _forget(inner)
-    op.drop()
-    op.block = None
 
 
 def _listed(made: Any) -> tuple[Any, ...]:

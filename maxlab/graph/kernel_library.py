@@ -6,12 +6,12 @@ from __future__ import annotations
 import difflib
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
-from maxlab.ir import ChainType, Op, TensorType
+from maxlab.ir import ChainType, Op
 from maxlab.ir import Value as IrValue
 from maxlab.opset.custom import (
     DECLARED,
@@ -21,10 +21,12 @@ from maxlab.opset.custom import (
     bind,
     bound_of,
     complete,
+    is_effect,
     require_unchanging,
 )
-from maxlab.opset.declared import Declaration, read_library
+from maxlab.opset.declared import Declaration, read_library, read_types
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
+from maxlab.opset.opaques import Opaque
 
 SUFFIXES = (".c", ".cu")
 """The files of a folder that are read."""
@@ -60,6 +62,7 @@ class KernelLibrary:
     def __init__(self, context: Any = None, paths: Iterable[Path | str] = ()) -> None:
         self._paths: list[Path] = []
         self._ops: dict[str, Declaration] = {}
+        self._types: dict[str, Sequence[Opaque]] = {}  # opaque ones, each with all of its text
         self.load_paths(context, paths)
 
     # ------------------------------------------------------------ what is in it
@@ -117,7 +120,12 @@ class KernelLibrary:
         """
         place = Path(path)
         texts = list(_texts(place))
-        made = [d for file, text in texts for d in read_library(text, file)]
+        # Files of a folder know the opaque types of each other.
+        types = dict(self._types)
+        for file, text in texts:
+            declared = read_types(text, file)
+            types |= {each.name: declared for each in declared}
+        made = [d for file, text in texts for d in read_library(text, file, 1, types)]
         if not made:
             raise ArgumentError(
                 "ML763",
@@ -125,6 +133,7 @@ class KernelLibrary:
                 fix="write // @op name(x: float32[n]) -> (y: float32[n]) above the kernel",
             )
         self._add(made, {file for file, _ in texts})
+        self._types = types
         if place not in self._paths:
             self._paths.append(place)
 
@@ -157,7 +166,8 @@ class KernelLibrary:
             ParseError: ML761, a declaration that cannot be read.
             GraphError: ML762, an op that is declared elsewhere too.
         """
-        made = read_library(text, file, first)
+        made = read_library(text, file, first, self._types)
+        types = read_types(text, file, first)
         if not made:
             raise ArgumentError(
                 "ML763",
@@ -173,6 +183,7 @@ class KernelLibrary:
         except GraphError:
             self._ops = before
             raise
+        self._types = {**self._types, **{each.name: types for each in types}}
         return made
 
     def update(self, other: KernelLibrary) -> None:
@@ -182,6 +193,7 @@ class KernelLibrary:
             GraphError: ML762, both declare an op, and not with one text.
         """
         self._add(list(other._ops.values()), set())
+        self._types = {**other._types, **self._types}
         self._paths += [path for path in other._paths if path not in self._paths]
 
     def _add(self, made: list[Declaration], files: set[str]) -> None:
@@ -230,12 +242,13 @@ class KernelLibrary:
         types = as_tensors([v.type for v in operands])
         try:
             if op.name == INPLACE:
-                require_buffers(declared, [v.type for v in operands])
+                if not is_effect(declared):
+                    require_buffers(declared, [v.type for v in operands])
             else:
                 require_unchanging(declared)
             bound_of(types, op.attrs)
             if declared.source != op.attrs["source"]:
-                results = [r.type for r in op.results if isinstance(r.type, TensorType)]
+                results = [r.type for r in op.results if not isinstance(r.type, ChainType)]
                 values = complete(declared, dict(op.attrs["parameters"]))
                 bind(declared, types, results, values, op.attrs["device"])
             require_apart(declared, operands)
@@ -250,6 +263,7 @@ class KernelLibrary:
 
         Raises:
             ArgumentError: ML760, there is no such op.
+            ArgumentTypeError: ML784, it makes or takes opaque handles.
 
         Example:
             >>> library = KernelLibrary()
@@ -262,7 +276,15 @@ class KernelLibrary:
             ... def double(x):
             ...     return 2 * x
         """
-        source = self[name].source
+        declared = self[name]
+        if declared.has_handles:
+            raise ArgumentTypeError(
+                "ML784",
+                f"{name} has handles, which are no arrays",
+                fix="leave its reference out: checks leave the op out then, as they do any other "
+                "without one",
+            )
+        source = declared.source
 
         def keep(function: Callable[..., Any]) -> Callable[..., Any]:
             REFERENCES[source] = function

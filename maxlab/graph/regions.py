@@ -17,6 +17,7 @@ from maxlab.opset.dynamic import BIND
 
 if TYPE_CHECKING:
     from maxlab.graph.graph import Graph
+    from maxlab.graph.staging import Staging
 
 
 @dataclass(slots=True)
@@ -37,14 +38,14 @@ class Region:
     before: dict[DeviceRef, IrValue] = field(default_factory=dict)
     after: dict[DeviceRef, IrValue] = field(default_factory=dict)
 
-    def add_argument(self, graph: Graph, type: Type, name: str) -> IrValue:
+    def add_argument(self, graph: Staging, type: Type, name: str) -> IrValue:
         """A new argument."""
         id = f"b{graph._function.fresh()}"
         made = IrValue(id, type, self.block, len(self.block.args), name)
         self.block.args.append(made)
         return made
 
-    def capture(self, graph: Graph, value: IrValue) -> IrValue:
+    def capture(self, graph: Staging, value: IrValue) -> IrValue:
         """The argument that stands for ``value``, which is made outside."""
         found = self.captured.get(value)
         if found is None:
@@ -56,7 +57,7 @@ class Region:
         """The devices on which it has an effect."""
         return [d for d, v in self.before.items() if self.after.get(d, v) is not v]
 
-    def chain(self, graph: Graph, outside: IrValue) -> IrValue:
+    def chain(self, graph: Staging, outside: IrValue) -> IrValue:
         """What the region gives for the chain that is ``outside`` for the op that has it."""
         for device in self.moved:
             if graph._reached(self.before[device]) is outside:
@@ -148,7 +149,7 @@ def close(
     return list(results)
 
 
-def unreachable(graph: Graph, value: IrValue, ended: bool) -> GraphError:
+def unreachable(graph: Staging, value: IrValue, ended: bool) -> GraphError:
     """The error for ``value``, which no block that is being built can read."""
     from maxlab.graph.build import origin
 

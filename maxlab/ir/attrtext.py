@@ -13,7 +13,7 @@ from maxlab.dtype import DType
 from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir.core import Call, Constant, HostCall
 from maxlab.ir.dims import Dim, Shape, mlir_text
-from maxlab.ir.types import ConvInputLayout, DeviceRef, FilterLayout, OpaqueType, Type
+from maxlab.ir.types import ConvInputLayout, DeviceRef, FilterLayout, HandleType, OpaqueType, Type
 
 MLIR_ELEMENT: dict[DType, str] = {
     DType.bool: "i1",
@@ -63,7 +63,7 @@ def key_text(key: str) -> str:
 
 def type_text(type: Type) -> str:
     """The text of a type."""
-    if isinstance(type, OpaqueType):
+    if isinstance(type, (OpaqueType, HandleType)):
         return f"!mo.opaque<{quote(type.name)}>"
     return str(type)
 

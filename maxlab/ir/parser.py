@@ -33,6 +33,28 @@ def parse_function(text: str, file: str = "<graph>") -> Function:
         >>> parse_function(text).name
         'f'
     """
+    parser = _Parser(text, file)
+    first, *more = parser.module()
+    if more:
+        parser.fail(f"the text has {1 + len(more)} graphs, expected one")
+    return first
+
+
+def parse_module(text: str, file: str = "<graph>") -> list[Function]:
+    """The functions that ``text``, in MLIR's generic form, describes, in order.
+
+    Args:
+        text: What ``generic`` or ``generic_module`` wrote.
+        file: The name of the text in error messages.
+
+    Raises:
+        ParseError: ML350, with the line and column of what is wrong.
+
+    Example:
+        >>> text = '"mo.graph"() ({ "mo.output"() : () -> () }) {sym_name = "f"} : () -> ()'
+        >>> [function.name for function in parse_module(text)]
+        ['f']
+    """
     return _Parser(text, file).module()
 
 
@@ -47,8 +69,8 @@ class _Env:
 
 
 class _Parser(AttributeReader):
-    def module(self) -> Function:
-        """The one graph of the text."""
+    def module(self) -> list[Function]:
+        """The graphs of the text: one, or those of a module."""
         self._aliases()
         wrapped = ""
         if self.token == "module":
@@ -67,7 +89,12 @@ class _Parser(AttributeReader):
                 'expected "mo.graph"' if self.token else "the text ends before a graph begins",
                 fix="the text must be MLIR in generic form, as Graph.save writes it",
             )
-        function = self._graph(0)
+        functions = [self._graph(0)]
+        while wrapped and self.token == '"mo.graph"':
+            at = self.at
+            functions.append(self._graph(0))
+            if any(functions[-1].name == known.name for known in functions[:-1]):
+                self.fail(f"there are two graphs {functions[-1].name!r}", at)
         if wrapped:
             self.expect("}")
             if wrapped == "builtin":
@@ -78,7 +105,7 @@ class _Parser(AttributeReader):
         if self.token:
             self.fail("expected the end of the text", fix="a text holds one graph")
         self.resolve_locations()
-        return function
+        return functions
 
     def _aliases(self) -> None:
         while self.token.startswith("#"):

@@ -178,6 +178,19 @@ def generic(function: Function) -> str:
     return "\n".join([*writer.aliases, *writer.lines, ""])
 
 
+def generic_module(functions: Iterable[Function]) -> str:
+    """``functions`` in MLIR's generic form, in one module; ``parse_module`` makes the same of it.
+
+    Raises:
+        GraphError: ML355, an attribute or an id that the form cannot hold.
+    """
+    writer = _Generic()
+    for function in functions:
+        writer.function(function, "  ", 0)
+    lines = ['"builtin.module"() ({', *writer.lines, "}) : () -> ()", ""]
+    return "\n".join([*writer.aliases, *lines])
+
+
 class _Generic:
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -224,6 +224,7 @@ class _Typed(Type):
     device: DeviceRef
     sizes: tuple[Poly, ...]
     _layout: FilterLayout | None
+    _key: tuple[Any, ...]
 
     def __init__(
         self,
@@ -366,6 +367,30 @@ class OpaqueType(Type):
 
     def __str__(self) -> str:
         return f'!mo.opaque<"{self.name}">'
+
+
+class HandleType(TensorType):
+    """An opaque handle as the compiler sees it: the address of an object, on the host.
+
+    No user's graph has one, and no text of a graph makes one: it is what ``OpaqueType`` becomes
+    when a graph is compiled, so that memory is planned for it as for any number.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(DType.uint64, ())
+        self.name = name
+        self._key = (*self._key, name)
+
+    def __str__(self) -> str:
+        return str(OpaqueType(self.name))
+
+    def __repr__(self) -> str:
+        return f"HandleType({self.name!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (HandleType, (self.name,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
-from maxlab.ir import Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
+from maxlab.ir import ChainType, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
 from maxlab.opset.kernel import Site
@@ -306,7 +306,7 @@ def index_fault(what: str, op: Op, index: int, size: int) -> ExecutionError:
 def flops_of(op: Op) -> Poly:
     """The arithmetic of ``op`` as a polynomial of the dims; 0 for views and data."""
     row = lookup(op.name)
-    operands: list[Any] = [v.type for v in op.operands if isinstance(v.type, _Typed)]
+    operands: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
     results = [r.type for r in op.results]
     if row.cost is not None:
         return row.cost(operands, results, op.attrs).flops
@@ -331,7 +331,7 @@ def checks_of(function: Function) -> list[tuple[Op, Check]]:
     for op in function.ops:
         row = OPSET.get(op.name)
         if row is not None and row.checks is not None:
-            types: list[Any] = [v.type for v in op.operands if isinstance(v.type, _Typed)]
+            types: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
             results = [r.type for r in op.results]
             found.extend((op, check) for check in row.checks(types, results, op.attrs))
     return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.dtype import DType
-from maxlab.opset.declared import Parameter, ParameterRule
+from maxlab.opset.declared import Argument, Parameter, ParameterRule
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.notes import call_at, read_note, remembered
 
 if TYPE_CHECKING:
-    from maxlab.opset.custom import Bound
+    from maxlab.opset.custom_binding import Bound
 
 _TOKEN = re.compile(
     r"""
@@ -21,8 +23,41 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_TAKEN = re.compile(r"[sxyt]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
+_TAKEN = re.compile(r"[sxytgho]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
 """Names of the text around a body, which the names in it must not meet."""
+
+
+ALONE = "// @alone"
+"""The first line of a kernel whose names may be those of another one: it is compiled by itself."""
+NOTHING, SAME = 4, 5
+"""What a kernel returns that set a handle to nothing, or got one handle for two operands."""
+
+
+class Handle(NamedTuple):
+    """An operand or a result that is a handle: the pointer to what it holds, and its slot."""
+
+    name: str
+    argument: Argument
+    slot: str
+
+
+def came_from(file: str, line: int, text: str) -> str:
+    """``text``, marked as what a user wrote at ``line`` of ``file``."""
+    shown = "".join(c if c.isprintable() else "?" for c in file)
+    return f"// @from {shown}:{line}\n{text}\n// @from"
+
+
+def plain(text: str) -> str:
+    """``text``, declarations of a user, with the names that bodies know them by."""
+
+    def renamed(found: re.Match[str]) -> str:
+        name = found["field"] or found["name"]
+        if name is None or not _TAKEN.fullmatch(name):
+            return found[0]
+        at = found.start("field" if found["field"] else "name") - found.start()
+        return f"{found[0][:at]}u_{found[0][at:]}"
+
+    return _TOKEN.sub(renamed, text)
 
 
 class Translator:
@@ -32,12 +67,21 @@ class Translator:
         self.at, self.bound = at, bound
         declared = bound.declared
         self.buffers: dict[str, Buffer] = {}
-        for argument, buffer in zip(declared.operands, at.operands, strict=True):
-            self.buffers[argument.name] = buffer
+        self.taken: list[Handle] = []
+        self.made: list[Handle] = []
+        for operand, buffer in zip(declared.operands, at.operands, strict=True):
+            if operand.opaque:
+                self.taken.append(Handle(f"h{len(self.taken)}", operand, buffer.name))
+            else:
+                self.buffers[operand.name] = buffer
         changed = [a for a in declared.operands if a.inout]
         self.written = [a.name for a in (*declared.results, *changed)]
-        for argument, buffer in zip(declared.results, at.results, strict=True):
-            self.buffers[argument.name] = buffer
+        for result, buffer in zip(declared.results, at.results, strict=True):
+            if result.opaque:
+                self.made.append(Handle(f"g{len(self.made)}", result, buffer.name))
+            else:
+                self.buffers[result.name] = buffer
+        self.handles = {h.argument.name: h.name for h in (*self.taken, *self.made)}
         self.computed = {b.dtype: b.compute for b in self.buffers.values()}
         self.words: dict[str, str] = {}
         self.line = declared.bodies[at.target].line
@@ -45,6 +89,65 @@ class Translator:
             if not isinstance(value, DType):
                 self._value(declared.parameters[name], value)
 
+    # ------------------------------------------------------------ handles
+    def ahead(self) -> str:
+        """What stands in front of the function: the types of handles, and who lets go of them."""
+        declared = self.bound.declared
+        if not self.handles:
+            return ""
+        folder = Path(declared.file).parent
+        own = Path(declared.file).name
+        parts = [ALONE]
+        for each in declared.opaques:
+            file = declared.file if each.file == own else str(folder / each.file)
+            parts.append(came_from(file, each.line, plain(each.text)))
+        drops = {each.name: each.drop for each in declared.opaques}
+        parts += [
+            f"static void mx_drop_{name}(void *p) {{ {drops[name]}(({name} *)p); }}"
+            for name in dict.fromkeys(h.argument.element for h in self.made)
+        ]
+        return "\n".join(parts)
+
+    def before(self) -> str:
+        """What stands in front of the loop over items: pointers to what handles hold."""
+        lines = []
+        for n, handle in enumerate(self.taken):
+            const = "" if handle.argument.inout else "const "
+            kind = f"{const}{handle.argument.element} *"
+            lines.append(f"mx_object *const o{n} = (mx_object *){handle.slot}[0];")
+            lines.append(f"{kind}const {handle.name} = ({kind})o{n}->self;")
+        for n, m in self._pairs():
+            lines.append(
+                f"if (o{n} == o{m}) {{ ctx->err[0] = {n}; ctx->err[1] = {m}; return {SAME}; }}"
+            )
+        lines += [f"{h.argument.element} *{h.name} = 0;" for h in self.made]
+        return "\n".join(lines)
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        """Pairs of operands of which the first is changed, so that they must be two handles."""
+        for n, one in enumerate(self.taken):
+            for m, other in enumerate(self.taken):
+                same = one.argument.element == other.argument.element
+                if n != m and one.argument.inout and same and (n < m or not other.argument.inout):
+                    yield n, m
+
+    def after(self) -> str:
+        """What stands behind the loop: objects for what was made, or the one that it is already."""
+        lines, first = [], len(self.taken)
+        for n, handle in enumerate(self.made):
+            made = f"mx_make(ctx, {handle.name}, mx_drop_{handle.argument.element})"
+            known = [(h, m) for m, h in enumerate(self.taken)]
+            known += [(h, first + m) for m, h in enumerate(self.made[:n])]
+            for other, number in known:
+                if other.argument.element == handle.argument.element:
+                    made = f"{handle.name} == {other.name} ? o{number} : {made}"
+            lines.append(f"mx_object *const o{first + n} = {handle.name} ? {made} : 0;")
+        for n, handle in enumerate(self.made):
+            lines.append(f"if (!o{first + n}) {{ ctx->err[0] = {n}; return {NOTHING}; }}")
+            lines.append(f"{handle.slot}[0] = (u64)o{first + n};")
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------ text
     def _value(self, rule: ParameterRule, value: Parameter) -> None:
         if isinstance(value, str) and rule.choices:
             for number, choice in enumerate(rule.choices):
@@ -105,6 +208,8 @@ class Translator:
 
     def _word(self, name: str, member: str | None) -> str:
         tail = f".{member}" if member is not None else ""
+        if name in self.handles:
+            return self.handles[name] + tail
         if name in self.buffers:
             if member is not None:
                 return self.at.size(self.bound.poly(f"{name}.{member}"))
@@ -146,4 +251,4 @@ class Translator:
         return buffer.store(index, value).removesuffix(";")
 
 
-__all__ = ["Translator"]
+__all__ = ["ALONE", "NOTHING", "SAME", "Translator", "came_from", "plain"]

@@ -15,8 +15,9 @@ it. docs/how-to/write-a-kernel.md describes the language.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,15 +28,17 @@ from maxlab.ir.dimtext import read_dim
 from maxlab.ir.poly import Poly
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import wrong_note
+from maxlab.opset.opaques import DIRECTIVE, Opaque, TypeTextError, divided, types_for
 
 ParameterKind = Literal["bool", "int", "str", "DType"]
 Parameter = bool | int | str | DType
 
-_DIRECTIVE = re.compile(r"\s*//\s*@(\w+)\s*(.*?)\s*$")
 _COMMENT = re.compile(r"\s*//\s?(.*?)\s*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OP = re.compile(r"([A-Za-z_][\w.]*)\s*\((.*?)\)\s*(?:->\s*\((.*)\))?", re.DOTALL)
 _ARGUMENT = re.compile(r"(inout\s+)?([A-Za-z_]\w*)\s*:\s*([A-Za-z_]\w*)\s*\[(.*)\]", re.DOTALL)
+_HANDLE = re.compile(r"(inout\s+)?([A-Za-z_]\w*)\s*:\s*([A-Za-z_]\w*)")
+_NAMED = re.compile(r":\s*([A-Za-z_]\w*)\s*(?=[,)])")
 _PARAMETER = re.compile(
     r"([A-Za-z_]\w*)\s*:\s*(bool|int|str|DType)\s*(?:=\s*(.+?))?\s*(?:\bin\s+(.+))?"
 )
@@ -57,16 +60,20 @@ class Argument:
     Attributes:
         element: The name of a dtype, of a type variable, or of a ``DType`` parameter.
         dims: Names, numbers, in results expressions; ``*name`` stands for any number of dims.
-        inout: Whether the op changes this operand, a buffer, in place.
+        inout: Whether the op changes this operand, a buffer or what a handle holds, in place.
+        opaque: Whether it is a handle; ``element`` is the name of its type then.
     """
 
     name: str
     element: str
     dims: tuple[str, ...]
     inout: bool = False
+    opaque: bool = False
 
     def __str__(self) -> str:
         word = "inout " if self.inout else ""
+        if self.opaque:
+            return f"{word}{self.name}: {self.element}"
         return f"{word}{self.name}: {self.element}[{', '.join(self.dims)}]"
 
 
@@ -97,6 +104,7 @@ class Declaration:
     Attributes:
         source: Its text, from ``@op`` on, which is all that is needed to declare it again.
         file: Where that text stands; ``line`` is the line of ``@op``, counted from 1.
+        opaques: The types of the handles that it makes and takes, and what they are declared with.
     """
 
     name: str
@@ -109,11 +117,18 @@ class Declaration:
     source: str
     file: str
     line: int
+    opaques: tuple[Opaque, ...] = ()
+
+    @property
+    def has_handles(self) -> bool:
+        """Whether an operand or a result is an opaque handle."""
+        return any(argument.opaque for argument in (*self.operands, *self.results))
 
     @property
     def changed(self) -> tuple[int, ...]:
-        """The numbers of the operands that the op changes in place."""
-        return tuple(n for n, operand in enumerate(self.operands) if operand.inout)
+        """The numbers of the operands that are buffers the op changes in place."""
+        found = enumerate(self.operands)
+        return tuple(n for n, operand in found if operand.inout and not operand.opaque)
 
     @property
     def location(self) -> Location:
@@ -125,25 +140,53 @@ class Declaration:
         return f"{head} -> ({', '.join(map(str, self.results))})" if self.results else head
 
 
-def read_library(text: str, file: str, first: int = 1) -> list[Declaration]:
+def read_library(
+    text: str, file: str, first: int = 1, known: Mapping[str, Sequence[Opaque]] | None = None
+) -> list[Declaration]:
     """The ops that ``text``, which begins at line ``first`` of ``file``, declares, in order.
+
+    Args:
+        known: Opaque types that other texts declare, each with all of its text.
 
     Raises:
         ParseError: ML761, with the line.
     """
     lines = text.expandtabs(8).splitlines()
-    starts = [n for n, line in enumerate(lines) if (m := _DIRECTIVE.match(line)) and m[1] == "op"]
-    if not starts:
-        return []
-    for number, line in enumerate(lines[: starts[0]]):
-        found = _DIRECTIVE.match(line)
-        if found:
-            raise _bad(f"@{found[1]} stands before any @op", file, first + number, line)
+    ops, types = _divided(lines, file, first)
     made = []
-    for begin, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for begin, end in ops:
         source = "\n".join(lines[begin:end]).rstrip()
+        head = "\n".join(itertools.takewhile(_COMMENT.match, lines[begin:end]))
+        named = _NAMED.findall(head)
+        if named:  # with brackets behind its type, an argument is a tensor
+            carried = types_for(types, known or {}, named)
+            source = "\n".join([source, *(each.source for each in carried)])
         made.append(declaration(source, file, first + begin))
     return made
+
+
+def read_types(text: str, file: str, first: int = 1) -> list[Opaque]:
+    """The opaque types that ``text`` declares, in order.
+
+    Raises:
+        ParseError: ML761, with the line.
+    """
+    return _divided(text.expandtabs(8).splitlines(), file, first)[1]
+
+
+def _divided(
+    lines: Sequence[str], file: str, first: int
+) -> tuple[list[tuple[int, int]], list[Opaque]]:
+    words = [(n, found) for n, line in enumerate(lines) if (found := DIRECTIVE.match(line))]
+    if not any(found[1] in ("op", "opaque") for _, found in words):
+        return [], []
+    number, word = words[0]
+    if word[1] not in ("op", "opaque"):
+        raise _bad(f"@{word[1]} stands before any @op", file, first + number, lines[number])
+    try:
+        return divided(lines, file, first)
+    except TypeTextError as error:
+        raise _bad(error.what, file, first + error.line, lines[error.line], error.fix) from None
 
 
 @functools.lru_cache(maxsize=512)
@@ -163,7 +206,7 @@ def _bad(what: str, file: str, line: int, text: str = "", fix: str | None = None
         at=Location(file, line, len(text) - len(text.lstrip()), text),
         fix=fix
         or "docs/how-to/write-a-kernel.md has the directives: @op, @types, @params, "
-        "@items, @work, @flops, @c, @cuda, @both, @end",
+        "@items, @work, @flops, @opaque, @c, @cuda, @both, @end",
     )
 
 
@@ -172,7 +215,9 @@ class _Reader:
 
     def __init__(self, source: str, file: str, line: int) -> None:
         self.source, self.file, self.first = source, file, line
-        self.lines = source.splitlines()
+        lines = source.splitlines()
+        ops, self.opaques = _divided(lines, file, line)
+        self.lines = lines[: ops[0][1]]
         self.at = 0
         self.operands: tuple[Argument, ...] = ()
         self.results: tuple[Argument, ...] = ()
@@ -218,15 +263,17 @@ class _Reader:
             self.source,
             self.file,
             self.first,
+            tuple(self.opaques),
         )
         self._check(made)
+        self._check_handles(made)
         return made
 
     def _directives(self) -> Iterator[tuple[str, str, int]]:
         """The directives of the head, each with its line; bodies are taken on the way."""
         while self.at < len(self.lines):
             number, line = self.at, self.lines[self.at]
-            found = _DIRECTIVE.match(line)
+            found = DIRECTIVE.match(line)
             self.at += 1
             if found is None:
                 if line.strip() and _COMMENT.match(line) is None:
@@ -244,7 +291,7 @@ class _Reader:
                 continue
             while self.at < len(self.lines):
                 more = _COMMENT.match(self.lines[self.at])
-                if more is None or _DIRECTIVE.match(self.lines[self.at]):
+                if more is None or DIRECTIVE.match(self.lines[self.at]):
                     break
                 whole = rest.count("(") <= rest.count(")")
                 if whole and not (
@@ -275,7 +322,7 @@ class _Reader:
         if not threads.isdigit() or not 0 < int(threads) <= 1024:
             raise self.fail("threads= takes a number from 1 to 1024", number)
         start = self.at
-        while self.at < len(self.lines) and _DIRECTIVE.match(self.lines[self.at]) is None:
+        while self.at < len(self.lines) and DIRECTIVE.match(self.lines[self.at]) is None:
             self.at += 1
         text = "\n".join(self.lines[start : self.at]).rstrip()
         if not text.strip():
@@ -314,6 +361,10 @@ class _Reader:
     def _arguments(self, text: str, number: int) -> tuple[Argument, ...]:
         made = []
         for part in _split(text):
+            handle = _HANDLE.fullmatch(part)
+            if handle is not None and handle[3] not in DTYPES:
+                made.append(Argument(handle[2], handle[3], (), handle[1] is not None, opaque=True))
+                continue
             found = _ARGUMENT.fullmatch(part)
             if found is None:
                 raise self.fail(
@@ -390,6 +441,8 @@ class _Reader:
                 raise self.fail(f"the name {name!r} stands for a dim and something else", 0)
         for argument in (*made.operands, *made.results):
             element = argument.element
+            if argument.opaque:
+                continue
             rule = made.parameters.get(element)
             known = element in made.types or (rule is not None and rule.kind == "DType")
             if not known and element not in DTYPES:
@@ -400,6 +453,32 @@ class _Reader:
                     fix=f"declare it: // @types {element}: float32 | float16",
                 )
         self._check_dims(made, dims, set(names))
+
+    def _check_handles(self, made: Declaration) -> None:
+        """Refuse handles of types that nobody declares, and bodies that cannot have them."""
+        types = {each.name for each in made.opaques}
+        for argument in (*made.operands, *made.results):
+            if argument.opaque and argument.element not in types:
+                raise self.fail(
+                    f"{argument.name} is a handle of the type {argument.element!r}, which is not "
+                    "declared",
+                    0,
+                    fix=f"write // @opaque {argument.element} drop=…, and the struct below it; a "
+                    "tensor has dims: x: float32[n]",
+                )
+        if not made.has_handles:
+            return
+        if "cuda" in made.bodies:
+            raise self.fail(
+                f"{made.name} has handles, which are memory of the host, and a body for GPUs",
+                0,
+                fix="write the body below // @c",
+            )
+        makes = any(result.opaque for result in made.results)
+        if makes and ("items" in made.expressions or "items" in made.bodies["c"].options):
+            raise self.fail(
+                f"{made.name} makes a handle, so that its body runs once, and says @items", 0
+            )
 
     def _is_int(self, name: str) -> bool:
         rule = self.parameters.get(name)
@@ -429,7 +508,7 @@ class _Reader:
                 if not dim.startswith("*"):
                     self._check_expression(dim, dims, {a.name for a in made.operands}, 0)
         where = {
-            found[1]: n for n, line in enumerate(self.lines) if (found := _DIRECTIVE.match(line))
+            found[1]: n for n, line in enumerate(self.lines) if (found := DIRECTIVE.match(line))
         }
         for word, text in made.expressions.items():
             self._check_expression(text, dims, members, where.get(word, 0))
@@ -497,4 +576,5 @@ __all__ = [
     "declaration",
     "expression",
     "read_library",
+    "read_types",
 ]

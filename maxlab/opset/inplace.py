@@ -12,42 +12,44 @@ from typing import Any
 import numpy as np
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
-from maxlab.ir import BufferType, TensorType, Type
+from maxlab.ir import BufferType, HandleType, OpaqueType, Type
 from maxlab.opset.core import Array, Attrs, Call, define, index_fault
 from maxlab.opset.custom import (
     INPLACE,
     _cost,
-    _declared,
     _kernel,
     _reference,
     bound_of,
     declaration_of,
+    is_effect,
     label_of,
 )
+from maxlab.opset.custom_binding import declared_at
 from maxlab.opset.declared import Declaration
 
 
 def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
-    """Nothing, when the operands that ``declared`` changes are buffers, and there is one at all.
+    """Nothing, when the operands that ``declared`` changes are buffers or handles, and there is one
+    at all.
 
     Raises:
         ArgumentTypeError: ML787, there is none; ML788, what would be changed is a tensor.
     """
-    if not any(isinstance(type, BufferType) for type in types):
+    if not any(isinstance(type, (BufferType, OpaqueType, HandleType)) for type in types):
         raise ArgumentTypeError(
             "ML787",
-            f"inplace_custom: {declared.name} gets no buffer",
-            why=[_declared(declared)],
+            f"inplace_custom: {declared.name} gets no buffer and no handle",
+            why=[declared_at(declared)],
             fix="pass a BufferValue, such as graph.inputs[0].buffer; an op of tensors alone is "
             "called with ops.custom",
         )
     for argument, type in zip(declared.operands, types, strict=False):
-        if argument.inout and not isinstance(type, BufferType):
+        if argument.inout and not argument.opaque and not isinstance(type, BufferType):
             raise ArgumentTypeError(
                 "ML788",
                 f"{declared.name} changes the operand {argument.name} in place, which must be a "
                 f"buffer, got {type}",
-                why=[_declared(declared)],
+                why=[declared_at(declared)],
                 fix="tensors never change: store it into ops.buffer_create(type) first",
             )
 
@@ -58,26 +60,31 @@ def require_apart(declared: Declaration, operands: Sequence[Any]) -> None:
     Raises:
         ArgumentError: ML789.
     """
-    for number in declared.changed:
+    for number in [n for n, operand in enumerate(declared.operands) if operand.inout]:
         for other, value in enumerate(operands):
             if other != number and value is operands[number]:
                 names = [declared.operands[n].name for n in sorted((number, other))]
                 raise ArgumentError(
                     "ML789",
-                    f"{declared.name}: the operands {' and '.join(names)} are one buffer, and "
+                    f"{declared.name}: the operands {' and '.join(names)} are one "
+                    f"{'handle' if declared.operands[number].opaque else 'buffer'}, and "
                     f"{declared.operands[number].name} is changed in place",
-                    why=[_declared(declared)],
-                    fix="pass a copy, ops.buffer_load(x), for what is only read",
+                    why=[declared_at(declared)],
+                    fix="pass two handles"
+                    if declared.operands[number].opaque
+                    else "pass a copy, ops.buffer_load(x), for what is only read",
                 )
 
 
-def as_tensors(types: Sequence[Any]) -> list[TensorType]:
-    """``types``, those of buffers as the types of what they hold."""
+def as_tensors(types: Sequence[Any]) -> list[Any]:
+    """``types``, those of buffers as the types of what they hold; handles as they are."""
     return [type.as_tensor() if isinstance(type, BufferType) else type for type in types]
 
 
 def _infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
-    require_buffers(declaration_of(attrs), types)
+    declared = declaration_of(attrs)
+    if not is_effect(declared):
+        require_buffers(declared, types)
     bound_of(as_tensors(types), attrs)
     return list(attrs["types"])
 

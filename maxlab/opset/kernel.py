@@ -164,7 +164,9 @@ class Site(Protocol):
         text: str,
         extent: Poly,
         *,
+        ahead: str = "",
         before: str = "",
+        after: str = "",
         work: Poly = ONE,
         block: bool = False,
         threads: int = 256,
@@ -178,7 +180,9 @@ class Site(Protocol):
         Args:
             text: Statements. On the CPU they may ``return`` a nonzero number through ``fault``.
             extent: Items of the parallel axis.
+            ahead: In C, declarations in front of the function.
             before: Statements in front of the loop over items.
+            after: In C, statements behind it; a loop in chunks has them behind each.
             work: Scalar operations of one item: how many a chunk should have.
             block: In CUDA, whether an item is a block's instead of a thread's.
             threads: In CUDA, threads of a block.

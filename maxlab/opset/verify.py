@@ -9,7 +9,6 @@ from typing import Any
 from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir import ChainType, Function, Op, Type
 from maxlab.ir.poly import Poly
-from maxlab.ir.types import _Typed
 from maxlab.ir.verifier import verify as verify_structure
 from maxlab.opset.control import verify_regions
 from maxlab.opset.core import OpDef, ViewCall, lookup
@@ -24,7 +23,7 @@ def infer_types(op: Op) -> list[Type]:
     row = lookup(op.name)
     if row.name == "mo.output":
         return []
-    types: list[Any] = [value.type for value in op.operands if isinstance(value.type, _Typed)]
+    types: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
     try:
         _require_operands(row, len(types))
         made: Sequence[Type] = row.infer(types, op.attrs)

@@ -20,6 +20,7 @@ typedef struct mx_patch { i64 dst; i64 src; } mx_patch;
 typedef struct mx_times { i64 *steps; i64 *threads; } mx_times;
 typedef struct mx_team mx_team;
 typedef struct mx_lib mx_lib;
+typedef struct mx_object mx_object;
 
 mx_team *mx_team_new(i64 nthreads);
 void mx_team_free(mx_team *team);
@@ -33,6 +34,10 @@ int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **a
                        i64 slice_ns);
 void mx_use_lib(const mx_lib *lib);
 const mx_lib *mx_get_lib(void);
+void mx_collect(mx_object **made);
+void mx_retain(mx_object *o);
+void mx_release(mx_object *o);
+void mx_release_all(mx_object **made);
 i64 mx_now_ns(void);
 void *mx_alloc(i64 bytes);
 void mx_free(void *memory);

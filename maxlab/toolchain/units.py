@@ -27,6 +27,8 @@ from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for
 
 KERNELS_PER_UNIT = 8
+ALONE = "// @alone"
+"""The first line of a kernel that declares what others may declare too."""
 _DEFAULT = Flags()
 
 
@@ -34,7 +36,8 @@ class KernelSource(NamedTuple):
     """A kernel to compile: the symbol ``name`` and the C ``text`` that defines it.
 
     The text is one external function of type ``mx_fn`` called ``name``, and any static
-    helpers; their names must be the kernel's own, for kernels share translation units.
+    helpers; their names must be the kernel's own, for kernels share translation units, unless its
+    first line is `ALONE`.
     The prelude is not part of the text.
     """
 
@@ -163,6 +166,10 @@ def _load_missing(
 
 def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
     """The kernels of each translation unit: at most 8, of about equal length of text."""
+    alone = [[item] for item in missing if item.source.text.startswith(ALONE)]
+    missing = [item for item in missing if not item.source.text.startswith(ALONE)]
+    if not missing:
+        return alone
     full = -(-len(missing) // KERNELS_PER_UNIT)
     count = max(full, min(jobs, len(missing)))
     parts: list[list[_Missing]] = [[] for _ in range(count)]
@@ -172,7 +179,7 @@ def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
         lightest = min(open_parts, key=loads.__getitem__)
         parts[lightest].append(item)
         loads[lightest] += len(item.source.text)
-    return parts
+    return alone + parts
 
 
 def unit_text(sources: Sequence[KernelSource]) -> str:

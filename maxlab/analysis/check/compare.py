@@ -168,7 +168,7 @@ class _Comparer:
             self._last = {}
             self._unknown += 1
             places = [*facts.changes, *((w.slot, w.value) for w in facts.writes)]
-            if facts.group.main is not None and places:
+            if facts.group.main is not None:
                 arrays = {v.id: np.array(walk.value(s, v)) for s, v in places}
                 self._taken[facts.group.main.id] = arrays
             return KernelCheck(step.id, step.name, step.nodes, True, None), None

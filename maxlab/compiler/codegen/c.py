@@ -395,13 +395,15 @@ def initial(fold: Fold) -> str:
     return literal(2**bits - 1 if largest else 0, fold.dtype)
 
 
-def finish(printer: Printer, head: str, extra: Sequence[str] = ()) -> Printed:
-    """The whole function, named by the hash of its text."""
+def finish(
+    printer: Printer, head: str, extra: Sequence[str] = (), ahead: Sequence[str] = ()
+) -> Printed:
+    """The whole function behind the lines ``ahead``, named by the hash of its text."""
     begins = printer.begins or (printer.kernel is not None and printer.kernel.begins)
     if begins:
         extra = [log_call("c", BEGINS, "lo", [("i", "lo"), ("i", "hi")]) + ";", *extra]
     sizes = printer.declare_sizes()
-    prologue = [head, *sizes, *(f"  {line}" for line in extra)]
+    prologue = [*ahead, head, *sizes, *(f"  {line}" for line in extra)]
     body = "\n".join([*prologue, *printer.write.out, "  return 0;", "}"])
     symbol = "k_" + hashlib.blake2b(body.encode(), digest_size=10).hexdigest()
     shift = len(prologue)

@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
 @staged
 def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
-    """The results of ``graph``, a subgraph of the graph that is being built, on ``args``.
+    """The results of ``graph``, a subgraph of the graph that is being built or another graph of its
+    module, on ``args``.
 
     The ops of the subgraph are written into the calling graph; a body that is called more than once
     is compiled once for all of its calls. A placeholder weight of the subgraph
     stands for the weight named ``prefix + name``, so that each call may use weights of its own.
 
     Args:
-        graph: What ``Graph.add_subgraph`` returned, with its outputs set.
+        graph: What ``Graph.add_subgraph`` returned, or a graph of the same ``Module``, with its
+            outputs set.
         *args: One value for each input, of exactly the input's type, with the same symbolic dims.
         prefix: What precedes the names of placeholder weights, such as ``"layers.0."``.
 
     Raises:
-        GraphError: ML346, ``graph`` is not a subgraph of this graph; ML322, it has no output;
-            ML321, a weight of the prefixed name has another type.
+        GraphError: ML346, ``graph`` is not a subgraph of this graph, and not in its module; ML322,
+            it has no output; ML321, a weight of the prefixed name has another type.
         ArgumentError: ML347, another number of arguments, or one of another type.
         ArgumentTypeError: ML348, ``graph`` is not a graph.
 
@@ -63,7 +65,7 @@ def call(graph: Graph, *args: Value, prefix: str = "") -> list[Value]:
             f"call: {graph.name!r} is not a subgraph of {caller.name!r}",
             fix=f"make it with {caller.name}.add_subgraph(...)",
         )
-    body = graph._function
+    body = graph._body
     graph.output_types  # noqa: B018 - raises when there is no output
     values = [caller._own(arg) for arg in args]
     _match(graph, values)
@@ -110,8 +112,17 @@ def _is_subgraph(caller: Graph, graph: Graph) -> bool:
     while at is not None:
         if any(known is graph for known in at._subgraphs.values()):
             return graph is not caller
+        if at._module is not None and at._module is graph._module:
+            return not _is_within(caller, graph)  # no graph calls itself
         at = at._parent
     return False
+
+
+def _is_within(caller: Graph, graph: Graph) -> bool:
+    at: Graph | None = caller
+    while at is not None and at is not graph:
+        at = at._parent
+    return at is graph
 
 
 def _match(graph: Graph, values: Sequence[IrValue]) -> None:

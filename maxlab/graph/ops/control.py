@@ -137,7 +137,7 @@ def while_loop(
                 f"while_loop: an initial value is a buffer, {value.type}",
                 fix="leave it out: the body can load and store any buffer of the graph",
             )
-    starts = [graph._own(tensor(value, "while_loop: an initial value")) for value in given]
+    starts = [graph._own(_carried(value, "while_loop: an initial value")) for value in given]
     types = [start.type for start in starts]
     arguments = [(start.type, start.name) for start in starts]
     _require_callable("while_loop: predicate", predicate)
@@ -153,11 +153,18 @@ def while_loop(
     return _wrapped(close(graph, "mo.while", starts, regions, types, {"carried": len(types)}))
 
 
-def _wrapped(values: Sequence[IrValue]) -> list[TensorValue]:
-    from maxlab.graph.value import TensorValue, wrap
+def _wrapped(values: Sequence[IrValue]) -> list[Any]:
+    from maxlab.graph.value import TensorValue, _OpaqueValue, wrap
 
     made = [wrap(value) for value in values]
-    return [value for value in made if isinstance(value, TensorValue)]
+    return [value for value in made if isinstance(value, (TensorValue, _OpaqueValue))]
+
+
+def _carried(value: Any, what: str) -> Any:
+    """A handle as it is, anything else as a tensor."""
+    from maxlab.graph.value import _OpaqueValue
+
+    return value if isinstance(value, _OpaqueValue) else tensor(value, what)
 
 
 def _require_callable(what: str, function: object) -> None:
@@ -225,7 +232,7 @@ def _results(graph: Graph, region: Region, made: Any, types: Sequence[Type]) -> 
         for number, (value, wanted) in enumerate(zip(listed, types, strict=True)):
             if is_weak(value) and isinstance(wanted, TensorType):
                 value = literal(value, wanted.dtype, wanted.device)
-            found = graph._own(tensor(value, f"{region.what}: result {number}"))
+            found = graph._own(_carried(value, f"{region.what}: result {number}"))
             if found.type != wanted:
                 raise _mismatch(
                     f"{region.what} returns {found.type} as value {number}, expected {wanted}"

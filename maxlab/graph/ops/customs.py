@@ -9,8 +9,8 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, MaxlabError, ShapeError
 from maxlab.graph.build import explain, require_graph, staged, tensor
 from maxlab.graph.chains import effect
-from maxlab.ir import DeviceRef, TensorType, Type
-from maxlab.opset.custom import INPLACE, OP, bind, complete, require_unchanging
+from maxlab.ir import DeviceRef, OpaqueType, TensorType, Type
+from maxlab.opset.custom import INPLACE, OP, bind, complete, is_effect, require_unchanging
 from maxlab.opset.declared import Declaration
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
 
@@ -30,20 +30,23 @@ def custom(
     """The results of the custom op ``name``, one for each of ``out_types``.
 
     The op is declared in a kernel library of the graph: ``Graph(..., custom_extensions=[path])``.
+    One that makes or takes opaque handles has a place in the order of effects, as one that changes
+    buffers: it is neither dropped nor merged with another call.
 
     Args:
         name: The name in the declaration.
         device: The ``DeviceRef`` or ``driver.Device`` where it runs, and all its tensors live.
-        values: The operands, as declared.
-        out_types: The tensor types of the results; they must agree with the declaration.
+        values: The operands, as declared: tensors, and handles.
+        out_types: The types of the results, ``TensorType`` or ``OpaqueType``; they must agree with
+            the declaration.
         parameters: Values that are compiled into the kernel; those left out have their defaults.
 
     Raises:
         ArgumentError: ML760, no library declares ``name``; ML764, another number of operands or
             results; ML767, an unknown or missing parameter, or one that is none of its choices.
-        ArgumentTypeError: ML768, a parameter of another type, or types that are no tensor types;
-            ML317, an operand that is no tensor; ML397, ``device`` is no device; ML790, the op
-            changes operands in place.
+        ArgumentTypeError: ML768, a parameter of another type, or types that are none of results;
+            ML317, an operand that is no tensor; ML397, ``device`` is no device; ML784, a handle of
+            another type, or in the place of a tensor; ML790, the op changes operands in place.
         DTypeError: ML765, an element type that is not the declared one.
         ShapeError: ML766, a rank or a dim that is not the declared one.
         DeviceError: ML769, the op has no body for ``device``, or a tensor is elsewhere.
@@ -72,8 +75,10 @@ def custom(
     declared = _declaration(graph, "custom", name)
     require_unchanging(declared)
     place = DeviceRef.from_device(device)
-    operands = [tensor(x, f"{name}: operand {n}") for n, x in enumerate(_listed(name, values))]
+    operands = [_value(name, n, x) for n, x in enumerate(_listed(name, values))]
     types, attrs = _bound(graph, declared, place, operands, out_types, parameters)
+    if is_effect(declared):
+        return effect(INPLACE.removeprefix("mo."), operands, place, **attrs)
     made: Any = graph._append(OP, [graph._own(x) for x in operands], types, attrs)
     return list(made) if isinstance(made, list) else [made]
 
@@ -86,24 +91,25 @@ def inplace_custom(
     out_types: Sequence[Type] | None = None,
     parameters: Mapping[str, bool | int | str | DType] | None = None,
 ) -> list[Value]:
-    """The results of the custom op ``name``, which changes buffers in place.
+    """The results of the custom op ``name``, which changes buffers, or what opaque handles hold, in
+    place.
 
-    The kernel runs behind all loads, stores, prints and custom ops with buffers that were written
-    before it, and in front of those that come later. A buffer that the declaration does not call
-    ``inout`` is only read, as it is then.
+    The kernel runs behind all loads, stores, prints and custom ops with buffers or handles that
+    were written before it, and in front of those that come later. A buffer or a handle that the
+    declaration does not call ``inout`` is only read, as it is then.
 
     Args:
         name: The name in the declaration, whose ``inout`` operands are what it changes.
         device: The ``DeviceRef`` or ``driver.Device`` where it runs, and all its operands live.
         values: The operands, as declared: buffers for those that are ``inout``, buffers or tensors
-            for the others; at least one is a buffer.
-        out_types: The tensor types of results besides, as declared; none when left out.
+            for the others, and handles; at least one is a buffer or a handle.
+        out_types: The types of results besides, as declared; none when left out.
         parameters: Values that are compiled into the kernel; those left out have their defaults.
 
     Raises:
-        ArgumentTypeError: ML787, no value is a buffer; ML788, a tensor for an ``inout`` operand;
-            ML768, ML317 and ML397, as ``ops.custom``.
-        ArgumentError: ML789, a buffer that is changed is given twice; ML760, ML764 and ML767, as
+        ArgumentTypeError: ML787, no value is a buffer or a handle; ML788, a tensor for an ``inout``
+            operand; ML768, ML784, ML317 and ML397, as ``ops.custom``.
+        ArgumentError: ML789, what is changed is given twice; ML760, ML764 and ML767, as
             ``ops.custom``.
         DTypeError: ML765, an element type that is not the declared one.
         ShapeError: ML766, a rank or a dim that is not the declared one.
@@ -147,15 +153,22 @@ def _declaration(graph: Graph, what: str, name: Any) -> Declaration:
     return graph._kernel_library[name]
 
 
+def _value(name: str, number: int, given: Any) -> Any:
+    """A handle as it is, anything else as a tensor."""
+    from maxlab.graph.value import _OpaqueValue
+
+    return given if isinstance(given, _OpaqueValue) else tensor(given, f"{name}: operand {number}")
+
+
 def _operand(name: str, number: int, given: Any) -> Any:
-    """A buffer as it is, anything else as a tensor."""
+    """A buffer or a handle as it is, anything else as a tensor."""
     from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue
 
     if isinstance(given, HasBufferValue) and not isinstance(given, TensorValue):
         given = given.__buffervalue__()
     if isinstance(given, BufferValue):
         return given
-    return tensor(given, f"{name}: operand {number}")
+    return _value(name, number, given)
 
 
 def _bound(
@@ -165,10 +178,10 @@ def _bound(
     operands: Sequence[Any],
     out_types: Sequence[Type],
     parameters: Any,
-) -> tuple[list[TensorType], dict[str, Any]]:
+) -> tuple[list[Type], dict[str, Any]]:
     """The types of the results and the attributes of a call of ``declared``."""
     name = declared.name
-    types = [_tensor_type(name, type) for type in _listed(name, out_types)]
+    types = [_result_type(name, type) for type in _listed(name, out_types)]
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ArgumentTypeError(
             "ML768",
@@ -212,19 +225,21 @@ def _listed(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _tensor_type(name: str, type: Any) -> TensorType:
-    if not isinstance(type, TensorType):
+def _result_type(name: str, type: Any) -> Type:
+    if not isinstance(type, (TensorType, OpaqueType)):
         raise ArgumentTypeError(
             "ML768",
-            f"{name}: an out_type must be a TensorType, got {type!r}",
+            f"{name}: an out_type must be a TensorType or an OpaqueType, got {type!r}",
             fix="write TensorType(DType.float32, [4], device=device)",
         )
-    return type
+    made: Type = type
+    return made
 
 
-def _require_known_dims(graph: Graph, name: str, types: Sequence[TensorType]) -> None:
+def _require_known_dims(graph: Graph, name: str, types: Sequence[Type]) -> None:
     """Refuse results with dims whose sizes nothing in the graph tells."""
-    wanted = {p.name for type in types for p in type.shape.parameters}
+    tensors = [type for type in types if isinstance(type, TensorType)]
+    wanted = {p.name for type in tensors for p in type.shape.parameters}
     if wanted <= set(graph._function.parameters):
         return
     known = set(graph._function.parameters)
