@@ -39,8 +39,9 @@ typedef struct mx_team mx_team;
 
 #define MX_BRANCH 2     /* goes on `extent` steps further when the byte at argp[b0] is zero; there is no function */
 #define MX_JUMP 3       /* goes on `extent` steps further, or back */
-#define MX_EXCHANGE 4   /* pointers become others: its sizes are {n, n places of argp, m, m times a place and which of the n
-                           it becomes}, all read before one is written */
+/* Pointers become others.  Its sizes are {n, n places of argp, m, m times a place and which of the n it becomes}; all n are
+ * read before one is written. */
+#define MX_EXCHANGE 4
 
 #define MX_OK 0
 #define MX_ERR_STEP 1   /* a kernel returned nonzero: errinfo = {step, code, err[0..3]} */
