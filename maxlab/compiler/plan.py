@@ -232,11 +232,14 @@ class Exchange:
     Attributes:
         moves: (slot, the slot whose memory it has from here on). A slot that has its own memory
             again is given itself.
-        steps: The steps whose pointers change, counted from the step that says so.
+        steps: The steps of the loop, whose pointers change, counted from the step that says so.
+        settling: The steps behind them that bring values home, counted so: the second half of their
+            pointers changes.
     """
 
     moves: tuple[tuple[int, int], ...]
-    steps: range
+    steps: range = range(0)
+    settling: range = range(0)
 
 
 @dataclass(slots=True)

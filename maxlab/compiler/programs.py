@@ -103,7 +103,8 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     planner.functions += [function, *inner.functions]
     if outputs is None:
         return Body(function, schedule, plan, guard, list(range(len(plan.outputs))))
-    return Body(function, schedule, plan, guard, outputs, homes=Reuse(plan, outputs).homes)
+    homes = Reuse(plan, function.inputs, outputs).homes
+    return Body(function, schedule, plan, guard, outputs, homes=homes)
 
 
 def _changed(function: Function) -> list[int]:
@@ -358,17 +359,22 @@ class _Programs:
         jump = self.control("jump")
         jump.jump = first - jump.number
         self.land(branch)
-        plan.loops.append(range(first, len(plan.steps)))
+        end = len(plan.steps)
+        plan.loops.append(range(first, end))
         add_settling(planner, self.group, turn.rings, states)
         for step in exchanges:
             assert step.exchange is not None
-            steps = range(first - step.number, len(plan.steps) - step.number)
-            step.exchange = dataclasses.replace(step.exchange, steps=steps)
+            at = step.number
+            step.exchange = dataclasses.replace(
+                step.exchange,
+                steps=range(first - at, end - at),
+                settling=range(end - at, len(plan.steps) - at),
+            )
 
     def _exchange(self, moves: Sequence[tuple[int, int]]) -> Step:
         """A new step that gives slots each other's memory; in which steps is not known yet."""
         step = self.control("exchange", [slot for slot, _ in moves])
-        step.exchange = Exchange(tuple(moves), range(0))
+        step.exchange = Exchange(tuple(moves))
         return step
 
     def call(self) -> None:

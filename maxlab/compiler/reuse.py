@@ -20,7 +20,9 @@ from collections.abc import Iterator, Sequence
 from maxlab.compiler.loops import Expr, Kernel, Store, walk
 from maxlab.compiler.lower import Lowered
 from maxlab.compiler.plan import Plan, Slot, Step
-from maxlab.ir.poly import ZERO
+from maxlab.ir import Value
+from maxlab.ir.poly import ZERO, Poly
+from maxlab.opset.core import elements
 
 
 # ---------------------------------------------------------------- one kernel
@@ -126,13 +128,14 @@ class Reuse:
         homes: By the number of an output, that of the carried input whose memory it has.
     """
 
-    def __init__(self, plan: Plan, changed: Sequence[int]) -> None:
-        """``changed`` has, for each output, the number of the input that it is in the next turn."""
+    def __init__(self, plan: Plan, inputs: Sequence[Value], changed: Sequence[int]) -> None:
+        """``changed`` has, for each output, which of the ``inputs`` it is in the next turn."""
         self.plan = plan
         self.changed = changed
         self.homes: dict[int, int] = {}
         self.outputs: dict[int, Slot] = {s.index: s for s in plan.slots if s.kind == "output"}
-        self._inputs = {s.index: s for s in plan.slots if s.kind == "input" and s.index in changed}
+        self._inputs = {n: _unread(inputs[n]) for n in changed}
+        self._inputs |= {s.index: s for s in plan.slots if s.kind == "input" and s.index in changed}
         self._moved: set[int] = set()  # inputs that outputs are as they are
         self._written = {step.number: _written(step) for step in plan.steps}
         self._move()
@@ -165,9 +168,7 @@ class Reuse:
     # ------------------------------------------------------------ what is written over
     def _give(self, number: int, home: int) -> None:
         """Let the output ``number`` have the memory of the input ``home``, if that is right."""
-        output, given = self.outputs.get(number), self._inputs.get(home)
-        if output is None or given is None:  # an input that no step reads has no slot
-            return
+        output, given = self.outputs[number], self._inputs[home]
         if not _alike(given, output) or not any(self._touching(output.number)):
             return
         first, last = self._span(output.number)
@@ -272,6 +273,13 @@ def _alike(one: Slot, other: Slot) -> bool:
     """Whether two slots hold values of the same size, dtype and order on the same device."""
     same = one.dtype is other.dtype and one.nbytes == other.nbytes and one.device == other.device
     return same and one.order == other.order
+
+
+def _unread(value: Value) -> Slot:
+    """What stands for the slot of an input that no step reads: the plan has none."""
+    typed = value.tensor_type
+    nbytes = elements(typed) * Poly.constant(typed.dtype.size_in_bytes)
+    return Slot(-1 - value.index, "input", typed.dtype, nbytes, typed.sizes, device=typed.device)
 
 
 def _written(step: Step) -> frozenset[int]:

@@ -167,7 +167,7 @@ def _settle(
     )  # fmt: skip
     step.device = device
     step.keeps = tuple(n for n in cells if n not in homes)
-    step.exchange = Exchange(tuple((n, n) for n in cells), range(0))
+    step.exchange = Exchange(tuple((n, n) for n in cells))
 
 
 __all__ = ["Turn", "add_settling", "next_turn", "rings_of"]

@@ -365,9 +365,9 @@ def _exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[i
     numbers = {slot: n for n, slot in enumerate(moves)}
     listed = [len(moves), *(taken[source] for source in moves.values())]
     places: list[int] = []
-    for at in step.exchange.steps:
+    for at in (*step.exchange.steps, *step.exchange.settling):
         other = steps[own + at]
-        first = len(other.pointers) // 2 if other.kind == "settle" else 0  # the others are homes
+        first = len(other.pointers) // 2 if at in step.exchange.settling else 0
         for n, slot in enumerate(other.pointers[first:], starts[own + at] + first):
             if slot in numbers:
                 places += (n, numbers[slot])

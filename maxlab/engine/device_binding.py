@@ -115,14 +115,14 @@ class DeviceFrame:
     """The memory that one execution uses, on all devices.
 
     ``addresses`` has the place of each slot; those of inputs and outputs are set for every call.
-    ``homes`` are those of slots that have others' memory in a loop.
+    ``homes`` are those of slots that have others' memory in a loop, by the step that settles them.
     """
 
     def __init__(self, binding: DeviceBinding) -> None:
         plan = binding.compiled.plan
         self.addresses = [0] * len(plan.slots)
         self.keep: list[object] = []
-        self.homes: dict[int, int] = {}
+        self.homes: dict[int, dict[int, int]] = {}
         self.spill: dict[Accelerator, int] = {}
         self.fault: dict[Accelerator, Faults] = {}
         self.recordings: dict[tuple[int, ...], list[Recording | None]] = {}

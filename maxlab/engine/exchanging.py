@@ -22,7 +22,9 @@ def exchange(step: Step, frame: DeviceFrame) -> None:
     assert step.exchange is not None
     addresses = frame.addresses
     if all(slot == source for slot, source in step.exchange.moves):  # a loop begins
-        frame.homes.update((slot, addresses[slot]) for slot, _ in step.exchange.moves)
+        homes = {slot: addresses[slot] for slot, _ in step.exchange.moves}
+        for at in step.exchange.settling:
+            frame.homes[step.number + at] = homes
         return
     made = [(slot, addresses[source]) for slot, source in step.exchange.moves]
     for slot, address in made:
@@ -39,7 +41,8 @@ def settle(
     nbytes = slots[first].nbytes.evaluate(binding.env)
     device = binding.devices.get(slots[first].device)
     living = step.pointers[: len(step.pointers) // 2]
-    copies = in_turn({frame.homes[n]: frame.addresses[n] for n in living})
+    homes = frame.homes[step.number]
+    copies = in_turn({homes[n]: frame.addresses[n] for n in living})
     if copies and nbytes:
         if device is None:
             begin_ns = time.monotonic_ns()
@@ -52,7 +55,7 @@ def settle(
         else:
             _on_device(step, device, copies, nbytes, observer)
     for slot, _ in step.exchange.moves:
-        frame.addresses[slot] = frame.homes[slot]
+        frame.addresses[slot] = homes[slot]
 
 
 def _on_device(
