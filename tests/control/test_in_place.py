@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from maxlab.compiler.turns import SMALL_BYTES
 from maxlab.dtype import DType
 from maxlab.engine import model as model_module
 from maxlab.engine.stepping import Walk
+from maxlab.errors import ExecutionError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
@@ -289,3 +291,138 @@ def test_a_pause_forgets_no_exchange(case: Case, monkeypatch: pytest.MonkeyPatch
     walk = Walk(model, [5, *rows])
     assert [step.kind for step in walk][-1] == "jump"
     close([y.to_numpy() for y in walk.outputs], expected(case, 5, rows))
+
+
+def ring(device: DeviceRef = CPU) -> Graph:
+    """A loop that exchanges two rows, and reads an element that may not be there."""
+    row = TensorType(DType.float32, [N], device)
+    number = TensorType(DType.int64, [], CPU)
+    with Graph("ring", input_types=[number, number, row, row]) as graph:
+        turns, start, x, y = (value.tensor for value in graph.inputs)
+
+        def body(i: Any, at: Any, x: Any, y: Any) -> Any:
+            place = at if device is CPU else ops.transfer_to(at, device)
+            return i + 1, at + 1, y, x + ops.gather(y, place, axis=0)
+
+        zero = ops.constant(0, DType.int64, CPU)
+        found = loop((zero, start, x, y), lambda i, at, x, y: i < turns, body)
+        graph.output(found[2], found[3] * 1)
+    return graph
+
+
+def np_ring(turns: int, at: int, x: Any, y: Any) -> Any:
+    for i in range(turns):
+        x, y = y, x + y[at + i]
+    return x, y
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=str)
+def test_a_loop_that_fails_leaves_nothing_exchanged(
+    gpu: driver.Accelerator, device: DeviceRef
+) -> None:
+    devices = [gpu] if device is GPU else []
+    model = engine.InferenceSession(devices=devices).load(ring(device))
+    assert "exchange" in {step.kind for step in model.compiled.plan.steps}
+    rng = np.random.default_rng(0)
+    for turns, at in [(3, 0), (9, N - 2), (4, 1), (9, N - 3), (5, 0)]:
+        rows = [rng.integers(-3, 9, N).astype(np.float32) for _ in range(2)]
+        given = model.placed([np.array(turns), np.array(at), *rows])
+        if at > 5:
+            with pytest.raises(ExecutionError, match="out of range"):
+                model.run_to_the_end(*given)
+            continue
+        close([y.to(driver.CPU()).to_numpy() for y in model(*given)], np_ring(turns, at, *rows))
+
+
+def test_threads_that_run_one_loop_exchange_their_own_memory() -> None:
+    model = engine.InferenceSession(num_threads=1).load(ring())
+    rng = np.random.default_rng(1)
+    rows = [rng.integers(-3, 9, N).astype(np.float32) for _ in range(2)]
+    wrong: list[int] = []
+
+    def run(turns: int) -> None:
+        for _ in range(50):
+            found = [y.to_numpy() for y in model(turns, 0, *rows)]
+            if not all(map(np.array_equal, found, np_ring(turns, 0, *rows))):
+                wrong.append(turns)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in (1, 2, 5, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_loop_of_a_stage_and_of_a_subgraph() -> None:
+    """Pointer tables begin with other steps there than the loop is counted from."""
+    row = TensorType(DType.float32, [N], CPU)
+    with Graph("stages", input_types=[row, row]) as graph:
+        a, b = (value.tensor for value in graph.inputs)
+
+        def twisted(x: Any, y: Any) -> Any:
+            zero = ops.constant(0, DType.int64, CPU)
+            body: Any = lambda i, x, y: (i + 1, y, x[::-1] + y)  # noqa: E731
+            return loop((zero, x, y), lambda i, x, y: i < 3, body)[1:]
+
+        sub = graph.add_subgraph("twisted", twisted, [row, row])
+        c, d = ops.call(sub, a, b)
+        hits = ops.nonzero(c, "hits")
+        e, f = ops.call(sub, d, c)
+        graph.output(*twisted(e, f), hits)
+    rows = inputs(CASES[1])
+    found = [z.to_numpy() for z in engine.InferenceSession().load(graph)(*rows)]
+
+    def np_twisted(x: Any, y: Any) -> Any:
+        for _ in range(3):
+            x, y = y, x[::-1] + y
+        return x, y
+
+    x, y = np_twisted(*rows)
+    close(found, [*np_twisted(*np_twisted(y, x)), np.argwhere(x)])
+
+
+def test_what_a_scatter_in_place_moves_is_told() -> None:
+    row = TensorType(DType.float32, ["n"], CPU)
+    with Graph("told", input_types=[row]) as graph:
+        (x,) = (value.tensor for value in graph.inputs)
+        zero = ops.constant(0, DType.int64, CPU)
+        _, y = loop(
+            (zero, x),
+            lambda i, y: i < 3,
+            lambda i, y: (i + 1, ops.scatter(y, one_at(i, y), ops.reshape(i, [1]), axis=0)),
+        )
+        graph.output(y)
+    model = engine.InferenceSession().load(graph)
+    (step,) = (s for s in model.compiled.plan.steps if s.name == "scatter")
+    assert step.nbytes.evaluate({"n": 1 << 20}) < 100
+    np.testing.assert_array_equal(model(np.ones(5, np.float32))[0].to_numpy(), [0, 1, 2, 1, 1])
+
+
+def test_updates_of_a_large_tensor_are_shared() -> None:
+    """Many updates in place by several threads, the last of which counts for each place."""
+    n = 50_000
+    rng = np.random.default_rng(3)
+    places = rng.integers(0, n, 2 * n)
+    types = [TensorType(DType.float32, ["n"], CPU), TensorType(DType.int64, ["m"], CPU)]
+    with Graph("many", input_types=types) as graph:
+        x, at = (value.tensor for value in graph.inputs)
+        zero = ops.constant(0, DType.int64, CPU)
+        values = ops.cast(
+            ops.range(0, at.shape[0], 1, dtype=DType.int64, device=CPU), DType.float32
+        )
+        found = loop(
+            (zero, x),
+            lambda i, y: i < 2,
+            lambda i, y: (i + 1, ops.scatter(y + 1, values, at, axis=0)),
+        )
+        one = loop(
+            (zero, x), lambda i, y: i < 2, lambda i, y: (i + 1, ops.scatter(y, values, at, axis=0))
+        )
+        graph.output(found[1], one[1])
+    given = rng.random(n, np.float32)
+    model = engine.InferenceSession(num_threads=3).load(graph)
+    made = [y.to_numpy() for y in model(given, places)]
+    first, second = given + 2, np.array(given)
+    first[places] = second[places] = np.arange(2 * n)
+    close(made, [first, second])
