@@ -26,7 +26,9 @@ from maxlab.opset.core import elements
 
 
 # ---------------------------------------------------------------- one kernel
-def merged(lowered: Lowered, target: int, source: int) -> Lowered | None:
+def merged(
+    lowered: Lowered, target: int, source: int, *, by_element: bool = False
+) -> Lowered | None:
     """The kernel of ``lowered`` where the buffer ``target`` is the memory of ``source``; None where
     it reads an element of that when it may be written over: at another index than it writes, or in
     a later pass.
@@ -35,6 +37,8 @@ def merged(lowered: Lowered, target: int, source: int) -> Lowered | None:
         lowered: The kernel.
         target: A buffer that it writes.
         source: One that it reads.
+        by_element: Whether elements of a row are of different threads: what all of them read, none
+            may write.
     """
     kernel = lowered.kernel
     if kernel.buffers[source].written or not kernel.buffers[target].written:
@@ -50,7 +54,7 @@ def merged(lowered: Lowered, target: int, source: int) -> Lowered | None:
         for node in walk(roots):
             if node.kind in ("load", "gather") and node.data[0] in (target, source):
                 own = node.kind == "load" and node.data == (source, place)
-                if stored or not own:
+                if stored or not own or (by_element and not node.varies):
                     return None
         stored |= any(s.buffer == target for s in stores)
     return _renumbered(lowered, target, source)
@@ -283,6 +287,9 @@ def _unread(value: Value) -> Slot:
 
 
 def _written(step: Step) -> frozenset[int]:
+    """The slots that ``step`` may write."""
+    if step.kind == "settle":  # how much it copies depends on the number of turns: it says nothing
+        return frozenset(step.pointers)
     return frozenset(n for n, (_, written) in step.traffic().items() if written != ZERO)
 
 

@@ -111,7 +111,7 @@ class GpuSteps:
         def in_place(target: int, source: int) -> Step | None:
             if kernel.kind != "map":  # the threads of a row read it at different times
                 return None
-            made = merged(lowered, target, source)
+            made = merged(lowered, target, source, by_element=True)
             if made is None:
                 return None
             left = [n for at, n in enumerate(pointers) if at != target]

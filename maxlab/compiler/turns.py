@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Env, Exchange, Launch, Plan, Slot
 from maxlab.compiler.steps_host import grain_of
-from maxlab.compiler.traffic import Touch, Touched
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 
@@ -149,21 +148,15 @@ def _settle(
     homes: Sequence[int],
 ) -> None:
     count = len(homes)
-    width = planner.plan.slots[homes[0]].dtype.size_in_bytes
 
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         size = nbytes.evaluate(env)
         grain = grain_of(-(-size // SETTLE_BYTES), SETTLE_BYTES // 8, threads)
         return Launch((count,), size, grain * SETTLE_BYTES, count * SETTLE_BYTES)
 
-    def touches() -> Touched:
-        elements = nbytes.floordiv(Poly.constant(width))
-        found = {n: Touch(written=elements) for n in range(count)}
-        return found | {count + n: Touch(elements) for n in range(count)}
-
     step = planner.add(
         group, "settle", None, [*homes, *homes], launch, nbytes,
-        sizes=[], builtin="mx_k_settle", touches=touches, computed=(),
+        sizes=[], builtin="mx_k_settle", touches=dict, computed=(),
     )  # fmt: skip
     step.device = device
     step.keeps = tuple(n for n in cells if n not in homes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -271,15 +271,37 @@ def test_what_loops_carry_inside_of_a_graph(case: Case) -> None:
         assert maxlab.compare(model, turns, *rows).ok
 
 
+@pytest.fixture(scope="module")
+def checked() -> Iterator[driver.Accelerator]:
+    """A simulated accelerator that sees what threads read and write of each other."""
+    with driver.simulated(1, check=True):
+        yield driver.Accelerator(0)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_loops_carry_on_a_device(gpu: driver.Accelerator, case: Case) -> None:
-    model = engine.InferenceSession(devices=[gpu]).load(build(case, GPU))
+def test_what_loops_carry_on_a_device(checked: driver.Accelerator, case: Case) -> None:
+    model = engine.InferenceSession(devices=[checked]).load(build(case, GPU))
     for turns in (0, 1, 2, 3, 4):
         rows = inputs(case)
         placed = model.placed([np.array(turns), *rows])
         found = [y.to(driver.CPU()).to_numpy() for y in model(*placed)]
         close(found, expected(case, turns, rows))
     assert maxlab.compare(model, *placed).ok
+
+
+def test_single_numbers_of_a_device_are_read_by_all_threads(checked: driver.Accelerator) -> None:
+    """So none of them may write there: a counter and one of a row each are exchanged."""
+    types = [TensorType(DType.int64, [], GPU), TensorType(DType.float32, [5, 1], GPU)]
+    with Graph("numbers", input_types=types) as graph:
+        count, x = (value.tensor for value in graph.inputs)
+        zero = ops.constant(0, DType.int64, GPU)
+        found = loop((zero, x), lambda i, x: i < count, lambda i, x: (i + 1, x * 2))
+        graph.output(*found)
+    model = engine.InferenceSession(devices=[checked]).load(graph)
+    given = model.placed([np.array(5), np.ones((5, 1), np.float32)])
+    turns, powers = (y.to(driver.CPU()).to_numpy() for y in model(*given))
+    assert turns == 5
+    np.testing.assert_array_equal(powers, np.full((5, 1), 32))
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.kinds], ids=str)
@@ -380,6 +402,15 @@ def test_a_loop_of_a_stage_and_of_a_subgraph() -> None:
 
     x, y = np_twisted(*rows)
     close(found, [*np_twisted(*np_twisted(y, x)), np.argwhere(x)])
+
+
+def test_what_settling_moves_is_not_told() -> None:
+    """That depends on the number of turns, so there is no rate."""
+    model = engine.InferenceSession().load(ring())
+    (step,) = (s for s in model.compiled.plan.steps if s.kind == "settle")
+    assert step.nbytes.evaluate({}) == 0
+    times = {k.id: k for k in model.profile(3, 0, *inputs(CASES[1]), runs=2).kernels}
+    assert times[step.id].turns == 1
 
 
 def test_what_a_scatter_in_place_moves_is_told() -> None:
