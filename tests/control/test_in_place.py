@@ -12,11 +12,12 @@ import pytest
 
 import maxlab
 from maxlab import driver, engine
+from maxlab.compiler import Options
 from maxlab.compiler.turns import SMALL_BYTES
 from maxlab.dtype import DType
 from maxlab.engine import model as model_module
 from maxlab.engine.stepping import Walk
-from maxlab.errors import ExecutionError
+from maxlab.errors import ArgumentError, ExecutionError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
@@ -402,6 +403,20 @@ def test_a_loop_of_a_stage_and_of_a_subgraph() -> None:
 
     x, y = np_twisted(*rows)
     close(found, [*np_twisted(*np_twisted(y, x)), np.argwhere(x)])
+
+
+def test_the_text_of_a_kernel_of_a_body_is_replaced() -> None:
+    case = Case("thrice", 1, lambda i, x: [x * 3], lambda i, x: [x * 4])
+    model = engine.InferenceSession().load(build(case, CPU))
+    rows = inputs(case)
+    (kernel,) = (k for k in model.kernels.values() if k.name == "mul")
+    with pytest.raises(ArgumentError, match=r"replaced=\(\(kernel.symbol, text\),\)") as raised:
+        kernel.edit(kernel.source, 2, *rows)
+    assert raised.value.code == "ML759"
+    text = kernel.source.replace("3.0f", "4.0f")
+    assert text != kernel.source
+    other = model.reload(options=Options(replaced=((kernel.symbol, text),)))
+    close([y.to_numpy() for y in other(2, *rows)], expected(case, 2, rows))
 
 
 def test_what_settling_moves_is_not_told() -> None:
