@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { GraphView } from '../src/core';
+import { formatTime } from '../src/core/model/format';
 import { GraphModel } from '../src/core/model/graph';
 import { Timing } from '../src/core/model/timing';
 import { parseTimeline, type ITimeline } from '../src/core/panels/timeline/data';
@@ -10,10 +11,10 @@ import { COVERAGE_STEPS, Marks, markLane, WHOLE } from '../src/core/panels/timel
 import { TimelineModel } from '../src/core/panels/timeline/model';
 import { fitText } from '../src/core/panels/timeline/paint';
 import type { TimelinePanel } from '../src/core/panels/timeline/panel';
-import { hitLane, hitRows } from '../src/core/panels/timeline/rows';
+import { hitLane, hitRows, type ILaneRow } from '../src/core/panels/timeline/rows';
 import { makeStyling } from '../src/core/panels/timeline/styles';
 import { niceStep, ticks, TimeWindow } from '../src/core/panels/timeline/window';
-import { measuredText } from '../src/core/panels/timeline/words';
+import { describeSlice, hitLines, measuredText } from '../src/core/panels/timeline/words';
 import { makeTheme } from '../src/core/render/theme';
 import { contrast, parseColor } from '../src/core/render/color';
 import type { IGraphDocument } from '../src/proto/document';
@@ -96,7 +97,9 @@ describe('answers', () => {
       [{ ...good, n: -1 }, /how many/],
       [{ ...good, n: good.n + 1 }, /column start .* has \d+ rows, expected/],
       [{ ...good, columns: { ...good.columns, dur: { buffer: 3, dtype: 'f8' } } }, /column dur/],
-      [{ ...good, columns: { ...good.columns, track: undefined } }, /column track/]
+      [{ ...good, columns: { ...good.columns, track: undefined } }, /column track/],
+      [{ ...good, columns: { ...good.columns, turns: [1] } }, /column turns .* has 1 rows/],
+      [{ ...good, columns: { ...good.columns, turns: 'many' } }, /column turns .* cannot be read/]
     ];
     for (const [answer, problem] of bad) {
       const parsed = parseTimeline(answer);
@@ -391,6 +394,34 @@ describe('timeline of a graph', () => {
     );
     expect(data.step(marks, at, 1)).toBe(seen[0]);
     expect(data.step(marks, seen[0]!, -1)).toBe(at);
+  });
+
+  it('says how many turns of a loop a slice stands for', () => {
+    const document = withProfile(threeOps());
+    const answer = timelineOf(document, 1);
+    const turns = answer.columns.start.map((_, i) => (i === 1 ? 1200 : i === 2 ? 0 : 1));
+    const model = (columns: unknown): TimelineModel => {
+      const graph = new GraphModel(document);
+      return new TimelineModel(
+        read({ ...answer, columns }),
+        graph,
+        new Timing(graph, document.profile ?? null)
+      );
+    };
+    const data = model({ ...answer.columns, turns });
+    const label = data.label(1);
+    expect(data.title(1)).toBe(`${label} × 1,200 turns`);
+    expect([data.title(0), data.title(2)]).toEqual([data.label(0), data.label(2)]);
+    const [title, times] = hitLines(data, { row: data.rows.lanes[1] as ILaneRow, slice: 1, count: 1 });
+    expect(title).toBe(`${label} × 1,200 turns`);
+    expect(times).toContain(`${formatTime(data.dur(1))}, ${formatTime(data.dur(1) / 1200)} a turn`);
+    expect(describeSlice(data, 1)).toContain('× 1,200 turns');
+    expect(describeSlice(data, 0)).not.toContain('turn');
+    expect(data.totals(9).find(total => total.slice === 1)?.label).toBe(label);
+    // An older answer has no such column, and one that makes no sense counts as one launch.
+    expect(model(answer.columns).title(1)).toBe(label);
+    const odd = answer.columns.start.map(() => -2);
+    expect(model({ ...answer.columns, turns: odd }).title(1)).toBe(label);
   });
 
   it('adds up what each kernel took', () => {

@@ -541,6 +541,14 @@ static void add_times(mx_team *t, const mx_step *steps, const mx_times *times, c
   }
 }
 
+/* Gives pointers of the table those of others; nobody reads it meanwhile. */
+static void exchange(void **argp, const i64 *list, void **held) {
+  i64 n = *list++;
+  for (i64 i = 0; i < n; i++) held[i] = argp[*list++];
+  n = *list++;
+  for (i64 i = 0; i < n; i++, list += 2) argp[list[0]] = held[list[1]];
+}
+
 /* The straight pieces of a program are tables like any other; between them one byte says where to go on.  A piece whose
  * steps have one chunk each is walked right here: a turn of a small loop costs its calls. */
 static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, int together,
@@ -563,6 +571,11 @@ static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
           return MX_PAUSED;
         }
       }
+      continue;
+    }
+    if (p->kind == MX_EXCHANGE) {
+      exchange(argp, dims + p->d0, t->w[0].ctx.scratch);
+      pc++;
       continue;
     }
     i64 end = pc;
@@ -606,7 +619,7 @@ int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp
   pthread_mutex_lock(&t->lock);
   int together;
   mx_times seen = {0};
-  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_JUMP, &together);
+  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_EXCHANGE, &together);
   if (!result && times) {
     seen.steps = calloc((size_t)(2 * nsteps + 1), sizeof(i64));
     seen.threads = calloc((size_t)(t->size * nsteps * MX_ROW + 1), sizeof(i64));
@@ -626,6 +639,18 @@ int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp
 int mx_k_copy(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   (void)d, (void)ctx;
   memcpy((char *)b[0] + lo, (const char *)b[1] + lo, (size_t)(hi - lo));
+  return 0;
+}
+
+int mx_k_settle(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
+  i64 n = d[0], away = 0;
+  for (i64 i = 0; i < n; i++) away += b[i] != b[n + i];
+  for (i64 at = lo; away && at < hi; at += MX_SETTLE) {
+    size_t count = (size_t)(hi - at < MX_SETTLE ? hi - at : MX_SETTLE);
+    char *held = ctx->scratch;
+    for (i64 i = 0; i < n; i++) memcpy(held + i * MX_SETTLE, (const char *)b[n + i] + at, count);
+    for (i64 i = 0; i < n; i++) memcpy((char *)b[i] + at, held + i * MX_SETTLE, count);
+  }
   return 0;
 }
 

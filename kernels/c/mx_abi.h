@@ -18,7 +18,7 @@ typedef struct mx_step { /* one kernel launch */
   i64 d0;                /* its sizes start at dims[d0] */
   i64 extent;            /* items of the parallel axis */
   i64 grain;             /* items per chunk; grain >= extent: one thread runs it in one call */
-  i64 kind;              /* MX_KERNEL or MX_ON_CALLER; in mx_execute_program also MX_BRANCH and MX_JUMP */
+  i64 kind;              /* MX_KERNEL or MX_ON_CALLER; in mx_execute_program up to MX_EXCHANGE */
 } mx_step;
 
 typedef struct mx_patch { /* argp[dst] = io[src] before the first step */
@@ -39,6 +39,9 @@ typedef struct mx_team mx_team;
 
 #define MX_BRANCH 2     /* goes on `extent` steps further when the byte at argp[b0] is zero; there is no function */
 #define MX_JUMP 3       /* goes on `extent` steps further, or back */
+/* Pointers become others.  Its sizes are {n, n places of argp, m, m times a place and which of the n it becomes}; all n are
+ * read before one is written. */
+#define MX_EXCHANGE 4
 
 #define MX_OK 0
 #define MX_ERR_STEP 1   /* a kernel returned nonzero: errinfo = {step, code, err[0..3]} */
@@ -52,14 +55,18 @@ MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                       const mx_times *times, i64 *errinfo);
-/* The same for a table with MX_BRANCH and MX_JUMP, from step `*at` on.  After a jump back it returns MX_PAUSED when
- * `slice_ns` have passed, so that the caller can look for signals; call it again to go on.  Its times are sums over all
+/* The same for a table with MX_BRANCH, MX_JUMP and MX_EXCHANGE, from step `*at` on.  After a jump back it returns MX_PAUSED when
+ * `slice_ns` have passed, so that the caller can look for signals; call it again to go on, without patches.  Its times are sums over all
  * turns, which the caller zeroes before the first call: steps[2s] how often step s ran, steps[2s+1] its nanoseconds, and
  * of each thread {0, the nanoseconds it was busy, chunks}. */
 MX_API int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                               const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                               const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);
 MX_API int mx_k_copy(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);   /* bytes lo..hi of b[1] to b[0] */
+/* bytes lo..hi of b[n + i] to b[i] for all i below n = d[0] at once: some may be others' sources.  Uses n * MX_SETTLE bytes
+ * of ctx->scratch. */
+MX_API int mx_k_settle(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
+#define MX_SETTLE 4096
 MX_API int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* always fails, with MX_REFUSED */
 #define MX_REFUSED 3
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */

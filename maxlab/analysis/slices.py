@@ -41,9 +41,10 @@ class Columns(NamedTuple):
     name: Array
     kernel: Array
     depth: Array
+    turns: Array
 
 
-COLUMN_DTYPES = ("i8", "i8", "i4", "i4", "i4", "i4")
+COLUMN_DTYPES = ("i8", "i8", "i4", "i4", "i4", "i4", "i4")
 """Of each of the ``Columns``."""
 
 
@@ -77,6 +78,7 @@ class Builder:
         kernel: Array,
         names: Sequence[str],
         first: int = 0,
+        turns: Array | None = None,
     ) -> None:
         """Add launches of kernels, none of which overlaps another of its track.
 
@@ -87,10 +89,11 @@ class Builder:
             kernel: [slices], numbers of kernels.
             names: The name of each kernel.
             first: Where these kernels begin in the list of those of all models.
+            turns: [slices], how many launches each stands for; one if left out.
         """
         known = np.array([self._name(name) for name in names], np.int32)
         depth = np.zeros(len(begin), np.int32)
-        self._add(track, begin, end, known[kernel], kernel + first, depth)
+        self._add(track, begin, end, known[kernel], kernel + first, depth, turns)
 
     def add_spans(self, track: int, spans: Sequence[tuple[int, int, str]]) -> None:
         """Add spans (begin, end, name), which lie inside of each other or overlap."""
@@ -110,7 +113,7 @@ class Builder:
         for position, track in enumerate(ordered):
             place[self._tracks[track]] = position
         parts = self._parts or [Columns(*(np.empty(0, kind) for kind in COLUMN_DTYPES))]
-        start, dur, tracks, names, kernel, depth = (
+        start, dur, tracks, names, kernel, depth, turns = (
             np.concatenate([part[n] for part in parts]) for n in range(len(Columns._fields))
         )
         if self._parts:
@@ -118,7 +121,7 @@ class Builder:
         t0 = int(start.min()) if len(start) else 0
         depth = _apart(start, start + dur, tracks, depth)
         order = np.lexsort((start, depth, tracks))
-        made = (start - t0, dur, tracks, names, kernel, depth)
+        made = (start - t0, dur, tracks, names, kernel, depth, turns)
         columns = Columns(
             *(
                 np.ascontiguousarray(column[order], kind)
@@ -131,11 +134,19 @@ class Builder:
         return self._names.setdefault(name, len(self._names))
 
     def _add(
-        self, track: int, begin: Array, end: Array, name: Array, kernel: Array, depth: Array
+        self,
+        track: int,
+        begin: Array,
+        end: Array,
+        name: Array,
+        kernel: Array,
+        depth: Array,
+        turns: Array | None = None,
     ) -> None:
         if len(begin):
             here = np.full(len(begin), track)
-            self._parts.append(Columns(begin, end - begin, here, name, kernel, depth))
+            times = np.ones(len(begin), np.int64) if turns is None else turns
+            self._parts.append(Columns(begin, end - begin, here, name, kernel, depth, times))
 
 
 def _apart(start: Array, end: Array, tracks: Array, depth: Array) -> Array:

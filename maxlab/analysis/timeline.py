@@ -58,6 +58,8 @@ class Timeline:
         name_index: [slices] int32, an index of ``names``.
         kernel: [slices] int32, an index of ``kernels``; -1 is no kernel.
         depth: [slices] int32, how many slices of the track the slice is inside of.
+        turns: [slices] int32, how many launches of a kernel the slice stands for: the steps of a
+            loop stand there once, with the time of all of its turns.
 
     Example:
         >>> import numpy as np
@@ -91,6 +93,7 @@ class Timeline:
     name_index: Array
     kernel: Array
     depth: Array
+    turns: Array
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -176,6 +179,7 @@ class Timeline:
             "name": self.name_index,
             "kernel": self.kernel,
             "depth": self.depth,
+            "turns": self.turns,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -207,8 +211,9 @@ class Timeline:
     def _read(cls, data: Any) -> Timeline:
         if data["version"] != VERSION or data["unit"] != "ns":
             raise ValueError(f"version {data['version']} in {data['unit']}")
+        given = {"turns": [1] * data["n"], **data["columns"]}  # which older ones do not have
         columns = {
-            name: np.asarray(data["columns"][name], kind)
+            name: np.asarray(given[name], kind)
             for name, kind in zip(Columns._fields, COLUMN_DTYPES, strict=True)
         }
         if {column.shape for column in columns.values()} != {(data["n"],)}:
@@ -226,7 +231,9 @@ class Timeline:
                 and not least <= columns[name].min() <= columns[name].max() < limit
             ):
                 raise ValueError(f"a {name} that is not listed")
-        if len(nodes) != len(kernels) or any((columns[c] < 0).any() for c in ("dur", "depth")):
+        if len(nodes) != len(kernels) or any(
+            (columns[c] < 0).any() for c in ("dur", "depth", "turns")
+        ):
             raise ValueError("columns of impossible values")
         return cls(
             name=str(data["name"]),
@@ -246,6 +253,7 @@ class Timeline:
             name_index=columns["name"],
             kernel=columns["kernel"],
             depth=columns["depth"],
+            turns=columns["turns"],
         )
 
     def __repr__(self) -> str:
@@ -341,6 +349,7 @@ def _assembled(
         name_index=built.columns.name,
         kernel=built.columns.kernel,
         depth=built.columns.depth,
+        turns=built.columns.turns,
     )
 
 
@@ -360,7 +369,8 @@ def _add_kernels(builder: Builder, profile: Profile, chosen: Array, first: int) 
             run, step = np.nonzero(rows[:, thread, :, CHUNKS])
             track = builder.track(f"thread {thread}", "thread", process)
             found = rows[run, thread, step]
-            builder.add_kernels(track, found[:, BEGIN], found[:, END], step, names, first)
+            turns = stamps.turns[chosen[run], step]
+            builder.add_kernels(track, found[:, BEGIN], found[:, END], step, names, first, turns)
         return
     places: dict[tuple[str, TrackKind, str], list[int]] = {}
     for planned in profile.model.compiled.plan.steps:
@@ -369,7 +379,9 @@ def _add_kernels(builder: Builder, profile: Profile, chosen: Array, first: int) 
         track = builder.track(name, kind, process)
         found = stamps.steps[chosen][:, numbers].reshape(-1, 2)
         begin, end = in_order(found[:, 0], found[:, 1])
-        builder.add_kernels(track, begin, end, np.tile(numbers, len(chosen)), names, first)
+        turns = stamps.turns[chosen][:, numbers].reshape(-1)
+        steps = np.tile(numbers, len(chosen))
+        builder.add_kernels(track, begin, end, steps, names, first, turns)
 
 
 def _place(model: Any, step: Step) -> tuple[str, TrackKind, str]:

@@ -70,7 +70,7 @@ def events_of(timeline: Timeline) -> Iterator[dict[str, Any]]:
         yield _metadata("thread_name", pid, new, name=track.name)
         yield _metadata("thread_sort_index", pid, new, sort_index=number)
     columns = zip(*(column.tolist() for column in timeline.columns().values()), strict=True)
-    for start, dur, track_number, name, kernel, _ in columns:
+    for start, dur, track_number, name, kernel, _, turns in columns:
         track = timeline.tracks[track_number]
         event: dict[str, Any] = {
             "name": timeline.names[name],
@@ -86,6 +86,8 @@ def events_of(timeline: Timeline) -> Iterator[dict[str, Any]]:
         if kernel >= 0:
             nodes = " ".join(timeline.nodes[kernel])
             event["args"] = {"kernel": timeline.kernels[kernel], "nodes": nodes}
+            if turns != 1:
+                event["args"]["turns"] = turns
         elif timeline.names[name] in timeline.colors:
             event["args"] = {"color": timeline.colors[timeline.names[name]]}
         yield event

@@ -225,6 +225,23 @@ class Binds:
     op: str
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Memory that steps of a loop give each other from one turn to the next.
+
+    Attributes:
+        moves: (slot, the slot whose memory it has from here on). A slot that has its own memory
+            again is given itself.
+        steps: The steps of the loop, whose pointers change, counted from the step that says so.
+        settling: The steps behind them that bring values home, counted so: the second half of their
+            pointers changes.
+    """
+
+    moves: tuple[tuple[int, int], ...]
+    steps: range = range(0)
+    settling: range = range(0)
+
+
 @dataclass(slots=True)
 class Step:
     """One kernel of the plan, ``k4`` in listings.
@@ -251,6 +268,9 @@ class Step:
             that may only run when its ``guard`` holds.
         guard: What must hold of the sizes.
         renamed: Of a call's step, the ids of the user's ops by those that its text names.
+        exchange: Of an ``exchange``, whose memory becomes whose.
+        in_place: Makes the same step for a result that is the memory of an operand, given the
+            numbers of the two pointers; None where that would be wrong.
     """
 
     number: int
@@ -277,6 +297,8 @@ class Step:
     jump: int = 0
     guard: Guard | None = None
     renamed: Mapping[str, tuple[str, ...]] | None = None
+    exchange: Exchange | None = None
+    in_place: Callable[[int, int], Step | None] | None = field(default=None, repr=False)
 
     @property
     def id(self) -> str:

@@ -213,6 +213,11 @@ class Planner:
         self.plan.steps.append(step)
         return step
 
+    def apart(self, add: Callable[[], None]) -> Step:
+        """The step that ``add`` adds to the plan, which does not keep it."""
+        add()
+        return self.plan.steps.pop()
+
     def _output_copy(self, group: Group) -> None:
         lowered = Lowering(self.schedule, group).rows()
         pointers: list[int] = []

@@ -7,13 +7,15 @@ where the executor goes on::
     cond            branch flag ─┐          while      ┌→ predicate
                     then         │                     │  branch flag ─┐
                   ┌ jump         │                     │  body         │
-                  │ else       ←─┘                     │  copies       │
+                  │ else       ←─┘                     │  exchange     │
                   └→                                   └─ jump         │
                                                                      ←─┘
 
 So a loop costs no Python, its steps are seen by whoever looks at a plan, and memory is laid out for
-all of them together. What a loop carries is in the slots of its results; the body computes the next
-values beside them, and they are copied.
+all of them together. What a loop carries is in the slots of its results. The body writes the next
+values there where it can (``reuse``), and otherwise beside them; then a step ``exchange`` gives the
+slots each other's memory, for the steps of the loop alone. Behind the loop a step ``settle`` brings
+the values home that are elsewhere. A few bytes beside their slots are copied instead.
 
 Conditions on sizes that a body states count only when it runs: a step ``refuse`` stands before it,
 which does nothing when they hold.
@@ -31,10 +33,12 @@ from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard, may_fail
 from maxlab.compiler.passes import pipeline, run
-from maxlab.compiler.plan import Env, Launch, Packing, Plan, Slot, Step
+from maxlab.compiler.plan import Env, Exchange, Launch, Packing, Plan, Slot, Step
+from maxlab.compiler.reuse import Reuse
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import grain_of
 from maxlab.compiler.traffic import Touch, Touched
+from maxlab.compiler.turns import add_settling, next_turn
 from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -58,6 +62,8 @@ class Body:
         guard: What must hold of the sizes.
         outputs: The numbers of what it gives that is not what it was given at the same place.
         origins: Of a subgraph, by the id of a compiled op those of the ops that it stands for.
+        homes: Of a loop, by the place of an output in ``outputs``, the number of what is carried
+            whose memory it is written to.
     """
 
     function: Function
@@ -66,6 +72,7 @@ class Body:
     guard: Guard
     outputs: list[int]
     origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    homes: dict[int, int] = field(default_factory=dict)
 
 
 def compile_body(planner: Planner, op: Op, number: int) -> Body:
@@ -94,13 +101,10 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     plan = inner.build()
     outside._next = function._next
     planner.functions += [function, *inner.functions]
-    return Body(
-        function,
-        schedule,
-        plan,
-        guard,
-        outputs if outputs is not None else list(range(len(plan.outputs))),
-    )
+    if outputs is None:
+        return Body(function, schedule, plan, guard, list(range(len(plan.outputs))))
+    homes = Reuse(plan, function.inputs, outputs).homes
+    return Body(function, schedule, plan, guard, outputs, homes=homes)
 
 
 def _changed(function: Function) -> list[int]:
@@ -269,6 +273,7 @@ class _Programs:
                     number=number,
                     pointers=[place[n] for n in inner.pointers],
                     keeps=tuple(place[n] for n in inner.keeps),
+                    exchange=_placed_exchange(inner.exchange, place),
                     traffic=_placed_traffic(inner.traffic, place),
                     builtin=f"host_k{number}" if host else inner.builtin,
                     group=self.group.number,
@@ -340,18 +345,37 @@ class _Programs:
         carried = self.op.results
         operands = [*carried, *self.op.operands[len(carried) :]]
         predicate, body = (compile_body(planner, self.op, n) for n in range(2))
+        turn = next_turn(plan, body.outputs, body.homes, states)
+        exchanges = [self._exchange(turn.homes)] if turn.homes else []
         first = len(plan.steps)
         flag = self._memory(predicate, 0)
         self.insert(predicate, operands, [flag])
         branch = self.control("branch", [flag])
-        following = [self._memory(body, n) for n in range(len(body.outputs))]
-        self.insert(body, operands, following)
-        for number, source in zip(body.outputs, following, strict=True):
-            self.copy(states[number], source)
+        self.insert(body, operands, turn.following)
+        for state, source in turn.copies:
+            self.copy(state, source)
+        if turn.moves:
+            exchanges.append(self._exchange(turn.moves))
         jump = self.control("jump")
         jump.jump = first - jump.number
         self.land(branch)
-        plan.loops.append(range(first, len(plan.steps)))
+        end = len(plan.steps)
+        plan.loops.append(range(first, end))
+        add_settling(planner, self.group, turn.rings, states)
+        for step in exchanges:
+            assert step.exchange is not None
+            at = step.number
+            step.exchange = dataclasses.replace(
+                step.exchange,
+                steps=range(first - at, end - at),
+                settling=range(end - at, len(plan.steps) - at),
+            )
+
+    def _exchange(self, moves: Sequence[tuple[int, int]]) -> Step:
+        """A new step that gives slots each other's memory; in which steps is not known yet."""
+        step = self.control("exchange", [slot for slot, _ in moves])
+        step.exchange = Exchange(tuple(moves))
+        return step
 
     def call(self) -> None:
         """The steps of ``mo.call``."""
@@ -386,6 +410,13 @@ class _Programs:
         results = [self.planner.slot(v) for v in self.op.results]
         end.keeps = tuple(dict.fromkeys((*results, *operands, *sources)))
         self.plan.programs.append(range(first, len(self.plan.steps)))
+
+
+def _placed_exchange(exchange: Exchange | None, place: Mapping[int, int]) -> Exchange | None:
+    if exchange is None:
+        return None
+    moves = tuple((place[a], place[b]) for a, b in exchange.moves)
+    return dataclasses.replace(exchange, moves=moves)
 
 
 def _placed_traffic(

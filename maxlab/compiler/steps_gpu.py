@@ -27,8 +27,9 @@ from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Expr, Kernel
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.masks import visible_keys
-from maxlab.compiler.plan import Env, GpuKernels, GpuLaunch, Launch, LibraryCall
+from maxlab.compiler.plan import Env, GpuKernels, GpuLaunch, Launch, LibraryCall, Step
 from maxlab.compiler.products import Contraction, attention_of, contraction_of
+from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import attention_touched, product_touched, touched
 from maxlab.driver.backend import Product, Properties
 from maxlab.dtype import DType
@@ -94,7 +95,7 @@ class GpuSteps:
         else:
             lean = functools.cache(lambda: Lowering(planner.schedule, group).rows())
             kernels = _folded_rows(lowered, lean, extent)
-        planner.add(
+        step = planner.add(
             group,
             kernel.kind if group.kind in ("map", "row") else group.kind,
             kernels.printed(),
@@ -106,6 +107,17 @@ class GpuSteps:
             loops=lowered,
             gpu=kernels,
         )
+
+        def in_place(target: int, source: int) -> Step | None:
+            if kernel.kind != "map":  # the threads of a row read it at different times
+                return None
+            made = merged(lowered, target, source, by_element=True)
+            if made is None:
+                return None
+            left = [n for at, n in enumerate(pointers) if at != target]
+            return planner.apart(lambda: self.rows(group, made, left, computed))
+
+        step.in_place = in_place
 
     def columns(self, group: Group, lowered: Lowered) -> None:
         """The step of a column kernel, or of a product that has no faster way."""

@@ -18,9 +18,10 @@ from maxlab.compiler.codegen.product import (
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, panels_nbytes
+from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.products import attention_of, contraction_of
+from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
 from maxlab.dtype import DType
 from maxlab.ir import Op, Value
@@ -75,7 +76,7 @@ class HostSteps:
             return Launch((), items, grain_of(items, cost, threads), scratch)
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
-        planner.add(
+        step = planner.add(
             group,
             kind,
             printed,
@@ -87,7 +88,16 @@ class HostSteps:
             loops=lowered,
         )
 
-    def columns(self, group: Group, lowered: Lowered) -> None:
+        def in_place(target: int, source: int) -> Step | None:
+            made = merged(lowered, target, source)
+            if made is None:
+                return None
+            left = [n for at, n in enumerate(pointers) if at != target]
+            return planner.apart(lambda: self.rows(group, made, left, computed))
+
+        step.in_place = in_place
+
+    def columns(self, group: Group, lowered: Lowered, slots: list[int] | None = None) -> None:
         """The step of a column kernel."""
         planner, kernel = self.planner, lowered.kernel
         assert kernel.reduction is not None
@@ -103,8 +113,8 @@ class HostSteps:
             cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
             return Launch((), items, grain_of(items, cost, threads), 0)
 
-        pointers = [planner.slot(v) for v in lowered.values]
-        planner.add(
+        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
+        step = planner.add(
             group,
             "reduce" if group.kind == "col" else group.kind,
             printed,
@@ -114,6 +124,15 @@ class HostSteps:
             touches=lambda: touched(kernel),
             loops=lowered,
         )
+
+        def in_place(target: int, source: int) -> Step | None:
+            made = merged(lowered, target, source)
+            if made is None:
+                return None
+            left = [n for at, n in enumerate(pointers) if at != target]
+            return planner.apart(lambda: self.columns(group, made, left))
+
+        step.in_place = in_place
 
     # ------------------------------------------------------------ products
     def contract(self, group: Group) -> None:

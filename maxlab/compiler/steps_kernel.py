@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
@@ -15,9 +15,19 @@ from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Options
-from maxlab.compiler.plan import Binds, Env, GpuKernels, GpuLaunch, Launch, Packing, Slot, panels
+from maxlab.compiler.plan import (
+    Binds,
+    Env,
+    GpuKernels,
+    GpuLaunch,
+    Launch,
+    Packing,
+    Slot,
+    Step,
+    panels,
+)
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
-from maxlab.compiler.steps_host import grain_of
+from maxlab.compiler.steps_host import GRAIN_COST, grain_of
 from maxlab.compiler.traffic import Touch, Touched
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
@@ -79,6 +89,7 @@ class _Part:
     serial: bool
     name: str
     faults: bool
+    total: Poly | None = None
     ahead: str = ""
     after: str = ""
 
@@ -101,6 +112,8 @@ class KernelSite:
     symbols: list[str] = field(default_factory=list)
     faulted: bool = False
     warned: bool = False
+    in_place: bool = False
+    known: list[KernelBuffer] = field(default_factory=list)
 
     @property
     def options(self) -> Options:
@@ -131,6 +144,9 @@ class KernelSite:
     def temporary(self, dtype: DType, count: Poly) -> KernelBuffer:
         """Memory that all parts of this op share."""
         number = len(self.temporaries)
+        if number < len(self.known):
+            self.temporaries.append(self.known[number])
+            return self.known[number]
         slots = self.planner.plan.slots
         nbytes = count * Poly.constant(dtype.size_in_bytes)
         device = (*self.op.results, *self.op.operands)[0].tensor_type.device
@@ -235,6 +251,7 @@ class KernelSite:
         scratch: Poly | int = 0,
         serial: bool = False,
         name: str = "",
+        total: Poly | None = None,
     ) -> None:
         """Add a launch."""
 
@@ -256,6 +273,7 @@ class KernelSite:
                 serial,
                 name,
                 self.faulted or self.warned,
+                total,
                 ahead,
                 after,
             )
@@ -304,7 +322,7 @@ def _tensor(type: Any) -> TensorType:
 
 
 def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
-    words = set(_WORD.findall("\n".join((part.before, part.text, part.after))))
+    words = _names(part)
     used = [b for b in (*site.results, *site.operands, *site.temporaries) if b.name in words]
     symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
     node = site.op.origins[0] if site.op.origins else ""
@@ -336,7 +354,8 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
             _ = runtime.products  # loads what the text calls
         items = part.extent.evaluate(env)
         cost = max(part.work.evaluate(env), 1)
-        grain = max(items, 1) if part.serial else grain_of(items, cost, threads)
+        alone = part.serial or (part.total is not None and part.total.evaluate(env) < GRAIN_COST)
+        grain = max(items, 1) if alone else grain_of(items, cost, threads)
         return Launch((), items, grain, part.scratch.evaluate(env))
 
     step = planner.add(
@@ -357,6 +376,36 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         step.keeps = tuple(slot for slot in whole if slot not in step.pointers)
     if part.name:
         step.name = f"{step.name}_{part.name}"
+
+    def in_place(target: int, source: int) -> Step | None:
+        """The same where the first operand is the memory of the result."""
+        if len(site.results) != 1 or used[target] is not site.results[0]:
+            return None
+        if used[source] is not site.operands[0] or site.in_place:
+            return None
+        # no more of the result is written than there are updates, the second operand
+        results = [replace(site.results[0], count=site.operands[1].count)]
+        other = replace(
+            site, results=results, parts=[], temporaries=[], headers=[], symbols=[],
+            in_place=True, known=site.temporaries,
+        )  # fmt: skip
+        write = OPSET[site.op.name].kernel
+        assert write is not None
+        write(other)
+        number = site.parts.index(part)
+        same = len(other.parts) == len(site.parts)
+        if not same or _names(other.parts[number]) & {used[source].name}:
+            return None
+        made = planner.apart(lambda: _add_part(planner, group, other, other.parts[number], last))
+        made.keeps = step.keeps
+        return made
+
+    step.in_place = in_place
+
+
+def _names(part: _Part) -> set[str]:
+    """The words of the text of ``part``."""
+    return set(_WORD.findall("\n".join((part.before, part.text, part.after))))
 
 
 def _renamed(text: str, site: KernelSite, symbols: list[str]) -> str:

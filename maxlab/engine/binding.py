@@ -7,6 +7,7 @@ run a model at once.
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +27,8 @@ from maxlab.opset.dynamic import definitions, named_dims, plain_symbol, region_d
 ALIGNMENT = 64
 ON_CALLER = 1
 """The kind of a step that only the thread that calls the executor may run (mx_abi.h)."""
-CONTROL = {"branch": 2, "jump": 3}
-"""The kinds of steps that say where to go on."""
+CONTROL = {"branch": 2, "jump": 3, "exchange": 4}
+"""The kinds of steps that say where to go on, or which memory the next ones have."""
 
 
 def _aligned(nbytes: int) -> int:
@@ -348,6 +349,31 @@ def refused_steps(steps: Sequence[Step], env: Mapping[str, int]) -> frozenset[in
     return frozenset(found)
 
 
+def _exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[int]:
+    """What the executor is told of an ``exchange``: how many pointers it takes and where each is,
+    how many it sets and, of each, where it is and which of those taken it becomes.
+
+    Args:
+        own: The place of the step in its table.
+        steps: All steps of that.
+        starts: Where the pointers of each begin.
+    """
+    step = steps[own]
+    assert step.exchange is not None
+    taken = dict(zip(step.pointers, range(starts[own], starts[own + 1]), strict=True))
+    moves = dict(step.exchange.moves)
+    numbers = {slot: n for n, slot in enumerate(moves)}
+    listed = [len(moves), *(taken[source] for source in moves.values())]
+    places: list[int] = []
+    for at in (*step.exchange.steps, *step.exchange.settling):
+        other = steps[own + at]
+        first = len(other.pointers) // 2 if at in step.exchange.settling else 0
+        for n, slot in enumerate(other.pointers[first:], starts[own + at] + first):
+            if slot in numbers:
+                places += (n, numbers[slot])
+    return [*listed, len(places) // 2, *places]
+
+
 class HostSteps:
     """Steps that the C executor walks. ``refused`` are the numbers of those that cannot run."""
 
@@ -370,6 +396,7 @@ class HostSteps:
         self.env = env
         self.is_program = any(step.kind in CONTROL for step in steps)
         refused = refused_steps(steps, env) if refused is None else refused
+        starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
         for step in steps:
             idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
             launch = Launch((), 0, 1, 0) if idle else step.launch(env, threads, runtime)
@@ -377,6 +404,10 @@ class HostSteps:
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]
                 rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind))
+                if step.exchange is not None:
+                    listed = _exchanged(len(rows) - 1, steps, starts)
+                    dims.extend(listed)
+                    self.scratch = max(self.scratch, listed[0] * 8)
                 self.pointers.extend(step.pointers)
                 continue
             address = (

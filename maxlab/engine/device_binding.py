@@ -32,6 +32,7 @@ from maxlab.engine.binding import (
     slot_uses,
     stage_slots,
 )
+from maxlab.engine.exchanging import exchange, settle
 from maxlab.engine.kernel_log import (
     ROOM,
     WORDS,
@@ -114,12 +115,14 @@ class DeviceFrame:
     """The memory that one execution uses, on all devices.
 
     ``addresses`` has the place of each slot; those of inputs and outputs are set for every call.
+    ``homes`` are those of slots that have others' memory in a loop, by the step that settles them.
     """
 
     def __init__(self, binding: DeviceBinding) -> None:
         plan = binding.compiled.plan
         self.addresses = [0] * len(plan.slots)
         self.keep: list[object] = []
+        self.homes: dict[int, dict[int, int]] = {}
         self.spill: dict[Accelerator, int] = {}
         self.fault: dict[Accelerator, Faults] = {}
         self.recordings: dict[tuple[int, ...], list[Recording | None]] = {}
@@ -394,7 +397,7 @@ class DeviceBinding:
         for program in plan.programs:
             steps = [plan.steps[n] for n in program]
             if any(step.gpu is not None or step.kind == "transfer" for step in steps):
-                found.update(step.number for step in steps if step.kind in CONTROL)
+                found.update(s.number for s in steps if s.kind in CONTROL or s.kind == "settle")
         return found
 
     def frame(self) -> DeviceFrame:
@@ -472,7 +475,7 @@ class DeviceBinding:
             segment = self.segments[at]
             at += 1
             if segment.control is not None:
-                at = self._gone_on(segment.control, frame)
+                at = self._gone_on(segment.control, frame, observer)
             elif segment.transfer is not None:
                 self._transfer(segment.device, segment.transfer, frame, observer)
             elif segment.device is None:
@@ -481,9 +484,15 @@ class DeviceBinding:
             else:
                 self._launch_segment(segment, segment.device, frame, observer)
 
-    def _gone_on(self, step: Step, frame: DeviceFrame) -> int:
+    def _gone_on(self, step: Step, frame: DeviceFrame, observer: Observer | None) -> int:
         """The number of the segment at which a run goes on behind ``step``."""
         further = step.jump
+        if step.exchange is not None:
+            further = 1
+            if step.kind == "settle":
+                settle(step, self, frame, observer)
+            else:
+                exchange(step, frame)
         if step.kind == "branch":  # the flag is the host's: whoever made it has been waited for
             flag = ffi.cast("unsigned char *", frame.addresses[step.pointers[0]])
             further = 1 if flag[0] else step.jump

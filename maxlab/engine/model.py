@@ -323,7 +323,9 @@ class Model:
         and then, so that a loop that does not end can be interrupted.
         """
         at = self._runtime.ffi.new("i64[1]")
-        code: int = PAUSED
+        code: int = self._execute_slice(*args, at, SLICE_NS)
+        if code == PAUSED:  # a loop may have exchanged what is patched: that is done once
+            args = (*args[:6], 0, *args[7:])
         while code == PAUSED:  # Python handles signals between two slices
             code = self._execute_slice(*args, at, SLICE_NS)
         return code

@@ -443,6 +443,9 @@ def source_of(model: Model, step: Step) -> str:
         return printed.text
     if step.call is not None:
         return step.call.text
+    if step.exchange is not None and step.kind in CONTROL:
+        became = ", ".join(f"b{to} is b{source}" for to, source in step.exchange.moves)
+        return f"/* in the steps of the loop, from here on: {became} */\n"
     if step.kind in CONTROL:
         where = f"k{step.number + step.jump}"
         when = " when its flag is false" if step.kind == "branch" else ""

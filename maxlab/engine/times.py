@@ -105,8 +105,8 @@ class Times:
         return "\n".join([f"{where}, {sizes}" if sizes else where, walls, "", *lines])
 
 
-CONTROL_KINDS = ("branch", "jump", "refuse")
-"""Kinds of steps that compute nothing, and say where a run goes on."""
+CONTROL_KINDS = ("branch", "jump", "refuse", "exchange")
+"""Kinds of steps that compute nothing, and say where a run goes on and with which memory."""
 
 
 def is_idle(kernel: KernelTime) -> bool:

@@ -70,6 +70,8 @@ class Site(Protocol):
         shared: In parts with ``block=True`` on a GPU: the name of the block's shared memory, an
             ``unsigned char *`` aligned to 16 bytes.
         scratch: In C: the name of the thread's own memory, a ``void *`` aligned to 64 bytes.
+        in_place: Whether the result is the memory of the first operand, so that what stays as it is
+            need not be copied. A text that names the operand all the same is not taken.
     """
 
     target: Target
@@ -78,6 +80,7 @@ class Site(Protocol):
     results: list[Any]
     shared: str
     scratch: str
+    in_place: bool
 
     @property
     def log_level(self) -> int:
@@ -174,6 +177,7 @@ class Site(Protocol):
         scratch: Poly | int = 0,
         serial: bool = False,
         name: str = "",
+        total: Poly | None = None,
     ) -> None:
         """Add a launch that runs ``text`` for each item ``i`` of ``extent``.
 
@@ -190,6 +194,8 @@ class Site(Protocol):
             scratch: In C, bytes of a thread's own memory.
             serial: Whether one thread runs all items, in order. On a GPU an op has one such item.
             name: What it does, where an op has several parts.
+            total: In C, scalar operations of all items together, where that is no multiple of
+                ``work``: one thread does what is little.
         """
         ...
 

@@ -14,6 +14,8 @@ _RARE = 4096
 """Elements of a line below which the CPU does not cut it for several threads."""
 _CUTS = 16
 """Ranges in which it cuts one; elements from which on a slice is long."""
+_UPDATE = 8
+"""Scalar operations that the CPU takes for an update, about."""
 _CACHE = 1 << 23
 """Bytes to which a thread of the CPU writes anywhere at the same speed."""
 
@@ -198,6 +200,14 @@ def _lines_c(
         count: Indices of a line.
     """
     x, y, kind = at.operands[0].name, at.results[0].name, at.results[0].stored
+    copied = f"""\
+    const {kind} *const in = {x} + o * n * slice;
+    if (c1 - c0 == slice)
+      __builtin_memcpy(out + t0 * slice, in + t0 * slice, (u64)((t1 - t0) * slice) * sizeof *out);
+    else
+      for (i64 t = t0; t < t1; t++)
+        __builtin_memcpy(out + t * slice + c0, in + t * slice + c0, (u64)(c1 - c0) * sizeof *out);
+"""
     text = f"""\
 const i64 lines = {at.size(outer)}, n = {at.size(n)}, slice = {at.size(inner)};
 const i64 whole = n * slice + 1, alone = lo == 0 && hi == lines * whole;
@@ -213,18 +223,14 @@ for (i64 o = lo / whole; o * whole < hi; o++)
     const i64 c0 = columns ? slice * cut / cuts : 0;
     const i64 c1 = columns ? slice * (cut + 1) / cuts : slice;
     {kind} *const out = {y} + o * n * slice;
-    const {kind} *const in = {x} + o * n * slice;
     {kind} unused;
     (void)unused;
-    if (c1 - c0 == slice)
-      __builtin_memcpy(out + t0 * slice, in + t0 * slice, (u64)((t1 - t0) * slice) * sizeof *out);
-    else
-      for (i64 t = t0; t < t1; t++)
-        __builtin_memcpy(out + t * slice + c0, in + t * slice + c0, (u64)(c1 - c0) * sizeof *out);
-    {_indented(updates, 4)}
+{"" if at.in_place else copied}    {_indented(updates, 4)}
   }}
 lo = hi;"""
-    at.part("", outer * (n * inner + ONE), before=text)
+    whole = outer * (n * inner + ONE)
+    total = outer * count * Poly.constant(_UPDATE) if at.in_place else None
+    at.part("", whole, before=text, total=total)
 
 
 def _indented(text: str, by: int) -> str:
@@ -261,6 +267,10 @@ def _last_cuda(at: Site, last: str, place: str, count: Poly, targets: Poly, inne
     text = f"""\
 const u64 number = {last}[{slot}];
 {at.results[0].name}[i] = number ? {updates}[{source}] : {x}[i];"""
+    if at.in_place:
+        text = f"""\
+const u64 number = {last}[{slot}];
+if (number) {at.results[0].name}[i] = {updates}[{source}];"""
     at.part(text, targets * inner, name="write")
 
 

@@ -184,7 +184,7 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
     return thread
 
 
-OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse"))
+OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse", "mx_k_settle"))
 """The kernels of the runtime library itself, which needs no products."""
 RUNTIME = "runtime"
 PRODUCTS = "products"

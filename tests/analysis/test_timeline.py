@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import threading
@@ -15,6 +16,7 @@ import maxlab  # noqa: F401 - sets the readings
 from maxlab import driver, engine, profiler, trace
 from maxlab.analysis.slices import Builder, depths
 from maxlab.analysis.timeline import Timeline, in_order, timeline
+from maxlab.analysis.trace_export import events_of
 from maxlab.dtype import DType
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, DocumentError
@@ -353,3 +355,44 @@ def test_in_order_keeps_lengths() -> None:
     assert (later[1:] >= until[:-1]).all()
     assert (later >= begin).all()
     assert in_order(np.empty(0, np.int64), np.empty(0, np.int64))[0].shape == (0,)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_slices_of_a_loop_say_how_many_turns_they_are(device: str) -> None:
+    with contextlib.ExitStack() as stack:
+        if device == "gpu":
+            stack.enter_context(driver.simulated(1))
+        where = DeviceRef.CPU() if device == "cpu" else DeviceRef.GPU()
+        row = TensorType(DType.float32, [5000], where)
+        with Graph("loop", input_types=[row, TensorType(DType.int64, [], DeviceRef.CPU())]) as g:
+            x, turns = (v.tensor for v in g.inputs)
+            zero = ops.constant(0, DType.int64, DeviceRef.CPU())
+            loop: Any = ops.while_loop
+            _, y = loop((zero, x * 3), lambda i, y: i < turns, lambda i, y: (i + 1, ops.sin(y)))
+            g.output(y)
+        gpus = [driver.Accelerator(0)] if device == "gpu" else []
+        model = engine.InferenceSession(devices=gpus, num_threads=2).load(g)
+        given = model.placed([np.ones(5000, np.float32), np.array(7)]) if gpus else None
+        made = model.profile(*(given or (np.ones(5000, np.float32), 7)), runs=3)
+        found = timeline(made)
+        check(found)
+        told = {
+            found.names[name]: turns
+            for name, turns, kernel in zip(found.name_index, found.turns, found.kernel, strict=True)
+            if kernel >= 0
+        }
+        assert (told["sin"], told["add"], told["mul"], told["greater"]) == (7, 7, 1, 8)
+        assert Timeline.from_json(json.loads(json.dumps(found.to_json()))) == found
+        args = {e["name"]: e["args"].get("turns") for e in events_of(found) if e["ph"] == "X"
+                and "args" in e}  # fmt: skip
+        assert (args["sin"], args["mul"]) == (7, None)
+
+
+def test_an_older_timeline_has_no_turns(profile: Profile) -> None:
+    made = timeline(profile)
+    document = made.to_json()
+    del document["columns"]["turns"]
+    assert Timeline.from_json(document) == made
+    document["columns"]["turns"] = [-1] * len(made)
+    with pytest.raises(DocumentError, match="ML850"):
+        Timeline.from_json(document)

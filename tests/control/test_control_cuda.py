@@ -49,6 +49,8 @@ def test_a_counter_on_the_device(gpu: driver.Accelerator) -> None:
     class Counter:
         def begin(self, step: Any, context: Any, queue: Any, words: Any) -> None:
             kind = "kernel"
+            if step.kind == "settle":
+                kind = "gpu to gpu"
             if step.kind == "transfer":
                 target, source = (model.plan.slots[n].device for n in step.pointers)
                 kind = f"{source.device_type.value} to {target.device_type.value}"
@@ -66,6 +68,7 @@ def test_a_counter_on_the_device(gpu: driver.Accelerator) -> None:
     assert "cpu to gpu" not in seen
     assert "host" not in seen
     assert seen["kernel"] <= 8 + 2 * 7 + 2
+    assert seen["gpu to gpu"] == 1, "the counter, once it has ended"
 
 
 @pytest.mark.parametrize("flag", [True, False])

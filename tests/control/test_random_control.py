@@ -25,6 +25,8 @@ sets = st.tuples(
 stores = st.tuples(st.just("store"), variables)
 loads = st.tuples(st.just("load"), variables)
 calls = st.tuples(st.just("call"), variables, variables)
+moves = st.tuples(st.just("move"), variables, variables)
+puts = st.tuples(st.just("put"), variables, variables, variables)
 
 
 def blocks(inner: Any) -> Any:
@@ -36,7 +38,7 @@ def blocks(inner: Any) -> Any:
 
 
 programs = st.lists(
-    st.recursive(st.one_of(sets, stores, loads, calls), blocks, max_leaves=8),
+    st.recursive(st.one_of(sets, stores, loads, calls, moves, puts), blocks, max_leaves=8),
     min_size=1,
     max_size=5,
 )
@@ -58,6 +60,14 @@ def evaluate(program: Any, values: list[Any], cell: list[Any]) -> None:
             cell[0] = values[rest[0]]
         elif kind == "load":
             values[rest[0]] = cell[0]
+        elif kind == "move":
+            a, b = rest
+            values[a], values[b] = values[b], values[a]
+        elif kind == "put":
+            to, a, b = rest
+            made = np.array(values[a])
+            made[values[b].sum() % len(made)] = values[b][0]
+            values[to] = made
         elif kind == "call":
             a, b = rest
             values[a], values[b] = values[b] * 3 + 1, values[a] - values[b]
@@ -98,6 +108,16 @@ def build(program: Any, device: DeviceRef) -> Graph:
                     ops.buffer_store(cell, values[rest[0]])
                 elif kind == "load":
                     values[rest[0]] = ops.buffer_load(cell)
+                elif kind == "move":
+                    a, b = rest
+                    values[a], values[b] = values[b], values[a]
+                elif kind == "put":
+                    to, a, b = rest
+                    x, y = values[a], values[b]
+                    n = ops.shape_to_tensor(x.shape)
+                    n = n if device == DeviceRef.CPU() else ops.transfer_to(n, device)
+                    place = ops.sum(y, axis=0) % n
+                    values[to] = ops.scatter(x, y[:1], place, axis=0)
                 elif kind == "call":
                     a, b = rest
                     made = ops.call(body, values[a], values[b])

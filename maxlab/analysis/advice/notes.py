@@ -107,7 +107,7 @@ def balance(context: Context) -> Iterator[Action]:
         saved = kernel.time.imbalance * busiest
         if kernel.time.imbalance < 0.2:
             continue
-        if kernel.step.parallel == ONE or kernel.step.builtin == "mx_k_copy":
+        if kernel.step.parallel == ONE or kernel.step.builtin in ("mx_k_copy", "mx_k_settle"):
             continue  # one number, such as a flag or a count of turns: there is nothing to share
         items = kernel.step.parallel.evaluate(context.dims)
         yield context.action(

@@ -291,7 +291,8 @@ def _require_own_step(model: Model, step: Step) -> None:
         why=[
             "each turn writes over what the turn before has read, so there is nothing to try it on"
         ],
-        fix="make the body a graph of its own, edit the kernel there, and write it as a custom op",
+        fix="make the body a graph of its own and edit the kernel there; its text is put into this "
+        "one, untried, by model.reload(options=Options(replaced=((kernel.symbol, text),)))",
     )
 
 

@@ -7,7 +7,8 @@ The answer is a table of slices, by columns:
      "tracks": [{"name": "runs", "kind": "python", "process": "Python"},
                 {"name": "thread 0", "kind": "thread", "process": "double on cpu"}],
      "names": ["double", "mul"], "colors": {}, "kernels": ["k0"],
-     "columns": {"start": …, "dur": …, "track": …, "name": …, "kernel": …, "depth": …}}
+     "columns": {"start": …, "dur": …, "track": …, "name": …, "kernel": …, "depth": …,
+                 "turns": …}}
 
 Rows are sorted by track, depth and start; those of a track and a depth never overlap. ``start``
 counts from ``t0``, which is a ``time.monotonic_ns``; ``dur`` 0 is an instant. ``track``, ``name``
@@ -15,6 +16,9 @@ and ``kernel`` are indices of the lists, and ``kernel`` -1 is no kernel. A slice
 time it was busy with a kernel; what is missing to the next one it waited for other threads.
 ``colors`` has the CSS colours that the
 user's spans were given, by name. ``run`` is which of the profile's runs is shown, -1 for several.
+
+``turns`` is how many launches a slice stands for: the steps of a loop stand there once, one behind
+the other, with the time of all turns.
 
 A column is ``{"buffer": 0, "dtype": "f8"}``, which is little-endian; ``f8``, ``i4`` and ``i2``
 occur. In a saved answer, which has one run and no events, it is a list of integers.
@@ -36,7 +40,10 @@ from maxlab.lab.questions import Answer, Shown, profile_of, question, saved
 MOST_SAVED_SLICES = 2000
 """Slices above which a timeline is not saved; there must be a kernel to ask for it."""
 
-_SENT = {"start": "f8", "dur": "f8", "track": "i2", "name": "i4", "kernel": "i4", "depth": "i2"}
+_SENT = {
+    "start": "f8", "dur": "f8", "track": "i2", "name": "i4", "kernel": "i4", "depth": "i2",
+    "turns": "i4",
+}  # fmt: skip
 
 
 @question("timeline")

@@ -48,7 +48,7 @@ export function valueBytes(value: IValue, dims: Readonly<Record<string, number>>
   return size;
 }
 
-const CONTROL: readonly string[] = ['branch', 'jump', 'refuse'];
+const CONTROL: readonly string[] = ['branch', 'jump', 'refuse', 'exchange'];
 
 /** True for a step of the plan that computes nothing, and says where the run goes on. */
 export function isControl(kernel: IKernel | undefined): boolean {

@@ -40,6 +40,8 @@ export interface ITimeline {
   kernel: Int32Array;
   /** Nesting: 0 is outermost. */
   depth: Int32Array;
+  /** Launches that the slice stands for: the steps of a loop stand there once, with all turns. */
+  turns: Int32Array;
   /** From the first beginning to the last end. */
   length: number;
   /** Where the times come from, when that is not this machine's CPU. */
@@ -112,6 +114,17 @@ export function parseTimeline(input: unknown, buffers: readonly ArrayBuffer[] = 
       return fail(`The column ${name} of the timeline is missing or cannot be read.`);
     }
   }
+  let turns: Column | null = null; // older answers have none
+  if (columns.turns !== undefined) {
+    try {
+      turns = readColumn(columns.turns, buffers);
+    } catch {
+      return fail('The column turns of the timeline cannot be read.');
+    }
+    if (turns.length !== n) {
+      return fail(`The column turns of the timeline has ${turns.length} rows, expected ${n}.`);
+    }
+  }
   const device = typeof input.device === 'string' ? input.device : '';
   const simulated = input.simulated === true;
   const colors = new Map<string, string>();
@@ -120,18 +133,19 @@ export function parseTimeline(input: unknown, buffers: readonly ArrayBuffer[] = 
       colors.set(name, color);
     }
   }
-  const kept = keep(read, tracks.length, names.length, kernels.length);
+  const kept = keep(read, turns, tracks.length, names.length, kernels.length);
   return { ok: true, timeline: { tracks, names, kernels, device, simulated, colors, ...kept } };
 }
 
 type Columns = Pick<
   ITimeline,
-  'n' | 'start' | 'dur' | 'track' | 'name' | 'kernel' | 'depth' | 'length' | 'dropped'
+  'n' | 'start' | 'dur' | 'track' | 'name' | 'kernel' | 'depth' | 'turns' | 'length' | 'dropped'
 >;
 
 /** Own columns of the slices that make sense, with times from the first one. */
 function keep(
   read: readonly Column[],
+  turnsOf: Column | null,
   tracks: number,
   names: number,
   kernels: number
@@ -151,6 +165,7 @@ function keep(
   const name = new Int32Array(total);
   const kernel = new Int32Array(total);
   const depth = new Int32Array(total);
+  const turns = new Int32Array(total);
   let n = 0;
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
@@ -172,6 +187,8 @@ function keep(
     name[n] = m;
     kernel[n] = k >= 0 && k < kernels ? k : -1;
     depth[n] = level;
+    const often = turnsOf === null ? 1 : (turnsOf[i] as number);
+    turns[n] = Number.isInteger(often) && often >= 0 ? often : 1;
     first = Math.min(first, s);
     last = Math.max(last, s + d);
     n += 1;
@@ -187,6 +204,7 @@ function keep(
     name: name.subarray(0, n),
     kernel: kernel.subarray(0, n),
     depth: depth.subarray(0, n),
+    turns: turns.subarray(0, n),
     length: n === 0 ? 0 : last - first,
     dropped: total - n
   };

@@ -1,6 +1,7 @@
 /** A timeline beside its graph: which slices are of which operations, found, selected, next. */
 
 import type { Family } from '../../model/families';
+import { plural } from '../../model/format';
 import type { GraphModel } from '../../model/graph';
 import type { Timing } from '../../model/timing';
 import { familyOfKernel, kernelsOf, nodesOf, type IKernels } from '../kernels';
@@ -53,6 +54,12 @@ export class TimelineModel implements IKernels {
 
   label(slice: number): string {
     return this.timeline.names[this.timeline.name[slice] ?? -1] ?? '';
+  }
+
+  /** The name, and how many turns of a loop the slice stands for. */
+  title(slice: number): string {
+    const turns = this.timeline.turns[slice] ?? 1;
+    return turns > 1 ? `${this.label(slice)} × ${plural(turns, 'turn')}` : this.label(slice);
   }
 
   /** Id of the kernel of a slice; null when it is of none. */

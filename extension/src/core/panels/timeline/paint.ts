@@ -207,7 +207,7 @@ function paintLabels(
     const x = Math.max(0, from.x[i] as number);
     const right = Math.min(width - left, (from.x[i] as number) + (from.w[i] as number));
     const room = right - x - 8;
-    const text = fitText(data.label(slice), room, measure);
+    const text = fitText(data.title(slice), room, measure);
     if (text === '') {
       continue;
     }

@@ -18,13 +18,19 @@ function shareOf(data: TimelineModel, slice: number): string {
   return length > 0 ? `${formatShare(data.dur(slice) / length)} of the timeline` : '';
 }
 
+/** Of a step of a loop, the time of one turn; the slice has that of all. */
+function eachOf(data: TimelineModel, slice: number): string {
+  const turns = data.timeline.turns[slice] ?? 1;
+  return turns > 1 ? `, ${formatTime(data.dur(slice) / turns)} a turn` : '';
+}
+
 /** What the tooltip of a hit says; the first line is its title. */
 export function hitLines(data: TimelineModel, hit: IHit): string[] {
   const { slice } = hit;
   const kernel = data.kernelOf(slice);
   const lines = [
-    data.label(slice),
-    `${formatTime(data.dur(slice))} · ${shareOf(data, slice)} · at ${formatTime(data.start(slice))}`,
+    data.title(slice),
+    `${formatTime(data.dur(slice))}${eachOf(data, slice)} · ${shareOf(data, slice)} · at ${formatTime(data.start(slice))}`,
     trackOf(data, slice)
   ];
   if (kernel !== null) {
@@ -49,7 +55,7 @@ export function hitLines(data: TimelineModel, hit: IHit): string[] {
 export function describeSlice(data: TimelineModel, slice: number): string {
   const kernel = data.kernelOf(slice);
   return [
-    data.label(slice),
+    data.title(slice),
     kernel === null ? '' : `kernel ${kernel}`,
     formatTime(data.dur(slice)),
     shareOf(data, slice),
