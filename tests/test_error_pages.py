@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 
 from maxlab import config
+from maxlab.driver import accelerator
 from maxlab.errors import MaxlabError
 from maxlab.ir import source
 
@@ -54,7 +55,11 @@ def run(program: str) -> MaxlabError | None:
     scope: dict[str, Any] = {"__name__": "__main__"}
     config._config = None  # a program may set MAXLAB_* variables
     try:
-        with mock.patch.dict(os.environ):
+        with (
+            mock.patch.dict(os.environ),
+            # A program may simulate devices.
+            mock.patch.object(accelerator, "_backend", accelerator._backend),
+        ):
             exec(compile(program, name, "exec"), scope)
     except MaxlabError as error:
         return error
