@@ -132,8 +132,13 @@ def measure(case: UnaryCase, low: int, high: int, threads: int = 1) -> Finding:
 
 
 def results_of(model: engine.Model, x: Array) -> Array:
-    """What ``model`` computes for ``x``; halves as the integers of their bits."""
+    """What ``model`` computes for ``x``, as the judges take it."""
     (made,) = model.execute(Tensor.from_numpy(x))
+    return as_judged(made)
+
+
+def as_judged(made: object) -> Array:
+    """A result of a model on the host; halves as the integers of their bits."""
     assert isinstance(made, Tensor)
     halves = made.dtype in (DType.float16, DType.bfloat16)
     return np.asarray((made.view(DType.uint16) if halves else made).to_numpy())

@@ -1,0 +1,66 @@
+"""Every unary op on float32 numbers of every exponent, on a GPU, against double precision.
+
+Relative errors count: the tests of ops forgive what is small beside the largest of all results, and
+so cannot see a function that loses its digits where it is small.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from maxlab import engine
+from maxlab.driver import CPU, Accelerator, Tensor
+from maxlab.dtype import DType
+from maxlab.graph import DeviceRef, Graph, TensorType
+from maxlab.graph.build import add
+from scripts.exhaustive.cases import UnaryCase, unary_cases
+from scripts.exhaustive.judge import Array, judge
+from scripts.exhaustive.main import as_judged
+from scripts.exhaustive.report import number
+from tests.kernels_c.test_exhaustive import WORST, every_exponent
+
+CASES = list(unary_cases())
+SHARED = {"silu": 2.5, "gelu": 3.0, "gelu_tanh": 2.5, "gelu_quick": 2.5}
+"""Functions that are written out as the C kernels' are, and what they are held to, in ulps."""
+ULPS = 4.0
+"""What is allowed to those that are made of CUDA's own functions."""
+
+
+def inputs_of(name: str) -> Array:
+    """Numbers of all exponents, and many where the functions go to 0 or to their limits."""
+    rng = np.random.default_rng(7)
+    spans = [(-110, 110), (-15, 1), (-1, 1)]
+    dense = [rng.uniform(*span, 100_000).astype(np.float32) for span in spans]
+    worst = np.array(WORST.get(name, []), np.float32)
+    return np.concatenate([worst, -worst, every_exponent(400), *dense])
+
+
+def results_on(gpu: Accelerator, case: UnaryCase, x: Array) -> Array:
+    """What ``gpu`` computes for ``x``."""
+    type = TensorType(DType.float32, ["n"], DeviceRef.GPU())
+    with Graph(f"gpu_{case.name}", input_types=[type]) as graph:
+        op = case.row.name.removeprefix("mo.")
+        graph.output(add(op, [graph.inputs[0].tensor], **case.attrs))
+    model = engine.InferenceSession(devices=[gpu]).load(graph)
+    (made,) = model.execute(Tensor.from_numpy(x).to(gpu))
+    assert isinstance(made, Tensor)
+    return as_judged(made.to(CPU()))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_bounds_hold(case: UnaryCase, gpu: Accelerator) -> None:
+    x = inputs_of(case.name)
+    found = judge(case)(x, results_on(gpu, case, x))
+    assert found.special == 0, (found.special, number(found.special_at))
+    limit = 0.0 if case.exact else SHARED.get(case.name, ULPS)
+    assert found.ulps <= limit, (found.ulps, number(found.ulps_at))
+
+
+def test_a_gelu_that_cancels_is_found() -> None:
+    case = next(case for case in CASES if case.name == "gelu")
+    x = np.linspace(-13.2, 0, 100_000, dtype=np.float32)
+    erf = np.array([math.erf(v / math.sqrt(2)) for v in x], np.float32)
+    assert judge(case)(x, np.float32(0.5) * x * (1 + erf)).ulps > 1e4
