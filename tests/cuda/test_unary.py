@@ -20,13 +20,12 @@ from scripts.exhaustive.cases import UnaryCase, unary_cases
 from scripts.exhaustive.judge import Array, judge
 from scripts.exhaustive.main import as_judged
 from scripts.exhaustive.report import number
+from tests.cuda.conftest import ON_A_GPU
 from tests.kernels_c.test_exhaustive import WORST, every_exponent
 
 CASES = list(unary_cases())
-SHARED = {"silu": 2.5, "gelu": 3.0, "gelu_tanh": 2.5, "gelu_quick": 2.5}
-"""Functions that are written out as the C kernels' are, and what they are held to, in ulps."""
-ULPS = 4.0
-"""What is allowed to those that are made of CUDA's own functions."""
+WRITTEN_OUT = ("silu", "gelu", "gelu_tanh", "gelu_quick")
+"""Functions that are more than a line of CUDA's own, so that their left tails keep all digits."""
 
 
 def inputs_of(name: str) -> Array:
@@ -55,7 +54,8 @@ def test_the_bounds_hold(case: UnaryCase, gpu: Accelerator) -> None:
     x = inputs_of(case.name)
     found = judge(case)(x, results_on(gpu, case, x))
     assert found.special == 0, (found.special, number(found.special_at))
-    limit = 0.0 if case.exact else SHARED.get(case.name, ULPS)
+    limit = 3.0 if case.name in WRITTEN_OUT and not ON_A_GPU else 4.0  # there exp is 1 ulp off
+    limit = 0.0 if case.exact else limit
     assert found.ulps <= limit, (found.ulps, number(found.ulps_at))
 
 
