@@ -134,7 +134,11 @@ MX_INLINE f32 mx_gelu_f32(f32 x) {
   return x > -__builtin_inff() ? y : x - x; /* -inf * 0 is NaN, as composed */
 }
 MX_INLINE f64 mx_silu_f64(f64 x) { return x * mx_sigmoid_f64(x); }
-MX_INLINE f64 mx_gelu_f64(f64 x) { return 0.5 * x * erfc(x * -0.70710678118654752); }
+MX_INLINE f64 mx_gelu_f64(f64 x) { /* erfc at z + rest: to the left it takes what z loses to rounding x^2 times */
+  const f64 half = -0.70710678118654757, z = __dmul_rn(x, half);
+  const f64 rest = fabs(x) < 40.0 ? fma(x, half, -z) + x * 4.833646656726457e-17 : 0.0;
+  return 0.5 * x * (erfc(z) - rest * 1.1283791670955126 * exp(-z * z));
+}
 MX_INLINE f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
 MX_INLINE f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */

@@ -7,7 +7,10 @@ so cannot see a function that loses its digits where it is small.
 from __future__ import annotations
 
 import math
+import subprocess
+from pathlib import Path
 
+import cffi
 import numpy as np
 import pytest
 
@@ -39,7 +42,7 @@ def inputs_of(name: str) -> Array:
 
 def results_on(gpu: Accelerator, case: UnaryCase, x: Array) -> Array:
     """What ``gpu`` computes for ``x``."""
-    type = TensorType(DType.float32, ["n"], DeviceRef.GPU())
+    type = TensorType(DType.from_numpy(x.dtype), ["n"], DeviceRef.GPU())
     with Graph(f"gpu_{case.name}", input_types=[type]) as graph:
         op = case.row.name.removeprefix("mo.")
         graph.output(add(op, [graph.inputs[0].tensor], **case.attrs))
@@ -57,6 +60,41 @@ def test_the_bounds_hold(case: UnaryCase, gpu: Accelerator) -> None:
     limit = 3.0 if case.name in WRITTEN_OUT and not ON_A_GPU else 4.0  # there exp is 1 ulp off
     limit = 0.0 if case.exact else limit
     assert found.ulps <= limit, (found.ulps, number(found.ulps_at))
+
+
+WIDE = """
+#include <math.h>
+double worst(const double *x, const double *got, long long n) {
+  double most = 0;
+  for (long long i = 0; i < n; i++) {
+    long double exact = 0.5L * x[i] * erfcl(x[i] * -0.70710678118654752440084436210484903928L);
+    double near = fabs((double)exact), ulp = nextafter(near, INFINITY) - near;
+    double off = (double)(fabsl(got[i] - exact) / ulp);
+    most = off <= most ? most : off; /* a NaN too */
+  }
+  return most;
+}
+"""
+"""The largest error in ulps of a double, by gelu in long double."""
+
+
+def test_gelu_of_float64_keeps_its_left_tail(gpu: Accelerator, tmp_path: Path) -> None:
+    source, library = tmp_path / "wide.c", tmp_path / "wide.so"
+    source.write_text(WIDE)
+    command = ["gcc", "-O1", "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
+    subprocess.run(command, check=True)
+    ffi = cffi.FFI()
+    ffi.cdef("double worst(const double *, const double *, long long);")
+    x = np.random.default_rng(9).uniform(-37.5, 6, 100_000)
+    case = next(case for case in CASES if case.name == "gelu")
+    got = results_on(gpu, case, x)
+    arguments = [ffi.from_buffer("double[]", array) for array in (x, got)]
+    assert ffi.dlopen(str(library)).worst(*arguments, x.size) <= 8  # erfc may be 5 ulp off
+    edges = np.array([-1e300, -50, -40, -39.9, -0.0, 0.0, 39.9, 40, 1e300, np.inf, np.nan])
+    expected = np.where(edges < -39, -0.0, edges)
+    got = results_on(gpu, case, edges)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got[:-1]), np.signbit(expected[:-1]))
 
 
 def test_a_gelu_that_cancels_is_found() -> None:
