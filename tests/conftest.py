@@ -6,8 +6,13 @@ import importlib.util
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from maxlab.ir import DeviceRef
 
 _made_cache: str | None = None
 
@@ -21,6 +26,19 @@ def pytest_configure() -> None:
     if "MAXLAB_CACHE_DIR" not in os.environ:
         _made_cache = tempfile.mkdtemp(prefix="maxlab-tests-")
         os.environ["MAXLAB_CACHE_DIR"] = _made_cache
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
+    """The CPU, then a simulated GPU; `tests.cpu_and_gpu` has what runs there."""
+    from maxlab import driver
+    from maxlab.ir import DeviceRef
+
+    if request.param == "cpu":
+        yield DeviceRef.CPU()
+    else:
+        with driver.simulated():
+            yield DeviceRef.GPU()
 
 
 def pytest_unconfigure() -> None:

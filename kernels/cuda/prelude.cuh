@@ -1,7 +1,8 @@
 /* prelude.cuh - what generated CUDA kernels call: the names of kernels/c/prelude.h, spelt for a GPU.
  *
- * Put between mx_device.cuh (or cudasim.h) and a generated kernel. Math functions are CUDA's own, whose errors are 1 to 2
- * ulp in float; halves are converted by bits, so that no header of CUDA is needed.
+ * Put between mx_device.cuh (or cudasim.h) and a generated kernel. Math functions are CUDA's own, whose errors its
+ * documentation bounds, but for those that composing them would spoil; tests/cuda/test_unary.py holds all to 4 ulp in
+ * float. Halves are converted by bits, so that no header of CUDA is needed.
  */
 #pragma once
 
@@ -73,18 +74,73 @@ MX_INLINE u16 mx_f64_to_f16(f64 x) { return mx_f32_to_f16(isinf((f32)x) ? (f32)x
     const T t = exp##S(-fabs##S(x));                                                                                   \
     return (x < 0 ? t : (T)1) / ((T)1 + t);                                                                            \
   }                                                                                                                    \
-  MX_INLINE T mx_silu_##T(T x) { return x * mx_sigmoid_##T(x); }                                                       \
-  MX_INLINE T mx_gelu_##T(T x) { return ((T)0.5 * x) * ((T)1 + erf##S(x * (T)0.70710678118654752)); }                  \
-  MX_INLINE T mx_gelu_tanh_##T(T x) {                                                                                  \
-    return (T)0.5 * x * ((T)1 + tanh##S((T)0.79788456080286536 * (x + (T)0.044715 * x * x * x)));                      \
-  }                                                                                                                    \
-  MX_INLINE T mx_gelu_quick_##T(T x) { return x * mx_sigmoid_##T((T)1.702 * x); }                                      \
   MX_INLINE T mx_mod_##T(T a, T b) {                                                                                   \
     const T r = fmod##S(a, b);                                                                                         \
     return r != 0 ? ((r < 0) != (b < 0) ? r + b : r) : copysign##S(r, b);                                              \
   }
 MX_FLOAT(f32, f)
 MX_FLOAT(f64, )
+/* silu and gelu of float. To the left these are small, and what composing CUDA's functions would lose is large: all digits
+ * of a sum 1 + erf(z) or 1 + tanh(z), those of an argument of which e^z takes many, those of a sigmoid that is subnormal
+ * already. Products whose rounding is computed are __fmul_rn, which the compiler does not fuse. */
+MX_INLINE f32 mx_sigmoid_times_f32(f32 x, f32 z, f32 tail) { /* x sigmoid(z + tail), for a z of the sign of x */
+  const bool left = z < 0.0f, deep = z < -64.0f; /* deep: e^(z + 37), which is no subnormal, and e^-37, which is a float */
+  const f32 y = -fabsf(z), e = expf(deep ? y + 37.0f : y), rest = e * (left ? tail : -tail);
+  const f32 p = left ? fmaf(x, e, x * rest) : x;
+  return copysignf(p / (1.0f + (e + rest)) * (deep ? 8.5330476e-17f : 1.0f), x); /* -inf * 0 is NaN, as composed */
+}
+MX_INLINE f32 mx_silu_f32(f32 x) { return mx_sigmoid_times_f32(x, x, 0.0f); }
+MX_INLINE f32 mx_gelu_quick_f32(f32 x) { /* 1.702 and the product in two parts each */
+  const f32 c = fminf(fmaxf(x, -110.0f), 110.0f), z = __fmul_rn(1.702f, c);
+  return mx_sigmoid_times_f32(x, z, fmaf(-2.19345093e-08f, c, fmaf(1.702f, c, -z)));
+}
+MX_INLINE f32 mx_gelu_tanh_f32(f32 x) { /* x sigmoid(c (k + l c^2)), and the rounding of every step of that */
+  const f32 c = fminf(fmaxf(x, -110.0f), 110.0f), k = 1.5957692f, l = 0.071354814f;
+  const f32 s = __fmul_rn(c, c), m = __fmul_rn(l, s), w = k + m, by = w - k;
+  f32 rest = fmaf(2.3988331e-09f, s, fmaf(l, fmaf(c, c, -s), fmaf(l, s, -m))); /* of l c^2 */
+  rest = ((k - (w - by)) + (m - by)) + (rest + -4.534068e-08f);
+  const f32 z = __fmul_rn(c, w);
+  return mx_sigmoid_times_f32(x, z, fmaf(c, rest, fmaf(c, w, -z)));
+}
+/* near 0 x (1/2 + x P(x^2)), beyond max(x, 0) - |x|/2 erfc(|x|/sqrt 2), where that is w e^(-x^2/2) with a ratio w: the
+ * fits are those of kernels/c/prelude.h, and e^(-x^2/2) = 2^n (1 + (e^r - 1)) is never rounded by itself */
+MX_INLINE f32 mx_gelu_f32(f32 x) {
+  const f32 a = fminf(fabsf(x), 14.8f), s = __fmul_rn(a, a), h = __fmul_rn(-0.5f, s);
+  f32 c = -0.00109547518f;
+  c = fmaf(c, s, 0.00994818661f);
+  c = fmaf(c, s, -0.0664877166f);
+  c = fmaf(c, s, 0.398942202f);
+  f32 p = 0.0186540417f;
+  p = fmaf(p, a, 0.14883986f);
+  p = fmaf(p, a, 0.545439309f);
+  p = fmaf(p, a, 0.999971484f);
+  f32 q = 0.0148883825f;
+  q = fmaf(q, a, 0.118562417f);
+  q = fmaf(q, a, 0.468422716f);
+  q = fmaf(q, a, 1.00069444f);
+  q = fmaf(q, a, 1.0f);
+  const f32 t = __fmul_rn(a, q), w = 0.5f * t / fmaf(t, 1.25331414f, p);
+  const f32 n = rintf(fmaf(h, 1.44269504f, -0.0848f)); /* r from -0.288 to 0.406: the rounding of e^r - 1 is small */
+  const f32 low = fmaf(n, -1.42860677e-06f, __fmul_rn(-0.5f, fmaf(a, a, -s))), r = fmaf(n, -0.693145752f, h) + low;
+  f32 e = 0.00146524084f;
+  e = fmaf(e, r, 0.00836021826f);
+  e = fmaf(e, r, 0.0416581705f);
+  e = fmaf(e, r, 0.166665718f);
+  e = fmaf(e, r, 0.500000179f);
+  e = fmaf(e * r, r, r);
+  const i32 m = (i32)n, half = m >> 1; /* 2^n in two factors, since it may be too small for one */
+  const f32 g = fmaf(w, e, w) * mx_f32_bits((u32)(half + 127) << 23) * mx_f32_bits((u32)(m - half + 127) << 23);
+  const f32 y = a < 0.6f ? x * fmaf(x, c, 0.5f) : x > 0.0f ? x - g : -g;
+  return x > -__builtin_inff() ? y : x - x; /* -inf * 0 is NaN, as composed */
+}
+MX_INLINE f64 mx_silu_f64(f64 x) { return x * mx_sigmoid_f64(x); }
+MX_INLINE f64 mx_gelu_f64(f64 x) { /* erfc at z + rest: to the left it takes what z loses to rounding x^2 times */
+  const f64 half = -0.70710678118654757, z = __dmul_rn(x, half);
+  const f64 rest = fabs(x) < 40.0 ? fma(x, half, -z) + x * 4.833646656726457e-17 : 0.0;
+  return 0.5 * x * (erfc(z) - rest * 1.1283791670955126 * exp(-z * z));
+}
+MX_INLINE f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 * (x + 0.044715 * x * x * x)); }
+MX_INLINE f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
 MX_INLINE f64 mx_floordiv_f64(f64 a, f64 b) { /* consistent with mod: a = floordiv * b + mod */
   const f64 r = fmod(a, b), q = (a - r) / b;
   const f64 n = floor((r != 0.0 && (r < 0.0) != (b < 0.0) ? q - 1.0 : q) + 0.5);

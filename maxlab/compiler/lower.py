@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
+from maxlab.compiler.axes import AXES, extents_of, own_index, shape_of
 from maxlab.compiler.collapse import collapse
+from maxlab.compiler.expressions import HALVES, INNER, REDUCED, Expressions
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import (
     Axis,
-    Buffer,
     Expr,
-    Exprs,
     Fold,
     Keep,
     Kernel,
@@ -23,20 +22,17 @@ from maxlab.compiler.loops import (
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.views import flat_index
 from maxlab.dtype import DType
-from maxlab.errors import DTypeError
-from maxlab.ir import Dim, Op, Value
+from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET, scalar_weight
 from maxlab.opset.view import broadcast_index, linear
 
-INNER = "%j"
-REDUCED = "%k"
 KEEP_WEIGHT = 6
 """A value this expensive (in flops) that several passes need is kept in a row of scratch instead of
 computed again.
 """
 
-_HALVES = (DType.bfloat16, DType.float16)
+__all__ = ["INNER", "KEEP_WEIGHT", "REDUCED", "Lowered", "Lowering"]
 
 
 @dataclass(slots=True)
@@ -48,191 +44,13 @@ class Lowered:
     kept: int = 0
 
 
-class Lowering:
+class Lowering(Expressions):
     """Lowers one group."""
 
     def __init__(self, schedule: Schedule, group: Group, *, keep_loads: bool = False) -> None:
-        self.schedule = schedule
+        super().__init__(schedule, group)
         self.keep_loads = keep_loads
-        self.group = group
-        self.exprs = Exprs(INNER)
-        self.buffers: list[Buffer] = []
-        self.values: list[Value] = []
-        self.accumulators: dict[Value, tuple[int, DType]] = {}
         self.levels: dict[int, int] = {}
-        self.tile: Value | None = None
-        self.extents: dict[str, Poly] = {}
-        self._memo: dict[tuple[Value, Index], Expr] = {}
-
-    # ------------------------------------------------------------ expressions
-    def buffer(self, value: Value, written: bool = False) -> int:
-        """The number of the pointer argument that holds ``value``."""
-        for number, known in enumerate(self.values):
-            if known is value:
-                self.buffers[number].written |= written
-                return number
-        return self._new_buffer(value, written)
-
-    def _new_buffer(self, value: Value, written: bool) -> int:
-        typed = value.tensor_type
-        if typed.dtype.is_float8() or typed.dtype is DType.float4_e2m1fn:
-            raise DTypeError(
-                "ML107",
-                f"{typed.dtype.name} cannot be computed with on the CPU in this version",
-                fix="cast the data to bfloat16 before it enters the graph",
-            )
-        self.values.append(value)
-        self.buffers.append(Buffer(len(self.values) - 1, typed.dtype, written))
-        return len(self.values) - 1
-
-    def read(self, value: Value, index: Index) -> Expr:
-        """The expression of ``value`` at ``index``."""
-        key = (value, index)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._read(value, index)
-        return found
-
-    def _read(self, value: Value, index: Index) -> Expr:
-        value, index = self.schedule.resolve(value, index, self.extents)
-        key = (value, index)
-        found = self._memo.get(key)
-        if found is not None:
-            return found
-        found = self._memo[key] = self._read_base(value, index)
-        return found
-
-    def _read_base(self, value: Value, index: Index) -> Expr:
-        dtype = value.tensor_type.dtype
-        if value is self.tile:
-            wide = DType.float32 if dtype in _HALVES else dtype
-            node = self.exprs.make("tile", wide, None)
-            return node if wide is dtype else self.exprs.make("cast", dtype, wide, (node,))
-        accumulator = self.accumulators.get(value)
-        if accumulator is not None:
-            number, wide = accumulator
-            node = self.exprs.make("acc", wide, number)
-            return node if wide is dtype else self.exprs.make("cast", dtype, wide, (node,))
-        op = value.op
-        group = self.schedule.group_of.get(value)
-        mine = group is not None and (group is self.group or group.number in self.schedule.inlined)
-        if op is not None and value not in self.schedule.laid_out:
-            kind = OPSET[op.name].kind
-            if kind == "constant":
-                array = op.attrs["value"].array
-                if array.size == 1:
-                    number = array.reshape(())[()]
-                    plain = float(number) if dtype.is_float() else int(number)
-                    return self.exprs.make("const", dtype, plain)
-            elif kind == "iota" and not op.operands:
-                return self._iota(op, index)
-            elif (mine or self.schedule.inline_value(value)) and kind in (
-                "map",
-                "gather",
-                "pad",
-                "iota",
-            ):
-                return self._expand(op, index)
-        position = flat_index(self.schedule, value, index)
-        return self.exprs.make("load", dtype, (self.buffer(value), position))
-
-    def _iota(self, op: Op, index: Index) -> Expr:
-        dtype = op.result.tensor_type.dtype
-        if op.name == "mo.dim":
-            position = Dim(op.attrs["dim"]).poly
-        elif op.name == "mo.iota":
-            position = index[op.attrs["axis"]]
-        else:
-            position = Dim(op.attrs["start"]).poly + index[0] * Dim(op.attrs["step"]).poly
-        node = self.exprs.make("index", DType.int64, position)
-        return (
-            node if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (node,))
-        )
-
-    def _expand(self, op: Op, index: Index) -> Expr:
-        row = OPSET[op.name]
-        dtype = op.result.tensor_type.dtype
-        if row.kind == "gather":
-            node = self._gather(op, index)
-        elif row.kind == "pad":
-            node = self._pad(op, index)
-        elif row.kind == "iota":
-            node = self._tensor_range(op, index)
-        else:
-            args = tuple(self.read(v, broadcast_index(index, shape_of(v))) for v in op.operands)
-            if op.name == "mo.cast":
-                node = (
-                    args[0]
-                    if args[0].dtype is dtype
-                    else self.exprs.make("cast", dtype, args[0].dtype, args)
-                )
-            elif op.name == "mo.div" and self._by_reciprocal(dtype, args):
-                one = self.exprs.make("op", dtype, "recip", args[1:])
-                node = self.exprs.make("op", dtype, "mul", (args[0], one))
-            else:
-                node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
-        if not node.node:
-            node.node = op.id
-        return node
-
-    def _by_reciprocal(self, dtype: DType, args: tuple[Expr, ...]) -> bool:
-        """Whether a division is a product with what is divided by once for a whole row."""
-        return (
-            self.schedule.options.fast_math
-            and dtype in (DType.float32, DType.float64)
-            and args[0].varies
-            and not args[1].varies
-        )
-
-    def _tensor_range(self, op: Op, index: Index) -> Expr:
-        dtype = op.result.tensor_type.dtype
-        start, _, step = (self.read(v, ()) for v in op.operands)
-        place = self.exprs.make("index", DType.int64, index[0])
-        count = (
-            place if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (place,))
-        )
-        offset = self.exprs.make("op", dtype, "mul", (count, step))
-        return self.exprs.make("op", dtype, "add", (start, offset))
-
-    def _gather(self, op: Op, index: Index) -> Expr:
-        source, indices = op.operands
-        rank = len(shape_of(source))
-        axis = op.attrs["axis"] % rank
-        width = len(shape_of(indices))
-        at = self.read(indices, index[axis : axis + width])
-        wide = (
-            at if at.dtype is DType.int64 else self.exprs.make("cast", DType.int64, at.dtype, (at,))
-        )
-        place = (*index[:axis], Poly.symbol("$"), *index[axis + width :])
-        size = shape_of(source)[axis]
-        base, found = self.schedule.resolve(source, place, self.extents)
-        # The operand was laid out if it is no plain buffer, so that this is one address.
-        position = flat_index(self.schedule, base, found)
-        checked = self.exprs.make("wrap", DType.int64, size, (wide,))
-        checked.node = checked.node or op.id
-        return self.exprs.make(
-            "gather", source.tensor_type.dtype, (self.buffer(base), position), (checked,)
-        )
-
-    def _pad(self, op: Op, index: Index) -> Expr:
-        source = op.operands[0]
-        shape = shape_of(source)
-        before = [Dim(p).poly for p in op.attrs["paddings"][::2]]
-        inside = tuple(i - p for i, p in zip(index, before, strict=True))
-        dtype = op.result.tensor_type.dtype
-        conditions = tuple(
-            (p, size)
-            for p, size, i, b, after in zip(
-                inside, shape, index, before, op.attrs["paddings"][1::2], strict=True
-            )
-            if not (b == ZERO and Dim(after).poly == ZERO)
-        )
-        value = self.read(source, inside)
-        if not conditions:
-            return value
-        plain = float(op.attrs["value"]) if dtype.is_float() else int(op.attrs["value"])
-        fill = self.exprs.make("const", dtype, plain)
-        return self.exprs.make("guard", dtype, conditions, (value, fill))
 
     # ------------------------------------------------------------ map and row groups
     def rows(self) -> Lowered:
@@ -261,7 +79,7 @@ class Lowering:
         for op in group.ops:
             if OPSET[op.name].kind != "reduce":
                 # in the order of the ops, so that each finds its operands made
-                self._stored_value(
+                self.stored_value(
                     op.result, at if shape_of(op.result) == shape else (*at[:-1], ZERO)
                 )
                 continue
@@ -271,7 +89,7 @@ class Lowering:
             while len(passes) <= level:
                 passes.append(Pass())
             dtype = op.result.tensor_type.dtype
-            wide = DType.float32 if dtype in _HALVES and OPSET[op.name].reduce == "sum" else dtype
+            wide = DType.float32 if dtype in HALVES and OPSET[op.name].reduce == "sum" else dtype
             if value.dtype is not wide:
                 value = self.exprs.make("cast", wide, value.dtype, (value,))
             number = len(self.accumulators)
@@ -283,11 +101,11 @@ class Lowering:
             full = shape_of(target)
             place = at if full == shape else (*at[:-1], ZERO)
             if group.source is None:
-                value = self._stored_value(target, place)
+                value = self.stored_value(target, place)
                 buffer = self.buffer(target, True)
             elif group.output >= 0:  # also of an input, which is not written
                 value = self.read(target, at)
-                buffer = self._new_buffer(target, True)
+                buffer = self.new_buffer(target, True)
             else:
                 assert target.op is not None
                 value = self.read(target.op.operands[0], at)
@@ -313,18 +131,6 @@ class Lowering:
         if self.group.source is not None:
             return [self.group.source]
         return [v for op in self.group.ops for v in op.results if v in self.schedule.stored]
-
-    def _stored_value(self, target: Value, place: Index) -> Expr:
-        accumulator = self.accumulators.get(target)
-        if accumulator is not None:
-            return self._read_base(target, place)
-        op = target.op
-        assert op is not None
-        key = (target, place)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._expand(op, place)
-        return found
 
     def _level(self, root: Expr) -> int:
         """The first pass in which ``root`` can be computed: after all accumulators it needs."""
@@ -476,7 +282,7 @@ class Lowering:
             if n != last and size != ONE and not (product is None and n == axis)
         ]
         dtype = op.result.tensor_type.dtype
-        wide = DType.float32 if dtype in _HALVES and operator == "sum" else dtype
+        wide = DType.float32 if dtype in HALVES and operator == "sum" else dtype
         if product is None:
             full = list(place)
             full[axis] = Poly.symbol(REDUCED)
@@ -498,9 +304,9 @@ class Lowering:
         first.folds.append(Fold(0, operator, value, wide, op.id))  # type: ignore[arg-type]
         at = tuple(place)
         for made in group.ops:
-            self._stored_value(made.result, at)
+            self.stored_value(made.result, at)
         for target in self._targets():
-            stored = self._stored_value(target, at)
+            stored = self.stored_value(target, at)
             second.stores.append(
                 Store(self.buffer(target, True), flat_index(self.schedule, target, at), stored)
             )
@@ -530,11 +336,11 @@ class Lowering:
         finish = Pass()
         for op in self.group.ops:
             if op.result is not product:
-                self._stored_value(op.result, at)
+                self.stored_value(op.result, at)
         for target in self._targets():
             if target is product and not store:
                 continue
-            value = self.read(product, at) if target is product else self._stored_value(target, at)
+            value = self.read(product, at) if target is product else self.stored_value(target, at)
             finish.stores.append(
                 Store(self.buffer(target, True), flat_index(self.schedule, target, at), value)
             )
@@ -557,7 +363,7 @@ class Lowering:
         self.extents[INNER] = shape[-1]
         at = tuple(index)
         for op in maps:
-            self._stored_value(op.result, at)
+            self.stored_value(op.result, at)
         value = self.read(logits, at)
         finish = Pass(stores=[Store(-1, ZERO, value)])
         rows = [Axis(AXES[n], size) for n, size in enumerate(shape[:-1])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -162,12 +163,20 @@ define(
 
 
 # ---------------------------------------------------------------- mean
+def _total(x: Array, axis: int, dtype: np.dtype[Any]) -> Array:
+    """The sums in double precision, but infinite where those of ``dtype``, a kernel's, overflow."""
+    total = np.sum(x, axis=axis, keepdims=True, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return np.where(np.isinf(total.astype(dtype)), np.copysign(np.inf, total), total)
+
+
 def _mean(call: Call, x: Array) -> Array:
     axis = call.attrs["axis"]
     if x.dtype.kind in "iu":
         total = np.sum(x, axis=axis, keepdims=True, dtype=x.dtype)
         return np.asarray(np.trunc(total / x.shape[axis]).astype(x.dtype))
-    return np.asarray(np.mean(_wide(x), axis=axis, keepdims=True, dtype=np.float64))
+    w = _wide(x)
+    return np.asarray(_total(w, axis, w.dtype) / w.shape[axis])
 
 
 def _mean_decompose(b: Builder, op: Op) -> Value:
@@ -364,9 +373,10 @@ def _layer_norm_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
 
 
 def _layer_norm(call: Call, x: Array, gamma: Array, beta: Array) -> Array:
-    w = _wide(x).astype(np.float64)
-    centred = w - w.mean(-1, keepdims=True)
-    scale = 1 / np.sqrt((centred**2).mean(-1, keepdims=True) + call.attrs["epsilon"])
+    w = _wide(x)
+    centred = w - _total(w, -1, w.dtype) / w.shape[-1]
+    variance = _total(centred**2, -1, w.dtype) / w.shape[-1]
+    scale = 1 / np.sqrt(variance + call.attrs["epsilon"])
     return np.asarray(centred * scale * _wide(gamma) + _wide(beta))
 
 

@@ -17,7 +17,7 @@ from maxlab import engine
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.toolchain.compiler import find_compiler
-from maxlab.toolchain.prelude import prelude_for
+from maxlab.toolchain.prelude import BASE, prelude
 from scripts.exhaustive import report
 from scripts.exhaustive.cases import UnaryCase, unary_cases
 from scripts.exhaustive.judge import Array, Finding, digest, judge
@@ -84,9 +84,13 @@ def _machine() -> dict[str, str]:
 
 
 def kernel_of(model: engine.Model) -> str:
-    """What tells the code of the kernels of ``model`` from other code."""
+    """What tells the code of the kernels of ``model`` from other code.
+
+    The interface to the runtime library is left out: it changes often, and computes nothing.
+    """
     texts = [step.printed.text for step in model.compiled.plan.steps if step.printed]
-    code = _COMMENT.sub("", prelude_for(*texts) + "".join(texts))
+    sections = [s.text for s in prelude().sections_for(texts) if s.name != BASE]
+    code = _COMMENT.sub("", "\n".join([*sections, *texts]))
     return digest(code, *find_compiler().machine_arguments)
 
 
@@ -132,8 +136,13 @@ def measure(case: UnaryCase, low: int, high: int, threads: int = 1) -> Finding:
 
 
 def results_of(model: engine.Model, x: Array) -> Array:
-    """What ``model`` computes for ``x``; halves as the integers of their bits."""
+    """What ``model`` computes for ``x``, as the judges take it."""
     (made,) = model.execute(Tensor.from_numpy(x))
+    return as_judged(made)
+
+
+def as_judged(made: object) -> Array:
+    """A result of a model on the host; halves as the integers of their bits."""
     assert isinstance(made, Tensor)
     halves = made.dtype in (DType.float16, DType.bfloat16)
     return np.asarray((made.view(DType.uint16) if halves else made).to_numpy())

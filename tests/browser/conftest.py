@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.page import CHROMIUM_FLAGS, LabPage, chromium
+from tests.browser.documents import write_notebook
+from tests.browser.page import CHROMIUM_FLAGS, GraphView, LabPage, chromium
 from tests.browser.server import LabServer, start_lab
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,3 +78,12 @@ def theme(request: pytest.FixtureRequest) -> str:
 def lab(open_lab: OpenLab, theme: str) -> LabPage:
     """JupyterLab in each theme."""
     return open_lab(theme)
+
+
+@pytest.fixture
+def view(request: pytest.FixtureRequest, lab: LabPage, server: LabServer, theme: str) -> GraphView:
+    """A live view of what the code ``BUILD`` of the test's module shows, in a notebook."""
+    name = request.path.stem.removeprefix("test_")
+    lab.open_notebook(write_notebook(server.root, f"{name}-{theme}.ipynb", []))
+    lab.run_code(request.module.BUILD)
+    return lab.view()

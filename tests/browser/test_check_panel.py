@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.documents import write_notebook
 from tests.browser.page import GraphView, LabPage
-from tests.browser.server import LabServer
 
 pytestmark = pytest.mark.browser
 
@@ -32,14 +30,6 @@ def plant():
     model._bindings.clear()
 profile
 """
-
-
-@pytest.fixture
-def view(lab: LabPage, server: LabServer, theme: str) -> GraphView:
-    """A live view of a profile, in a notebook."""
-    lab.open_notebook(write_notebook(server.root, f"checked-{theme}.ipynb", []))
-    lab.run_code(BUILD)
-    return lab.view()
 
 
 def test_a_wrong_kernel_is_painted_and_its_values_are_shown(

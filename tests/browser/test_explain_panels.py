@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.documents import write_notebook
 from tests.browser.page import GraphView, LabPage
-from tests.browser.server import LabServer
 
 pytestmark = pytest.mark.browser
 
@@ -26,14 +24,6 @@ model = engine.InferenceSession().load(graph)
 profile = model.profile(np.ones((8, 64), dtype=np.float32))
 profile
 """
-
-
-@pytest.fixture
-def view(lab: LabPage, server: LabServer, theme: str) -> GraphView:
-    """A live view of a profile, in a notebook."""
-    lab.open_notebook(write_notebook(server.root, f"explained-{theme}.ipynb", []))
-    lab.run_code(BUILD)
-    return lab.view()
 
 
 def open_panel(view: GraphView, name: str) -> str:

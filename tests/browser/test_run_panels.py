@@ -7,9 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator
 
-from tests.browser.documents import write_notebook
 from tests.browser.page import GraphView, LabPage
-from tests.browser.server import LabServer
 
 pytestmark = pytest.mark.browser
 
@@ -29,14 +27,6 @@ model = engine.InferenceSession(num_threads=2).load(graph)
 profile = model.profile(np.ones((512, 256), dtype=np.float32), runs=7)
 profile
 """
-
-
-@pytest.fixture
-def view(lab: LabPage, server: LabServer, theme: str) -> GraphView:
-    """A live view of a profile, in a notebook."""
-    lab.open_notebook(write_notebook(server.root, f"measured-{theme}.ipynb", []))
-    lab.run_code(BUILD)
-    return lab.view()
 
 
 def open_panel(lab: LabPage, view: GraphView, name: str) -> Locator:

@@ -135,3 +135,12 @@ def test_there_are_variants_of_every_kind() -> None:
     assert seen == set(LAYOUTS)
     assert {v.case.name for v in VARIANTS} >= {name for name, _ in _rows()} - _FIXED
     assert sum(not v.layouts for v in VARIANTS) > 100
+
+
+def test_what_would_take_minutes_is_no_variant() -> None:
+    """As in seed 13525: 67 images of 67 filters of 67 by 67 are 10^12 products."""
+    row = OPSET["mo.conv_transpose"]
+    assert row.samples is not None
+    named = next(s for s in row.samples() if s.label == "all symbolic")
+    assert resized(row, named, (2,)) is not None
+    assert resized(row, named, (67,)) is None

@@ -101,3 +101,17 @@ def test_what_a_compiler_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(whole, "load", fails)
     assert "there is no compiler" in differs(chain())
+
+
+@pytest.mark.parametrize("dtype", [DType.float32, DType.bfloat16, DType.float64], ids=str)
+@pytest.mark.parametrize("large", [1e17, 1e25, 3e38])
+def test_sums_and_squares_overflow_where_those_of_the_references_do(
+    dtype: DType, large: float
+) -> None:
+    """As in seed 12833, whose layer_norm has a variance that no float32 is."""
+    b = Builder("overflow")
+    x = np.array([[large, 1, -2, 3], [large, large, 4, large], [1, 2, 3, 5]])
+    v, ones = b.input(dtype, 3, 4), b.constant(np.ones(4, dtype.ml_numpy))
+    normal = b.op("layer_norm", v, ones, ones, epsilon=1e-2)
+    program = Program(b.output(normal, b.op("mean", v, axis=1)), [x.astype(dtype.ml_numpy)])
+    assert differs(program) == ""

@@ -7,6 +7,7 @@ them all. What a rule of the table refuses is no variant.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,12 +32,15 @@ NUMBERS = (
 )  # fmt: skip
 PREPARED = {"mo.nonzero", "mo.masked_scatter", "mo.repeat.index", "mo.irfft.rows"}
 """Ops whose last operands another op has computed from the first: their elements stay."""
+LARGEST, DEAREST = 1 << 22, 10**9
+"""Elements of a result, and its arithmetic, beyond which a reference would take minutes."""
 GARBAGE = 77
 """What lies around a slice: a kernel that reads it shows."""
 
 
 def taken(row: OpDef, sample: Sample) -> bool:
-    """Whether the op takes this sample: by its rule, its checks, and its reference."""
+    """Whether the op takes this sample: by its rule, its checks, and its reference, if that is soon
+    done."""
     types = [TensorType(DType.from_numpy(a.dtype), a.shape) for a in sample.arrays]
     try:
         results = row.infer(types, sample.attrs)
@@ -47,6 +51,13 @@ def taken(row: OpDef, sample: Sample) -> bool:
             if not all(check.holds({}) for check in row.checks(types, results, sample.attrs)):
                 return False
         shapes = tuple(concrete(t.shape, {}) for t in typed)
+        if any(math.prod(shape) > LARGEST for shape in shapes):
+            return False
+        if (
+            row.cost is not None
+            and row.cost(types, results, sample.attrs).flops.evaluate({}) > DEAREST
+        ):
+            return False
         call = Call(sample.attrs, shapes, tuple(t.dtype for t in typed), {})
         with np.errstate(all="ignore"):
             made = row.reference(call, *sample.arrays)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
 from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, ops
+from tests.shells import shell_with_maxlab
 
 VECTOR = TensorType(DType.float32, ["n"])
 CELL = "// @op add_one(x: float32[n]) -> (y: float32[n])\n// @both\nstore(y, i, load(x, i) + 1);\n"
@@ -23,12 +22,8 @@ CELL = "// @op add_one(x: float32[n]) -> (y: float32[n])\n// @both\nstore(y, i, 
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Any]:
-    main = sys.modules["__main__"]  # a shell puts its own in the place of it
-    found = InteractiveShell.instance()
-    found.run_line_magic("load_ext", "maxlab")
-    yield found
-    InteractiveShell.clear_instance()
-    sys.modules["__main__"] = main
+    with shell_with_maxlab() as shell:
+        yield shell
 
 
 def run(shell: Any, code: str) -> Any:

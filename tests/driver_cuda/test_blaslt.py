@@ -40,6 +40,15 @@ def check(p, got, a, b):
     assert np.allclose(got.astype(np.float64), want, rtol=2 * eps, atol=2 * eps * p.k), p
 """
 )
+PLACED = (
+    SETUP
+    + """
+a, b = rng.normal(size=(8, 64)).astype(np.float32), rng.normal(size=(64, 4)).astype(np.float32)
+p = Product(8, 4, 64, DType.float32)
+x, y, z = device(a), device(b), device(np.zeros((8, 4), np.float32))
+"""
+)
+"""Behind it there is a product ``p``, and its matrices on the device."""
 
 
 def test_products(on_fake: Run) -> None:
@@ -96,11 +105,8 @@ assert stand_in.fakeblas_heuristics() == 2
 
 def test_workspaces_belong_to_queues(on_fake: Run) -> None:
     on_fake(
-        SETUP
+        PLACED
         + """
-a, b = rng.normal(size=(8, 64)).astype(np.float32), rng.normal(size=(64, 4)).astype(np.float32)
-p = Product(8, 4, 64, DType.float32)
-x, y, z = device(a), device(b), device(np.zeros((8, 4), np.float32))
 c.call(lambda: blas.run(q, p, z, x, y))
 other = c.call(c.queue)
 c.call(lambda: blas.run(other, p, z, x, y))
@@ -117,11 +123,8 @@ c.call(lambda: blas.run(c.default_queue, p, z, x, y))
 
 def test_products_in_recordings(on_fake: Run) -> None:
     on_fake(
-        SETUP
+        PLACED
         + """
-a, b = rng.normal(size=(8, 64)).astype(np.float32), rng.normal(size=(64, 4)).astype(np.float32)
-p = Product(8, 4, 64, DType.float32)
-x, y, z = device(a), device(b), device(np.zeros((8, 4), np.float32))
 c.call(q.synchronize)
 held = len(c._held.allocations)
 recording = c.record(lambda queue: blas.run(queue, p, z, x, y))  # takes its workspace meanwhile

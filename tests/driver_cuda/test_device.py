@@ -14,6 +14,8 @@ def error_of(work):
     except DeviceError as error: return error
     raise AssertionError("no error")
 """
+READY = BEGIN + "c = opened()\nk, = kernels(c, SCALE)\n"
+"""Behind it ``c`` is a context, and ``k`` a kernel that multiplies."""
 
 
 def test_asking_imports_nothing_first(on_fake: Run) -> None:
@@ -120,10 +122,8 @@ print(error_of(lambda: c.call(lambda: c.allocate_pinned(1 << 40))).code)
 
 def test_release_waits_for_work(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 x, y = put(c, np.ones(64, np.float32)), put(c, np.zeros(64, np.float32))
 c.call(lambda: (c.launch(c.default_queue, k, (1, 1, 1), (64, 1, 1), 0, [x, y, 64, 3]),
                 c.release(x)))
@@ -210,10 +210,8 @@ print(c.call(lambda: c.load([new]))[0].function is loaded.function)  # the owner
 
 def test_queues_are_independent_until_told(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 one, two = c.call(c.queue), c.call(c.queue)
 assert len({one.handle, two.handle, 0}) == 3 and c.default_queue.handle == 0
 x = put(c, np.ones(8, np.float32), one)
@@ -233,10 +231,8 @@ assert (get(c, x, 8, one) == 35).all()
 
 def test_the_default_queue_waits_for_a_mark(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 q, d = c.call(c.queue), c.default_queue
 x = put(c, np.ones(8, np.float32)); c.call(d.synchronize)
 c.call(lambda: c.launch(q, k, (1, 1, 1), (8, 1, 1), 0, [x, x, 8, 5]))
@@ -251,10 +247,8 @@ assert (get(c, x, 8, q) == 10).all()
 
 def test_streams_of_other_libraries(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 ours, theirs = c.call(c.queue), c.call(c.queue)
 x = put(c, np.ones(8, np.float32)); c.call(c.default_queue.synchronize)
 go = lambda q: c.call(lambda: c.launch(q, k, (1, 1, 1), (8, 1, 1), 0, [x, x, 8, 3]))
@@ -270,10 +264,8 @@ assert (get(c, x, 8, ours) == 9).all()
 
 def test_marks(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 x = put(c, np.ones(8, np.float32))
 q = c.call(c.queue)
 a = c.call(lambda: q.mark(timed=True))
@@ -312,10 +304,8 @@ print(len(c._all_events))
 
 def test_dropped_queues_finish_their_work(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 x = put(c, np.ones(8, np.float32)); c.call(c.default_queue.synchronize)
 q = c.call(c.queue)
 c.call(lambda: c.launch(q, k, (1, 1, 1), (8, 1, 1), 0, [x, x, 8, 5]))
@@ -332,10 +322,8 @@ assert (get(c, x, 8) == 5).all()
 
 def test_recordings_replay(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 x, y = put(c, np.ones(8, np.float32)), put(c, np.zeros(8, np.float32))
 def work(q):
     c.launch(q, k, (1, 1, 1), (8, 1, 1), 0, [x, y, 8, 2])
@@ -361,10 +349,8 @@ assert not c._executables
 
 def test_a_recording_that_fails_leaves_the_device_well(on_fake: Run) -> None:
     on_fake(
-        BEGIN
+        READY
         + """
-c = opened()
-k, = kernels(c, SCALE)
 x = put(c, np.ones(8, np.float32))
 def fails(q):
     c.launch(q, k, (1, 1, 1), (8, 1, 1), 0, [x, x, 8, 2])

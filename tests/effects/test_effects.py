@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from maxlab import driver, engine
+from maxlab import driver
 from maxlab.compiler import Options
 from maxlab.dtype import DType
 from maxlab.engine.stepping import Walk
@@ -22,39 +22,16 @@ from maxlab.errors import (
     InputError,
     ShapeError,
 )
-from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, ops
+from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.lab.snapshot import take
+from tests.cpu_and_gpu import at, buffer, numpy, session
 
 Array = np.ndarray[Any, Any]
 CPU = DeviceRef.CPU()
 
 
-@pytest.fixture(params=["cpu", "gpu"])
-def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
-    if request.param == "cpu":
-        yield CPU
-    else:
-        with driver.simulated():
-            yield DeviceRef.GPU()
-
-
 def load(graph: Graph, place: DeviceRef, **options: Any) -> Any:
-    devices: list[Any] = [driver.CPU()] if place.is_cpu() else [driver.Accelerator()]
-    return engine.InferenceSession(devices, num_threads=2).load(graph, **options)
-
-
-def at(array: Array, place: DeviceRef) -> driver.Tensor:
-    """A tensor with a copy of ``array``."""
-    made = driver.Tensor.from_numpy(array.copy())
-    return made if place.is_cpu() else made.to(driver.Accelerator())
-
-
-def numpy(x: driver.Tensor) -> Array:
-    return np.array(x.to(driver.CPU()).to_ml_numpy())
-
-
-def buffer(place: DeviceRef, *shape: Any, dtype: DType = DType.float32) -> BufferType:
-    return BufferType(dtype, shape, place)
+    return session(place).load(graph, **options)
 
 
 def tensor(place: DeviceRef, *shape: Any, dtype: DType = DType.float32) -> TensorType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import maxlab
-from maxlab import driver, engine
 from maxlab.compiler import Options
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
@@ -19,6 +17,7 @@ from maxlab.graph import BufferType, DeviceRef, Graph, KernelLibrary, TensorType
 from maxlab.ir.parser import parse_function
 from maxlab.ir.printer import generic
 from maxlab.opset.custom import REFERENCES
+from tests.cpu_and_gpu import at, buffer, numpy, session
 
 Array = np.ndarray[Any, Any]
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
@@ -62,35 +61,8 @@ x[where[0]] = -1;
 """
 
 
-@pytest.fixture(params=["cpu", "gpu"])
-def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
-    if request.param == "cpu":
-        yield CPU
-    else:
-        with driver.simulated():
-            yield GPU
-
-
-def session(place: DeviceRef) -> engine.InferenceSession:
-    devices: list[Any] = [driver.CPU()] if place.is_cpu() else [driver.Accelerator()]
-    return engine.InferenceSession(devices, num_threads=2)
-
-
-def at(array: Array, place: DeviceRef) -> driver.Tensor:
-    made = driver.Tensor.from_numpy(array.copy())
-    return made if place.is_cpu() else made.to(driver.Accelerator())
-
-
-def numpy(x: driver.Tensor) -> Array:
-    return np.array(x.to(driver.CPU()).to_ml_numpy())
-
-
 def floats(*shape: int) -> Array:
     return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-
-
-def buffer(place: DeviceRef, *dims: Any, dtype: DType = DType.float32) -> BufferType:
-    return BufferType(dtype, dims, place)
 
 
 def tensor(place: DeviceRef, *dims: Any, dtype: DType = DType.float32) -> TensorType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,6 @@ a[i] = b[i] - x[i];
 b[i] = was;
 y[i] = was + x[i];
 """
-
-
-@pytest.fixture(params=["cpu", "gpu"])
-def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
-    if request.param == "cpu":
-        yield DeviceRef.CPU()
-    else:
-        with driver.simulated():
-            yield DeviceRef.GPU()
 
 
 class _Program:

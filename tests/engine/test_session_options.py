@@ -23,6 +23,7 @@ from maxlab.engine.kernel_log import LOGGER, ROOM
 from maxlab.errors import ExecutionError, MaxlabError
 from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, ops
 from maxlab.toolchain import nvtx
+from tests.cpu_and_gpu import session
 
 Array = np.ndarray[Any, Any]
 CPU, GPU = DeviceRef.CPU(), DeviceRef.GPU()
@@ -48,20 +49,6 @@ SAID = {
     "ERROR": "talk: wrong {x:5.1f}|",
     "CRITICAL": 'talk: over, "all" of it',
 }
-
-
-@pytest.fixture(params=["cpu", "gpu"])
-def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
-    if request.param == "cpu":
-        yield CPU
-    else:
-        with driver.simulated():
-            yield GPU
-
-
-def session(place: DeviceRef, threads: int = 2) -> engine.InferenceSession:
-    devices: list[Any] = [driver.CPU()] if place.is_cpu() else [driver.Accelerator()]
-    return engine.InferenceSession(devices, num_threads=threads)
 
 
 def run(model: engine.Model, place: DeviceRef, *arrays: Array) -> list[Array]:

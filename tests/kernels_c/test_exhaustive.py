@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maxlab.toolchain.prelude import Prelude, prelude
 from scripts.exhaustive import main as command
 from scripts.exhaustive.cases import UnaryCase, unary_cases
 from scripts.exhaustive.judge import Finding, judge, referenced
@@ -121,6 +122,25 @@ def test_parts_are_kept_and_not_run_again(
     kept.write_text(kept.read_text().replace('"ulps": 0.', '"ulps": 7.'))
     assert command.main(arguments, "") == 1
     assert "not 1.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "other"),
+    [
+        ("i64 version;", "i64 version, more;", False),  # the interface
+        ("/* exp(x) = 2^n * e^r", "/* what comes is e^r", False),
+        ("p = 0.00146524084f;", "p = 0.00146524074f;", True),
+        ("f32 p = 0.0674664006f;", "f32 p = 0.0674664016f;", False),  # of the logarithm
+    ],
+)
+def test_only_code_that_computes_makes_another_kernel(
+    monkeypatch: pytest.MonkeyPatch, old: str, new: str, other: bool
+) -> None:
+    model = next(case for case in CASES if case.name == "exp").load()
+    before, text = command.kernel_of(model), prelude().text
+    assert text.count(old) == 1
+    monkeypatch.setattr(command, "prelude", lambda: Prelude(text.replace(old, new)))
+    assert (command.kernel_of(model) != before) is other
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,20 +6,19 @@ import contextlib
 import io
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from maxlab.driver import Tensor
 from maxlab.errors import MaxlabError
 from maxlab.lab.cuda_sim import SimRun, run_cell
 from maxlab.lab.cuda_sim.magic import USAGE, _parser
+from tests.shells import shell_with_maxlab
 
 TWICE = """extern "C" __global__ void twice(float *x, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -34,12 +33,8 @@ FOREVER = """extern "C" __global__ void forever(volatile int *x) {
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Any]:
-    main = sys.modules["__main__"]  # a shell puts its own in the place of it
-    shell = InteractiveShell.instance()
-    shell.run_line_magic("load_ext", "maxlab")
-    yield shell
-    InteractiveShell.clear_instance()
-    sys.modules["__main__"] = main
+    with shell_with_maxlab() as shell:
+        yield shell
 
 
 @pytest.fixture

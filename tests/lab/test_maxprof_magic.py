@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from maxlab import engine, profiler, trace
@@ -18,6 +16,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, NotebookError
 from maxlab.graph import Graph, TensorType, ops
 from maxlab.lab.maxprof.magic import USAGE, options_of
+from tests.shells import shell_with_maxlab
 
 
 def load(name: str = "small") -> engine.Model:
@@ -28,12 +27,8 @@ def load(name: str = "small") -> engine.Model:
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Any]:
-    main = sys.modules["__main__"]  # a shell puts its own in the place of it
-    shell = InteractiveShell.instance()
-    shell.run_line_magic("load_ext", "maxlab")
-    yield shell
-    InteractiveShell.clear_instance()
-    sys.modules["__main__"] = main
+    with shell_with_maxlab() as shell:
+        yield shell
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ Printed = pytest.CaptureFixture[str]
 
 # ---------------------------------------------------------------- types
 @example("graph.ops", 1)
+@example("graph.type", 1)
 def test_device_ref(capsys: Printed) -> None:
     gpu_device = DeviceRef.GPU()
     print(gpu_device)
@@ -38,6 +39,7 @@ def test_device_ref(capsys: Printed) -> None:
 
 
 @example("graph.ops", 2)
+@example("graph.type", 2)
 def test_tensor_type(capsys: Printed) -> None:
     tensor_type = TensorType(DType.float32, (2, 3))  # no device: the CPU
     print(tensor_type.dtype)

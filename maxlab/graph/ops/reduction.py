@@ -189,6 +189,9 @@ def layer_norm(
         beta: The shift ``[n]``: a tensor of the same dtype, or an array.
         epsilon: A positive number added to the variance.
 
+    The variance is a number of the dtype of ``input``, float32 for halves: a row in which the sum
+    of squares overflows, as of numbers beyond 1e19, has an infinite one and becomes ``beta``.
+
     Raises:
         ShapeError: ML208, ``gamma`` or ``beta`` is not ``[n]``.
         ArgumentError: ML310, ``epsilon`` is not positive; ML304, ``gamma`` or ``beta`` is on
