@@ -458,30 +458,6 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
   return MX_ERR_STEP;
 }
 
-/* ---- objects ------------------------------------------------------------------------------------------------------ */
-
-static __thread mx_object **collecting; /* each thread that executes has a run of its own */
-
-void mx_collect(mx_object **made) { collecting = made; }
-
-void mx_retain(mx_object *o) { __atomic_add_fetch(&o->refs, 1, __ATOMIC_RELAXED); }
-
-void mx_release(mx_object *o) {
-  if (__atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) return;
-  o->drop(o->self);
-  free(o);
-}
-
-void mx_release_all(mx_object **made) {
-  mx_object *o = *made;
-  *made = NULL;
-  while (o) {
-    mx_object *next = o->next; /* `o` may be gone behind the call, or be another thread's */
-    mx_release(o);
-    o = next;
-  }
-}
-
 /* Readies the team for a table: whether some step can be shared, memory, pointers.  The lock is held. */
 static int prepare(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const mx_patch *patches, i64 npatch,
                    void *const *io, i64 scratch_bytes, i64 last_kind, int *together) {
@@ -497,8 +473,9 @@ static int prepare(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, co
   const mx_lib *lib = LOAD(library);
   if (t->w[0].ctx.lib != lib)
     for (i64 i = 0; i < t->size; i++) t->w[i].ctx.lib = lib;
-  if (t->w[0].ctx.made != collecting)
-    for (i64 i = 0; i < t->size; i++) t->w[i].ctx.made = collecting;
+  mx_object **const made = mx_collected();
+  if (t->w[0].ctx.made != made)
+    for (i64 i = 0; i < t->size; i++) t->w[i].ctx.made = made;
   int result = grow_scratch(t, *together ? t->size : 1, scratch_bytes);
   if (result) return result;
   for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];

@@ -55,10 +55,10 @@ MX_API i64 mx_team_size(mx_team *team);
 MX_API int mx_execute(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                       const mx_times *times, i64 *errinfo);
-/* The same for a table with MX_BRANCH, MX_JUMP and MX_EXCHANGE, from step `*at` on.  After a jump back it returns MX_PAUSED when
- * `slice_ns` have passed, so that the caller can look for signals; call it again to go on, without patches.  Its times are sums over all
- * turns, which the caller zeroes before the first call: steps[2s] how often step s ran, steps[2s+1] its nanoseconds, and
- * of each thread {0, the nanoseconds it was busy, chunks}. */
+/* The same for a table with MX_BRANCH, MX_JUMP and MX_EXCHANGE, from step `*at` on.  After a jump back it returns
+ * MX_PAUSED when `slice_ns` have passed, so that the caller can look for signals; call it again to go on, without patches.
+ * Its times are sums over all turns, which the caller zeroes before the first call: steps[2s] how often step s ran,
+ * steps[2s+1] its nanoseconds, and of each thread {0, the nanoseconds it was busy, chunks}. */
 MX_API int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                               const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
                               const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);
@@ -71,12 +71,16 @@ MX_API int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx
 #define MX_REFUSED 3
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
 MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
+MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */
+
+/* ---- objects.c ---------------------------------------------------------------------------------------------------- */
+
 typedef struct mx_object mx_object;            /* prelude.h, section `objects` */
 MX_API void mx_collect(mx_object **made);      /* where executes of this thread put the objects they make; NULL: nowhere */
+__attribute__((visibility("hidden"))) mx_object **mx_collected(void); /* that place */
 MX_API void mx_retain(mx_object *o);           /* one more reference */
 MX_API void mx_release(mx_object *o);          /* one less; the last one drops it */
 MX_API void mx_release_all(mx_object **made);  /* a run's references, those to the newest objects first; none is left */
-MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */
 
