@@ -15,22 +15,18 @@
  * In both, an element of C is one chain over k in ascending order, whatever the tiles and threads are.
  */
 #include "pieces.h"
+#include "tile.h"
 
 #if defined(__AVX512BF16__) && defined(__AVX512F__)
 #define PAIRS(kind) ((kind) == MX_BF16)
 #else
 #define PAIRS(kind) ((void)(kind), 0)
 #endif
-#define MR 12        /* rows of a register tile */
+#define HR 12        /* rows of a register tile */
 #define KP 384       /* pairs in a block of k: 12 rows of A are 18 KiB of L1, 512 columns of B 768 KiB of L2 */
 #define KW 256       /* elements of k that are widened at once */
 #define PW 4         /* panels that are */
-#define FEW (2 * MR) /* rows for which B is read from memory, once */
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-INLINE i64 min64(i64 a, i64 b) { return a < b ? a : b; }
-INLINE i64 group_start(i64 rows, i64 groups, i64 g) { return rows * g / groups; }
+#define FEW (2 * HR) /* rows for which B is read from memory, once */
 
 int mx_half_pairs(i64 kind) { return PAIRS(kind); }
 
@@ -108,12 +104,11 @@ int mx_k_pack_b_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 /* ---- pairs -------------------------------------------------------------------------------------------------------- */
 
 #if defined(__AVX512BF16__) && defined(__AVX512F__)
-typedef f32 vec __attribute__((vector_size(64), aligned(4), may_alias));
 typedef u32 pairs __attribute__((vector_size(64), aligned(4), may_alias));
 
 /* C[rows x 32] (+)= A[rows x n pairs] B[n x 32 pairs], `rows` a literal; A lies KP + 16 pairs apart. */
 INLINE void tile(const int rows, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first, i64 ahead) {
-  vec c[MR][2];
+  vec c[HR][2];
   _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
     _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) c[i][v] = first ? (vec){0} : *(const vec *)(C + i * ldc + v * 16);
   for (i64 k = 0; k < n; k++) {
@@ -134,10 +129,9 @@ typedef void (*tile_fn)(f32 *RS, i64, const u32 *RS, const u32 *RS, i64, int, i6
   static void tile##R(f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n, int first, i64 ahead) {             \
     tile(R, C, ldc, A, B, n, first, ahead);                                                                            \
   }
-#define EACH_HEIGHT(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
 #define NAME(R) tile##R,
 EACH_HEIGHT(TILE)
-static const tile_fn tiles[MR + 1] = {0, EACH_HEIGHT(NAME)};
+static const tile_fn tiles[HR + 1] = {0, EACH_HEIGHT(NAME)};
 
 /* Rows of A in pairs, an odd last element beside 0. */
 static void copy_pairs(u32 *RS to, const rows_of *A, i64 first, i64 rows, i64 k, i64 count) {
@@ -149,7 +143,7 @@ static void copy_pairs(u32 *RS to, const rows_of *A, i64 first, i64 rows, i64 k,
 
 static void block_of_pairs(f32 *C, i64 ldc, const rows_of *A, const u16 *Bp, i64 rows, i64 cols, i64 K) {
   u32 copy[FEW * (KP + 16)] __attribute__((aligned(64)));
-  const i64 all = ceil_div(K, 2), panels = ceil_div(cols, MX_NR), groups = ceil_div(rows, MR);
+  const i64 all = ceil_div(K, 2), panels = ceil_div(cols, MX_NR), groups = ceil_div(rows, HR);
   const i64 even = ceil_div(all, ceil_div(all, KP));
   const u32 *B = (const u32 *)Bp;
   for (i64 k0 = 0; k0 < all; k0 += even) {
