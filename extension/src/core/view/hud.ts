@@ -24,13 +24,14 @@ export class Legend {
     const bar = el('div', 'jp-MaxLab-legendBar');
     bar.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
     const ticks = el('div', 'jp-MaxLab-legendTicks');
+    const isShort = hottestNs < 1e5; // where thousandths of a millisecond are all there is
     // The scale is the square root of time: marks at equal distances stand for 0, 1/16, 1/4, … of it.
     for (const at of [0, 0.25, 0.5, 1]) {
       const ns = hottestNs * at * at;
       const tick = el(
         'span',
         '',
-        el('b', '', at === 0 ? '0' : formatMs(ns)),
+        el('b', '', at === 0 ? '0' : formatMs(isShort ? 1000 * ns : ns)),
         at === 0 ? '' : formatShare(timing.share(ns))
       );
       tick.style.left = `${at * 100}%`;
@@ -41,7 +42,11 @@ export class Legend {
     const device = timing.profile?.device ?? 'cpu';
     const where = device === 'cpu' ? '' : ` · ${device}`;
     this.element.replaceChildren(
-      el('div', 'jp-MaxLab-legendTitle', `kernel time · ms, share of the run${where}`),
+      el(
+        'div',
+        'jp-MaxLab-legendTitle',
+        `kernel time · ${isShort ? 'µs' : 'ms'}, share of the run${where}`
+      ),
       bar,
       ticks,
       el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')
