@@ -89,9 +89,23 @@ class MojoValue:
         """The type of the handle.
 
         Example:
-            >>> from maxlab.graph import OpaqueType
-            >>> OpaqueType("counter").name
-            'counter'
+            >>> from maxlab import engine
+            >>> from maxlab.graph import DeviceRef, Graph, OpaqueType, ops
+            >>> kernels = '''
+            ... // @opaque cell
+            ... typedef struct { i64 at; } cell;
+            ...
+            ... // @op cell_new() -> (c: cell)
+            ... // @c
+            ... c = malloc(sizeof *c);
+            ... '''
+            >>> with Graph("new", custom_extensions=kernels) as graph:
+            ...     graph.output(
+            ...         *ops.custom("cell_new", DeviceRef.CPU(), [], [OpaqueType("cell")])
+            ...     )
+            >>> (cell,) = engine.InferenceSession().load(graph)()
+            >>> cell.type == OpaqueType("cell")
+            True
         """
         return OpaqueType(self._name)
 

@@ -19,7 +19,6 @@ import math
 from dataclasses import dataclass
 
 from maxlab.dtype import DType
-from maxlab.ir import Poly
 from maxlab.ir.poly import ONE
 from maxlab.opset.convolution_products import (
     PANEL,
@@ -80,11 +79,10 @@ def _evenly(total: int | None, most: int) -> int:
 
 def _block(at: Site, sizes: Sizes) -> _Block | None:
     """The block of a convolution; None where one would not stay in the cache, or not be known."""
-    names = ("GI", "OC", "KD", "KH", "KW")
-    given = {name: known(sizes[name]) for name in names}
-    if None in given.values() or 0 in given.values():
+    counts = [known(sizes[name]) or 0 for name in ("GI", "OC", "KD", "KH", "KW")]
+    if 0 in counts:
         return None
-    depth, planes, kh, kw = (given[name] or 0 for name in ("GI", "KD", "KH", "KW"))
+    depth, _, planes, kh, kw = counts
     stride = {axis: known(sizes[f"S{axis}"]) or 1 for axis in "HW"}
     reach = {
         "H": (kh - 1) * (known(sizes["DH"]) or 1) + 1,
@@ -146,28 +144,19 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
     parts = max(-(-wide // PANELS), min(wide, -(-ITEMS // max(known(blocks) or 1, 1))))
     columns = -(-wide // parts) * PANEL
     pixels = block.images * block.height * block.width
-    more: dict[str, Poly] = {
+    numbers = {
+        "MN": block.images, "MH": block.height, "MW": block.width, "LH": block.lines,
+        "LW": block.pixels, "CB": block.channels, "TAPS": block.taps, "RUN": block.run,
+        "PARTS": parts, "WIDTH": columns + 16,
+    }  # fmt: skip
+    more = {
         **sizes,
         "PANELS": panels,
         "DEPTH": sizes["KK"],
         "AREA": sizes["OD"] * sizes["OH"] * sizes["OW"],
         "HEIGHTS": heights,
         "WIDTHS": widths,
-        **{
-            name: number(value)
-            for name, value in {
-                "MN": block.images,
-                "MH": block.height,
-                "MW": block.width,
-                "LH": block.lines,
-                "LW": block.pixels,
-                "CB": block.channels,
-                "TAPS": block.taps,
-                "RUN": block.run,
-                "PARTS": parts,
-                "WIDTH": columns + 16,
-            }.items()
-        },
+        **{name: number(value) for name, value in numbers.items()},
     }
     turning = first
     image = x.name
@@ -177,6 +166,8 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
             image, turning = turned_image(at, x, more), False
     packed = packed_filter(at, at.operands[1], more, first, False)
     streamed = not first and block.images == 1 and known(widths) == 1
+    lined = -(-block.floats(known(sizes["KD"]) or 1) // 16) * 16
+    tile = f"\nf32 *const tile = lines + {lined};" if first else ""
     text = f"""\
 const i64 part = i % PARTS, bw = i / PARTS % WIDTHS, bh = i / (PARTS * WIDTHS) % HEIGHTS;
 const i64 od = i / (PARTS * WIDTHS * HEIGHTS) % OD, n0 = i / (PARTS * WIDTHS * HEIGHTS * OD) * MN;
@@ -191,7 +182,7 @@ const i64 high = next < GO ? next : GO;
 i64 q0 = 0, q1 = KD; /* planes of the window that are in the image */
 while (q0 < KD && od * SD - PD + q0 * DD < 0) q0++;
 while (q1 > q0 && od * SD - PD + (q1 - 1) * DD >= ID) q1--;
-f32 *const lines = (f32 *)ctx->scratch;
+f32 *const lines = (f32 *)ctx->scratch;{tile}
 i64 places[TAPS];
 i64 tap = 0;
 {_places(block)}
@@ -204,13 +195,7 @@ for (i64 g = 0; g < GR; g++) {{
 {indented(_after(at, first), 2)}
 }}"""
     items = blocks * number(parts)
-    lined = block.floats(known(sizes["KD"]) or 1)
-    if first:
-        text = text.replace(
-            "i64 places[TAPS]",
-            f"f32 *const tile = lines + {-(-lined // 16) * 16};\ni64 places[TAPS]",
-        )
-    scratch = 4 * (lined + 32 + (pixels * (columns + 16) if first else 0))
+    scratch = 4 * (lined + (pixels * (columns + 16) if first else 0))
     work = number(pixels) * sizes["KK"] * sizes["OC"].floordiv(number(16 * parts)) + ONE
     part_of(at, more, text, items, work=work, scratch=number(scratch), name="product")
     return True
