@@ -19,6 +19,7 @@ from maxlab.opset.rules import (
     require_integral,
     same_device,
     same_dtype,
+    scalar_bounds,
 )
 
 
@@ -90,14 +91,7 @@ define("iota", "iota", "data", "The index along one axis.", infer=_iota_infer, r
 # ---------------------------------------------------------------- range
 def _range_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     if types:
-        same_dtype("range", types)
-        for type in types:
-            if type.rank:
-                raise ShapeError(
-                    "ML209",
-                    f"range: bounds are rank 0, got rank {type.rank}",
-                    fix="pass a number, or a tensor of rank 0",
-                )
+        scalar_bounds(types)
     return [TensorType(attrs["dtype"], [attrs["size"]], attrs["device"])]
 
 

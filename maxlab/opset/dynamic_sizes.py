@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
+from maxlab.errors import ArgumentError, DTypeError, ExecutionError
 from maxlab.ir import Dim, Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define
 from maxlab.opset.dynamic import require_count
 from maxlab.opset.dynamic_elements import CHUNK, items_of, require_starts
 from maxlab.opset.kernel import Site
-from maxlab.opset.rules import require_integral, same_device, same_dtype
+from maxlab.opset.rules import require_integral, same_device, scalar_bounds
 
 
 # ---------------------------------------------------------------- repeat_interleave
@@ -79,15 +79,9 @@ define(
 
 # ---------------------------------------------------------------- range
 def _range_size_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
-    same_dtype("range", types)
+    scalar_bounds(types)
     same_device("range", types)
     for type in types:
-        if type.rank:
-            raise ShapeError(
-                "ML209",
-                f"range: bounds are rank 0, got rank {type.rank}",
-                fix="pass a number, or a tensor of rank 0",
-            )
         if type.dtype is DType.bool:
             raise DTypeError("ML106", "range needs numbers, got bool", fix="cast the bounds")
     return [TensorType(DType.int64, [], types[0].device)]

@@ -155,3 +155,20 @@ def same_device(what: str, types: Sequence[TensorType]) -> None:
                 f"{what}: the operands live on different devices: {places}",
                 fix="move one of them: ops.transfer_to(x, device)",
             )
+
+
+def scalar_bounds(types: Sequence[TensorType]) -> None:
+    """Nothing, when the bounds of a range are of rank 0 and of one dtype.
+
+    Raises:
+        DTypeError: Their dtypes differ.
+        ShapeError: ML209, one has a rank.
+    """
+    same_dtype("range", types)
+    for type in types:
+        if type.rank:
+            raise ShapeError(
+                "ML209",
+                f"range: bounds are rank 0, got rank {type.rank}",
+                fix="pass a number, or a tensor of rank 0",
+            )
