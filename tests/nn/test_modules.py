@@ -16,6 +16,7 @@ from maxlab.graph import DeviceRef, Graph, Shape, TensorType, Weight, ops
 from maxlab.ir import Function
 from maxlab.opset import evaluate
 from maxlab.opset.verify import verify
+from tests.ids import stable
 
 F32 = DType.float32
 CPU = DeviceRef.CPU()
@@ -387,7 +388,7 @@ class Data:
         (np.array([["a"] * 2] * 3), "ML710"),
         (Data(np.ones((3, 2), np.float32), "q4_0"), "ML709"),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_values_that_do_not_fit_are_refused(value: Any, code: str) -> None:
     with pytest.raises(ModuleError, match="'weight'") as caught:

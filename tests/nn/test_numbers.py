@@ -15,6 +15,7 @@ from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
 from maxlab.errors import ArgumentError, DTypeError, GraphError, ModuleError, ShapeError
 from maxlab.graph import DeviceRef, Graph, TensorType
+from tests.ids import stable
 
 F32, BF16 = DType.float32, DType.bfloat16
 CPU = DeviceRef.CPU()
@@ -254,7 +255,7 @@ def on(layer: nn.Module, *dims: int | str) -> Graph:
         (nn.GroupNorm(2, 4, device=CPU), ("n", 6)),
         (nn.GroupNorm(2, 4, device=CPU), (4,)),
     ],
-    ids=str,
+    ids=stable,
 )
 def test_shapes_that_do_not_fit_are_refused(layer: nn.Module, dims: tuple[int | str, ...]) -> None:
     with pytest.raises(ShapeError):
