@@ -3,6 +3,8 @@
 ::
 
     MaxlabError                 has .code .what .at .why .fix
+    ├── FileError       ML0xx   (OSError)                 a file that cannot be read or written
+    │   └── MissingFileError    (FileNotFoundError)       no such file
     ├── DTypeError      ML1xx   (ValueError)              element types that do not fit together
     ├── ShapeError      ML2xx   (ValueError)              shapes that cannot be proved to fit
     ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
@@ -116,6 +118,17 @@ class MaxlabError(Exception):
             self.at = at
             self.args = (self._message(),)
         return self
+
+
+class FileError(MaxlabError, OSError):
+    """A file that cannot be read or written, or that is no regular file."""
+
+    def __str__(self) -> str:  # OSError would print its own pieces
+        return self._message()
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
 
 
 class DTypeError(MaxlabError, ValueError):

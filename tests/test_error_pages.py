@@ -26,6 +26,7 @@ FOLDER = ROOT / "docs" / "errors"
 PAGES = {path.stem: path for path in sorted(FOLDER.glob("ML*.md"))}
 UNPROVOKED = "## How it comes about\n"
 FAMILIES = {
+    "ML0": "Files",
     "ML1": "Element types",
     "ML2": "Shapes",
     "ML3": "Graphs, their values and their text",

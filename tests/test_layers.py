@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
-GROUND = frozenset({"errors", "dtype", "config", "trace"})
+GROUND = frozenset({"errors", "dtype", "config", "trace", "files"})
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
 _TOOLCHAIN = GROUND | {"toolchain"}
@@ -36,6 +36,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "dtype": GROUND,
     "config": GROUND,
     "trace": GROUND,
+    "files": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.
