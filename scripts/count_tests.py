@@ -1,8 +1,9 @@
-"""Prints one line, "N passed, N failed, N skipped", over the JUnit reports of a folder."""
+"""Prints one line, "N passed, N failed, N skipped", over the JUnit reports of a folder; with
+``--slowest N`` the N slowest tests instead."""
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,6 +19,26 @@ def count(folder: Path) -> tuple[int, int, int]:
     return total - failed - skipped, failed, skipped
 
 
+def slowest(folder: Path, most: int) -> list[tuple[float, str]]:
+    """``(seconds, name)`` of the slowest tests of every ``*.xml`` in ``folder``, set-up included,
+    the slowest first."""
+    found = [
+        (float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}")
+        for report in sorted(folder.glob("*.xml"))
+        for case in ET.parse(report).getroot().iter("testcase")
+    ]
+    return sorted(found, reverse=True)[:most]
+
+
 if __name__ == "__main__":
-    passed, failed, skipped = count(Path(sys.argv[1]))
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--slowest", type=int, metavar="N")
+    options = parser.parse_args()
+    if options.slowest is None:
+        passed, failed, skipped = count(options.folder)
+        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    else:
+        print(f"== the {options.slowest} slowest tests, in seconds")
+        for seconds, name in slowest(options.folder, options.slowest):
+            print(f"{seconds:7.1f}  {name}")

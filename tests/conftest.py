@@ -1,4 +1,5 @@
-"""What every test shares: an own cache of compiled kernels, and words for what is not installed."""
+"""What every test shares: an own cache of compiled kernels, samples of big families, and words for
+what is not installed."""
 
 from __future__ import annotations
 
@@ -7,25 +8,40 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests import sampling
 
 if TYPE_CHECKING:
     from maxlab.ir import DeviceRef
 
 _made_cache: str | None = None
+_sample: sampling.Sample | None = None
+_told: dict[str, None] = {}
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that choose between samples and whole families."""
+    group = parser.getgroup("maxlab")
+    group.addoption("--all", action="store_true", help="run every family whole, not a sample of it")
+    group.addoption("--sample-seed", help="what decides the samples; by default, the commit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Give the run an own kernel cache, so that it neither reads nor fills the user's.
 
-    Set before any test module is imported, because maxlab reads its settings once.
+    Set before any test module is imported, because maxlab reads its settings once. Processes of one
+    run share the cache and the seed of its samples.
     """
     global _made_cache
     if "MAXLAB_CACHE_DIR" not in os.environ:
         _made_cache = tempfile.mkdtemp(prefix="maxlab-tests-")
         os.environ["MAXLAB_CACHE_DIR"] = _made_cache
+    if seed := config.getoption("--sample-seed"):
+        os.environ["MAXLAB_SAMPLE_SEED"] = seed
+    os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())
 
 
 @pytest.fixture(params=["cpu", "gpu"])
@@ -47,8 +63,31 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_made_cache, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs torch or transformers where they are missing, and say how to get them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a sample of each big family, and skip what needs packages that are missing."""
+    _choose(config, items)
+    _skip_missing(items)
+
+
+def _choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    global _sample
+    if config.getoption("--all"):
+        return
+    kept, _sample = sampling.sample(
+        [item.nodeid for item in items], os.environ["MAXLAB_SAMPLE_SEED"]
+    )
+    left = [
+        item
+        for item in items
+        if item.nodeid not in kept and not sampling.named_on(config, item.nodeid)
+    ]
+    if left:
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left)
+
+
+def _skip_missing(items: list[pytest.Item]) -> None:
     missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
     if not missing:
         return
@@ -56,3 +95,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("oracle"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a worker of xdist tell the process that reports what it chose; all choose the same."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and _sample is not None:
+        output["sample"] = _sample.lines()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker of xdist told at its end."""
+    _told.update(dict.fromkeys(getattr(node, "workeroutput", {}).get("sample", ())))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many cases of each family ran."""
+    lines = list(_told) if _sample is None or not _sample.counts else _sample.lines()
+    if lines:
+        seed = os.environ["MAXLAB_SAMPLE_SEED"]
+        terminalreporter.section(f"samples of seed {seed}; --all runs everything", "-")
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -28,6 +28,7 @@ from tests.compiler.variants import (
     retyped,
     taken,
 )
+from tests.sampling import chosen
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,11 @@ VARIANTS = list(itertools.chain(layouts(), dtypes(), sizes()))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    """Compile the kernels of all variants at once."""
+def warm(request: pytest.FixtureRequest) -> None:
+    """Compile the kernels of all variants that run at once."""
+    variants = [params["variant"] for params in chosen(request, test_variant)]
     with contextlib.suppress(ToolchainError):  # found again by the test of the variant
-        compile_all(variant.build()[0] for variant in VARIANTS)
+        compile_all(v.build()[0] for v in variants if isinstance(v, Variant))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)

@@ -23,6 +23,7 @@ from tests.compiler.interpret import Builder, interpret, load, outputs_of
 from tests.compiler.test_matrix import CASES, Case, build, compare, compare_all
 from tests.cuda.conftest import ON_A_GPU
 from tests.cuda.placing import compiled_on_gpu, load_on, on_gpu, run_on, sources_of
+from tests.sampling import chosen
 
 MAIN = ("add", "mul", "gelu", "exp", "softmax", "layer_norm", "reduce.sum", "reduce.max", "matmul")
 """Ops whose kernels of floats may not spill a register."""
@@ -43,8 +44,11 @@ def sources() -> dict[DeviceSource, str]:
 
 
 @pytest.fixture(scope="module")
-def warm(gpu: Accelerator, sources: dict[DeviceSource, str]) -> None:
-    """All kernels compiled at once: several a compiler run, and in parallel."""
+def warm(request: pytest.FixtureRequest, gpu: Accelerator) -> None:
+    """The kernels of all cases that run compiled at once: several a compiler run, in parallel."""
+    cases = [params["case"] for params in chosen(request, test_op)]
+    functions = [build(case)[0] for case in cases if isinstance(case, Case)]
+    sources = dict.fromkeys(s for f in functions for s in sources_of(compiled_on_gpu(f)))
     gpu.context.call(lambda: gpu.context.load(list(sources)))
 
 

@@ -1,0 +1,36 @@
+"""Samples of big families: the same for one seed, whole over many, and never nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from tests.sampling import FAMILIES, ROOT, Family, family_of, sample
+
+ODD = Family("odd", "tests/odd", Fraction(1, 3))
+CASES = [f"tests/odd/test_a.py::test_x[{n}]" for n in range(10)]
+ALONE = ["tests/odd/test_a.py::test_alone", "tests/even/test_b.py::test_y[1]"]
+
+
+def test_a_seed_decides() -> None:
+    first, said = sample(CASES + ALONE, "abc", [ODD])
+    assert sample(CASES + ALONE, "abc", [ODD])[0] == first
+    assert set(ALONE) <= first
+    assert len(first) == 4 + len(ALONE)
+    assert said.counts == {"odd": (5, 11)}
+    assert said.lines() == ["odd: 5 of 11 cases"]
+
+
+def test_many_seeds_run_everything() -> None:
+    seen = set().union(*(sample(CASES, str(seed), [ODD])[0] for seed in range(60)))
+    assert seen == set(CASES)
+
+
+def test_the_longest_prefix_is_the_family() -> None:
+    inner = Family("inner", "tests/odd/test_a.py::test_x", Fraction(1, 2))
+    assert family_of(CASES[0], [ODD, inner]) is inner
+    assert family_of("tests/odd/test_b.py::test_z", [ODD, inner]) is ODD
+
+
+def test_every_family_is_there() -> None:
+    for family in FAMILIES:
+        assert (ROOT / family.prefix.partition("::")[0]).exists(), family.name
