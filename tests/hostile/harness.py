@@ -1,8 +1,8 @@
 """Runs hostile cases, each in a process of its own with limits, and names how each one ended.
 
 A *family* makes cases out of numbers: `Family.case(n)` is always the same case. The first numbers
-are its *seeds*, inputs that once did harm; the rest are drawn at random. What a case does is decided
-by the code of the family, in a child that was forked for it:
+are its *seeds*, inputs that once did harm; the rest are drawn at random. The code of the family
+decides what a case does, in a child that was forked for it:
 
 =========  ===================================================================================
 outcome    how the case ended
