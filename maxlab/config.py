@@ -3,17 +3,22 @@
 ===========================  ==========================================  ======================
 variable                     meaning                                     default
 ===========================  ==========================================  ======================
-``MAXLAB_CACHE_DIR``         where compiled kernels are kept             ``~/.cache/maxlab``
+``MAXLAB_CACHE_DIR``         where compiled kernels are kept: a          ``~/.cache/maxlab``
+                             directory that only you can write
 ``MAXLAB_CC``                the C compiler                              gcc, cc or clang
-``MAXLAB_NUM_THREADS``       threads of a session                        usable physical cores
+``MAXLAB_NUM_THREADS``       threads of a session, 1024 at most          usable physical cores
 ``MAXLAB_TRACE_EVENTS``      events the ring buffer keeps                16384
-``MAXLAB_KEEP_SOURCE``       1 keeps the generated C beside each ``.so`` 0
+``MAXLAB_KEEP_SOURCE``       1 keeps the generated C beside each         0
+                             ``.so``, and lets debuggers find symbols
 ``MAXLAB_ENABLE_PROFILING``  1 records the spans of `maxlab.profiler`;   0
                              ``MODULAR_ENABLE_PROFILING`` does too
 ``MAXLAB_SIMULATOR``         how many simulated GPUs stand in for real    0
                              ones; see `maxlab.driver.use_simulator`
 ``MAXLAB_SIMULATOR_CHECK``   1 checks every access of simulated kernels  0
 ===========================  ==========================================  ======================
+
+``MAXLAB_MONITOR_DIR``, where recordings of the machine lie, is read at each use; see
+`maxlab.diagnostics.Monitor`.
 """
 
 from __future__ import annotations
@@ -23,7 +28,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from maxlab.errors import ArgumentError
+from maxlab.errors import ArgumentError, shown
+
+MOST_THREADS = 1024
+"""The most threads of a session, as ``kernels/c/executor.c`` has it."""
+MOST = 1 << 30
+"""The most that any other number among the settings may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,9 @@ class Config:
     simulator_check: bool = False
 
 
-def _integer(env: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+def _integer(
+    env: Mapping[str, str], name: str, default: int, least: int = 1, most: int = MOST
+) -> int:
     text = env.get(name, "")
     if not text:
         return default
@@ -48,13 +60,41 @@ def _integer(env: Mapping[str, str], name: str, default: int, least: int = 1) ->
         number = int(text)
     except ValueError:
         number = least - 1
-    if number < least:
+    if not least <= number <= most:
+        bounds = f"of {least} or more" if number < least else f"of {most} or less"
         raise ArgumentError(
             "ML390",
-            f"{name} must be an integer of {least} or more, got {text!r}",
-            fix=f"unset {name}, or set it to {least} or more",
+            f"{name} must be an integer {bounds}, got {shown(text)}",
+            fix=f"unset {name}, or set it to {bounds.removeprefix('of ')}",
         )
     return number
+
+
+def _cache_dir(env: Mapping[str, str]) -> Path:
+    """Where compiled kernels are kept.
+
+    Raises:
+        ArgumentError: ML511, ``MAXLAB_CACHE_DIR`` names no directory.
+    """
+    given = env.get("MAXLAB_CACHE_DIR")
+    if given:
+        place = os.path.expanduser(given)
+        wrong = None
+        if "\0" in given:
+            wrong = "it has a NUL character"
+        elif place.startswith("~"):
+            wrong = f"there is no home directory for {place.split(os.sep)[0]}"
+        if wrong is not None:
+            raise ArgumentError(
+                "ML511",
+                f"MAXLAB_CACHE_DIR is {shown(given)}, which names no directory: {wrong}",
+                fix="set MAXLAB_CACHE_DIR to the full path of a directory, or unset it",
+            )
+        return Path(os.path.abspath(place))
+    base = env.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):  # as its specification says
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "maxlab"
 
 
 def _core_of(cpu: int) -> str:
@@ -74,6 +114,10 @@ def _usable_cores() -> int:
         return os.cpu_count() or 1
 
 
+def _threads() -> int:
+    return min(_usable_cores(), MOST_THREADS)
+
+
 def _on(env: Mapping[str, str], *names: str) -> bool:
     return any(env.get(name, "0") not in ("", "0") for name in names)
 
@@ -82,19 +126,14 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
     """The settings that ``env`` (by default the process environment) asks for.
 
     Raises:
-        ArgumentError: ML390, a number that is not one.
+        ArgumentError: ML390, a number that is not one, or too small or large; ML511, a cache
+            directory that cannot be.
     """
     env = os.environ if env is None else env
-    cache = env.get("MAXLAB_CACHE_DIR")
-    if cache:
-        cache_dir = Path(cache).expanduser()
-    else:
-        base = env.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        cache_dir = Path(base) / "maxlab"
     return Config(
-        cache_dir=cache_dir,
+        cache_dir=_cache_dir(env),
         cc=env.get("MAXLAB_CC") or None,
-        num_threads=_integer(env, "MAXLAB_NUM_THREADS", _usable_cores()),
+        num_threads=_integer(env, "MAXLAB_NUM_THREADS", _threads(), most=MOST_THREADS),
         trace_events=_integer(env, "MAXLAB_TRACE_EVENTS", 16384),
         keep_source=_on(env, "MAXLAB_KEEP_SOURCE"),
         profiling=_on(env, "MAXLAB_ENABLE_PROFILING", "MODULAR_ENABLE_PROFILING"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -18,10 +19,12 @@ from maxlab.diagnostics import Monitor, Recording
 from maxlab.diagnostics.monitor import marks
 from maxlab.diagnostics.monitor._format import records
 from maxlab.diagnostics.monitor._place import (
+    MARKER,
     Identity,
     base_folder,
     identity,
     make_private,
+    make_session,
     me,
     remove_dead,
     session_folder,
@@ -126,7 +129,7 @@ limit=700000 temp=61 arch=9 pcietx=1200 pcierx=300 window_us=166000 pid1=1 held1
         r = monitor.recording()
         last = lambda v: [x for x in v.tolist() if x == x][-1:]
         tell([{{c.key: asdict(c) for c in r.columns}}, {{c.key: last(r[c.key]) for c in r.columns}},
-              r.names, r.problems, r._decoder.processes[-1][1]])
+              r.names, r.problems, json.loads(r._decoder.processes[-1][1])])
         """
     )
     assert names == {"nv0": "Fake One", "nv1": ""}
@@ -255,8 +258,10 @@ def test_sessions_that_ended_go_but_for_the_newest(base: Path) -> None:
     boot = mine.name.split("-")[0]
     old = [base / f"{boot}-{n}-1" for n in range(900_000_001, 900_000_006)]
     for n, folder in enumerate([*old, mine]):
-        folder.mkdir()
-        (folder / "samples-000001.mlrec").write_text("x")
+        make_session(folder)
+        for file in (folder / "samples-000001.mlrec", folder / MARKER):
+            file.touch()
+            os.utime(file, (n, n))
         os.utime(folder, (n, n))
     (base / "somebody-elses").mkdir()
     remove_dead(base, keep=2)
@@ -288,7 +293,7 @@ def test_a_tail_reads_everything_once_and_tells_when_it_cannot(tmp_path: Path) -
         if number % 7 == 0:
             read += tail.read()
     read += tail.read()
-    assert [r[1] for r in records(read) if r[0] == "s"] == list(range(400))
+    assert [r[1] for r in records(io.BytesIO(read)) if r[0] == "s"] == list(range(400))
     assert tail.missed is False
     for number in range(20_000):
         writer.write(b'["s",%d]\n' % number)

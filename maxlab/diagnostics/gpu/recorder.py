@@ -30,6 +30,8 @@ from maxlab.errors import ArgumentTypeError, DeviceError
 
 DEFAULT_PERIOD_S = 1.0
 MIN_PERIOD_S = 0.01
+# Thirty years: a sum of it and the time since the machine's start still fits every clock.
+MAX_PERIOD_S = 1e9
 # NVML may need seconds to wake the GPUs of a large machine.
 START_TIMEOUT_S = 60.0
 # Longer than the recorder gives itself, so that it is killed only when it cannot even end itself.
@@ -44,6 +46,39 @@ sys.path[:] = setup["path"]
 from maxlab.diagnostics.gpu._sampler import main
 main(setup)
 """
+
+
+def checked_period_ns(period_s: float) -> int:
+    """Nanoseconds of ``period_s``, the seconds from one sample to the next.
+
+    Raises:
+        DeviceError: ML431 (a ValueError), it is below 0.01 or above 1e9.
+        ArgumentTypeError: ML431 (a TypeError), it is not a number.
+    """
+    fix = "write period_s=0.1 for ten samples a second"
+    if isinstance(period_s, bool) or not isinstance(period_s, int | float):
+        raise ArgumentTypeError(
+            "ML431",
+            f"period_s must be a number of seconds, got {type(period_s).__name__}",
+            fix=fix,
+        )
+    if not MIN_PERIOD_S <= period_s <= MAX_PERIOD_S:  # NaN is neither
+        most = "more" if period_s < MIN_PERIOD_S else f"more, and {MAX_PERIOD_S:g} s or less"
+        raise DeviceError(
+            "ML431",
+            f"period_s must be {MIN_PERIOD_S} s or {most}, got {shown(period_s)}",
+            fix=fix,
+        )
+    return round(period_s * 1e9)
+
+
+def shown(value: object) -> str:
+    """``value`` in few words, for messages."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
@@ -64,7 +99,7 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
             utilisation.
 
     Raises:
-        DeviceError: ML431 (a ValueError), a period that is not a finite number of 0.01 or more.
+        DeviceError: ML431 (a ValueError), a period below 0.01 or above 1e9 seconds.
         ArgumentTypeError: ML431 (a TypeError), a period that is not a number.
 
     Example:
@@ -80,19 +115,7 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
     """
 
     def __init__(self, *, period_s: float = DEFAULT_PERIOD_S) -> None:
-        if isinstance(period_s, bool) or not isinstance(period_s, int | float):
-            raise ArgumentTypeError(
-                "ML431",
-                f"period_s must be a number of seconds, got {type(period_s).__name__}",
-                fix="write period_s=0.1 for ten samples a second",
-            )
-        if not math.isfinite(period_s) or period_s < MIN_PERIOD_S:
-            raise DeviceError(
-                "ML431",
-                f"period_s must be {MIN_PERIOD_S} s or more, got {period_s}",
-                fix="write period_s=0.1 for ten samples a second",
-            )
-        self._period_ns = round(period_s * 1e9)
+        self._period_ns = checked_period_ns(period_s)
         self._running: _Process | None = None
         self._finalizer: weakref.finalize[..., BackgroundRecorder] | None = None
         self._raw: bytes | None = None
@@ -114,7 +137,11 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
         self._raw = self._recording = None
         process = _Process(self._period_ns)
         # A recorder that nobody leaves is stopped when it is dropped, or when the program ends.
-        self._finalizer = weakref.finalize(self, process.stop)
+        try:
+            self._finalizer = weakref.finalize(self, process.stop)
+        except BaseException:
+            process.stop()
+            raise
         self._running = process
         return self
 
@@ -147,6 +174,12 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
             return
         try:
             process.stop()
+        except MemoryError as failure:
+            raise DeviceError(
+                "ML432",
+                "the samples of the GPU recorder cannot be read: there is too little memory",
+                fix="free some memory, or record for a shorter time",
+            ) from failure
         finally:  # also when Ctrl-C comes while it waits
             self._raw = process.raw
         error = process.failure(self._period_ns)
@@ -216,8 +249,11 @@ class _Process:
         self.raw = b""
         self._last_words: list[str] = []
         self._stuck = False
-        self._samples = _anonymous_file()
-        self._errors = _anonymous_file()
+        try:
+            self._samples = _anonymous_file()
+            self._errors = _anonymous_file()
+        except (OSError, MemoryError) as error:
+            raise _not_started(f"a file for its samples cannot be made: {reason(error)}") from error
         setup = {
             "path": [os.path.abspath(entry) for entry in sys.path],
             "samples": self._samples.fileno(),
@@ -237,15 +273,17 @@ class _Process:
                 # Signals for the program's terminal or kernel do not reach the recorder.
                 start_new_session=True,
             )
-        except OSError as error:
+        except UNABLE as error:
             self._samples.close()
             self._errors.close()
-            raise _not_started(f"{command[0]} cannot be run: {error}") from error
+            raise _not_started(f"{command[0]} cannot be run: {reason(error)}") from error
         try:
             self._await_first_sample(json.dumps(setup).encode() + b"\n")
-        except BaseException:
+        except BaseException as error:
             self._kill()
             self.close()
+            if isinstance(error, UNABLE) and not isinstance(error, DeviceError):
+                raise _not_started(reason(error)) from error
             raise
 
     def _await_first_sample(self, setup: bytes) -> None:
@@ -280,7 +318,7 @@ class _Process:
         finally:
             self.raw = _content(self._samples)
             said = _content(self._errors).decode(errors="replace").strip().splitlines()
-            self._last_words = [f"it said: {line.strip()}" for line in said[-1:]]
+            self._last_words = [f"it said: {line.strip():.200}" for line in said[-1:]]
             self.close()
 
     def close(self) -> None:
@@ -329,6 +367,17 @@ class _Process:
             why=[kept, *self._last_words],
             fix="find what ended it; signal 9 often is the system, out of memory (see `dmesg`)",
         )
+
+
+# What the system says when it has no memory, thread, file or process to give.
+UNABLE = (OSError, MemoryError, RuntimeError, subprocess.SubprocessError)
+
+
+def reason(error: BaseException) -> str:
+    """``error`` in words."""
+    if isinstance(error, MemoryError):
+        return "there is too little memory"
+    return str(error) or type(error).__name__
 
 
 def _python() -> str:

@@ -7,8 +7,11 @@ temperature, links, processes) is only here.
 ``_process``    the process: samples on a grid, into a ring of files
 ``_host``, ``_nvidia``, ``_amd``, ``_gpus``    where its numbers come from
 ``_format``     the lines of a recording, and their versions
+``_decoder``    what the lines say, kept in little memory
 ``_segments``   bounded, append-only files, and reading them while they grow
-``_place``      whose recording it is, where it lies, and when it may go
+``_place``      whose recording it is, where it lies, who records, and when it may go
+``_own``        files that maxlab keeps for itself, opened through no link
+``_settings``   what the user asks a monitor for, checked
 ``marks``       what a kernel adds: its cells, model runs and memory of tensors
 """
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 FORMAT = "maxlab.recording"
 VERSION = 1
@@ -29,6 +29,15 @@ SUFFIX = ".mlrec"
 
 MARK_KINDS = ("cell", "run", "load", "compile", "kernel", "profile")
 """Kinds of marks, in the order in which a view stacks them."""
+
+MAX_LINE = 1 << 20
+"""Bytes of a record, at most; the longest, the columns of a machine of 1000 cores, has 200,000."""
+
+MAX_INT = 1 << 62
+"""Times and counts are smaller: sums and differences of two fit 64 bits."""
+
+MAX_NAME = 200
+"""Characters of the name of a mark, at most; what is longer is cut."""
 
 Record = list[Any]
 
@@ -61,7 +70,8 @@ class Column:
 
 def line(*record: Any) -> bytes:
     """``record`` as one line."""
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"  # half of a surrogate pair has no bytes
 
 
 def head(run: str, segment: int, facts: Mapping[str, Any]) -> bytes:
@@ -81,6 +91,7 @@ def column_of(fields: Mapping[str, Any]) -> Column:
 
     Raises:
         ValueError: A field is missing or of the wrong type.
+        OverflowError: A number is larger than any counter.
     """
     known: dict[str, Any] = {}
     for name in ("key", "device", "quantity", "unit", "label"):
@@ -88,26 +99,33 @@ def column_of(fields: Mapping[str, Any]) -> Column:
             raise ValueError(f"a column without a {name}")
         known[name] = fields[name]
     top, window = fields.get("top"), fields.get("window_ns")
-    known["top"] = float(top) if isinstance(top, int | float) else None
+    known["top"] = None
+    if isinstance(top, int | float) and abs(top) < float("inf"):  # NaN is not
+        known["top"] = float(top)
     known["average"] = fields.get("average") is True
-    known["window_ns"] = int(window) if isinstance(window, int) else None
+    known["window_ns"] = window if isinstance(window, int) and 0 <= window < MAX_INT else None
     return Column(**known)
 
 
 Kind = Literal["h", "c", "s", "p", "g", "m", "a", "e"]
 
 
-def records(raw: bytes) -> Iterator[Record]:
-    """The whole records in ``raw``, in order. What is torn or is not a record is passed over."""
-    start = 0
-    while (end := raw.find(b"\n", start)) >= 0:
-        try:
-            record = json.loads(raw[start:end])
-        except ValueError:  # torn by a writer that was killed, and then joined with what follows
-            record = None
-        if isinstance(record, list) and record and isinstance(record[0], str):
-            yield record
-        start = end + 1
+def records(file: BinaryIO) -> Iterator[Record]:
+    """The whole records in ``file``, in order, from where it stands to its end. What is torn, too
+    long or no record is passed over."""
+    is_inside = False  # a line that is too long
+    while text := file.readline(MAX_LINE):
+        is_whole = text.endswith(b"\n")
+        if is_whole and not is_inside:
+            try:
+                record = json.loads(text)
+            # Torn by a writer that was killed, and then joined with what follows; or no JSON that
+            # a monitor writes.
+            except (ValueError, RecursionError):
+                record = None
+            if isinstance(record, list) and record and isinstance(record[0], str):
+                yield record
+        is_inside = not is_whole
 
 
 def whole(raw: bytes) -> int:

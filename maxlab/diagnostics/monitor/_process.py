@@ -7,13 +7,13 @@ session, not to who started it: it goes on when that kernel is killed, and ends
 * when the process that owns the session (the Jupyter server) is gone;
 * when its files are removed.
 
-Two monitors of one session cannot run: each holds a lock on a file of the session's folder.
+Two monitors of one session cannot run: each holds a lock on a file of the session's folder. By that
+lock others find the process, whatever its files say.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -24,16 +24,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from maxlab.diagnostics.monitor import _format
+from maxlab.diagnostics.monitor import _format, _own
 from maxlab.diagnostics.monitor._gpus import GPUs
 from maxlab.diagnostics.monitor._host import Host
-from maxlab.diagnostics.monitor._place import Identity, me
+from maxlab.diagnostics.monitor._place import STATE, Identity, hold, me
 from maxlab.diagnostics.monitor._segments import Writer
 
 READY = b"ready\n"
 PREFIX = "samples"
-LOCK = "lock"
-STATE = "monitor.json"
 
 # A driver that hangs may keep a reading from coming back; the process then ends without it.
 STUCK_S = 1.0
@@ -61,12 +59,10 @@ def main(setup: dict[str, Any]) -> None:
     os.dup2(2, 1)
 
     folder = Path(setup["folder"])
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    lock = hold(folder)
+    if lock is None:
         os._exit(EXIT_SECOND)
-    life = _Life(Identity(*setup["owner"]))
+    life = _Life(Identity(*setup["owner"]), lock)
     sampler = _Sampler(folder, setup, life)
     sampler.run(ready)
     # Nothing is left to tidy up.
@@ -76,9 +72,10 @@ def main(setup: dict[str, Any]) -> None:
 class _Life:
     """Watches for reasons to end, from a thread of its own: a reading may never come back."""
 
-    def __init__(self, owner: Identity) -> None:
+    def __init__(self, owner: Identity, lock: int) -> None:
         self.reason = ""
         self._owner = owner
+        self._lock = lock
         self._over = threading.Event()
         self._done = threading.Event()
         self._signalled, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -103,6 +100,10 @@ class _Life:
         while not self.reason:
             if not self._owner.is_alive():
                 self.reason = "the session ended"
+                break
+            # Who looks for this process finds it by the lock, and another would start beside it.
+            if os.fstat(self._lock).st_nlink == 0:
+                self.reason = "its files were removed"
                 break
             for file, _ in poller.poll(_LOOK_FOR_OWNER_S * 1000):
                 if file == self._signalled and signal.SIGTERM in os.read(file, 64):
@@ -196,10 +197,7 @@ class _Sampler:
         """Say who records here, for others to find."""
         mine = me()
         state = {"pid": mine.pid, "start": mine.start, "run": self._run, **self._facts}
-        new = self._folder / f"{STATE}.new"
-        new.write_text(json.dumps(state), "utf-8")
-        new.chmod(0o600)
-        new.replace(self._folder / STATE)
+        _own.replace(self._folder / STATE, json.dumps(state))
 
 
 def _short(value: float | None) -> float | int | None:

@@ -2,25 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
+import fnmatch
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from maxlab.diagnostics.monitor import _own
 from maxlab.diagnostics.monitor._format import SUFFIX, whole
+from maxlab.diagnostics.monitor._place import small
 
 SEGMENTS = 16
 """Segments of a full ring; with the next one, the oldest goes."""
 
 
+def matching(folder: Path, prefix: str) -> list[Path]:
+    """What lies in ``folder`` under names of segments of ``prefix``, which may hold wildcards; none
+    where it cannot be looked into."""
+    try:
+        names = os.listdir(folder)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return []
+    return [folder / name for name in fnmatch.filter(names, f"{prefix}-*{SUFFIX}")]
+
+
 def segments(folder: Path, prefix: str) -> list[Path]:
     """The segments of ``prefix`` in ``folder``, the oldest first."""
-    found: list[tuple[int, Path]] = []
-    for path in folder.glob(f"{prefix}-*{SUFFIX}"):
-        number = path.stem.rpartition("-")[2]
-        if number.isdigit():
-            found.append((int(number), path))
+    found = []
+    for path in matching(folder, prefix):
+        number = small(path.stem.rpartition("-")[2])
+        if number is not None:
+            found.append((number, path))
     return [path for _, path in sorted(found)]
+
+
+def content(path: Path, offset: int = 0, most: int = 1 << 40) -> bytes:
+    """``most`` bytes at most of the segment ``path``, from ``offset`` on; none when something else
+    lies in its place.
+
+    Raises:
+        FileNotFoundError: The ring has moved on.
+    """
+    try:
+        return _own.content(path, most, offset)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        return b""
+
+
+def last_change_ns(path: Path) -> int:
+    """When the segment ``path`` was last written to, on the clock of the calendar; 0 when it is not
+    there."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 class Writer:
@@ -48,10 +86,10 @@ class Writer:
         known = segments(self._folder, self._prefix)
         number = int(known[-1].stem.rpartition("-")[2]) + 1 if known else 1
         path = self._folder / f"{self._prefix}-{number:06d}{SUFFIX}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        file = os.open(path, flags, 0o600)
+        file = _own.opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         for old in known[: max(len(known) + 1 - SEGMENTS, 0)]:
-            old.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # gone, or something else took its place
+                old.unlink()
         if self._file >= 0:
             os.close(self._file)
         self._file, self._size = file, 0
@@ -123,9 +161,7 @@ class Tail:
             if self._newest and number > self._newest + 1:
                 self.missed = True
             try:
-                with path.open("rb") as file:
-                    file.seek(self._offsets.get(path.name, 0))
-                    piece = file.read(most - size)
+                piece = content(path, self._offsets.get(path.name, 0), most - size)
             except FileNotFoundError:  # the ring has moved on
                 self.missed = True
                 continue

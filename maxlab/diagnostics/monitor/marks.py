@@ -7,6 +7,7 @@ them but the last tenth of a second of a row of runs. Nothing is written while n
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from typing import Any
 from maxlab import trace
 from maxlab.diagnostics.monitor import _format, _launch
 from maxlab.diagnostics.monitor._place import Identity, me
-from maxlab.diagnostics.monitor._segments import Writer
+from maxlab.diagnostics.monitor._segments import Writer, last_change_ns, matching
 
 MAX_BYTES = 8 << 20
 """Bytes of marks that are kept of one kernel."""
@@ -185,6 +186,7 @@ class Marker:
     def _mark(
         self, id: str, start_ns: int, dur_ns: int | None, kind: str, name: str, runs: int
     ) -> None:
+        name = name[: _format.MAX_NAME]
         self._append(_format.line("m", id, start_ns, dur_ns, kind, name, runs, self._pid))
 
     def _append(self, line: bytes) -> None:
@@ -225,18 +227,19 @@ def _held() -> Iterator[tuple[str, list[int]]]:
 def _remove_old(folder: Path) -> None:
     """Remove the marks of kernels that have ended, but for the newest ``KERNELS``."""
     ended: dict[str, list[Path]] = {}
-    for path in folder.glob(f"marks-*{_format.SUFFIX}"):
+    for path in matching(folder, "marks"):
         who, _, _ = path.stem.removeprefix("marks-").rpartition("-")
-        pid, _, start = who.partition("-")
-        if pid.isdigit() and start.isdigit() and not Identity(int(pid), int(start)).is_alive():
+        owner = Identity.parse(who)
+        if owner is not None and not owner.is_alive():
             ended.setdefault(who, []).append(path)
 
     def age(files: list[Path]) -> float:
-        return max(file.stat().st_mtime for file in files)
+        return max((last_change_ns(file) for file in files), default=0)
 
     for files in sorted(ended.values(), key=age)[:-KERNELS]:
         for file in files:
-            file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # another kernel was faster
+                file.unlink()
 
 
 # ---------------------------------------------------------------- one a process

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from maxlab.diagnostics.gpu.recorder import DEFAULT_PERIOD_S, MIN_PERIOD_S
+from maxlab import files
+from maxlab.diagnostics.gpu.recorder import DEFAULT_PERIOD_S, UNABLE, checked_period_ns, reason
 from maxlab.diagnostics.monitor import _launch
 from maxlab.diagnostics.monitor._place import (
     Identity,
-    base_folder,
-    make_private,
+    make_base,
+    make_session,
+    no_place,
     remove_dead,
     session_folder,
     session_owner,
 )
-from maxlab.diagnostics.monitor._segments import segments
-from maxlab.errors import ArgumentTypeError, DeviceError
+from maxlab.diagnostics.monitor._segments import content, segments
+from maxlab.diagnostics.monitor._settings import checked_bytes, checked_label
+from maxlab.errors import MaxlabError
 
 if TYPE_CHECKING:
     from maxlab.diagnostics.monitor.recording import Recording
@@ -60,6 +62,10 @@ class Monitor(AbstractContextManager["Monitor"]):
         Args:
             owner: the process that the session belongs to; by default the one that this process
                 belongs to.
+
+        Raises:
+            DeviceError: ML832, ``MAXLAB_MONITOR_DIR`` begins with the home of a user who is not
+                there, or with a current folder that was removed.
         """
         self._owner = owner or session_owner()
         self._folder = session_folder(self._owner)
@@ -70,7 +76,7 @@ class Monitor(AbstractContextManager["Monitor"]):
         period_s: float = DEFAULT_PERIOD_S,
         *,
         label: str = "",
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | str = MAX_BYTES,
     ) -> Monitor:
         """The monitor of this session, recording. Takes over one that runs already; when that one
         has another period or label, the recording goes on with the new ones.
@@ -79,21 +85,30 @@ class Monitor(AbstractContextManager["Monitor"]):
             period_s: seconds from one sample to the next, 0.01 or more. Vendors average utilisation
                 over up to a second; PCIe traffic that is not counted by the GPU itself takes 40 ms
                 to read, and is left out below 0.5 s.
-            label: shown with the recording.
+            label: shown with the recording, 1000 characters at most.
             max_bytes: samples of this session that are kept, in bytes, 65536 or more; the oldest
-                go.
+                go. A text may have a unit: ``"64 MiB"``, ``"100MB"``.
 
         Raises:
-            DeviceError: ML431 (a ValueError), a period that is not a finite number of 0.01 or more,
-                or ``max_bytes`` too small; ML831 (a RuntimeError), the process did not start;
-                ML832, there is no place for the recording.
-            ArgumentTypeError: ML431 (a TypeError), a period that is not a number.
+            DeviceError: ML431 (a ValueError), a period below 0.01 or above 1e9 seconds; ML831 (a
+                RuntimeError), the process did not start; ML832, there is no place for the
+                recording; ML835 (a ValueError), ``max_bytes`` is no number of bytes, or too small;
+                ML836 (a RuntimeError), a monitor at another pace could not be ended.
+            ArgumentTypeError: ML431 or ML835 (a TypeError), an argument of the wrong type.
         """
         from maxlab.diagnostics.monitor import marks
 
         monitor = cls()
-        monitor.begin(period_s, label=label, max_bytes=max_bytes)
-        marks.attach(monitor._folder, in_cell=True)
+        is_new = monitor.begin(period_s, label=label, max_bytes=max_bytes)
+        try:
+            marks.attach(monitor._folder, in_cell=True)
+        except BaseException as error:
+            if is_new:  # nobody would have what could stop it
+                monitor.stop()
+            if isinstance(error, UNABLE) and not isinstance(error, MaxlabError):
+                why = f"what this program does cannot be marked: {reason(error)}"
+                raise _launch.not_started(monitor._folder, why) from error
+            raise
         return monitor
 
     def begin(
@@ -101,22 +116,24 @@ class Monitor(AbstractContextManager["Monitor"]):
         period_s: float = DEFAULT_PERIOD_S,
         *,
         label: str = "",
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | str = MAX_BYTES,
     ) -> bool:
         """Record from now on, and mark nothing of this process; False when it was recording so
         already. The arguments and errors are those of :meth:`start`."""
-        period_ns = _checked_ns(period_s)
-        if max_bytes < 65536:
-            raise DeviceError(
-                "ML431",
-                f"max_bytes must be 65536 or more, got {max_bytes}",
-                fix="leave it out for 64 MiB",
-            )
-        base = base_folder()
-        make_private(base)
-        make_private(self._folder)
-        remove_dead(base)
-        _, is_new = _launch.start(self._folder, self._owner, period_ns, label, max_bytes)
+        period_ns = checked_period_ns(period_s)
+        label, most = checked_label(label), checked_bytes(max_bytes)
+        try:
+            # Not the setting anew: it may have changed, and this recording lies where it lies.
+            base = make_base(self._folder.parent)
+            make_session(self._folder)
+            remove_dead(base)
+            _, is_new = _launch.start(self._folder, self._owner, period_ns, label, most)
+        except MaxlabError:
+            raise
+        except OSError as error:
+            raise no_place(self._folder, error) from error
+        except UNABLE as error:
+            raise _launch.not_started(self._folder, reason(error)) from error
         return is_new
 
     @classmethod
@@ -127,9 +144,12 @@ class Monitor(AbstractContextManager["Monitor"]):
 
     def stop(self) -> None:
         """End the recording, and return when its process is gone. What was recorded stays. Does
-        nothing when it is not running."""
-        if self._folder.is_dir():
-            _launch.stop(self._folder)
+        nothing when it is not running.
+
+        Raises:
+            DeviceError: ML836 (a RuntimeError), the process could not be ended; it goes on.
+        """
+        _launch.stop(self._folder)
 
     @property
     def is_running(self) -> bool:
@@ -149,9 +169,9 @@ class Monitor(AbstractContextManager["Monitor"]):
 
     @property
     def period_s(self) -> float | None:
-        """Seconds from one sample to the next; None when it is not running."""
+        """Seconds from one sample to the next; None when it is not running, or does not say."""
         found = _launch.running(self._folder)
-        return found.period_ns / 1e9 if found else None
+        return None if found is None or found.period_ns is None else found.period_ns / 1e9
 
     @property
     def folder(self) -> Path:
@@ -164,7 +184,7 @@ class Monitor(AbstractContextManager["Monitor"]):
         for prefix in ("samples", "marks-*"):
             for path in segments(self._folder, prefix):
                 try:
-                    raw = path.read_bytes()
+                    raw = content(path)
                 except FileNotFoundError:  # the ring has moved on
                     continue
                 # A writer that was killed leaves half a line, which must not touch the next one.
@@ -188,12 +208,16 @@ class Monitor(AbstractContextManager["Monitor"]):
 
         Raises:
             DocumentError: ML830, nothing was recorded.
-            OSError: ``path`` cannot be written.
+            FileError: ML001 or ML003 (an OSError), ``path`` is no regular file, or cannot be
+                written; it is as it was before.
         """
-        self.recording()
-        target = Path(path)
-        target.write_bytes(self.read_bytes())
-        return target
+        from maxlab.diagnostics.monitor import marks
+        from maxlab.diagnostics.monitor.recording import Recording
+
+        marks.flush()
+        raw = self.read_bytes()
+        Recording.from_bytes(raw)
+        return files.write_bytes(path, raw, "the recording")
 
     def __exit__(
         self,
@@ -205,27 +229,12 @@ class Monitor(AbstractContextManager["Monitor"]):
         self.stop()
 
     def __repr__(self) -> str:
-        if (period_s := self.period_s) is not None:
-            return f"Monitor(recording every {period_s:g} s)"
+        if self.is_running:
+            period_s = self.period_s
+            return f"Monitor(recording{'' if period_s is None else f' every {period_s:g} s'})"
         return f"Monitor({'stopped' if self.has_recorded else 'never started'})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         from maxlab import trace
 
         return trace.mimebundle(self, include, exclude)
-
-
-def _checked_ns(period_s: float) -> int:
-    if isinstance(period_s, bool) or not isinstance(period_s, int | float):
-        raise ArgumentTypeError(
-            "ML431",
-            f"period_s must be a number of seconds, got {type(period_s).__name__}",
-            fix="write period_s=0.1 for ten samples a second",
-        )
-    if not math.isfinite(period_s) or period_s < MIN_PERIOD_S:
-        raise DeviceError(
-            "ML431",
-            f"period_s must be {MIN_PERIOD_S} s or more, got {period_s}",
-            fix="write period_s=0.1 for ten samples a second",
-        )
-    return round(period_s * 1e9)

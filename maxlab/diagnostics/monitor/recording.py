@@ -2,111 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import io
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from maxlab import files
 from maxlab.diagnostics.monitor import _format
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor._decoder import Decoder, Mark
 from maxlab.errors import ArgumentError, DocumentError
 
+__all__ = ["Decoder", "Mark", "Recording"]
 
-@dataclass(slots=True)
-class Mark:
-    """Something that a kernel did, as it stands on the time axis.
+# Bytes of a file within which a recording says that it is one.
+_HEAD_WITHIN = 4 << 20
 
-    Attributes:
-        id: the same for the whole life of a mark that is still growing.
-        start_ns: when it began, on the clock of the samples.
-        dur_ns: how long it took, by the clock of the kernel; None while it lasts.
-        kind: ``"cell"``, ``"run"`` (of a model), ``"load"``, ``"compile"``, ``"kernel"`` or
-            ``"profile"``.
-        name: of the model or kernel, or ``"In [3]"`` for a cell.
-        count: how many runs in close succession it stands for.
-        pid: the number of the kernel's process.
-    """
-
-    id: str
-    start_ns: int
-    dur_ns: int | None
-    kind: str
-    name: str
-    count: int
-    pid: int
-
-
-@dataclass(slots=True)
-class Segment:
-    """Samples with the same columns: numbers, times, and rows of values."""
-
-    run: str
-    columns: list[Column]
-    numbers: list[int] = field(default_factory=list)
-    times_ns: list[int] = field(default_factory=list)
-    rows: list[list[float | None]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Decoder:
-    """Takes records in any pieces, and keeps what they say."""
-
-    heads: dict[str, dict[str, Any]] = field(default_factory=dict)
-    segments: list[Segment] = field(default_factory=list)
-    marks: dict[str, Mark] = field(default_factory=dict)
-    problems: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    processes: list[tuple[int, dict[str, list[list[Any]]]]] = field(default_factory=list)
-    held: list[tuple[int, int, dict[str, list[int]]]] = field(default_factory=list)
-    ends: list[tuple[int, str]] = field(default_factory=list)
-    is_known: bool = True
-    _run: str = ""
-
-    def take(self, raw: bytes) -> None:
-        """Add the records of ``raw``. One that is not as it should be is passed over."""
-        for record in _format.records(raw):
-            try:
-                self._one(record)
-            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
-                continue
-
-    def _one(self, record: list[Any]) -> None:
-        match record:
-            case ["s", int(number), int(time_ns), list(values)]:
-                segment = self.segments[-1]
-                if len(values) == len(segment.columns):
-                    segment.numbers.append(number)
-                    segment.times_ns.append(time_ns)
-                    segment.rows.append(values)
-            case ["h", {"format": _format.FORMAT, "version": int(version), "run": str(run)}]:
-                if version > _format.VERSION:
-                    self.is_known = False
-                self._run = run
-                self.heads[run] = record[1]
-            case ["c", list(fields)]:
-                columns = [_format.column_of(one) for one in fields]
-                last = self.segments[-1] if self.segments else None
-                # Every segment of the ring names its columns again.
-                if last is None or last.run != self._run or last.columns != columns:
-                    self.segments.append(Segment(self._run, columns))
-            case ["m", str(id), int(start), int() | None as dur, str(kind), str(name), *rest]:
-                count, pid = (int(value) for value in rest)
-                self.marks[id] = Mark(id, start, dur, kind, name, count, pid)
-            case ["a", int(time_ns), int(pid), dict(held)]:
-                clean = {str(k): [int(v[0]), int(v[1])] for k, v in held.items()}
-                self.held.append((time_ns, pid, clean))
-            case ["p", int(time_ns), dict(problems)]:
-                clean_problems = {str(k): str(v) for k, v in problems.items()}
-                if not self.problems or self.problems[-1][1] != clean_problems:
-                    self.problems.append((time_ns, clean_problems))
-            case ["g", int(time_ns), dict(processes)]:
-                if not self.processes or self.processes[-1][1] != processes:
-                    self.processes.append((time_ns, processes))
-            case ["e", int(time_ns), str(reason)]:
-                self.ends.append((time_ns, reason))
+# The table of all columns and samples has gaps where not all columns were sampled at all times. A
+# value takes 8 bytes here and 4 in a view, and 2 in a file at least; so a table without gaps always
+# stays within 6 times the size of its file.
+_BYTES_OF_VALUE = 12
+_SPARE_BYTES = 32 << 20
+_BYTES_FOR_BYTE = 8
 
 
 class Recording:
@@ -135,20 +56,22 @@ class Recording:
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        keys: dict[str, Column] = {}
-        for segment in decoder.segments:
-            keys.update({column.key: column for column in segment.columns})
-        self.columns = list(keys.values())
-        places = {key: n for n, key in enumerate(keys)}
-        count = sum(len(segment.rows) for segment in decoder.segments)
-        self.values: npt.NDArray[np.float64] = np.full((count, len(keys)), np.nan)
+        self.columns = list(decoder.columns.values())
+        self.label = str(decoder.facts.get("label", ""))
+        self.period_ns = int(decoder.facts.get("period_ns", 0))
+        self.names = dict(decoder.names)
+        self.problems = dict(decoder.problems)
+        self.marks = sorted(decoder.marks.values(), key=lambda mark: mark.start_ns)
+        self.starts: list[int] = []
+        places = {key: n for n, key in enumerate(decoder.columns)}
+        count = sum(len(segment.times_ns) for segment in decoder.segments)
+        self.values: npt.NDArray[np.float64] = np.full((count, len(places)), np.nan)
         self.times_ns: npt.NDArray[np.int64] = np.zeros(count, np.int64)
         self.numbers: npt.NDArray[np.int64] = np.zeros(count, np.int64)
-        self.starts: list[int] = []
         at = 0
         run: str | None = None
         for segment in decoder.segments:
-            rows = len(segment.rows)
+            rows = len(segment.times_ns)
             if not rows:
                 continue
             if segment.run != run:
@@ -158,51 +81,64 @@ class Recording:
             self.times_ns[part] = segment.times_ns
             self.numbers[part] = segment.numbers
             into = [places[column.key] for column in segment.columns]
-            self.values[part, into] = np.array(segment.rows, np.float64)
+            self.values[part, into] = np.asarray(segment.values).reshape(rows, len(into))
+            segment.clear()  # each sample is held once
             at += rows
-        newest = next(reversed(decoder.heads.values()), {})
-        self.label = str(newest.get("label", ""))
-        self.period_ns = int(newest.get("period_ns", 0))
-        self.names = {
-            str(gpu): str(name)
-            for facts in decoder.heads.values()
-            for gpu, name in facts.get("names", {}).items()
-        }
-        self.marks = sorted(decoder.marks.values(), key=lambda mark: mark.start_ns)
-        self.problems = dict(decoder.problems[-1][1]) if decoder.problems else {}
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> Recording:
         """The recording in ``raw``.
 
         Raises:
-            DocumentError: ML830, ``raw`` is not a recording, or one of a later version.
+            DocumentError: ML830, ``raw`` is not a recording, or one of a later version; ML834, it
+                would take more memory than its size allows for.
         """
-        decoder = Decoder()
-        decoder.take(raw)
-        if not decoder.heads:
-            raise DocumentError(
-                "ML830",
-                "this is not a recording: it has no line that says so",
-                fix="Monitor.save() and the dashboard's menu write recordings, as .mlrec files",
-            )
-        if not decoder.is_known:
-            raise DocumentError(
-                "ML830",
-                "this recording was written by a later version of maxlab",
-                fix="install a newer maxlab to replay it",
-            )
-        return cls(decoder)
+        return cls._read(io.BytesIO(raw), len(raw), "this")
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """The recording in the file ``path``.
+        """The recording in the file ``path``, which takes 64 MB and 20 times the file's size of
+        memory at most.
 
         Raises:
-            DocumentError: ML830, the file is not a recording, or one of a later version.
-            OSError: It cannot be read.
+            DocumentError: ML830, the file is not a recording, or one of a later version; ML834, it
+                would take more memory than its size allows for, or than there is.
+            FileError: ML001 or ML002 (an OSError), it is no regular file, or cannot be read.
         """
-        return cls.from_bytes(Path(path).read_bytes())
+        with files.open_regular(path, "the recording") as file:
+            try:
+                size = file.seek(0, io.SEEK_END)
+                file.seek(0)
+                return cls._read(file, size, str(path))
+            except OSError as error:
+                raise files.unreadable(path, "the recording", error) from error
+
+    @classmethod
+    def _read(cls, file: BinaryIO, size: int, name: str) -> Recording:
+        """The recording in ``file``, which has ``size`` bytes and is called ``name`` in messages.
+
+        Raises:
+            DocumentError: As `load`.
+        """
+        try:
+            if not _has_head(file):
+                raise DocumentError(
+                    "ML830",
+                    f"{name} is not a recording: it has no line that says so",
+                    fix="Monitor.save() and the dashboard's menu write recordings, as .mlrec files",
+                )
+            decoder = Decoder()
+            decoder.take_from(file)
+            if not decoder.is_known:
+                raise DocumentError(
+                    "ML830",
+                    f"{name} is a recording that was written by a later version of maxlab",
+                    fix="install a newer maxlab to replay it",
+                )
+            _require_bounded(decoder, size, name)
+            return cls(decoder)
+        except MemoryError as error:
+            raise _too_much(name, "there is not enough memory for it") from error
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -239,13 +175,16 @@ class Recording:
         """``path``, written: a line of column names with units, then a line for each sample.
 
         The first column is the time in seconds since the first sample.
+
+        Raises:
+            FileError: ML001 or ML003 (an OSError), ``path`` is no regular file, or cannot be
+                written; it is as it was before.
         """
-        target = Path(path)
-        with target.open("w", newline="", encoding="utf-8") as file:
+        with files.replacing(path, "the table") as raw, _as_text(raw) as file:
             writer = csv.writer(file)
             writer.writerow(["time [s]", *(f"{c.key} [{c.unit}]" for c in self.columns)])
             writer.writerows(self._table())
-        return target
+        return Path(path)
 
     def _table(self) -> Iterable[list[str]]:
         for time_ns, row in zip(self.times_ns, self.values, strict=True):
@@ -261,3 +200,53 @@ class Recording:
         from maxlab import trace
 
         return trace.mimebundle(self, include, exclude)
+
+
+def _has_head(file: BinaryIO) -> bool:
+    """Whether ``file`` says near its beginning that it is a recording; it stands there again then.
+    A file of any size that is something else is told by this without reading all of it."""
+    beginning = io.BytesIO(file.read(_HEAD_WITHIN))
+    file.seek(0)
+    for record in _format.records(beginning):
+        match record:
+            case ["h", {"format": _format.FORMAT, "version": int(), "run": str()}]:
+                return True
+    return False
+
+
+def _require_bounded(decoder: Decoder, size: int, name: str) -> None:
+    """Raises unless what ``decoder`` took from ``size`` bytes fits the memory that is allowed.
+
+    Raises:
+        DocumentError: ML834, it does not.
+    """
+    if decoder.excess:
+        raise _too_much(name, f"it has {decoder.excess}")
+    samples = sum(len(segment.times_ns) for segment in decoder.segments)
+    columns = len(decoder.columns) + len(decoder.held.devices)
+    needed = samples * columns * _BYTES_OF_VALUE
+    allowed = _SPARE_BYTES + _BYTES_FOR_BYTE * size
+    if needed > allowed:
+        raise _too_much(
+            name,
+            f"its {size} bytes are of {samples} samples and {columns} columns, most of them empty: "
+            f"a table of {needed} bytes, at most {allowed} are made",
+        )
+
+
+def _too_much(name: str, why: str) -> DocumentError:
+    return DocumentError(
+        "ML834",
+        f"{name} is a recording that would take too much memory",
+        why=[why],
+        fix="record again with one set of GPUs, or for a shorter time; a file of unknown origin "
+        "may have been made to do harm",
+    )
+
+
+@contextlib.contextmanager
+def _as_text(raw: BinaryIO) -> Iterator[io.TextIOWrapper]:
+    """A text file that writes to ``raw``, and leaves it open."""
+    file = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="")
+    yield file
+    file.detach()  # writes what it holds back

@@ -32,8 +32,9 @@ def dashboard(
         theme: ``"auto"`` follows the page; ``"light"`` or ``"dark"``.
 
     Raises:
-        DocumentError: ML830 (a ValueError), the file is not a recording.
-        OSError: It cannot be read.
+        DocumentError: ML830 (a ValueError), the file is not a recording; ML834, it would take more
+            memory than its size allows for.
+        FileError: ML001 or ML002 (an OSError), it is no regular file, or cannot be read.
 
     Example:
         >>> import maxlab

@@ -67,6 +67,7 @@ def bundle_of(
 def draw(store: Store) -> str:
     """An SVG of the charts of ``store``: a line for each column, in two rows of charts."""
     columns, times, rows, state = store.snapshot()
+    rows[~np.isfinite(rows)] = np.nan
     if len(times) > _POINTS:
         times, rows = thinned(times, rows, _POINTS)
     groups: dict[str, list[int]] = {}
@@ -82,7 +83,7 @@ def draw(store: Store) -> str:
     height = _HEAD + _GAP + -(-len(charts) // 2) * (_HEIGHT + _HEAD + _GAP)
     seconds = (times[-1] - times[0]) / 1e9
     label = f" ({state['label']})" if state["label"] else ""
-    title = escape(f"{state['title'] or 'Diagnostics'}{label}: {seconds:.0f} s")
+    title = _escaped(f"{state['title'] or 'Diagnostics'}{label}: {seconds:.0f} s")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'role="img" aria-label="{title}" font-family="sans-serif" font-size="11">'
@@ -111,7 +112,7 @@ def _chart(
             f'<g transform="translate({x},{y})">'
             f'<text y="12" font-weight="600" fill="#232733">{title}</text>'
             f'<text x="{_WIDTH}" y="12" text-anchor="end" fill="#5b6170">'
-            f"most: {_amount(most, unit)}</text>"
+            f"most: {_escaped(_amount(most, unit))}</text>"
             f'<rect y="{_HEAD - 4}" width="{_WIDTH}" height="{_HEIGHT}" fill="#f6f7fa"/>'
         )
     ]
@@ -130,7 +131,7 @@ def _chart(
             else:
                 pieces.append(f"{'L' if is_open else 'M'}{px:.1f} {py:.1f}")
             is_open = True
-        name = escape(f"{column.device} {column.label}")
+        name = _escaped(f"{column.device} {column.label}")
         color = _COLORS[place % len(_COLORS)]
         path = "".join(pieces)
         lines.append(
@@ -138,6 +139,11 @@ def _chart(
             "</title></path>"
         )
     return "".join(lines) + "</g>"
+
+
+def _escaped(text: str) -> str:
+    """``text`` as a part of the picture; XML has no way to write most control characters."""
+    return escape("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def _amount(value: float, unit: str) -> str:

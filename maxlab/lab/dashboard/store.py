@@ -8,9 +8,12 @@ out when they are many, and what was between can be asked for by its time.
 
 from __future__ import annotations
 
+import itertools
+import json
 import secrets
 import threading
 import time
+from array import array
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -18,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from maxlab.diagnostics.monitor import _launch
-from maxlab.diagnostics.monitor._format import SUFFIX, Column
-from maxlab.diagnostics.monitor._place import Identity
-from maxlab.diagnostics.monitor._segments import Tail
+from maxlab.diagnostics.monitor._decoder import Decoder
+from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor._place import Identity, small
+from maxlab.diagnostics.monitor._segments import Tail, last_change_ns, matching
 from maxlab.diagnostics.monitor.monitor import Monitor
-from maxlab.diagnostics.monitor.recording import Decoder, Mark, Recording
+from maxlab.diagnostics.monitor.recording import Mark, Recording
 
 FRAME_VERSION = 1
 
@@ -31,9 +35,6 @@ MAX_KEPT = 400_000
 
 MAX_MARKS = 20_000
 """Marks that are kept; the newest."""
-
-MAX_TABLES = 2000
-"""Tables of processes that are kept; the newest. There is one for each time that one changed."""
 
 MAX_ROWS = 6000
 """Rows of a frame that begins anew, at most: three for each pixel of a wide screen."""
@@ -45,8 +46,13 @@ Frame = tuple[dict[str, Any], bytes]
 class _Held:
     """Bytes that the tensors of one process hold on a device, and since when."""
 
-    times_ns: list[int] = field(default_factory=list)
-    live: list[int] = field(default_factory=list)
+    times_ns: array[int] = field(default_factory=lambda: array("q"))
+    live: array[int] = field(default_factory=lambda: array("q"))
+
+    def add(self, time_ns: int, live: int) -> None:
+        """From ``time_ns`` on, ``live`` bytes."""
+        self.times_ns.append(time_ns)
+        self.live.append(live)
 
 
 class Store:
@@ -64,7 +70,7 @@ class Store:
         self._begin()
         if isinstance(source, Recording):
             self._decoder = source._decoder
-            self._absorb()
+            self._take_over(source)
 
     def _begin(self) -> None:
         """Forget everything."""
@@ -74,8 +80,8 @@ class Store:
         self._columns: list[Column] = []
         self._places: dict[str, int] = {}
         self._base_ns: int | None = None
-        self._times = np.zeros(256, np.int64)
-        self._rows = np.zeros((256, 0), np.float32)
+        self._times = np.zeros(0, np.int64)
+        self._rows = np.zeros((0, 0), np.float32)
         self._count = 0
         self._breaks: list[int] = []
         self._run = ""
@@ -83,9 +89,6 @@ class Store:
         self._serial = 0
         self._held: dict[tuple[str, int], _Held] = {}
         self._held_seen = 0
-        self._tables_gone = 0
-        self._facts: dict[str, Any] = {}
-        self._ended: tuple[int, str] | None = None
         if self._monitor is not None:
             self._samples = Tail(self._monitor.folder, "samples")
             self._kernels: dict[str, Tail] = {}
@@ -102,7 +105,7 @@ class Store:
                 raw = self._samples.read()
             self._decoder.take(raw)
             # After the samples, so that what a kernel did before one of them is known with it.
-            for path in self._monitor.folder.glob(f"marks-*{SUFFIX}"):
+            for path in matching(self._monitor.folder, "marks"):
                 who = path.stem.rpartition("-")[0]
                 if who not in self._kernels:
                     self._kernels[who] = Tail(self._monitor.folder, who)
@@ -113,52 +116,62 @@ class Store:
 
     def _end_of_kernel(self, who: str) -> None:
         """A kernel that was killed could not say that its marks and its tensors ended."""
-        pid, _, start = who.removeprefix("marks-").partition("-")
-        if not (pid.isdigit() and start.isdigit()) or Identity(int(pid), int(start)).is_alive():
+        process = Identity.parse(who.removeprefix("marks-"))
+        if process is None or process.is_alive():
             return
         last_ns = self._last_word_ns(who)
         for mark in self._decoder.marks.values():
-            if mark.pid == int(pid) and mark.dur_ns is None:
+            if mark.pid == process.pid and mark.dur_ns is None:
                 mark.dur_ns = max(last_ns - mark.start_ns, 0)
         for (_, owner), held in self._held.items():
-            if owner == int(pid) and held.live and held.live[-1]:
-                self._decoder.held.append((last_ns, owner, {}))
+            if owner == process.pid and held.live and held.live[-1]:
+                self._decoder.held.add(last_ns, owner, -1, 0)
                 break
 
     def _last_word_ns(self, who: str) -> int:
         assert self._monitor is not None, "only a monitor's kernels end"
-        now_ns = time.monotonic_ns()
-        found = [path.stat().st_mtime_ns for path in self._monitor.folder.glob(f"{who}-*{SUFFIX}")]
-        return now_ns - max(time.time_ns() - max(found, default=time.time_ns()), 0)
+        now_ns, today_ns = time.monotonic_ns(), time.time_ns()
+        found = map(last_change_ns, matching(self._monitor.folder, who))
+        return now_ns - max(today_ns - (max(found, default=0) or today_ns), 0)
 
     def _absorb(self) -> None:
         """Turn what the decoder has taken in into rows and marks, and take it off the decoder."""
         decoder = self._decoder
+        self._add_columns(list(decoder.columns.values()))
+        self._add_held()
+        first = self._count
         for segment in decoder.segments:
-            self._add_columns(segment.columns)
-        for time_ns, pid, by_device in decoder.held[self._held_seen :]:
-            self._add_held(time_ns, pid, by_device)
-        self._held_seen = len(decoder.held)
-        for segment in decoder.segments:
-            if not segment.rows:
+            if not segment.times_ns:
                 continue
             if segment.run != self._run:
                 self._run = segment.run
                 self._breaks.append(self._count)
-            into = [self._places[column.key] for column in segment.columns]
-            self._add_rows(segment.times_ns, segment.rows, into)
-            if self._monitor is not None:  # a recording keeps its own
-                segment.times_ns, segment.rows, segment.numbers = [], [], []
-        for id, mark in decoder.marks.items():
+            times = np.asarray(segment.times_ns)
+            values = np.asarray(segment.values).reshape(len(times), len(segment.columns))
+            self._add_rows(times, values, [self._places[one.key] for one in segment.columns])
+            segment.clear()
+        self._add_tensors(first)
+        self._absorb_marks()
+        self._trim()
+
+    def _take_over(self, recording: Recording) -> None:
+        """Show a recording that is complete, which keeps what it has."""
+        self._add_columns(recording.columns)
+        self._add_held()
+        self._breaks = list(recording.starts)
+        places = [self._places[column.key] for column in recording.columns]
+        self._add_rows(recording.times_ns, recording.values, places)
+        self._add_tensors(0)
+        self._absorb_marks()
+
+    def _absorb_marks(self) -> None:
+        marks = self._decoder.marks
+        for id, mark in itertools.islice(marks.items(), max(len(marks) - MAX_MARKS, 0), None):
             known = self._marks.get(id)
             if known is None or known[1] != mark:
                 self._serial += 1
                 copy = Mark(**{name: getattr(mark, name) for name in Mark.__slots__})
                 self._marks[id] = (self._serial, copy)
-        self._trim()
-        if decoder.heads:
-            self._facts = next(reversed(decoder.heads.values()))
-        self._ended = decoder.ends[-1] if decoder.ends else None
 
     def _trim(self) -> None:
         """Let the oldest go, so that a recording of days stays in bounds."""
@@ -173,18 +186,17 @@ class Store:
             for held in self._held.values():
                 known = max(int(np.searchsorted(held.times_ns, first_ns)) - 1, 0)
                 del held.times_ns[:known], held.live[:known]
-        if (more := len(self._decoder.processes) - MAX_TABLES) > 0:
-            del self._decoder.processes[:more]
-            self._tables_gone += more
         for id in list(self._marks)[: max(len(self._marks) - MAX_MARKS, 0)]:
             del self._marks[id]
             self._decoder.marks.pop(id, None)
 
     def _add_columns(self, columns: list[Column]) -> None:
-        new = [column for column in columns if column.key not in self._places]
+        new = []
         for column in columns:
             if column.key in self._places:
                 self._columns[self._places[column.key]] = column
+            else:
+                new.append(column)
         if not new:
             return
         for column in new:
@@ -196,65 +208,63 @@ class Store:
         self._generation = secrets.token_hex(4)
 
     def _add_rows(
-        self, times_ns: list[int], rows: list[list[float | None]], into: list[int]
+        self, times_ns: npt.NDArray[np.int64], values: npt.NDArray[np.float64], into: list[int]
     ) -> None:
-        first, count = self._count, len(rows)
-        while first + count > len(self._times):
-            self._times = np.concatenate([self._times, np.zeros_like(self._times)])
-            more = np.full_like(self._rows, np.nan)
-            self._rows = np.concatenate([self._rows, more])
+        first, count = self._count, len(times_ns)
+        if not count:
+            return
+        if (more := first + count - len(self._times)) > 0:
+            # Twice as much while it grows; just enough for a recording that is complete.
+            more = max(more, len(self._times)) if self._monitor is not None else more
+            self._times = np.concatenate([self._times, np.zeros(more, np.int64)])
+            empty = np.full((more, self._rows.shape[1]), np.nan, np.float32)
+            self._rows = np.concatenate([self._rows, empty]) if len(self._rows) else empty
         if self._base_ns is None:
-            self._base_ns = times_ns[0]
+            self._base_ns = int(times_ns[0])
         part = slice(first, first + count)
         self._times[part] = times_ns
-        self._rows[part] = np.nan
-        self._rows[part, into] = np.array(rows, np.float64)
+        with np.errstate(over="ignore"):  # what is too large for a chart is shown as infinite
+            self._rows[part, into] = values
         self._count += count
-        before_ns = int(self._times[first - 1]) if first else times_ns[0]
-        for device in {device for device, _ in self._held}:
-            place = self._places[f"tensors.{device}"]
-            self._rows[part, place] = self._tensors(device, before_ns, self._times[part])
 
     # ------------------------------------------------------------ tensors
-    def _add_held(self, time_ns: int, pid: int, by_device: dict[str, list[int]]) -> None:
-        if not by_device:  # the kernel has ended
-            for (_, owner), held in self._held.items():
-                if owner == pid:
-                    held.times_ns.append(time_ns)
-                    held.live.append(0)
-        for device, (live, _pooled) in by_device.items():
-            is_host = device == "host"
-            self._add_columns(
-                [
-                    Column(
-                        f"tensors.{device}",
-                        device,
-                        "host_memory" if is_host else "memory",
-                        "B",
-                        "maxlab tensors" if is_host else f"maxlab tensors, {device}",
-                    )
-                ]
-            )
-            held = self._held.setdefault((device, pid), _Held())
-            held.times_ns.append(time_ns)
-            held.live.append(live)
-
-    def _tensors(
-        self, device: str, before_ns: int, times: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float32]:
-        """``[samples]`` bytes on ``device``, of all kernels: the most since the sample before."""
-        total = np.zeros(len(times))
-        edges = np.concatenate([[before_ns], times])
-        for (where, _), held in self._held.items():
-            if where != device:
+    def _add_held(self) -> None:
+        """Take in what the decoder has learnt of tensors since the last time."""
+        seen, held = self._held_seen, self._decoder.held
+        self._held_seen = len(held)
+        devices = list(held.devices)
+        self._add_columns([_tensors_column(device) for device in devices])
+        for time_ns, pid, place, live in zip(
+            held.times_ns[seen:], held.pids[seen:], held.places[seen:], held.live[seen:],
+            strict=True,
+        ):  # fmt: skip
+            if place >= 0:
+                self._held.setdefault((devices[place], pid), _Held()).add(time_ns, live)
                 continue
-            stamps, live = np.array(held.times_ns), np.array(held.live, np.float64)
+            for (_, owner), one in self._held.items():  # the kernel has ended
+                if owner == pid:
+                    one.add(time_ns, 0)
+
+    def _add_tensors(self, first: int) -> None:
+        """Fill the columns of tensors from the row ``first`` on: of each device what all kernels
+        held of it, the most since the sample before."""
+        if first == self._count:
+            return
+        times = self._times[first : self._count]
+        before = self._times[max(first - 1, 0) : max(first - 1, 0) + 1]
+        edges = np.concatenate([before, times])
+        totals: dict[str, npt.NDArray[np.float64]] = {}
+        for (device, _), held in self._held.items():
+            stamps = np.maximum.accumulate(np.asarray(held.times_ns))
             ends = np.searchsorted(stamps, edges, "right")
-            for n in range(len(times)):
-                low, high = max(int(ends[n]) - 1, 0), int(ends[n + 1])
-                if high:
-                    total[n] += live[low:high].max()
-        return total.astype(np.float32)
+            # Of each pair, from what was held at the sample before; the 0 gives the last pair an
+            # end, and stands for what was held before anything was.
+            live = np.append(np.asarray(held.live), 0).astype(np.float64)
+            pairs = np.stack([np.maximum(ends[:-1] - 1, 0), ends[1:]], axis=1).reshape(-1)
+            most = np.where(ends[1:] > 0, np.maximum.reduceat(live, pairs)[::2], 0)
+            totals[device] = totals[device] + most if device in totals else most
+        for device, total in totals.items():
+            self._rows[first : self._count, self._places[f"tensors.{device}"]] = total
 
     # ------------------------------------------------------------ frames
     def frame(self, cursor: str = "") -> Frame:
@@ -263,12 +273,13 @@ class Store:
             generation, _, rest = cursor.partition(":")
             row_text, _, rest = rest.partition(":")
             serial_text, _, table_text = rest.partition(":")
-            is_known = generation == self._generation and row_text.isdigit()
-            row = min(int(row_text), self._count) if is_known else 0
-            serial = int(serial_text) if is_known and serial_text.isdigit() else 0
-            table = int(table_text) if is_known and table_text.isdigit() else 0
-            tables = self._decoder.processes
-            newest = self._tables_gone + len(tables)
+            known = small(row_text)
+            is_known = generation == self._generation and known is not None
+            row = min(known, self._count) if is_known and known is not None else 0
+            serial = (small(serial_text) or 0) if is_known else 0
+            table = (small(table_text) or 0) if is_known else 0
+            tables, tables_gone = self._decoder.processes, self._decoder.tables_gone
+            newest = tables_gone + len(tables)
             body: dict[str, Any] = {
                 "type": "frame",
                 "version": FRAME_VERSION,
@@ -278,10 +289,10 @@ class Store:
                 "marks": [
                     self._mark(mark) for number, mark in self._marks.values() if number > serial
                 ],
-                "problems": self._decoder.problems[-1][1] if self._decoder.problems else {},
+                "problems": self._decoder.problems,
                 "processes": [
-                    [(time_ns - (self._base_ns or 0)) / 1e9, held]
-                    for time_ns, held in tables[max(table - self._tables_gone, 0) :]
+                    [(time_ns - (self._base_ns or 0)) / 1e9, json.loads(held)]
+                    for time_ns, held in tables[max(table - tables_gone, 0) :]
                 ],
                 "state": self._state(),
             }
@@ -331,20 +342,20 @@ class Store:
         return [mark.id, round(start, 6), took, mark.kind, mark.name, mark.count, mark.pid]
 
     def _state(self) -> dict[str, Any]:
-        facts = self._facts
+        facts, end = self._decoder.facts, self._decoder.end
         base_ns = self._base_ns or 0
         running = None if self._monitor is None else _launch.running(self._monitor.folder)
         now_ns = time.monotonic_ns()
         last_ns = int(self._times[self._count - 1]) if self._count else base_ns
-        ended = self._ended[1] if self._ended and self._ended[0] >= last_ns else ""
+        ended = end[1] if end and end[0] >= last_ns else ""
         wall_ns = facts.get("wall_ns", 0) + base_ns - facts.get("mono_ns", 0)
         return {
             "running": running is not None,
             "replay": self._monitor is None,
             "title": self._title,
-            "label": str(facts.get("label", "")),
-            "period": (running.period_ns if running else facts.get("period_ns", 0)) / 1e9,
-            "names": facts.get("names", {}),
+            "label": facts.get("label", ""),
+            "period": ((running and running.period_ns) or facts.get("period_ns", 0)) / 1e9,
+            "names": self._decoder.names,
             "ended": "" if running else ended,
             # Milliseconds of the calendar at second 0, for clocks on the axis.
             "epoch": wall_ns / 1e6 if facts.get("wall_ns") else 0,
@@ -366,6 +377,17 @@ class Store:
     def samples(self) -> int:
         """The number of samples that were read."""
         return self._count
+
+
+def _tensors_column(device: str) -> Column:
+    is_host = device == "host"
+    return Column(
+        f"tensors.{device}",
+        device,
+        "host_memory" if is_host else "memory",
+        "B",
+        "maxlab tensors" if is_host else f"maxlab tensors, {device}",
+    )
 
 
 def thinned(

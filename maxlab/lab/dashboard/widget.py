@@ -7,6 +7,7 @@ nothing, and the monitor does not know of it. Requests of the page may arrive on
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from maxlab import __version__, trace
+from maxlab import __version__, files, trace
 from maxlab.diagnostics.monitor import Monitor, Recording, marks
 from maxlab.errors import MaxlabError
 from maxlab.lab import bundle, protocol
@@ -46,8 +47,9 @@ class DashboardView(anywidget.AnyWidget):
         theme: As above.
 
     Raises:
-        DocumentError: ML830 (a ValueError), the file is not a recording.
-        OSError: It cannot be read.
+        DocumentError: ML830 (a ValueError), the file is not a recording; ML834, it would take more
+            memory than its size allows for.
+        FileError: ML001 or ML002 (an OSError), it is no regular file, or cannot be read.
 
     Example:
         >>> from maxlab.lab.dashboard import DashboardView
@@ -81,8 +83,8 @@ class DashboardView(anywidget.AnyWidget):
         else:
             if not isinstance(replay, Recording):
                 self._title = Path(replay).name
-                self._raw = Path(replay).read_bytes()
-                replay = Recording.from_bytes(self._raw)
+                self._raw = files.read_bytes(replay, "the recording")
+                replay = Recording._read(io.BytesIO(self._raw), len(self._raw), str(replay))
             self._store = Store(replay, self._title)
         self._sending = threading.Lock()
         self._cursor = ""

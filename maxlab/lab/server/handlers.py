@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import struct
 import threading
 import time
@@ -93,9 +94,12 @@ class _Handler(APIHandler):
         """
         text = self.get_query_argument(name)
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
-            raise web.HTTPError(400, f"{name} must be a number, got {text!r}") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise web.HTTPError(400, f"{name} must be a number, got {text!r:.100}")
+        return number
 
     def finish_frame(self, frame: Frame) -> None:
         """Answer with 4 bytes that tell the length of the JSON part, that part, and the buffer."""
