@@ -88,6 +88,14 @@ def test_values_change_places() -> None:
     assert [x.item() for x in run(graph, 50)] == [12586269025, 0]
 
 
+def test_a_loop_carries_what_a_kernel_of_one_operand_makes() -> None:
+    with Graph("sums", input_types=[ROW]) as graph:
+        (x,) = tensors(graph)
+        y = loop((integer(0), x), lambda i, y: i < 3, lambda i, y: (i + 1, ops.cumsum(y, 0)))[1]
+        graph.output(y)
+    assert run(graph, np.ones(4, np.float32))[0].tolist() == [1, 4, 10, 20]
+
+
 def test_two_loops_may_begin_with_one_value() -> None:
     with Graph("g", input_types=[INT]) as graph:
         (x,) = tensors(graph)

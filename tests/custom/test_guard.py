@@ -3,9 +3,11 @@ with a name, a place and a cause, not the end of the notebook."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import platform
+import signal
 import subprocess
 import sys
 import textwrap
@@ -153,7 +155,14 @@ def one(name: str, type: TensorType = VECTOR, kernels: str = KERNELS) -> Graph:
     return graph
 
 
+def own_session() -> engine.InferenceSession:
+    """A session with a process of its own."""
+    return engine.InferenceSession(num_threads=1)
+
+
+@functools.cache
 def session(threads: int = 1) -> engine.InferenceSession:
+    """A session whose process many tests share."""
     return engine.InferenceSession(num_threads=threads)
 
 
@@ -164,7 +173,6 @@ def fails(run: Callable[[], Any]) -> MaxlabError:
 
 
 # ---------------------------------------------------------------- what a kernel does wrong
-SHARED = session(2)
 SLOW_NOT = engine.Guard(seconds=0.5) if hasattr(engine, "Guard") else True
 WRONG = {
     "read_null": ("ML771", ("SIGSEGV", "read", "0x0")),
@@ -189,7 +197,7 @@ def test_what_a_kernel_does_wrong_is_an_error(name: str) -> None:
     if name == "divides" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("this processor divides by zero without a signal")
     code, words = WRONG[name]
-    bad = SHARED.load(one(name), guard=SLOW_NOT)
+    bad = session(2).load(one(name), guard=SLOW_NOT)
     error = fails(lambda: bad(X))
     assert isinstance(error, ExecutionError)
     assert error.code == code, error
@@ -200,7 +208,7 @@ def test_what_a_kernel_does_wrong_is_an_error(name: str) -> None:
     assert "ops.custom(name" in error.at.text
     assert any("<kernels>" in why for why in error.why)
     assert fails(lambda: bad(X[:3])).code == code  # the model can be used again
-    good = SHARED.load(one("fine"), guard=True)
+    good = session(2).load(one("fine"), guard=True)
     assert good(X)[0].to_numpy().tolist() == [1, 3, 5, 7]
 
 
@@ -231,7 +239,7 @@ def test_an_error_leaves_the_arguments_of_the_caller_alone() -> None:
 def test_results_are_bitwise_those_without_a_guard(dtype: str, threads: int) -> None:
     kind = DType[dtype]
     graph = one("twice", TensorType(kind, ["a", "b"]))
-    plain, guarded = (session(threads).load(graph, **more) for more in ({}, {"guard": True}))
+    plain, guarded = (session(threads).load(graph, guard=guard) for guard in (False, True))
     for shape in ((7, 3), (1, 1), (0, 3), (300, 301)):
         bits = np.random.default_rng(1).integers(0, 255, size=(*shape, kind.size_in_bytes))
         if kind is DType.bool:
@@ -274,26 +282,21 @@ def test_symbolic_dims_of_several_sizes() -> None:
 
 
 def test_scratch_memory_is_guarded_too() -> None:
-    assert session().load(one("scratched"), guard=True)(X)[0].to_numpy().tolist() == [
-        0,
-        0.5,
-        1,
-        1.5,
-    ]
-    error = fails(
-        lambda: session().load(one("scratched_badly"), guard=True)(np.ones(8, np.float32))
-    )
+    here = session()
+    good, bad = (here.load(one(name), guard=True) for name in ("scratched", "scratched_badly"))
+    assert good(X)[0].to_numpy().tolist() == [0, 0.5, 1, 1.5]
+    error = fails(lambda: bad(X))
     assert error.code == "ML772"
-    assert "scratch" in error.what
+    assert "byte 32 of its scratch memory" in error.what
 
 
 def test_what_a_kernel_checks_itself_is_told_as_without_a_guard(caplog: Any) -> None:
     told = []
-    for more in ({}, {"guard": True}):
-        here = session()
+    for guard in (False, True):
+        here = own_session()
         here.set_mojo_assert_level(engine.AssertLevel.ALL)
         here.set_mojo_log_level("info")
-        model = here.load(one("asserted"), **more)
+        model = here.load(one("asserted"), guard=guard)
         caplog.clear()
         with caplog.at_level(1, "maxlab.kernels"):
             error = fails(lambda: model(X))  # noqa: B023
@@ -332,6 +335,24 @@ def test_a_buffer_is_as_it_was_when_the_kernel_has_not(name: str) -> None:
         assert "kept" in error.what
         assert "element 4" in error.what
     assert kept.tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_long_kernel_changes_each_element_once(threads: int) -> None:
+    """The executor cuts long steps into pieces; a guarded one is one call."""
+    types = [BufferType(DType.float32, ["n"], CPU), VECTOR]
+    kernels = """
+    // @op added(inout kept: float32[n], x: float32[n]) -> ()
+    // @c work=1000000
+    store(kept, i, load(kept, i) + load(x, i));
+    """
+    with Graph("added", input_types=types, custom_extensions=textwrap.dedent(kernels)) as graph:
+        kept, x = graph.inputs
+        ops.inplace_custom("added", CPU, [kept.buffer, x.tensor], [])
+        graph.output()
+    buffer = np.zeros(1000, np.float32)
+    session(threads).load(graph, guard=True)(buffer, np.ones(1000, np.float32))
+    assert (buffer == 1).all()
 
 
 # ---------------------------------------------------------------- where kernels stand
@@ -437,7 +458,7 @@ def wait_until(holds: Callable[[], bool]) -> bool:
 def test_one_process_serves_a_session_and_ends_with_it() -> None:
     gc.collect()
     before = children()
-    here = session()
+    here = own_session()
     first, second = (here.load(one(name), guard=True) for name in ("fine", "twice"))
     assert children() == before  # it starts when it is needed
     for model in (first, second, first):
@@ -448,9 +469,42 @@ def test_one_process_serves_a_session_and_ends_with_it() -> None:
     first(X)
     (other,) = children() - before
     assert other != child
+    os.kill(other, signal.SIGKILL)  # somebody ends it while it waits
+    assert wait_until(lambda: not _alive(other))
+    assert first(X)[0].to_numpy().tolist() == [1, 3, 5, 7]
     del here, first, second, model
     gc.collect()
     assert wait_until(lambda: children() <= before)
+
+
+def test_a_kernel_that_breaks_the_connection_is_an_error() -> None:
+    """It writes to all open files of its process, and closes them."""
+    kernels = """
+    // @op closes(x: float32[n]) -> (y: float32[n])
+    // @c serial
+    extern long write(int, const void *, unsigned long);
+    extern int close(int);
+    for (int file = 3; i == 0 && file < 64; file++) {
+      write(file, "{]\\n", 3);
+      close(file);
+    }
+    store(y, i, load(x, i));
+    """
+    model = session().load(one("closes", kernels=textwrap.dedent(kernels)), guard=SLOW_NOT)
+    assert fails(lambda: model(X)).code in ("ML771", "ML773")
+    good = session().load(one("fine"), guard=True)
+    assert good(X)[0].to_numpy().tolist() == [1, 3, 5, 7]
+
+
+def test_memory_for_large_arguments_is_given_back() -> None:
+    here = own_session()
+    model = here.load(one("fine"), guard=True)
+    x = np.ones(20_000_000, np.float32)
+    for _ in range(2):
+        assert (model(x)[0].to_numpy() == 3).all()
+        assert model(X)[0].to_numpy().tolist() == [1, 3, 5, 7]
+    (process,) = here._beside._found
+    assert os.fstat(process.memory).st_blocks * 512 < 1 << 20
 
 
 def test_a_graph_without_kernels_of_users_starts_no_process() -> None:
@@ -458,13 +512,13 @@ def test_a_graph_without_kernels_of_users_starts_no_process() -> None:
     before = children()
     with Graph("plain", input_types=[VECTOR]) as graph:
         graph.output(graph.inputs[0].tensor * 2)
-    assert session().load(graph, guard=True)(X)[0].to_numpy().tolist() == [0, 2, 4, 6]
+    assert own_session().load(graph, guard=True)(X)[0].to_numpy().tolist() == [0, 2, 4, 6]
     assert children() == before
 
 
 def test_what_a_kernel_keeps_in_static_memory_stays_from_run_to_run() -> None:
     number = TensorType(DType.int64, [])
-    model = session().load(one("counts", number), guard=True)
+    model = own_session().load(one("counts", number), guard=True)
     assert [model(10)[0].item() for _ in range(3)] == [10, 11, 12]
 
 
@@ -497,10 +551,10 @@ PROGRAM = """
 import os, signal, sys, threading, time
 import numpy as np
 from maxlab import engine
-from tests.custom.test_guard import children, fails, one, session, wait_until, X
+from tests.custom.test_guard import children, one, own_session, wait_until, X
 
-model = session().load(one("spins"), guard=engine.Guard(seconds=600))
-good = session().load(one("fine"), guard=True)
+model = own_session().load(one("spins"), guard=engine.Guard(seconds=600))
+good = own_session().load(one("fine"), guard=True)
 good(X)
 """
 
@@ -629,7 +683,7 @@ def test_a_kernel_of_the_cpu_beside_a_gpu_is_guarded() -> None:
         gpu = DeviceRef.GPU()
         with Graph("mixed", input_types=[VECTOR], custom_extensions=KERNELS) as graph:
             (y,) = ops.custom("past_end", CPU, [graph.inputs[0]], [VECTOR])
-            graph.output(ops.tanh(ops.transfer_to(y, gpu)))
+            graph.output(ops.transfer_to(y, gpu))
         here = engine.InferenceSession(devices=[driver.Accelerator()])
         assert fails(lambda: here.load(graph, guard=True)(X)).code == "ML772"
 

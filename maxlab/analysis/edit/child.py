@@ -1,16 +1,13 @@
-"""The process in which an edited kernel runs first:
-``python -m maxlab.analysis.edit.child FOLDER simulated|real``.
+"""What runs an edited kernel first, in the process of a `toolchain.child.Child`.
 
 The folder has ``edited.txt``, the text, and for each place of the kernel in its model a file
-``0.npz`` … that ``Alone.save`` wrote. What the kernel wrote goes to ``0.out.npz`` …, and what
-became of it to ``result.json``: nothing but numbers and text comes back, so whatever the kernel
-does to this process does nothing to the notebook's.
+``0.npz`` … that ``Alone.save`` wrote. What the kernel wrote goes to ``0.out.npz`` …: nothing but
+numbers and text comes back, so whatever the kernel does to this process does nothing to the
+notebook's.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +18,9 @@ from maxlab.analysis.check.alone import Alone
 from maxlab.errors import MaxlabError
 
 
-def run(folder: Path, simulated: bool) -> dict[str, Any]:
-    """What became of the kernel in ``folder``."""
+def run(place: str, simulated: bool) -> dict[str, Any]:
+    """Run the kernel in the folder ``place``: what became of it."""
+    folder = Path(place)
     text = (folder / "edited.txt").read_text("utf-8")
     if simulated:
         # Checked: races and strays are found, which a fast run might get away with.
@@ -37,8 +35,3 @@ def run(folder: Path, simulated: bool) -> dict[str, Any]:
         found = {str(n): data for n, data in enumerate(made) if data is not None}
         np.savez(folder / f"{file.stem}.out", **found)  # type: ignore[arg-type]
     return {"code": ""}
-
-
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    (place / "result.json").write_text(json.dumps(run(place, sys.argv[2] == "simulated")), "utf-8")

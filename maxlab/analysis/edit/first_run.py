@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-import maxlab.analysis
 from maxlab.analysis.check.alone import Alone
-from maxlab.config import config
+from maxlab.files import open_regular
+from maxlab.toolchain.child import Child, ChildEndedError
 
 Array = np.ndarray[Any, Any]
 
@@ -75,15 +71,20 @@ def first_run(kernels: Sequence[Alone], text: str, timeout_s: float) -> FirstRun
             kernel.save(folder / f"{number}.npz", compress=False)
         device = kernels[0].device
         simulated = device is not None and device.simulated
-        started = _start(folder, "simulated" if simulated else "real", timeout_s)
-        if started is not None:
-            return started
-        result = json.loads((folder / "result.json").read_text("utf-8"))
+        child = Child(captured=True, folder=folder)
+        try:
+            run = "maxlab.analysis.edit.child:run"
+            result = child.call(run, str(folder), simulated, seconds=timeout_s)
+        except ChildEndedError as ended:
+            return FirstRun("crashed", log=_how(ended, timeout_s))
+        finally:
+            child.end()
         if result["code"]:
             return _refused(kernels[0].symbol, result)
         found = FirstRun("ran")
         for number, kernel in enumerate(kernels):
-            with np.load(folder / f"{number}.out.npz", allow_pickle=False) as file:
+            made = folder / f"{number}.out.npz"
+            with open_regular(made) as out, np.load(out, allow_pickle=False) as file:
                 names = set(file.files)
                 pointers = range(len(kernel.memory))
                 found.made.append([file[str(n)] if str(n) in names else None for n in pointers])
@@ -92,41 +93,14 @@ def first_run(kernels: Sequence[Alone], text: str, timeout_s: float) -> FirstRun
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, target: str, timeout_s: float) -> FirstRun | None:
-    """None for a process that ended well; else how it ended."""
-    settings = config()
-    root = Path(maxlab.analysis.__file__).resolve().parents[2]
-    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "MAXLAB_CACHE_DIR": str(settings.cache_dir),
-        "MAXLAB_NUM_THREADS": str(settings.num_threads),
-        **({"MAXLAB_CC": settings.cc} if settings.cc else {}),
-    }
-    command = [sys.executable, "-m", "maxlab.analysis.edit.child", str(folder), target]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return FirstRun("crashed", log=f"it did not end within {timeout_s:.0f} s and was stopped")
-    said = done.stdout.decode("utf-8", "replace").strip()
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        what = "it read or wrote outside of its memory" if name in ("SIGSEGV", "SIGBUS") else ""
-        words = f"the process was ended by {name}" + (f": {what}" if what else "")
-        return FirstRun("crashed", log="\n".join(filter(None, [words, said[-2000:]])))
-    if done.returncode:
-        return FirstRun("crashed", log=f"the process ended with {done.returncode}\n{said[-2000:]}")
-    return None
+def _how(ended: ChildEndedError, timeout_s: float) -> str:
+    """How the process ended, and what it said."""
+    if ended.late:
+        return f"it did not end within {timeout_s:.0f} s and was stopped"
+    words = f"the process {ended.how}"
+    if ended.signal in (signal.SIGSEGV, signal.SIGBUS):
+        words += ": it read or wrote outside of its memory"
+    return "\n".join(filter(None, [words, ended.said]))
 
 
 def _refused(symbol: str, result: dict[str, Any]) -> FirstRun:
