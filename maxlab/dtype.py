@@ -11,18 +11,19 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import sys
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from maxlab.errors import DTypeError
+from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, shown
 
 if TYPE_CHECKING:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["DType", "check_array", "check_scalar", "promote"]
+__all__ = ["DType", "check_array", "check_scalar", "check_unmasked", "promote"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -466,6 +467,7 @@ def check_scalar(value: object, dtype: DType) -> bool | int | float:
         3.0
     """
     if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
+        check_unmasked(value, "the value")
         value = _python_value(value)
     if isinstance(value, bool):
         return _check_int(int(value), dtype) if dtype is not DType.bool else value
@@ -479,8 +481,6 @@ def check_scalar(value: object, dtype: DType) -> bool | int | float:
                 fix="cast the tensor to a float dtype, or write an integer",
             )
         return value
-    from maxlab.errors import ArgumentTypeError
-
     raise ArgumentTypeError(
         "ML105",
         f"expected a real number for a {dtype.name} tensor, got {type(value).__name__}",
@@ -501,19 +501,39 @@ def _check_int(value: int, dtype: DType) -> bool | int | float:
         if abs(value) > limit or (dtype is DType.float8_e8m0fnu and value <= 0):
             raise DTypeError(
                 "ML102",
-                f"the int {value} may not be exact in {dtype.name}, "
+                f"the int {shown(value)} may not be exact in {dtype.name}, "
                 f"whose integers are exact up to {limit}",
-                fix=f"write {value}. as a float to accept rounding, or cast the tensor",
+                fix=f"write {shown(value)}. as a float to accept rounding, or cast the tensor",
             )
         return float(value)
     low, high = _limits(dtype)
     if not low <= value <= high:
         raise DTypeError(
             "ML102",
-            f"the int {value} is outside {dtype.name}, which holds {low} to {high}",
+            f"the int {shown(value)} is outside {dtype.name}, which holds {low} to {high}",
             fix="cast the tensor to a wider dtype",
         )
     return bool(value) if dtype is DType.bool else value
+
+
+def check_unmasked(values: object, what: str = "the array") -> None:
+    """Raises if ``values`` is a masked array of NumPy, whose mask no tensor can have.
+
+    Raises:
+        TensorError: ML413 (a ValueError), it is one.
+
+    Example:
+        >>> check_unmasked(np.ones(3))
+    """
+    if type(values) is np.ndarray:
+        return
+    masks = sys.modules.get("numpy.ma")  # whoever has a masked array has imported it
+    if masks is not None and isinstance(values, masks.MaskedArray):
+        raise TensorError(
+            "ML413",
+            f"{what} is a masked array, and a tensor has no mask: masked elements would count",
+            fix="pass value.filled(0), or another number for what is masked",
+        )
 
 
 def check_array(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
@@ -523,7 +543,9 @@ def check_array(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, A
 
     Raises:
         DTypeError: ML102, a value does not fit; ML103, not numbers.
+        TensorError: ML413, a masked array.
     """
+    check_unmasked(values)
     source = DType.from_numpy(values.dtype)
     target = dtype.ml_numpy
     if source is dtype:
@@ -539,4 +561,36 @@ def check_array(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, A
         check_scalar(int(values.min()), dtype)
         check_scalar(int(values.max()), dtype)
     with np.errstate(over="ignore"):
+        return round_to(values, dtype)
+
+
+def round_to(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """``values`` as elements of ``dtype``, floats rounded once, to nearest even.
+
+    ml_dtypes goes through float32, which rounds float64 and wide integers twice.
+
+    Args:
+        values: Numbers; integers of an integer ``dtype`` wrap.
+        dtype: The element type of the result.
+
+    Example:
+        >>> float(round_to(np.array(1 + 2**-8 + 2**-40), DType.bfloat16))
+        1.0078125
+    """
+    target = dtype.ml_numpy
+    if target.kind == "f" or not dtype.is_float() or values.dtype.itemsize < 4:
         return values.astype(target)
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        # What float64 may not hold is remembered in one odd bit: no narrower float has it.
+        far = values >= 2**53
+        if values.dtype.kind == "i":
+            far |= values <= -(2**53)
+        sticky = ((values & 0xFFF) != 0).astype(values.dtype) << 11
+        values = np.where(far, values >> 12 << 12 | sticky, values)
+    exact = values.astype(np.float64)
+    near = exact.astype(np.float32)
+    back = near.astype(np.float64)
+    inexact = (back != exact) & ~np.isnan(exact)
+    bits = near.view(np.uint32)
+    odd = np.where(inexact, (bits - (np.abs(back) > np.abs(exact))) | 1, bits)
+    return odd.astype(np.uint32).view(np.float32).astype(target)

@@ -10,6 +10,7 @@
     ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
     │   ├── ArgumentError       (ValueError)              an argument of an op is out of its range
     │   │   ├── AxisError       (IndexError)              an axis outside of the rank
+    │   │   ├── UnusableArgumentError (TypeError)         an argument that cannot be read
     │   │   └── EncodingError   (KeyError)                an encoding without blocks
     │   ├── NoGraphError        (LookupError)             used outside of any graph
     │   └── SeedError           (RuntimeError)            random numbers without a seed
@@ -26,7 +27,8 @@
     ├── InputTypeError  ML6xx   (TypeError)               inputs of the wrong Python type or name
     ├── WeightError     ML6xx   (ValueError)              missing weights, or of the wrong shape or
     dtype
-    │   └── MissingWeightError  (KeyError, AttributeError)
+    │   ├── MissingWeightError  (KeyError, AttributeError)
+    │   └── WeightFileError     (and ExecutionError)      a mapped file that changed while in use
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
@@ -41,8 +43,41 @@ line), *why*
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_MOST_BITS = 512
+
+
+class _Short(reprlib.Repr):
+    """Short texts of values, whatever their size."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        bits = x.bit_length()
+        return repr(x) if bits <= _MOST_BITS else f"an int of {bits} bits"
+
+
+def shown(value: object, most: int = 80) -> str:
+    """``repr(value)`` for a message: at most ``most`` characters, whatever the object does.
+
+    Long integers have no text in Python, deep lists none that its stack can make, and the ``repr``
+    of an object may raise.
+
+    Example:
+        >>> shown([1.5, "x"]), shown(10**5000)
+        ("[1.5, 'x']", 'an int of 16610 bits')
+    """
+    short = _Short()
+    short.maxstring = short.maxother = short.maxlong = most
+    try:
+        text = (
+            short.repr(value) if isinstance(value, (list, tuple, dict, set, int)) else repr(value)
+        )
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +142,8 @@ class MaxlabError(Exception):
         lines.extend(f"  because {reason}" for reason in self.why)
         if self.fix:
             lines.append(f"  fix: {self.fix}")
-        return "\n".join(lines)
+        # Half of a surrogate pair, of a name or a file's name, can be written nowhere.
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8")
 
     def __str__(self) -> str:
         return self._message()
@@ -149,6 +185,10 @@ class ArgumentError(GraphError):
 
 class AxisError(ArgumentError, IndexError):
     """An axis that the operand's rank does not have."""
+
+
+class UnusableArgumentError(ArgumentError, TypeError):
+    """An argument whose reading raised an error that is not maxlab's."""
 
 
 class EncodingError(ArgumentError, KeyError):
@@ -219,6 +259,10 @@ class MissingWeightError(WeightError, KeyError, AttributeError):
 
 class ExecutionError(MaxlabError, ValueError, RuntimeError):
     """Something found wrong while a model was running, such as an index out of range."""
+
+
+class WeightFileError(WeightError, ExecutionError):
+    """A mapped weight file that changed, or lost a page, while it was in use."""
 
 
 class ModuleError(MaxlabError, ValueError):

@@ -19,7 +19,7 @@ from maxlab.driver.device import CPU, Device, DeviceStream, chosen_cpus
 from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
-from maxlab.errors import ArgumentError, DeviceError
+from maxlab.errors import ArgumentError, DeviceError, shown
 
 _backend: Backend | None = None
 _opened: dict[tuple[Backend, int], Accelerator] = {}
@@ -57,14 +57,14 @@ class Accelerator(Device):
         if not isinstance(id, int) or id < -1:
             raise DeviceError(
                 "ML410",
-                f"an accelerator's id is an int of -1 or more, got {id!r}",
+                f"an accelerator's id is an int of -1 or more, got {shown(id)}",
                 fix="write Accelerator() for the first one",
             )
         limit = device_memory_limit
         if not isinstance(limit, int) or limit < -1 or limit == 0:
             raise DeviceError(
                 "ML410",
-                f"device_memory_limit must be a positive int, or -1, got {limit!r}",
+                f"device_memory_limit must be a positive int, or -1, got {shown(limit)}",
                 fix="give the limit in bytes",
             )
         number = max(id, 0)
@@ -75,7 +75,8 @@ class Accelerator(Device):
                 if number >= backend.count():
                     raise DeviceError(
                         "ML410",
-                        f"accelerator {number} was asked for, and there are {backend.count()}",
+                        f"accelerator {shown(number)} was asked for, and there are "
+                        f"{backend.count()}",
                         why=missing_for_accelerators(),
                         fix="use driver.CPU(), or driver.use_simulator() to run CUDA on the CPU",
                     )
@@ -205,7 +206,7 @@ def use_simulator(count: int = 1, *, check: bool = False) -> None:
     if not isinstance(count, int) or count < 0:
         raise ArgumentError(
             "ML447",
-            f"the number of simulated devices must be an int of 0 or more, got {count!r}",
+            f"the number of simulated devices must be an int of 0 or more, got {shown(count)}",
             fix="write use_simulator() for one",
         )
     if count:

@@ -7,6 +7,8 @@ Output: facts, NumPy arrays and DLPack capsules of that memory, never a copy unl
 from __future__ import annotations
 
 import math
+import sys
+from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +21,7 @@ from maxlab.driver.layout import contiguous_strides
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
-from maxlab.errors import TensorError
+from maxlab.errors import TensorError, shown
 from maxlab.toolchain._abi import ffi
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -196,23 +198,28 @@ class TensorBase:
             stream: the consumer's stream, as the array API standard numbers it, for memory on a
                 GPU: 1 the legacy default, 2 the per-thread default, -1 for no ordering, otherwise
                 a ``CUstream``. It is made to wait for this tensor's. None or -1 for host memory.
-            max_version: the newest version the consumer reads; read-only tensors need 1.0.
+            max_version: the newest version the consumer reads. One that does not know of read-only
+                memory, from before 1.0 or PyTorch, gets a copy of a read-only tensor.
             dl_device: where the memory is wanted; only where it is.
-            copy: True for a capsule of a copy.
+            copy: True for a capsule of a copy, False to fail rather than copy.
 
         Raises:
             ExportError: ML424 (a BufferError), one of these cannot be had, or the tensor is on a
                 simulated device.
         """
         here = self.__dlpack_device__()
+        dlpack.check_request(stream, max_version, dl_device, copy)
         if (dl_device or here) != here or (here == dlpack.CPU_DEVICE and stream not in (None, -1)):
             raise dlpack.ExportError(
                 "ML424",
-                f"memory of {self.device} was asked for on stream {stream} and device {dl_device}",
+                f"memory of {self.device} was asked for on stream {shown(stream)} and device "
+                f"{shown(dl_device)}",
                 fix="leave stream and dl_device at None",
             )
         if isinstance(self._stream, AcceleratorStream) and stream != -1:
             self._stream.lead(_LEGACY if stream is None else stream)
+        if copy is None and self._read_only:
+            copy = max_version is None or max_version[0] < 1 or _writes_to_all(sys._getframe(1))
         source = self._own_copy() if copy else self
         return dlpack.export(
             source._ptr,
@@ -358,6 +365,12 @@ class TensorBase:
         bits = BITS[self._dtype._nbytes]
         memory = ffi.buffer(ffi.cast(_CHAR, block.address), self.num_elements * bits.itemsize)
         self._bits()[...] = np.frombuffer(memory, bits).reshape(self._shape)
+
+
+def _writes_to_all(consumer: FrameType) -> bool:
+    """Whether ``consumer`` is a function of a library whose tensors can all be written, whatever
+    DLPack says of their memory: PyTorch has none that are only read."""
+    return str(consumer.f_globals.get("__name__", "")).partition(".")[0] == "torch"
 
 
 def block_on(stream: DeviceStream, nbytes: int) -> Block | DeviceBlock | VirtualBlock:

@@ -16,6 +16,7 @@ from maxlab import trace
 from maxlab.driver.backend import DeviceSource, Function
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
+from maxlab.driver.mapped import require_read
 from maxlab.driver.memory import Block
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ def _function(stream: AcceleratorStream, nbytes: int) -> Function:
 def fill(target: TensorBase, source: TensorBase) -> None:
     """Copy the elements of ``source``, which has as many and the same dtype, into ``target``, in
     the order of the streams of both.
+
+    Raises:
+        WeightFileError: ML641, ``source`` is mapped from a file that has lost a page.
     """
     to, start = target._stream, source._stream
     nbytes = math.prod(target._shape) * target._dtype._nbytes
@@ -91,6 +95,8 @@ def fill(target: TensorBase, source: TensorBase) -> None:
         else:
             goal, bits = target._bits(), source._bits()
             to.run(lambda: np.copyto(goal, bits.reshape(goal.shape)))
+        if not isinstance(start, AcceleratorStream):
+            require_read(source._ptr)
 
 
 def _upload(target: TensorBase, to: AcceleratorStream, source: TensorBase, nbytes: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from maxlab.dtype import StaticFunction
-from maxlab.errors import ArgumentTypeError, DeviceError
+from maxlab.errors import ArgumentTypeError, DeviceError, shown
 from maxlab.trace import emit
 
 
@@ -139,15 +139,15 @@ class CPU(Device):
     _instance: CPU | None = None
 
     def __new__(cls, id: int = -1) -> CPU:
-        if id < -1:
+        if not isinstance(id, int) or id < -1:
             raise DeviceError(
-                "ML401", f"a CPU's id is 0 or -1, got {id}", fix="write CPU() for the host"
+                "ML401", f"a CPU's id is 0 or -1, got {shown(id)}", fix="write CPU() for the host"
             )
         if id > 0 and chosen_cpus:
             if id >= len(chosen_cpus):
                 raise DeviceError(
                     "ML433",
-                    f"CPU {id} was asked for, and there are {len(chosen_cpus)} CPU devices",
+                    f"CPU {shown(id)} was asked for, and there are {len(chosen_cpus)} CPU devices",
                     fix="ask for more: driver.virtual_cpus(n)",
                 )
             return chosen_cpus[id]

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+from maxlab.driver.layout import MAX_RANK
 from maxlab.dtype import DType
-from maxlab.errors import DeviceError, DTypeError, TensorError
+from maxlab.errors import DeviceError, DTypeError, MaxlabError, TensorError, shown
 from maxlab.toolchain._abi import ffi
 
 CPU_DEVICE = (1, 0)  # kDLCPU
@@ -60,6 +62,10 @@ class DLPackArray(Protocol):
 
 class ExportError(TensorError, BufferError):
     """The consumer of a DLPack exchange asks for what the tensor cannot give."""
+
+
+class ProducerError(TensorError, BufferError):
+    """The producer of a DLPack exchange does not give what the protocol says, or refuses to."""
 
 
 # --------------------------------------------------------------------- capsules
@@ -170,6 +176,32 @@ def export(
     return _capsule_new(pointer, _NEW if versioned else _OLD, _destroy_capsule)
 
 
+def check_request(stream: Any, max_version: Any, dl_device: Any, copy: Any) -> None:
+    """Raises unless the arguments of a consumer are of the types that the protocol says.
+
+    Raises:
+        ExportError: ML424 (a BufferError), one of them is not.
+    """
+
+    def is_pair(given: Any) -> bool:
+        pair = isinstance(given, (tuple, list)) and len(given) == 2
+        return given is None or (pair and all(isinstance(part, int) for part in given))
+
+    fits = {
+        "stream": (stream, stream is None or isinstance(stream, int)),
+        "max_version": (max_version, is_pair(max_version)),
+        "dl_device": (dl_device, is_pair(dl_device)),
+        "copy": (copy, copy is None or isinstance(copy, bool)),
+    }
+    for name, (given, fitting) in fits.items():
+        if not fitting:
+            raise ExportError(
+                "ML424",
+                f"__dlpack__ was asked with {name}={shown(given)}",
+                fix="leave it out: max_version and dl_device are pairs of ints, copy is a bool",
+            )
+
+
 # ---------------------------------------------------------------------- import
 
 
@@ -179,7 +211,14 @@ class Imported:
     __slots__ = ("_managed", "address", "device", "dtype", "read_only", "shape", "strides")
 
     def __init__(self, capsule: Any) -> None:
-        name = _capsule_name(capsule)
+        try:
+            name = _capsule_name(capsule)
+        except ValueError as error:
+            raise ProducerError(
+                "ML423",
+                f"__dlpack__ gave {shown(capsule)}, which is no capsule",
+                fix="convert the array to NumPy first, or tell its library",
+            ) from error
         if name not in (_OLD, _NEW):
             raise TensorError(
                 "ML423",
@@ -202,12 +241,8 @@ class Imported:
         self.device = (int(tensor.device.device_type), int(tensor.device.device_id))
         if self.device[0] not in (*_HOST_TYPES, CUDA):
             raise not_reachable(self.device[0])
-        rank = tensor.ndim
-        self.shape = tuple(tensor.shape[i] for i in range(rank))
-        self.strides = (
-            None if tensor.strides == ffi.NULL else tuple(tensor.strides[i] for i in range(rank))
-        )
-        self.address = int(ffi.cast("uintptr_t", tensor.data)) + tensor.byte_offset
+        self.shape, self.strides = _layout_of(tensor)
+        self.address = _address_of(tensor, self.shape)
         # From here on the memory is ours to give back.
         _capsule_rename(capsule, _NEW_USED if versioned else _OLD_USED)
         self._managed = managed
@@ -216,6 +251,58 @@ class Imported:
         managed = getattr(self, "_managed", None)
         if managed is not None and managed.deleter != ffi.NULL:
             managed.deleter(managed)
+
+
+_LARGEST = 2**63 - 1
+
+
+def _layout_of(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shape and the strides of ``tensor``, a ``DLTensor``.
+
+    Raises:
+        ProducerError: ML414, no memory is laid out like this.
+    """
+    rank = tensor.ndim
+    if not 0 <= rank <= MAX_RANK:
+        raise _no_memory(f"it has {rank} axes, expected 0 to {MAX_RANK}")
+    if rank and tensor.shape == ffi.NULL:
+        raise _no_memory(f"it has {rank} axes and no sizes")
+    shape = tuple(tensor.shape[i] for i in range(rank))
+    steps = tensor.strides
+    strides = None if steps == ffi.NULL else tuple(steps[i] for i in range(rank))
+    if min(shape, default=0) < 0:
+        raise _no_memory(f"its shape is {shape}")
+    nbytes = tensor.dtype.bits // 8
+    count = math.prod(size or 1 for size in shape) * nbytes
+    reach = count
+    if strides is not None and 0 not in shape:
+        reach = sum((n - 1) * abs(step) for n, step in zip(shape, strides, strict=True)) * nbytes
+    if max(count, reach) > _LARGEST:
+        raise _no_memory(f"its shape is {shape}, its strides {strides}, more than memory has")
+    return shape, strides
+
+
+def _address_of(tensor: Any, shape: tuple[int, ...]) -> int:
+    """Where the first element of ``tensor``, a ``DLTensor`` of ``shape``, is.
+
+    Raises:
+        ProducerError: ML414, nowhere.
+    """
+    data = int(ffi.cast("uintptr_t", tensor.data))
+    if not data and 0 not in shape:
+        raise _no_memory(f"its shape is {shape}, and it has no address")
+    address = data + int(tensor.byte_offset)
+    if address >= 1 << 64:
+        raise _no_memory(f"its elements begin {tensor.byte_offset} bytes behind {data:#x}")
+    return address
+
+
+def _no_memory(what: str) -> ProducerError:
+    return ProducerError(
+        "ML414",
+        f"the array describes memory that cannot be: {what}",
+        fix="pass an array that has elements: one that is fake, freed or made for tracing has none",
+    )
 
 
 def _dtype_of(tensor: Any) -> DType:
@@ -249,14 +336,51 @@ def request(array: Any, stream_of: Callable[[int], int]) -> Any:
 
     Raises:
         DeviceError: ML410 (a ValueError), its memory is neither on the host nor on a GPU.
+        ProducerError: ML412 (a BufferError), it refuses to hand out its memory.
     """
-    device_type, device = (int(part) for part in array.__dlpack_device__())
+    for view, mend in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
+        # torch's memory of such a view has other numbers than the tensor
+        if getattr(type(array), view, None) is not None and getattr(array, view)():
+            raise _refusal(array, f"{view}() is true of it", f"pass x.{mend}()")
+    try:
+        device_type, device = (int(part) for part in array.__dlpack_device__())
+    except MaxlabError:
+        raise
+    except Exception as error:
+        raise _refusal(array, f"{type(error).__name__}: {_text(error)}") from error
     if device_type not in (*_HOST_TYPES, CUDA):
         raise not_reachable(device_type)
     options: dict[str, Any] = {}
     if device_type == CUDA:
         options["stream"] = stream_of(device) or 1
     try:
-        return array.__dlpack__(max_version=_VERSION, **options)
-    except TypeError:  # a producer from before versions
-        return array.__dlpack__(**options)
+        try:
+            return array.__dlpack__(max_version=_VERSION, **options)
+        except TypeError:  # a producer from before versions
+            return array.__dlpack__(**options)
+    except MaxlabError:
+        raise
+    except Exception as error:
+        raise _refusal(array, f"{type(error).__name__}: {_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    first = error.args[0] if error.args else ""
+    return first[:200] if type(first) is str else shown(first)
+
+
+_TORCH = (
+    "pass a dense tensor of the CPU: x.detach() where it requires gradients, x.to_dense(), "
+    "x.dequantize() or x.resolve_conj() where it is stored otherwise, x.cpu() where it is elsewhere"
+)
+
+
+def _refusal(array: object, why: str, fix: str = "") -> ProducerError:
+    """The error for ``array``, which does not hand out its memory."""
+    name = type(array).__name__
+    torch = hasattr(type(array), "detach")
+    return ProducerError(
+        "ML412",
+        f"{name} does not hand out its memory: {why}",
+        fix=fix or (_TORCH if torch else "convert it to a NumPy array first"),
+    )

@@ -6,6 +6,7 @@ Each function gives a `Window`, which has all that a tensor is made of.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 from typing import Any, NamedTuple
 
@@ -16,16 +17,23 @@ from maxlab.driver.accelerator import Accelerator
 from maxlab.driver.device import CPU, DeviceStream
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import canonical_strides
-from maxlab.dtype import DType
+from maxlab.driver.mapped import FileMemory
+from maxlab.dtype import DType, check_unmasked
 from maxlab.errors import ArgumentTypeError, DeviceError, TensorError
+from maxlab.files import Mode, open_regular
 from maxlab.toolchain._abi import ffi
 
 Array = np.ndarray[Any, Any]
 _HOST = CPU().default_stream
-_MODES: dict[str, Any] = {
-    "r": "r", "readonly": "r", "c": "c", "copyonwrite": "c",
-    "r+": "r+", "readwrite": "r+", "w+": "w+", "write": "w+",
+_READ: tuple[Mode, int] = ("rb", mmap.ACCESS_READ)
+_COPY: tuple[Mode, int] = ("rb", mmap.ACCESS_COPY)
+_CHANGE: tuple[Mode, int] = ("r+b", mmap.ACCESS_WRITE)
+_MAKE: tuple[Mode, int] = ("w+b", mmap.ACCESS_WRITE)
+_MODES = {
+    "r": _READ, "readonly": _READ, "c": _COPY, "copyonwrite": _COPY,
+    "r+": _CHANGE, "readwrite": _CHANGE, "w+": _MAKE, "write": _MAKE,
 }  # fmt: skip
+"""How a file is opened and mapped."""
 
 
 class Window(NamedTuple):
@@ -79,17 +87,24 @@ def mapped(
         )
     nbytes = math.prod(sizes) * dtype._nbytes
     if nbytes == 0:
-        with open(filename, "rb"):
+        with open_regular(filename, "the file to map"):
             return None
-    access = _MODES[mode]
-    if access != "w+" and (there := os.path.getsize(filename)) < offset + nbytes:
-        raise TensorError(
-            "ML425",
-            f"{os.fspath(filename)} has {there} bytes, expected {offset + nbytes} for "
-            f"{dtype.name} of shape {sizes} at offset {offset}",
-            fix="check the shape, the dtype and the offset",
+    opened, access = _MODES[mode]
+    with open_regular(filename, "the file to map", opened) as file:
+        if opened == "w+b":
+            file.truncate(offset + nbytes)
+        elif (there := os.fstat(file.fileno()).st_size) < offset + nbytes:
+            raise TensorError(
+                "ML425",
+                f"{os.fspath(filename)} has {there} bytes, expected {offset + nbytes} for "
+                f"{dtype.name} of shape {sizes} at offset {offset}",
+                fix="check the shape, the dtype and the offset",
+            )
+        inside = offset % mmap.ALLOCATIONGRANULARITY
+        pages = FileMemory(
+            filename, file.fileno(), inside + nbytes, access=access, offset=offset - inside
         )
-    memory = np.memmap(filename, np.uint8, access, offset, (nbytes,))
+    memory = np.frombuffer(pages, np.uint8, nbytes, inside)
     read_only = not memory.flags.writeable
     return Window(memory.ctypes.data, dtype, sizes, None, memory, _HOST, read_only)
 
@@ -104,6 +119,7 @@ def address_of(array: Array) -> int:
 
 def _of_array(array: Array, copy: bool | None) -> Window:
     """The memory of a NumPy array, strided or not; copied only when elements lie across steps."""
+    check_unmasked(array)
     size = array.dtype.itemsize
     dtype = DType.from_numpy(array.dtype)
     if not array.flags.aligned or any(step % size for step in array.strides):

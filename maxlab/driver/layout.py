@@ -6,7 +6,10 @@ import math
 import operator
 from typing import Any
 
-from maxlab.errors import ArgumentTypeError, TensorError
+from maxlab.errors import ArgumentTypeError, TensorError, shown
+
+MAX_RANK = 64
+"""The most axes of a tensor: those of NumPy 2 and of PyTorch."""
 
 
 class TensorIndexError(TensorError, IndexError):
@@ -17,21 +20,28 @@ def check_shape(shape: Any) -> tuple[int, ...]:
     """The sizes as a tuple of ints.
 
     Raises:
-        TensorError: ML420, negative sizes, or more elements than memory can hold.
+        TensorError: ML420, negative sizes, more elements than memory can hold, or too many axes.
         ArgumentTypeError: ML421, not a sequence of ints.
     """
     try:
         sizes = tuple(operator.index(size) for size in shape)
-    except TypeError:
+    except Exception as error:
         raise ArgumentTypeError(
             "ML421",
-            f"a shape is a sequence of ints, got {shape!r}",
+            f"a shape is a sequence of ints, got {shown(shape)}",
             fix="write Tensor(DType.float32, [2, 3])",
-        ) from None
-    if any(size < 0 for size in sizes) or math.prod(sizes) >= 1 << 60:
+        ) from error
+    if len(sizes) > MAX_RANK:
         raise TensorError(
             "ML420",
-            f"a tensor of shape {sizes} cannot be: sizes are 0 or more, and fit into memory",
+            f"a tensor has a rank of up to {MAX_RANK}, got rank {len(sizes)}",
+            fix="merge axes that are not needed",
+        )
+    # Strides are products of sizes, so those count that stand beside one of 0.
+    if any(size < 0 for size in sizes) or math.prod(size or 1 for size in sizes) >= 1 << 60:
+        raise TensorError(
+            "ML420",
+            f"a tensor of shape {shown(sizes)} cannot be: sizes are 0 or more, and fit into memory",
             fix="check how the shape was computed",
         )
     return sizes
@@ -87,7 +97,7 @@ def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             if isinstance(i, int) and not -size <= i < size:
                 raise TensorIndexError(
                     "ML426",
-                    f"index {i} is outside of axis {axis}, which has size {size}",
+                    f"index {shown(i)} is outside of axis {axis}, which has size {size}",
                     fix=f"use an index from {-size} to {size - 1}" if size else "the axis is empty",
                 )
             axis += 1
@@ -96,15 +106,24 @@ def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 
 def _one_index(item: Any) -> Any:
     """``item``, with every kind of integer as an int."""
-    if item is None or item is ... or isinstance(item, slice):
+    if item is None or item is ...:
         return item
     try:
-        if not isinstance(item, bool):
+        if isinstance(item, slice):
+            bounds = (item.start, item.stop, item.step)
+            start, stop, step = (b if b is None else operator.index(b) for b in bounds)
+            if step != 0:
+                return slice(start, stop, step)
+        elif not isinstance(item, bool):
             return operator.index(item)
-    except TypeError:
-        pass
-    raise TensorIndexError(
+    except Exception as error:
+        raise _no_index(item) from error
+    raise _no_index(item)
+
+
+def _no_index(item: Any) -> TensorIndexError:
+    return TensorIndexError(
         "ML426",
-        f"a tensor cannot be indexed by {type(item).__name__}",
-        fix="use integers, slices, ... and None",
+        f"a tensor cannot be indexed by {type(item).__name__} {shown(item)}",
+        fix="use integers, slices with integers and a step that is not 0, ... and None",
     )

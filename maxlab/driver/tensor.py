@@ -22,8 +22,8 @@ from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock
-from maxlab.dtype import DType, StaticFunction, check_array, check_scalar
-from maxlab.errors import ArgumentTypeError, TensorError
+from maxlab.dtype import DType, StaticFunction, check_array, check_scalar, check_unmasked
+from maxlab.errors import ArgumentTypeError, TensorError, shown
 
 # Read on every allocation of a compiled model's outputs.
 _HOST = CPU().default_stream
@@ -83,14 +83,8 @@ class Tensor(TensorBase):
         array = shape if isinstance(shape, np.ndarray) and dtype is None else None
         if array is not None:
             dtype, shape = DType.from_numpy(array.dtype), array.shape
-        if not isinstance(dtype, DType):
-            raise ArgumentTypeError(
-                "ML421",
-                f"dtype must be a DType, got {dtype!r}",
-                fix="write DType.float32, or DType.from_numpy(array.dtype)",
-            )
         sizes = check_shape(shape)
-        nbytes = math.prod(sizes) * dtype._nbytes
+        nbytes = math.prod(sizes) * _dtype(dtype)._nbytes
         self._owner = block = _memory(where, nbytes, pinned)
         self._ptr = block.address
         self._dtype = dtype
@@ -138,7 +132,7 @@ class Tensor(TensorBase):
             >>> Tensor.zeros([2], DType.int32).to_numpy()
             array([0, 0], dtype=int32)
         """
-        check_scalar(0, dtype)  # one 8-bit float has no zero
+        check_scalar(0, _dtype(dtype))  # one 8-bit float has no zero
         result = Tensor(dtype, shape, device, pinned)
         stream = result._stream
         if isinstance(stream, AcceleratorStream):
@@ -172,6 +166,7 @@ class Tensor(TensorBase):
         Raises:
             DTypeError: ML103 (a ValueError), a dtype that tensors do not have.
             ArgumentTypeError: ML421 (a TypeError), not an array.
+            TensorError: ML413 (a ValueError), a masked array.
 
         Example:
             >>> a = np.zeros(3, np.float32)
@@ -185,6 +180,7 @@ class Tensor(TensorBase):
                 f"from_numpy takes a numpy.ndarray, got {type(arr).__name__}",
                 fix="use numpy.asarray(...) first, or Tensor.from_dlpack",
             )
+        check_unmasked(arr)
         dtype = DType.from_numpy(arr.dtype)
         flags = arr.flags
         if not (flags.c_contiguous and flags.aligned):
@@ -259,7 +255,7 @@ class Tensor(TensorBase):
             >>> Tensor.zeros([2, 4], DType.float32).view(DType.uint8).shape
             (2, 16)
         """
-        old, new = self._dtype._nbytes, dtype._nbytes
+        old, new = self._dtype._nbytes, _dtype(dtype)._nbytes
         sizes = self._view_shape(dtype) if shape is None else check_shape(shape)
         strides = self._strides
         if strides is not None:
@@ -327,7 +323,15 @@ class Tensor(TensorBase):
         if isinstance(value, np.ndarray) and value.ndim:
             value = check_array(value, self._dtype)
         elif isinstance(value, Sequence) and not isinstance(value, str):
-            value = check_array(np.asarray(value), self._dtype)
+            try:
+                array = np.asarray(value)
+            except Exception as error:
+                raise TensorError(
+                    "ML422",
+                    f"{shown(value)} cannot be read as an array: {type(error).__name__}",
+                    fix="give one number, or rows of one length",
+                ) from error
+            value = check_array(array, self._dtype)
         else:
             value = check_scalar(value, self._dtype)
         part = self[index]
@@ -436,8 +440,15 @@ class Tensor(TensorBase):
 
         Raises:
             TensorError: ML422 (a ValueError), they differ; ML427, this one is read-only.
+            ArgumentTypeError: ML421 (a TypeError), ``src`` is no tensor.
         """
         self._require_writable()
+        if not isinstance(src, Tensor):
+            raise ArgumentTypeError(
+                "ML421",
+                f"inplace_copy_from takes a Tensor, got {type(src).__name__}",
+                fix="make one first: Tensor.from_dlpack(array)",
+            )
         problems = [
             f"dtypes {self._dtype.name} and {src._dtype.name} differ"
             if src._dtype is not self._dtype
@@ -471,6 +482,21 @@ class Tensor(TensorBase):
         data = self._on_host()._bits().tobytes()
         device = None if self.device is CPU() else self.device
         return _rebuild, (self._dtype, self._shape, data, self._read_only, device)
+
+
+def _dtype(given: Any) -> DType:
+    """``given``, which must be a dtype.
+
+    Raises:
+        ArgumentTypeError: ML421, it is none.
+    """
+    if not isinstance(given, DType):
+        raise ArgumentTypeError(
+            "ML421",
+            f"dtype must be a DType, got {shown(given)}",
+            fix="write DType.float32, or DType.from_numpy(array.dtype)",
+        )
+    return given
 
 
 _new = object.__new__

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from maxlab import opset
-from maxlab.dtype import DType, check_array, check_scalar, promote
+from maxlab.driver import Tensor
+from maxlab.dtype import (
+    DType,
+    check_array,
+    check_scalar,
+    check_unmasked,
+    promote,
+    round_to,
+)
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -18,8 +26,10 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
     ShapeError,
+    shown,
 )
 from maxlab.graph.context import current_graph
+from maxlab.graph.foreign import explained, is_foreign
 from maxlab.ir import (
     Constant,
     DeviceRef,
@@ -41,7 +51,7 @@ R = TypeVar("R")
 
 def staged(function: Callable[P, R]) -> Callable[P, R]:
     """``function`` made atomic: when it raises, the graph is as it was and the error names the
-    user's line."""
+    user's line. What it raises is maxlab's error, or that of a function of the user."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -52,6 +62,10 @@ def staged(function: Callable[P, R]) -> Callable[P, R]:
             except MaxlabError as error:
                 error.locate(user_location())
                 raise
+            except Exception as error:
+                if not is_foreign(error):
+                    raise
+                raise explained(function, args, kwargs, error).locate(user_location()) from error
         mark = graph._mark()
         try:
             return function(*args, **kwargs)
@@ -60,6 +74,10 @@ def staged(function: Callable[P, R]) -> Callable[P, R]:
             if isinstance(error, MaxlabError):
                 error.locate(user_location())
                 graph._failed(error)
+            elif is_foreign(error):
+                told = explained(function, args, kwargs, error).locate(user_location())
+                graph._failed(told)
+                raise told from error
             raise
 
     return wrapped
@@ -172,7 +190,9 @@ def literal(x: Any, dtype: DType, device: DeviceRef) -> TensorValue:
     """
     if is_number(x):
         with np.errstate(over="ignore"):  # a float rounds to infinity, as in a computation
-            array = np.asarray(check_scalar(x, dtype), dtype.ml_numpy)
+            number = check_scalar(x, dtype)
+            wide = np.float64 if dtype.is_float() else dtype.ml_numpy
+            array = round_to(np.asarray(number, wide), dtype)
     else:
         array = np.asarray(check_array(to_numpy(x), dtype), dtype.ml_numpy, order="C")
     return constant_array(own_copy(array, x), device)
@@ -208,18 +228,22 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
     Raises:
         ArgumentError: ML316, a ragged sequence.
         ArgumentTypeError: ML316, something that is no array.
+        TensorError: ML413, a masked array.
     """
+    check_unmasked(x)
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "to_numpy") and hasattr(x, "__dlpack__"):
         return np.asarray(x.to_numpy())
     try:
         if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
-            return np.from_dlpack(x)
+            return np.asarray(Tensor.from_dlpack(x).to_ml_numpy())
         return np.asarray(x)
+    except MaxlabError:
+        raise
     except ValueError as error:
         raise ArgumentError(
-            "ML316", f"the rows of {x!r} do not have one length", fix="make it rectangular"
+            "ML316", f"the rows of {shown(x)} do not have one length", fix="make it rectangular"
         ) from error
     except (TypeError, RuntimeError, BufferError) as error:
         raise ArgumentTypeError(
@@ -299,10 +323,35 @@ def as_dtype(what: str, dtype: object) -> DType:
     if not isinstance(dtype, DType):
         raise ArgumentTypeError(
             "ML399",
-            f"{what}: the dtype must be a DType, got {dtype!r}",
+            f"{what}: the dtype must be a DType, got {shown(dtype)}",
             fix="use DType.float32, or DType.from_numpy(array.dtype)",
         )
     return dtype
+
+
+def as_name(what: str, name: object) -> str:
+    """``name``, which must be text that a file can hold.
+
+    Raises:
+        ArgumentTypeError: ML326, it is no string.
+        ArgumentError: ML326, it has half of a surrogate pair.
+    """
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            "ML326",
+            f"{what} must be a string, got {shown(name)}",
+            fix='pass text: "double"',
+        )
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            "ML326",
+            f"{what} must be text that UTF-8 can write, got {shown(name)}",
+            why=[f"character {error.start} is half of a surrogate pair"],
+            fix="decode it with the encoding that it was written in",
+        ) from error
+    return name
 
 
 def as_int(what: str, value: object, name: str) -> int:
@@ -316,7 +365,7 @@ def as_int(what: str, value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentTypeError(
             "ML302",
-            f"{what}: {name} must be an int, got {value!r}",
+            f"{what}: {name} must be an int, got {shown(value)}",
             fix="pass an int; int(x) makes one of a number that is whole",
         )
     return int(value)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from maxlab.errors import InvalidPathError, ParseError
+from maxlab import files
+from maxlab.errors import ArgumentTypeError, FileError, InvalidPathError, ParseError
 from maxlab.graph.module import unknown_graph
 from maxlab.ir import Function
 
 UNNAMED = "graph"
 """The name of a graph that was given none."""
 
+MOST_BYTES = 4 << 30
+"""Bytes of a file that is read."""
 
-def read_function(path: Path, name: str) -> Function:
+
+def read_function(path: files.AnyPath, name: str) -> Function:
     """The function in the file at ``path``, verified: the one there is, or of several the one that
     is called ``name``. One alone gets the name, unless it is `UNNAMED`.
 
@@ -33,7 +35,7 @@ def read_function(path: Path, name: str) -> Function:
     raise unknown_graph(str(path), name, [function.name for function in found])
 
 
-def read_functions(path: Path) -> list[Function]:
+def read_functions(path: files.AnyPath) -> list[Function]:
     """The functions in the file at ``path``, verified.
 
     Raises:
@@ -44,20 +46,17 @@ def read_functions(path: Path) -> list[Function]:
     from maxlab.opset.verify import verify
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise ParseError(
-                "ML350",
-                f"{path} is not a graph: it is not text",
-                fix="read what Graph.save wrote",
-            ) from error
-        raise InvalidPathError(
-            "ML793",
-            f"the graph {str(path)!r} cannot be read: {error}",
-            fix="pass the path of a file that graph.save wrote",
+        text = files.read_bytes(path, "the graph", MOST_BYTES).decode("utf-8")
+    except (FileError, ArgumentTypeError) as error:
+        fix = "pass the path of a file that graph.save wrote"
+        raise InvalidPathError("ML793", error.what, fix=fix) from error
+    except UnicodeDecodeError as error:
+        raise ParseError(
+            "ML350",
+            f"{path} is not a graph: it is not text",
+            fix="read what Graph.save wrote",
         ) from error
-    functions = parse_module(text, str(path))
+    functions = parse_module(text, str(files.as_path(path)))
     for function in functions:
         verify(function)
     return functions

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxlab import trace
+from maxlab import files, trace
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -15,6 +16,7 @@ from maxlab.errors import (
 )
 from maxlab.graph.adopting import Adopting
 from maxlab.graph.build import (
+    as_name,
     constant_array,
     is_array,
     is_number,
@@ -26,6 +28,7 @@ from maxlab.graph.build import (
 )
 from maxlab.graph.context import CurrentGraph, current_graph, pop, push
 from maxlab.graph.files import UNNAMED, read_function
+from maxlab.graph.foreign import users_own
 from maxlab.graph.kernel_library import gathered
 from maxlab.graph.module import Module
 from maxlab.graph.value import TensorValue, Value, wrap
@@ -75,6 +78,7 @@ class Graph(Adopting):
     Raises:
         GraphError: ML319, a context, or a module that is no ``Module``; ML762, an op is declared
             twice.
+        ArgumentTypeError: ML326, the name is no string.
         ArgumentError: ML763, a path without a kernel library; ML365, the module has a graph of this
             name; ML366, the file has several graphs, none of this name.
         InvalidPathError: ML793, there is no file at ``path`` that can be read.
@@ -114,10 +118,11 @@ class Graph(Adopting):
                 if context is not None
                 else "pass a maxlab.graph.Module",
             )
+        name = as_name("the name of a graph", name)
         if isinstance(path, Function):  # one of several that were read together
             function = path
         else:
-            function = Function(name) if path is None else read_function(Path(path), name)
+            function = Function(name) if path is None else read_function(path, name)
         if module is not None:
             module.require_free(function.name)
         super().__init__(function)
@@ -157,7 +162,9 @@ class Graph(Adopting):
         push(self)
         self._depth += 1
         try:
-            self.output(*_listed(forward(*self.inputs, *args, **kwargs)))
+            with users_own():
+                made = _listed(forward(*self.inputs, *args, **kwargs))
+            self.output(*made)
         finally:
             self._leave()
 
@@ -227,10 +234,13 @@ class Graph(Adopting):
 
     @staged
     def output(self, *outputs: Any) -> None:
-        """Set the outputs of the graph; a second call replaces them.
+        """Set the outputs of the graph. A second call replaces them, and warns.
 
         Args:
             *outputs: Values, weights, dims, shapes, numbers or arrays.
+
+        Warns:
+            UserWarning: The graph has outputs, which these replace; it names both places.
 
         Raises:
             GraphError: An output belongs to another graph.
@@ -254,6 +264,16 @@ class Graph(Adopting):
             old.drop()
             function.ops.remove(old)
         location, _ = self._scopes.capture(2)
+        if old is not None:
+            frame = user_frame()
+            warnings.warn_explicit(
+                f"the graph {self.name!r} had an output, set at {old.loc or 'an unknown place'}; "
+                f"the one of {user_location() or 'this call'} replaces it. Give all outputs at "
+                "once: graph.output(x, y)",
+                UserWarning,
+                frame.f_code.co_filename if frame is not None else "<graph>",
+                frame.f_lineno if frame is not None else 1,
+            )
         function.block.append(function.create("mo.output", values, [], {}, loc=location, scope=""))
         self._revision += 1
 
@@ -299,6 +319,7 @@ class Graph(Adopting):
         Raises:
             ArgumentError: ML323, the name is taken.
         """
+        name = as_name("the name of a subgraph", name)
         if name in self._subgraphs:
             raise ArgumentError(
                 "ML323",
@@ -349,10 +370,10 @@ class Graph(Adopting):
         Constants are written with it, weights are not: their data stays in the weights registry.
 
         Args:
-            path: The file, which is replaced.
+            path: The file, which is replaced when all is written.
 
         Raises:
-            OSError: The file cannot be written.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
 
         Example:
             >>> import tempfile
@@ -366,7 +387,7 @@ class Graph(Adopting):
         """
         from maxlab.ir.printer import generic
 
-        Path(path).write_text(generic(self._function), encoding="utf-8")
+        files.write_text(path, generic(self._function), "the graph")
 
     def __str__(self) -> str:
         from maxlab.ir.printer import pretty

@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, Location, MaxlabError
+from maxlab import files
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FileError,
+    GraphError,
+    Location,
+    MaxlabError,
+    shown,
+)
 from maxlab.ir import ChainType, Op
 from maxlab.ir import Value as IrValue
 from maxlab.opset.custom import (
@@ -27,6 +36,7 @@ from maxlab.opset.custom import (
 from maxlab.opset.declared import Declaration, read_library, read_types
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
 from maxlab.opset.opaques import Opaque
+from maxlab.zipped import Zipped
 
 SUFFIXES = (".c", ".cu")
 """The files of a folder that are read."""
@@ -118,7 +128,7 @@ class KernelLibrary:
             ParseError: ML761, a declaration that cannot be read.
             GraphError: ML762, an op that is declared elsewhere too.
         """
-        place = Path(path)
+        place = files.as_path(path)
         texts = list(_texts(place))
         # Files of a folder know the opaque types of each other.
         types = dict(self._types)
@@ -301,8 +311,9 @@ class KernelLibrary:
 
         Raises:
             ArgumentError: ML763, another ending, or no ops.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
         """
-        place = Path(path)
+        place = files.as_path(path)
         if place.suffix != PACKAGE or not self._ops:
             raise ArgumentError(
                 "ML763",
@@ -320,10 +331,13 @@ class KernelLibrary:
                 file = names[declared.file] = f"{len(names)}_{stem}.c"
             texts.setdefault(file, []).append(declared.source + "\n")
         manifest = {"format": _FORMAT, "files": list(texts), "ops": list(self._ops)}
-        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            files.replacing(place, "the archive of kernels") as out,
+            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             archive.writestr(MANIFEST, json.dumps(manifest, indent=1))
-            for file, parts in texts.items():
-                archive.writestr(file, "\n".join(parts))
+            for name, parts in texts.items():
+                archive.writestr(name, "\n".join(parts))
         return place
 
 
@@ -348,36 +362,34 @@ def _texts(place: Path) -> Iterator[tuple[str, str]]:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(
-            "ML763", f"{path} cannot be read: {error}", fix="a kernel library is text in UTF-8"
-        ) from None
+        return files.read_text(path, "the kernel library", _LARGEST)
+    except FileError as error:
+        fix = "a kernel library is text in UTF-8, of 16 MiB at most"
+        raise ArgumentError("ML763", error.what, fix=fix) from error
 
 
-def _unpacked(place: Path) -> Iterator[tuple[str, str]]:
+def _unpacked(place: Path) -> list[tuple[str, str]]:
     """The texts in an archive, which are read in memory: nothing is unpacked on the disk."""
     try:
-        with zipfile.ZipFile(place) as archive:
-            manifest = json.loads(_member(archive, MANIFEST))
-            if manifest["format"] != _FORMAT:
-                raise ValueError(f"its format is {manifest['format']!r}, expected {_FORMAT}")
-            for file in manifest["files"]:
-                yield f"{place.resolve()}/{file}", _member(archive, file)
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, MaxlabError):
-            raise
+        archive = Zipped(files.read_bytes(place, "the archive of kernels", _LARGEST))
+        if sum(archive.sizes.values()) > _LARGEST:
+            raise ValueError("its parts are larger than any text of kernels")
+        manifest = json.loads(archive.read(MANIFEST))
+        if manifest["format"] != _FORMAT:
+            raise ValueError(f"its format is {shown(manifest['format'])}, expected {_FORMAT}")
+        names = manifest["files"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("its list of files is none")
+        if len(set(names)) != len(names):
+            raise ValueError("its list of files names one twice")
+        return [(f"{place.resolve()}/{name}", archive.read(name).decode("utf-8")) for name in names]
+    except (FileError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = error.what if isinstance(error, FileError) else str(error) or type(error).__name__
         raise ArgumentError(
             "ML763",
-            f"{place} is not an archive of kernels: {error}",
+            f"{place} is not an archive of kernels: {why}",
             fix="write one with library.package(path)",
-        ) from None
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> str:
-    if archive.getinfo(name).file_size > _LARGEST:
-        raise ValueError(f"{name} is larger than any text of kernels")
-    return archive.read(name).decode("utf-8")
+        ) from error
 
 
 def gathered(given: Any, at: Location | None = None) -> KernelLibrary:
@@ -393,7 +405,15 @@ def gathered(given: Any, at: Location | None = None) -> KernelLibrary:
     library = KernelLibrary()
     if given is None:
         return library
-    parts = [given] if isinstance(given, (str, Path)) or not isinstance(given, Iterable) else given
+    one = isinstance(given, (str, Path)) or not isinstance(given, Iterable)
+    try:
+        parts = [given] if one else list(given)
+    except Exception as error:
+        raise ArgumentTypeError(
+            "ML768",
+            f"custom_extensions takes a list, and {shown(given)} cannot be read as one",
+            fix="pass a list of paths, texts and kernel libraries",
+        ) from error
     for part in parts:
         if isinstance(part, KernelLibrary):
             library.update(part)
@@ -405,7 +425,7 @@ def gathered(given: Any, at: Location | None = None) -> KernelLibrary:
         else:
             raise ArgumentTypeError(
                 "ML768",
-                f"custom_extensions takes paths, texts and kernel libraries, got {part!r}",
+                f"custom_extensions takes paths, texts and kernel libraries, got {shown(part)}",
                 fix="pass the path of a .c or .cu file, of a folder of them, or of an archive",
             )
     return library

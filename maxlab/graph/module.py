@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maxlab import files
 from maxlab.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Module:
 
         self._graphs: dict[str, Graph] = {}
         if path is not None:
-            for function in read_functions(Path(path)):
+            for function in read_functions(path):
                 Graph(path=function, custom_extensions=custom_extensions, module=self)
 
     def __iter__(self) -> Iterator[str]:
@@ -96,12 +97,12 @@ class Module:
         ``Graph(name, path=path)`` one of them.
 
         Args:
-            path: The file, which is replaced.
+            path: The file, which is replaced when all is written.
 
         Raises:
             GraphError: ML322, a graph has no output yet.
             ArgumentError: ML366, the module has no graphs.
-            OSError: The file cannot be written.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
 
         Example:
             >>> import tempfile
@@ -124,7 +125,7 @@ class Module:
         for graph in self._graphs.values():
             graph.output_types  # noqa: B018 - raises when there is no output
         text = generic_module(graph._function for graph in self._graphs.values())
-        Path(path).write_text(text, encoding="utf-8")
+        files.write_text(path, text, "the module")
 
     def __str__(self) -> str:
         return "\n".join(map(str, self._graphs.values()))

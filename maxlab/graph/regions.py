@@ -79,6 +79,7 @@ def trace(
     Raises:
         UnsupportedError: ML756, it computes a dim.
     """
+    from maxlab.graph.foreign import users_own
     from maxlab.graph.value import wrap
 
     region = Region(what, Block())
@@ -89,7 +90,8 @@ def trace(
     region.before = dict(chains._newest)
     graph._regions.append(region)
     try:
-        made = function(*arguments)
+        with users_own():
+            made = function(*arguments)
     finally:
         graph._regions.pop()
         region.after = dict(chains._newest)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, Union,
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.errors import ArgumentError, ArgumentTypeError, shown
 from maxlab.graph import ops
 from maxlab.graph.build import add, constant_array, pair, staged, tensor
 from maxlab.ir import (
@@ -489,12 +489,13 @@ class TensorValue(Value):
         return ops.abs(self)
 
     def __round__(self, ndigits: int | None = None) -> TensorValue:
-        if ndigits:
+        if ndigits is not None and not (isinstance(ndigits, int) and ndigits == 0):
+            digits = shown(ndigits)
             raise ArgumentError(
                 "ML328",
-                f"round() of a tensor takes no digits, got {ndigits}",
+                f"round() of a tensor takes no digits, got {digits}",
                 at=user_location(),
-                fix=f"write round(x * 10**{ndigits}) / 10**{ndigits}",
+                fix=f"write round(x * 10**{digits}) / 10**{digits}",
             )
         return ops.round(self)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError
-from maxlab.graph.build import as_dtype, require_graph, staged
+from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, shown
+from maxlab.graph.build import as_dtype, as_name, require_graph, staged
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.sharding import Part, ShardingStrategy, part_of
 from maxlab.graph.value import TensorValue
@@ -72,9 +72,10 @@ class Weight(TensorValue):
         if not isinstance(name, str):
             raise ArgumentTypeError(
                 "ML383",
-                f"the name of a weight is a string, got {name!r}",
+                f"the name of a weight is a string, got {shown(name)}",
                 fix="write Weight(name, dtype, shape)",
             )
+        as_name("the name of a weight", name)
         if not isinstance(quantization_encoding, QuantizationEncoding | None):
             raise GraphError(
                 "ML381",

@@ -8,8 +8,18 @@ from typing import Any, Union
 
 import numpy as np
 
-from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MaxlabError,
+    ParseError,
+    ShapeError,
+    shown,
+)
 from maxlab.ir.poly import Poly
+
+LARGEST = 2**63 - 1
+"""The largest size, and the most bytes of a tensor: kernels, files and DLPack count in int64."""
 
 DimLike = Union[int, str, "Dim", "np.integer[Any]"]
 
@@ -37,6 +47,7 @@ class Dim:
     Raises:
         ArgumentTypeError: Any other type, such as float or None.
         ArgumentError: A name that is not an identifier.
+        ShapeError: ML220, a number of more than 63 bits.
 
     Example:
         >>> from maxlab.graph import Dim
@@ -191,6 +202,12 @@ class StaticDim(Dim):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise _bad_dim(value)
         self.dim = int(value)
+        if not -LARGEST <= self.dim <= LARGEST:
+            raise ShapeError(
+                "ML220",
+                f"a dim is a number of up to 63 bits, got {shown(self.dim)}",
+                fix="look at what it is computed from; no memory has so many elements",
+            )
         self._poly = Poly.constant(self.dim)
 
     def __int__(self) -> int:
@@ -240,8 +257,8 @@ class SymbolicDim(Dim):
         if not value.isidentifier():
             raise ArgumentError(
                 "ML392",
-                f"{value!r} cannot name a dim: a name is letters, digits and '_', not starting "
-                "with a digit",
+                f"{shown(value)} cannot name a dim: a name is letters, digits and '_', not "
+                "starting with a digit",
                 fix="use a name such as 'batch' or 'seq_len'",
             )
         self.name = value
@@ -326,7 +343,7 @@ def mlir_text(dim: Dim) -> str:
 def _bad_dim(value: object) -> ArgumentTypeError:
     return ArgumentTypeError(
         "ML394",
-        f"a dim is an int, a name or another dim, not {type(value).__name__} {value!r}",
+        f"a dim is an int, a name or another dim, not {type(value).__name__} {shown(value)}",
         fix="pass an int such as 4, or a name such as 'batch'",
     )
 
@@ -358,10 +375,21 @@ class Shape(list[Dim]):
             # The letters of a name would be dims of their own.
             raise ArgumentTypeError(
                 "ML744",
-                f"a shape is a sequence of ints, names and dims, got {dims!r}",
-                fix=f"write [{dims!r}]",
+                f"a shape is a sequence of ints, names and dims, got {shown(dims)}",
+                fix=f"write [{shown(dims)}]",
             )
-        super().__init__(Dim(dim) for dim in dims)
+        try:
+            listed = list(dims)
+        except MaxlabError:
+            raise
+        except Exception as error:
+            raise ArgumentTypeError(
+                "ML744",
+                f"a shape is a sequence of ints, names and dims, and the dims of {shown(dims)} "
+                f"cannot be read: {type(error).__name__}: {shown(error)}",
+                fix="pass a list or a tuple",
+            ) from error
+        super().__init__(Dim(dim) for dim in listed)
 
     @property
     def rank(self) -> int:

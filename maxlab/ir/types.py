@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError
-from maxlab.ir.dims import DimLike, Shape, StaticDim
+from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError, ShapeError, shown
+from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
 from maxlab.ir.poly import Poly
 
 
@@ -28,9 +30,11 @@ class DeviceKind(enum.Enum):
             ArgumentError: ML396, neither ``"cpu"`` nor ``"gpu"``.
         """
         for kind in DeviceKind:
-            if kind.value == txt:
+            if isinstance(txt, str) and kind.value == txt:
                 return kind
-        raise ArgumentError("ML396", f"no device kind {txt!r}", fix="the kinds are 'cpu' and 'gpu'")
+        raise ArgumentError(
+            "ML396", f"no device kind {shown(txt)}", fix="the kinds are 'cpu' and 'gpu'"
+        )
 
     def __str__(self) -> str:
         return self.value
@@ -39,6 +43,10 @@ class DeviceKind(enum.Enum):
 @dataclass(frozen=True, init=False, slots=True)
 class DeviceRef:
     """A symbolic device: a kind and an id. It names a device that need not exist here.
+
+    Raises:
+        ArgumentError: ML396, no such kind.
+        ArgumentTypeError: ML302, the id is not an int.
 
     Example:
         >>> from maxlab.graph import DeviceRef
@@ -53,6 +61,12 @@ class DeviceRef:
         if not isinstance(device_type, DeviceKind):
             device_type = DeviceKind.from_string(device_type)
         object.__setattr__(self, "device_type", device_type)
+        if isinstance(id, bool) or not isinstance(id, (int, np.integer)):
+            raise ArgumentTypeError(
+                "ML302",
+                f"the id of a device must be an int, got {shown(id)}",
+                fix="pass an int: DeviceRef.GPU(0)",
+            )
         object.__setattr__(self, "id", max(int(id), 0))
 
     @staticmethod
@@ -202,15 +216,41 @@ class Type:
         return t if isinstance(t, Type) else parse_type(t)
 
 
-def _shape(shape: Iterable[DimLike]) -> Shape:
+MAX_RANK = 32
+"""The most dims of a value of a graph. NumPy 1 has as many; kernels have a name for each axis."""
+
+
+def _shape(shape: Iterable[DimLike], dtype: DType) -> Shape:
+    """``shape`` as dims that a tensor of ``dtype`` can have.
+
+    Raises:
+        ArgumentTypeError: ML398, a negative dim.
+        ShapeError: ML221, too many dims; ML222, more bytes than 63 bits can count.
+    """
     result = shape if type(shape) is Shape else Shape(shape)
+    nbytes = dtype.size_in_bytes
     for dim in result:
-        if isinstance(dim, StaticDim) and dim.dim < 0:
-            raise ArgumentTypeError(
-                "ML398",
-                f"a tensor type has the negative dim {dim}",
-                fix="sizes are 0 or more; -1 is only for reshape",
-            )
+        if isinstance(dim, StaticDim):
+            if dim.dim < 0:
+                raise ArgumentTypeError(
+                    "ML398",
+                    f"a tensor type has the negative dim {dim}",
+                    fix="sizes are 0 or more; -1 is only for reshape",
+                )
+            nbytes *= dim.dim or 1
+    if len(result) > MAX_RANK:
+        raise ShapeError(
+            "ML221",
+            f"a value of a graph has a rank of up to {MAX_RANK}, got rank {len(result)}",
+            fix="merge dims that are not needed: ops.reshape, or x.reshape(...) of an input",
+        )
+    if nbytes > LARGEST:
+        raise ShapeError(
+            "ML222",
+            f"a tensor of {dtype.name} {result} takes more bytes than 63 bits can count",
+            why=["strides are products of sizes, so those beside a size of 0 count too"],
+            fix="look at what the sizes are computed from",
+        )
     return result
 
 
@@ -236,11 +276,11 @@ class _Typed(Type):
         if not isinstance(dtype, DType):
             raise ArgumentTypeError(
                 "ML399",
-                f"the dtype of a type must be a DType, got {dtype!r}",
+                f"the dtype of a type must be a DType, got {shown(dtype)}",
                 fix="use DType.float32, or DType.from_numpy(array.dtype)",
             )
         self.dtype = dtype
-        self.shape = _shape(shape)
+        self.shape = _shape(shape, dtype)
         # The reference's signature asks for the device, its examples leave it out: CPU 0 then.
         self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)
         self._layout = _layout
@@ -306,6 +346,7 @@ class TensorType(_Typed):
 
     Raises:
         ArgumentTypeError: A negative dim, or a dtype that is not a ``DType``.
+        ShapeError: ML221, more than 32 dims; ML222, more than 2**63 - 1 bytes.
 
     Example:
         >>> from maxlab.dtype import DType

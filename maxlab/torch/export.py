@@ -21,6 +21,7 @@ from maxlab.errors import DeviceError, UnsupportedError
 from maxlab.torch import importer
 from maxlab.torch.aten import TABLE
 from maxlab.torch.places import location_in, whole_stacks
+from maxlab.torch.types import dim_of
 
 _ = importer  # fills the table
 
@@ -187,6 +188,10 @@ def _names(
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                 symbol = str(size.node.expr)
                 names.setdefault(symbol, given.get((id(real), axis), symbol))
+    for fake in _stand_ins(program):
+        for size in fake.shape:  # of a derived dim the export has an expression, 2 * n
+            for free in size.node.expr.free_symbols if isinstance(size, torch.SymInt) else ():
+                names.setdefault(str(free), str(free))
     return names
 
 
@@ -207,9 +212,10 @@ def _ranges(
         for axis, size in enumerate(fake.shape):
             bounds = known.get(str(size.node.expr)) if isinstance(size, torch.SymInt) else None
             if bounds is not None:
+                text = str(dim_of(size, names))
                 low, high = (int(b) if b.is_Integer else limit for b, limit in (
                     (bounds.lower, 0), (bounds.upper, 2**63 - 1)))  # fmt: skip
-                found.append((place, axis, names[str(size.node.expr)], low, high))
+                found.append((place, axis, text, low, high))
     return found
 
 
@@ -219,7 +225,7 @@ def _collect(value: Any, spec: Any, found: dict[tuple[int, int], str]) -> None:
         axes = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         for axis, dim in axes:
             name = getattr(dim, "__name__", "")
-            if name and not name.startswith("_"):
+            if name.isidentifier() and not name.startswith("_"):
                 found[id(value), axis] = name
     elif isinstance(value, dict):
         for key, item in value.items():

@@ -84,6 +84,7 @@ class Importer:
         graph: The graph, when ``build`` has returned.
         weights: The data of its weights by name: the module's own memory.
         inputs: The names of its inputs.
+        held: The names of the module's parameters and buffers that it reads.
     """
 
     def __init__(self, program: ExportedProgram, names: Mapping[str, str], name: str) -> None:
@@ -92,6 +93,7 @@ class Importer:
         self.name = name
         self.weights: dict[str, torch.Tensor] = {}
         self.inputs: list[str] = []
+        self.held: set[str] = set()
         self._values: dict[Node, Any] = {}
         self._constants: dict[Node, Any] = {}  # what maxlab has no value for
         self._reasons: dict[Node, str] = {}
@@ -164,6 +166,7 @@ class Importer:
                 self._constants[node] = torch.empty(0)
                 continue
             target = str(spec.target)
+            self.held.add(target)
             data = program.state_dict.get(target)
             if data is None:
                 data = program.constants.get(target)

@@ -19,6 +19,7 @@ from maxlab.engine.times import time_text
 from maxlab.errors import InputError
 from maxlab.graph import Graph
 from maxlab.torch.export import check_devices, export
+from maxlab.torch.held import Held
 from maxlab.torch.importer import Importer, Ran
 
 TOLERANCES: dict[torch.dtype, float] = {
@@ -84,7 +85,8 @@ class TorchModel:
     not have are run by torch, as steps of the same plan.
 
     Attributes:
-        module: The module, whose parameters are used in place.
+        module: The module. Its parameters are used in place, packed or copied: when one of them
+            has changed, the model refuses to run, and the module is to be loaded again.
         graph: The graph.
         model: The compiled graph: look at its kernels, plan and passes.
         coverage: Every operation of the module, how often it stands in the graph, who runs it, and
@@ -125,6 +127,7 @@ class TorchModel:
         self._ranges = exported.ranges
         session = InferenceSession(num_threads=num_threads)
         self.model: Model = session.load(self.graph, weights_registry=found.weights)
+        self._held = Held(module, found.held)
 
     # ------------------------------------------------------------ running
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,17 +135,23 @@ class TorchModel:
 
         Raises:
             InputError: ML687, other arguments than those of the example, apart from the contents
-                and the named sizes of tensors.
+                and the named sizes of tensors; ML730, one of them requires gradients.
+            WeightError: ML729, a parameter or buffer of the module has changed.
         """
+        tensors = self.inputs(*args, **kwargs)
         with torch.no_grad():
-            return self._unflattened(self.model.execute(*self.inputs(*args, **kwargs)))
+            return self._unflattened(self.model.execute(*tensors))
 
     def inputs(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
         """The tensors among the arguments, as ``model.execute`` takes them.
 
         Raises:
-            InputError: ML687, they are other arguments than those of the example.
+            InputError: ML687, they are other arguments than those of the example; ML730, one of
+                them requires gradients while gradients are recorded.
+            WeightError: ML729, a parameter or buffer of the module has changed.
         """
+        self._held.require_unchanged()
+        records = torch.is_grad_enabled()
         leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
         expected = self._program.call_spec.in_spec
         specs = [
@@ -165,7 +174,18 @@ class TorchModel:
                         fix="load the module again with that argument",
                     )
                 continue
-            found.append(leaf.detach().contiguous() if isinstance(leaf, torch.Tensor) else leaf)
+            if not isinstance(leaf, torch.Tensor):
+                found.append(leaf)
+                continue
+            if records and leaf.requires_grad:
+                raise InputError(
+                    "ML730",
+                    f"the input {of.arg.name!r} of {self.graph.name} requires gradients, and a "
+                    "compiled model gives none: its results would be cut off from autograd",
+                    fix=f"pass {of.arg.name}.detach(), or call the model inside of "
+                    "`with torch.inference_mode():`",
+                )
+            found.append(leaf.detach().contiguous())
         self._check_ranges(found)
         return found
 
@@ -203,7 +223,7 @@ class TorchModel:
             return Agreement(0.0, 0.0, 0, 0, True, f"{self._random} draws random numbers")
         with torch.no_grad():
             wanted = self.module(*args, **kwargs)
-        return _agreement(self(*args, **kwargs), wanted)
+            return _agreement(self(*args, **kwargs), wanted)
 
     def profile(self, *args: Any, runs: int = 20, warmup: int = 3, **kwargs: Any) -> TorchProfile:
         """A ``Profile`` of the model on these arguments, with the time of the module in torch and
@@ -215,7 +235,8 @@ class TorchModel:
             warmup: Executions before them that are not counted.
             **kwargs: As the module takes them.
         """
-        inputs = self.inputs(*args, **kwargs)
+        with torch.no_grad():
+            inputs = self.inputs(*args, **kwargs)
         profile = profile_model(self.model, inputs, runs, warmup)
         eager = self._eager(args, kwargs, inputs, runs, warmup)
         made = TorchProfile(profile, self, eager, self.check(*args, **kwargs))

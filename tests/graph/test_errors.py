@@ -120,6 +120,7 @@ CASES: list[Case] = [
     ("ML214", ValueError, lambda s: ops.pad(s.x, [0, 0, 1, 1], value=s.x)),
     ("ML215", ValueError, lambda s: s.x[:, 1:100]),
     ("ML216", ValueError, lambda s: s.x[0, 0, 0]),
+    ("ML217", ValueError, lambda s: ops.mean(ops.broadcast_to(s.zero.cast(DType.int64), [2**32]))),
     ("ML302", TypeError, lambda s: ops.sum(s.x, 1.5)),  # type: ignore[arg-type]
     ("ML302", TypeError, lambda s: ops.layer_norm(s.x, np.ones(4), np.ones(4), None)),  # type: ignore[arg-type]
     ("ML303", ValueError, lambda s: ops.sum(s.x, 2)),
@@ -155,6 +156,10 @@ CASES: list[Case] = [
     ("ML320", TypeError, lambda s: Graph("h", input_types=[F32])),  # type: ignore[list-item]
     ("ML321", ValueError, lambda s: s.x * s.w * s.twin),
     ("ML322", ValueError, lambda s: s.graph.output_types),
+    ("ML326", TypeError, lambda s: Graph(5)),  # type: ignore[arg-type]
+    ("ML326", ValueError, lambda s: s.graph.add_subgraph("\ud800")),
+    ("ML330", TypeError, lambda s: ops.permute(s.x, None)),  # type: ignore[arg-type]
+    ("ML330", ValueError, lambda s: ops.sum(s.x, 10**5000)),
     ("ML323", ValueError, lambda s: s.graph.add_subgraph("sub")),
     ("ML324", TypeError, lambda s: s.x.buffer),
     ("ML324", TypeError, lambda s: s.buffer.tensor),
@@ -422,7 +427,8 @@ def test_a_failed_op_after_the_output_keeps_the_output() -> None:
             graph.output(x, foreign)
         assert graph._function.output is output
         assert graph._error is not None
-        graph.output(x * 3)
+        with pytest.warns(UserWarning, match="replaces it"):
+            graph.output(x * 3)
         assert graph._error is None
 
 

@@ -89,7 +89,8 @@ def test_a_second_output_replaces_the_first() -> None:
     with Graph("g", input_types=[ROW]) as graph:
         x = graph.inputs[0].tensor
         graph.output(x)
-        graph.output(x + 1, x.shape, 2, Dim("n"))
+        with pytest.warns(UserWarning, match="replaces it"):
+            graph.output(x + 1, x.shape, 2, Dim("n"))
     assert [op.name for op in graph._function.ops].count("mo.output") == 1
     found = run(graph, np.zeros(3, np.float32))
     assert found[0].tolist() == [1, 1, 1]

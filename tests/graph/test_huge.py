@@ -1,4 +1,4 @@
-"""Ops whose attributes ask for more memory than there is: refused with a reason, or computed lazily.
+"""Ops whose attributes ask for more memory than there is: refused with a reason, or lazy.
 
 All of them are built and loaded in one process of little memory, which nothing may end.
 """
@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 HUGE = 2**40
-CHILD = '''
+CHILD = """
 import json, resource, sys
 import numpy as np
 from maxlab import engine
@@ -26,7 +26,8 @@ CPU, N, F = DeviceRef.CPU(), 2**40, DType.float32
 
 
 def one(size=N, value=1.0, dtype=F):
-    return ops.broadcast_to(ops.constant(value, dtype, CPU), [size] if isinstance(size, int) else size)
+    shape = [size] if isinstance(size, int) else size
+    return ops.broadcast_to(ops.constant(value, dtype, CPU), shape)
 
 
 def some(value, dtype=F):
@@ -47,7 +48,6 @@ CASES = {
     "hann_window of 2^62": lambda x: ops.hann_window(2**62, CPU, periodic=False),
     "irfft": lambda x: ops.irfft(x, n=N),
     "irfft of a prime": lambda x: ops.irfft(x, n=2**61 - 1),
-    "irfft of what would just fit": lambda x: ops.irfft(x, n=2**24 - 3),
     "range": lambda x: ops.range(0, N, 1, dtype=DType.int64, device=CPU),
     "range of floats": lambda x: ops.range(0.0, float(N), 1.0, dtype=F, device=CPU),
     "broadcast_to": lambda x: one(),
@@ -97,7 +97,7 @@ for name in json.loads(sys.argv[1]):
     except BaseException as error:
         told = f"{type(error).__name__}: {error}"
     print(json.dumps([name, told]), flush=True)
-'''
+"""
 NAMES = [line.split('"')[1] for line in CHILD.splitlines() if line.startswith('    "')]
 REFUSED = {
     "hann_window": "ML386",

@@ -68,7 +68,7 @@ def test_a_call_is_of_what_the_graph_was_then() -> None:
     with Graph("two", input_types=[ROW], module=module) as both:
         (a,) = ops.call(one, both.inputs[0])
         (b,) = ops.call(one, a)
-        with one:
+        with one, pytest.warns(UserWarning, match="replaces it"):
             one.output(one.inputs[0].tensor + 1)
         (c,) = ops.call(one, b)
         (d,) = ops.call(one, c)

@@ -9,7 +9,7 @@ import pytest
 
 from maxlab import engine
 from maxlab.dtype import DType
-from maxlab.errors import DTypeError
+from maxlab.errors import ArgumentError, DTypeError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.graph.ops.spectral import Normalization
 from maxlab.opset.fft import Inverse, factors, padded, unit
@@ -185,3 +185,31 @@ def test_a_band_leaves_no_nan_behind() -> None:
     (got,) = run(lambda v: [ops.band_part(v, 0, 0, exclude=True)], x, dims=[("n", "m")])
     assert np.isnan(got).sum() == 6
     assert (np.diag(got) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [DType.float32, DType.float64])
+@pytest.mark.parametrize("periodic", [True, False])
+def test_a_window_is_rounded_once_near_its_ends_too(dtype: DType, periodic: bool) -> None:
+    """1 - cos would lose all digits there."""
+    length = 300_007
+    (got,) = run(lambda: [ops.hann_window(length, CPU, periodic, dtype)])
+    period = length if periodic else length - 1
+    k = np.arange(length)
+    near = np.minimum(k, period - k).astype(np.longdouble)
+    angle = near / period * 4 * np.arctan(np.longdouble(1))
+    want = np.sin(angle) ** 2
+    spacing = np.spacing(np.maximum(want, 1e-30).astype(dtype.ml_numpy)).astype(np.longdouble)
+    inner = slice(0, None) if periodic else slice(0, -1)
+    most = 1 if dtype is DType.float32 else 5
+    assert (np.abs(got - want)[inner] <= most * spacing[inner]).all()
+
+
+def test_tables_that_there_is_no_memory_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def table(self: Inverse) -> Array:
+        raise MemoryError
+
+    monkeypatch.setattr(Inverse, "table", table)
+    with Graph("g", input_types=[TensorType(DType.float32, [9])]) as graph:
+        graph.output(ops.irfft(graph.inputs[0], n=2**20 + 7))
+    with pytest.raises(ArgumentError, match=r"(?s)MiB of sines.*ML387.*fix:"):
+        engine.InferenceSession().load(graph)

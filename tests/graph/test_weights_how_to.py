@@ -30,4 +30,4 @@ def test_the_programs_print_what_the_page_says(
     described = [info("blk.0.ffn_up.weight", [64, 4], 2, 0)]
     Path("model.gguf").write_bytes(gguf(pairs, described, np.tile(block, 8).tobytes()))
 
-    run_page("how-to/load-weights.md", 9)
+    run_page("how-to/load-weights.md", 10)

@@ -255,9 +255,14 @@ def test_signatures() -> None:
 
 
 def test_dynamic_shared_memory_as_cuda_writes_it() -> None:
-    assert portable("  extern __shared__ float s[];") == "  MX_DYN_SHARED(float, s);"
+    kernel = "__global__ void k() {{ {} }}".format
+    assert portable(kernel("extern __shared__ float s[];")) == kernel("MX_DYN_SHARED(float, s);")
     text = "extern __shared__ __align__(16) unsigned char  raw [];"
-    assert portable(text) == "MX_DYN_SHARED(unsigned char, raw);"
+    assert portable(kernel(text)) == kernel("MX_DYN_SHARED(unsigned char, raw);")
+    use = "raw[0] = 1;"
+    assert portable(f"{text}\n{kernel(use)}") == "\n" + kernel(use).replace(
+        "{", "{ MX_DYN_SHARED(unsigned char, raw);"
+    )
 
 
 @pytest.mark.parametrize("name", ["kernels.cu", "tensor_core.cu", "features.cu"])

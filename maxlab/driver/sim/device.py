@@ -7,8 +7,10 @@ nothing but simulated kernels and copies may touch them.
 
 from __future__ import annotations
 
+import bisect
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -104,6 +106,9 @@ class SimContext:
         self._owner = threading.RLock()
         self._later: deque[Callable[[], object]] = deque()
         self._blocks: dict[int, tuple[Any, int]] = {}  # address -> (what malloc gave, bytes)
+        self._order: list[int] = []  # the addresses, sorted
+        self._freed: deque[tuple[int, int]] = deque(maxlen=256)  # the newest, for messages
+        _CONTEXTS.add(self)
 
     def call(self, work: Callable[[], T]) -> T:
         """What ``work()`` returns; one piece of work at a time."""
@@ -138,11 +143,67 @@ class SimContext:
             )
         address = int(ffi.cast("uintptr_t", memory)) + GUARD
         self._blocks[address] = memory, nbytes
+        bisect.insort(self._order, address)
         return address
 
     def release(self, address: int) -> None:
-        """Give back what `allocate` gave."""
-        libc().free(self._blocks.pop(address)[0])
+        """Give back what `allocate` gave.
+
+        Raises:
+            DeviceError: ML449, no block begins there.
+        """
+        found = self._blocks.pop(address, None)
+        if found is None:
+            raise DeviceError(
+                "ML449",
+                f"no block of gpu:{self.id} begins at {address:#x}: it cannot be given back",
+                why=[self._said_of(address)],
+                fix="give back each block once, by the address that allocate returned",
+            )
+        del self._order[bisect.bisect_left(self._order, address)]
+        self._freed.append((address, found[1]))
+        libc().free(found[0])
+
+    def _has(self, address: int, nbytes: int) -> bool:
+        """Whether the bytes lie in one block."""
+        place = bisect.bisect_right(self._order, address) - 1
+        if place < 0:
+            return False
+        begin = self._order[place]
+        return address + nbytes <= begin + self._blocks[begin][1]
+
+    def _said_of(self, address: int) -> str:
+        """What is known of ``address``."""
+        if address < 4096:
+            return f"{address:#x} is a null pointer"
+        for begin, nbytes in reversed(self._freed):
+            if begin <= address < begin + max(nbytes, 1):
+                return f"{address:#x} was in a block of {nbytes} bytes that has been given back"
+        place = bisect.bisect_right(self._order, address) - 1
+        if place >= 0:
+            begin = self._order[place]
+            nbytes = self._blocks[begin][1]
+            if address - begin <= nbytes + GUARD:
+                return f"{address:#x} is byte {address - begin} of a block of {nbytes} bytes"
+        return f"{address:#x} is in no block: it may be the host's"
+
+    def _require(self, address: int, nbytes: int, *, near: bool = False) -> None:
+        """Raises unless the bytes are memory of this device; of any simulated one with ``near``.
+
+        Raises:
+            DeviceError: ML448, they are not.
+        """
+        if nbytes == 0 or (nbytes > 0 and self._has(address, nbytes)):
+            return
+        if near and nbytes > 0 and any(c._has(address, nbytes) for c in list(_CONTEXTS)):
+            return
+        raise DeviceError(
+            "ML448",
+            f"{nbytes} bytes at {address:#x} are not memory of gpu:{self.id}",
+            why=[self._said_of(address)],
+            fix="copy between blocks that allocate returned and that have not been given back; the "
+            "host's memory is uploaded and downloaded",
+        )
 
     def allocate_pinned(self, nbytes: int) -> int:
         """The address of ``nbytes`` bytes of host memory."""
@@ -154,12 +215,16 @@ class SimContext:
 
     def upload(self, queue: Queue, target: int, source: int, nbytes: int) -> None:
         """Copy host memory to the device."""
+        self._require(target, nbytes)
+        _require_host(source, nbytes)
         self.counters.uploads += 1
         self.counters.upload_bytes += nbytes
         _move(target, source, nbytes)
 
     def download(self, queue: Queue, target: int, source: int, nbytes: int) -> None:
         """Copy device memory to the host."""
+        self._require(source, nbytes)
+        _require_host(target, nbytes)
         self.counters.downloads += 1
         self.counters.waits += 1  # the host reads what arrives
         self.counters.download_bytes += nbytes
@@ -167,11 +232,14 @@ class SimContext:
 
     def copy(self, queue: Queue, target: int, source: int, nbytes: int) -> None:
         """Copy device memory."""
+        self._require(target, nbytes, near=True)
+        self._require(source, nbytes, near=True)
         self.counters.copies += 1
         _move(target, source, nbytes)
 
     def fill(self, queue: Queue, target: int, value: int, nbytes: int) -> None:
         """Set every byte to ``value``."""
+        self._require(target, nbytes)
         self.counters.fills += 1
         ffi.buffer(ffi.cast("char *", target), nbytes)[:] = bytes([value]) * nbytes
 
@@ -245,6 +313,24 @@ class SimBackend:
         """A simulated device."""
         emit("device", f"gpu:{id}", simulated=True, check=self._check)
         return SimContext(id, check=self._check)
+
+
+_CONTEXTS: weakref.WeakSet[SimContext] = weakref.WeakSet()
+"""The simulated devices that are open: each may read the memory of the others."""
+
+
+def _require_host(address: int, nbytes: int) -> None:
+    """Raises if there are bytes to copy and ``address`` is a null pointer.
+
+    Raises:
+        DeviceError: ML448, it is.
+    """
+    if nbytes and address < 4096:
+        raise DeviceError(
+            "ML448",
+            f"{nbytes} bytes at {address:#x} are no memory of the host: it is a null pointer",
+            fix="pass the address of an array that is still there",
+        )
 
 
 def _move(target: int, source: int, nbytes: int) -> None:

@@ -119,7 +119,7 @@ class SimModule:
         self._name = re.sub(r"[^\w.+-]", "_", name) or "kernel.cu"
         self._check = check or record
         self._record = record
-        self.kernels = MappingProxyType(find_kernels(source))
+        self.kernels = MappingProxyType(find_kernels(portable(source)))
         self.watched = []
         self.recording = None
         self._unit = gxx.compile_sim(

@@ -132,8 +132,67 @@ def find_kernels(source: str) -> dict[str, Kernel]:
 
 
 def portable(source: str) -> str:
-    """``source`` with CUDA's own form of dynamic shared memory in the simulator's, line by line."""
-    return _EXTERN_SHARED.sub(r"MX_DYN_SHARED(\2, \3);", source)
+    """``source`` with CUDA's own form of dynamic shared memory in the simulator's, line by line.
+
+    There, the array is a pointer that each block has. A declaration for the whole file is written
+    into the functions behind it that use the name, at their beginning.
+    """
+    text = without_comments(source)
+    declared = list(_EXTERN_SHARED.finditer(text))
+    if not declared:
+        return source
+    bodies = _bodies(text)
+    edits: list[tuple[int, int, str]] = []
+    for found in declared:
+        local = f"MX_DYN_SHARED({found[2]}, {found[3]});"
+        if any(start < found.start() < end for start, end in bodies):
+            edits.append((found.start(), found.end(), local))
+            continue
+        edits.append((found.start(), found.end(), "\n" * found[0].count("\n")))
+        name = re.compile(rf"\b{re.escape(found[3])}\b")
+        own = re.compile(rf"\b(?:MX_DYN_SHARED\s*\([^)]*|extern\s+__shared__[^;]*)\b{found[3]}\b")
+        for start, end in bodies:
+            head = text[max(map(text.rfind, ";{}", (0,) * 3, (start - 1,) * 3)) + 1 : start]
+            body = text[start:end]
+            if (
+                start > found.end()
+                and name.search(body)
+                and not (name.search(head.partition("(")[2]) or own.search(body))
+            ):  # a parameter or another declaration has the name there
+                edits.append((start, start, f" {local}"))
+    made, last = [], 0
+    for start, end, instead in sorted(edits):
+        made += [source[last:start], instead]
+        last = end
+    return "".join([*made, source[last:]])
+
+
+_FUNCTION = re.compile(r"\)\s*(?:(?:const|noexcept|override)\b\s*)*$")
+_SCOPE = re.compile(
+    r"(?:\bextern\s*|\b(?:namespace|struct|class|union)\b[^;{}()]*)$"  # of "C" only blanks are left
+)
+
+
+def _bodies(text: str) -> list[tuple[int, int]]:
+    """Where the bodies of functions begin, behind their brackets, and end, in ``text`` without
+    comments and strings."""
+    found: list[tuple[int, int]] = []
+    inside: list[tuple[str, int]] = []
+    last = 0  # the end of what came before
+    for bracket in re.finditer(r"[{};]", text):
+        at = bracket.start()
+        if bracket[0] == "{":
+            before = text[last:at]
+            kind = "scope" if _SCOPE.search(before) else "block"
+            if _FUNCTION.search(before) and all(k == "scope" for k, _ in inside):
+                kind = "body"
+            inside.append((kind, at + 1))
+        elif bracket[0] == "}" and inside:
+            kind, start = inside.pop()
+            if kind == "body":
+                found.append((start, at))
+        last = at + 1
+    return sorted(found)
 
 
 def without_comments(source: str) -> str:

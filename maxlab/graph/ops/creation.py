@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxlab.dtype import DType, check_scalar
+from maxlab.dtype import DType, check_scalar, round_to
 from maxlab.errors import ArgumentError, ArgumentTypeError, DTypeError
 from maxlab.graph.build import (
     add as add_op,
 )
 from maxlab.graph.build import (
     as_dtype,
+    as_name,
     cast,
     constant_array,
     is_array,
@@ -93,7 +94,7 @@ def _converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any
     target = dtype.ml_numpy
     with np.errstate(all="ignore"):
         if dtype.is_float():
-            made = array.astype(target)
+            made = round_to(array, dtype)
             exact = made.astype(np.float64)
             was = array.astype(np.float64)
             bad = np.isfinite(was) & ~np.isfinite(exact)
@@ -143,6 +144,7 @@ def constant_external(name: str, type: TensorType) -> TensorValue:
             f"constant_external: expected a name and a TensorType, got {name!r} and {type!r}",
             fix='ops.constant_external("w", TensorType(DType.float32, [4], DeviceRef.CPU()))',
         )
+    as_name("the name of a weight", name)
     return add_op("constant.external", [], name=name, type=type, placeholder=False)
 
 

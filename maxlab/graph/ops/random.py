@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxlab.dtype import DType
+from maxlab.dtype import DType, check_unmasked
 from maxlab.errors import ArgumentError, ArgumentTypeError, SeedError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, cast, is_number, literal, require_graph, staged, tensor
@@ -140,8 +140,12 @@ def _like(what: str, like: Any) -> TensorType:
 
 def _scalar(what: str, name: str, value: TensorValueLike) -> float | TensorValue:
     """``value`` as a float, when it is known now, or as a tensor of rank 0."""
-    if is_number(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        return float(value)  # type: ignore[arg-type]
+    given: Any = value
+    array = isinstance(given, (np.generic, np.ndarray))
+    if is_number(given) or (array and np.ndim(given) == 0):
+        if not (array and np.iscomplexobj(given)):  # of which float() would keep the real part
+            check_unmasked(given, name)
+            return float(given)
     found = tensor(value, f"random.{what}: {name}")
     if found.rank:
         raise ArgumentError(

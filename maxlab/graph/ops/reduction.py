@@ -43,8 +43,10 @@ def sum(x: TensorValueLike, axis: int = -1) -> TensorValue:
 
 @staged
 def mean(x: TensorValueLike, axis: int = -1) -> TensorValue:
-    """The means along ``axis``, which stays with size 1; of integers, the wrapped sum divided
-    towards zero.
+    """The means along ``axis``, which stays with size 1, in the dtype of ``x``.
+
+    A mean of integers is the true mean without its fraction (towards zero), whatever the sum is:
+    unlike ``ops.sum``, it never wraps. The mean of no floats is NaN; of no integers there is none.
 
     Args:
         x: A tensor of numbers, of rank 1 or more.
@@ -53,6 +55,20 @@ def mean(x: TensorValueLike, axis: int = -1) -> TensorValue:
     Raises:
         AxisError: ML303, ``axis`` is out of range, or ``x`` has rank 0.
         DTypeError: ML106, ``x`` is a bool tensor.
+        ShapeError: ML207, an axis of integers is empty; ML217, it has more elements than are added
+            exactly: 2^31 of 32 and 64 bits, 2^47 of 16, 2^55 of 8. Where only a run knows the size,
+            the run raises InputError ML603.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab import engine
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> with Graph("g", input_types=[TensorType(DType.int8, [3])]) as graph:
+        ...     graph.output(ops.mean(graph.inputs[0]))
+        >>> model = engine.InferenceSession().load(graph)
+        >>> model(np.array([127, 127, -5], np.int8))[0].to_numpy()
+        array([83], dtype=int8)
     """
     return _reduce("mean", "mean", x, axis)
 

@@ -12,11 +12,15 @@ from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_dtype, as_int, constant_array, require_graph, staged, tensor
 from maxlab.ir import DeviceRef, Shape, StaticDim
-from maxlab.opset.fft import unit
+from maxlab.opset.fft import hann
 from maxlab.opset.rules import axis_of
 
 if TYPE_CHECKING:
     from maxlab.graph.value import TensorValue, TensorValueLike
+
+
+MOST_OF_A_WINDOW = 1 << 26
+"""Elements of the largest window: a graph keeps it as a constant."""
 
 
 class Normalization(StrEnum):
@@ -64,8 +68,9 @@ def irfft(
 
     Raises:
         DTypeError: ML107, not a float tensor.
-        ArgumentError: ML387, an ``n`` below 1 or that is not known, another normalization, or a
-            buffer without memory.
+        ArgumentError: ML387, an ``n`` below 1, above 2^24 or that is not known, another
+            normalization, or a buffer without memory. A graph keeps the sines and cosines that a
+            row needs, up to 1.3 GB for 2^24 elements.
         ArgumentTypeError: ML302, ``n``, ``axis`` or ``buffer_size_mb`` is not an int.
         ShapeError: ML388, a complex input whose last dim is not 2.
         AxisError: ML303, ``axis`` is out of range.
@@ -113,7 +118,8 @@ def hann_window(
     periodic: bool = True,
     dtype: DType = DType.float32,
 ) -> TensorValue:
-    """A Hann window ``[window_length]``: ``(1 - cos(2 pi n / (N - 1))) / 2``, rounded once.
+    """A Hann window ``[window_length]``: ``(1 - cos(2 pi n / (N - 1))) / 2``, of float64 numbers
+    right to 5 ulp, rounded once.
 
     ``N`` is ``window_length``, or one more for a periodic window, which leaves the last element
     out. A window of one element is 1.
@@ -125,7 +131,8 @@ def hann_window(
         dtype: A float dtype.
 
     Raises:
-        ArgumentError: ML386, ``window_length`` is negative.
+        ArgumentError: ML386, ``window_length`` is negative, or above 2^26: the window is a constant
+            of the graph.
         ArgumentTypeError: ML302, ``window_length`` is not an int; ML397, ``device`` is no device.
         DTypeError: ML107, ``dtype`` is not a float dtype.
 
@@ -152,11 +159,18 @@ def hann_window(
             f"hann_window needs a float, got {kind.name}",
             fix="leave dtype out, or use DType.float32",
         )
-    period = length if periodic else length - 1
-    window = np.ones(length)
-    if length > 1:
-        window = 0.5 - 0.5 * unit(np.arange(length), period)[0]
-    return constant_array(window.astype(kind.ml_numpy), DeviceRef.from_device(device))
+    if length > MOST_OF_A_WINDOW:
+        raise ArgumentError(
+            "ML386",
+            f"hann_window: the length is {length}, and a graph keeps at most {MOST_OF_A_WINDOW} "
+            "elements",
+            fix="compute a longer window with ops.range and ops.cos, or pass it as an input",
+        )
+    if length < 2:
+        window = np.ones(length, kind.ml_numpy)
+    else:
+        window = hann(length, length if periodic else length - 1, kind.ml_numpy)
+    return constant_array(window, DeviceRef.from_device(device))
 
 
 @staged

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
 from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
@@ -38,6 +39,9 @@ class Facts:
     """The shape before quantisation; None when the data is not quantised."""
 
 
+_UNSET = frozenset({"_allocated", "_prefix", "_read", "_table"})
+
+
 class FileWeights:
     """The weights of files, found by attribute and index; what the formats have in common.
 
@@ -46,6 +50,8 @@ class FileWeights:
     record of what was allocated.
     """
 
+    # Not a dict each: a large checkpoint has hundreds of thousands of names, each an accessor.
+    __slots__ = ("__weakref__", "_allocated", "_prefix", "_read", "_table")
     _table: Mapping[str, Any]
 
     def __init__(
@@ -67,12 +73,24 @@ class FileWeights:
         """The facts of a name of the table that was not read yet."""
         raise NotImplementedError
 
+    def _memory(self, name: str) -> FileMemory | None:
+        """The file that has the data of a name of the table; None when another reader holds it."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------ names
     def _at(self, name: str) -> Self:
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        self._share(made)
         made._prefix = name
         return made
+
+    def _share(self, other: Self) -> None:
+        """Has ``other`` stand for the same files; a subclass adds what it has."""
+        other._table = self._table
+        other._allocated = self._allocated
+        other._read = self._read
+        if type(self).__dictoffset__:  # a class that is not of maxlab has attributes of its own
+            other.__dict__.update(self.__dict__)
 
     @property
     def name(self) -> str:
@@ -80,8 +98,8 @@ class FileWeights:
         return self._prefix
 
     def __getattr__(self, attr: str) -> Self:
-        # Python asks for names of its own, and a subclass for its table before it has one.
-        if attr.startswith("__") or "_table" not in self.__dict__:
+        # Python asks for names of its own, and for what is set later.
+        if attr.startswith("__") or attr in _UNSET:
             raise no_attribute(type(self), attr)
         asked = getattr(type(self), attr, None)
         if isinstance(asked, property) and asked.fget is not None:
@@ -114,6 +132,10 @@ class FileWeights:
             if not self.exists():
                 raise missing(self._prefix, self._table)
             array = self._read[self._prefix] = self._open(self._prefix)
+        else:
+            memory = self._memory(self._prefix) if self.exists() else None
+            if memory is not None:
+                memory.require_whole()
         return array
 
     @staged
@@ -124,6 +146,7 @@ class FileWeights:
         Raises:
             MissingWeightError: ML630 (a KeyError and AttributeError), there is none.
             WeightError: ML634, a type that tensors of the graph cannot have.
+            WeightFileError: ML639 or ML641, the file has changed since it was opened.
         """
         facts = self._facts()
         return WeightData(self._array(), self._prefix, facts.dtype, facts.shape, facts.encoding)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from maxlab import opset
+from maxlab.driver.mapped import require_whole
 from maxlab.dtype import DType
 from maxlab.errors import MissingWeightError, WeightError
 from maxlab.graph.build import as_dtype
@@ -70,16 +71,18 @@ class WeightData:
             ArgumentTypeError: ML399, ``dtype`` is not a ``DType``.
             EncodingError: ML736, the data is quantised in ``GPTQ``, which takes more than one
                 weight to decode.
+            WeightFileError: ML639 or ML641, the file of the data has changed since it was opened.
         """
         if self.dtype is as_dtype("astype", dtype):
             return self
-        array = _array(self.data)
+        array = source = _array(self.data)
         with np.errstate(all="ignore"):
             if self.quantization_encoding is not None:
                 array = _numbers(array, self.quantization_encoding)
             elif self.dtype.is_float() and self.dtype.size_in_bits <= 8:
                 array = array.astype(np.float32)  # exact, and ml_dtypes lacks some direct casts
             made = convert(array, dtype)
+        require_whole([source.ctypes.data])
         return WeightData(made, self.name, dtype, Shape(made.shape))
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -87,8 +90,10 @@ class WeightData:
 
         Raises:
             BufferError: DLPack has no such dtype, or the data is read-only and a copy was refused.
+            WeightFileError: ML639 or ML641, the file of the data has changed since it was opened.
         """
         array = _array(self.data)
+        require_whole([array.ctypes.data])
         if array.dtype.isbuiltin == 1:
             return array.__dlpack__(**kwargs)
         from maxlab.driver import Tensor  # knows the dtypes that NumPy does not
@@ -206,10 +211,7 @@ def no_attribute(cls: type, attr: str) -> AttributeError:
 def missing(name: str, known: Iterable[str]) -> MissingWeightError:
     """The error of a name that no weight has, with the names that come near."""
     names = list(known)
-    # Comparing is slow: names that begin and end alike are compared, in a large checkpoint.
-    short = [n for n in names if len(n) < _LONG]
-    alike = heapq.nlargest(200, short, key=lambda other: _common(name[:_LONG], other))
-    near = difflib.get_close_matches(name[:_LONG], alike, 3)
+    near = near_names(name, names, 3)
     under = list(itertools.islice((full for _, full in below(name, names)), 1))
     fix = None
     if under:
@@ -218,6 +220,14 @@ def missing(name: str, known: Iterable[str]) -> MissingWeightError:
         fix = "did you mean " + " or ".join(repr(n) for n in near) + "?"
     shown = name if len(name) < _LONG else f"{name[:_LONG]}…"
     return MissingWeightError("ML630", f"there is no weight named {shown!r}", fix=fix)
+
+
+def near_names(name: str, known: Iterable[str], count: int) -> list[str]:
+    """The names that come nearest to ``name``, at most ``count``, the nearest first."""
+    # Comparing is slow: names that begin and end alike are compared, in a large checkpoint.
+    short = [other for other in known if len(other) < _LONG]
+    alike = heapq.nlargest(200, short, key=lambda other: _common(name[:_LONG], other))
+    return difflib.get_close_matches(name[:_LONG], alike, count)
 
 
 def _common(one: str, other: str) -> int:

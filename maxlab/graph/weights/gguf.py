@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxlab.driver.mapped import FileMemory
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
@@ -34,6 +35,7 @@ class GGUFWeights(FileWeights):
         prefix: The name that this accessor stands for.
         allocated: Where allocated weights are recorded; shared by all accessors that come from one
             another.
+        private: Read the file into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, the file cannot be opened; ML633, it is damaged; ML637, a version or
@@ -46,6 +48,8 @@ class GGUFWeights(FileWeights):
         QuantizationEncoding.Q4_K
     """
 
+    __slots__ = ()
+
     @staged
     def __init__(
         self,
@@ -53,11 +57,12 @@ class GGUFWeights(FileWeights):
         tensors: Mapping[str, Any] | None = None,
         prefix: str = "",
         allocated: dict[str, DLPackArray] | None = None,
+        private: bool = False,
     ) -> None:
         super().__init__(prefix, allocated)
         if isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)
-            found = GGUFFile(path).tensors if tensors is None else tensors
+            found = GGUFFile(path, private).tensors if tensors is None else tensors
         elif source.byte_order == "S":
             raise WeightError(
                 "ML637",
@@ -74,6 +79,10 @@ class GGUFWeights(FileWeights):
 
     def _open(self, name: str) -> Array:
         return self._table[name].read()
+
+    def _memory(self, name: str) -> FileMemory | None:
+        source = self._table[name].source
+        return source.mapped.map if isinstance(source, GGUFFile) else None
 
     def _known(self, name: str) -> Facts:
         tensor = self._table[name]

@@ -151,7 +151,7 @@ class GGUFTensor:
     def read(self) -> Array:
         """Its data, read-only: numbers, or the bytes of the blocks."""
         if isinstance(self.source, GGUFFile):
-            return self.source.mapped.view(self.begin, self.dtype, self.shape)
+            return self.source.mapped.view(self.name, self.begin, self.dtype, self.shape)
         array = np.ascontiguousarray(self.source).reshape(-1).view(np.uint8)
         array = array.view(self.dtype.ml_numpy).reshape(self.shape)
         array.flags.writeable = False
@@ -163,6 +163,7 @@ class GGUFFile:
 
     Args:
         path: The file, of version 2 or 3, little-endian.
+        private: Read it into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, it cannot be opened; ML633, it is cut off or damaged; ML637, a version
@@ -174,8 +175,8 @@ class GGUFFile:
         'llama'
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.mapped = MappedFile(path, "GGUF")
+    def __init__(self, path: str | os.PathLike[str], private: bool = False) -> None:
+        self.mapped = MappedFile(path, "GGUF", private)
         self.path = self.mapped.path
         self._at = 0
         self._strings = 0
@@ -198,6 +199,7 @@ class GGUFFile:
             raise self.mapped.bad("its alignment is not a power of two")
         self._align = alignment
         self.tensors = self._tensors(tensors)
+        self.mapped.map.require_whole()
 
     # ------------------------------------------------------------ bytes
     def _room(self, count: int, each: int, what: str) -> None:
@@ -346,7 +348,9 @@ class Metadata(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         kind, at = self._where[key]
-        return self._value(kind, at)[0]
+        value = self._value(kind, at)[0]
+        self._file.mapped.map.require_whole()
+        return value
 
     def _value(self, kind: int, at: int) -> tuple[Any, int]:
         """The value at a place that was walked over before, and where it ends."""

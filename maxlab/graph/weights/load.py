@@ -90,12 +90,18 @@ def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
 
 
 @staged
-def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
-    """The weights of one checkpoint, found by attribute and index; files are mapped, not copied.
+def load_weights(paths: Sequence[os.PathLike[str]], *, private: bool = False) -> Weights:
+    """The weights of one checkpoint, found by attribute and index.
+
+    Files are mapped: opening them reads what they list, and a weight is read from the disk when
+    something uses it. A file must stay as it is meanwhile. One that is shortened or written over
+    is an error where its weights are used next, in a model too.
 
     Args:
         paths: Its files, or the index of them, such as ``model.safetensors.index.json``, whose
             files lie beside it.
+        private: Read the files now, into memory of their own. It takes as many bytes as they have,
+            and what becomes of them does not matter any more.
 
     Raises:
         WeightError: ML636, no list, no file, an unknown suffix, or different formats; ML632, ML633
@@ -107,6 +113,7 @@ def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
         >>> from pathlib import Path
         >>> from maxlab.graph.weights import load_weights
         >>> weights = load_weights([Path("model.safetensors")])  # doctest: +SKIP
+        >>> own = load_weights([Path("model.safetensors")], private=True)  # doctest: +SKIP
     """
     format = weights_format(paths)
     indexed: dict[str, Path] = {}
@@ -119,12 +126,12 @@ def load_weights(paths: Sequence[os.PathLike[str]]) -> Weights:
         else:
             files[path] = None
     if format is WeightsFormat.safetensors:
-        weights: Weights = SafetensorWeights(list(files))
+        weights: Weights = SafetensorWeights(list(files), private=private)
     elif format is WeightsFormat.gguf:
-        tensors = _merged({path: GGUFFile(path).tensors for path in files})
+        tensors = _merged({path: GGUFFile(path, private).tensors for path in files})
         weights = GGUFWeights(next(iter(files)), tensors)
     else:
-        tensors = _merged({path: PytorchFile(path).tensors for path in files})
+        tensors = _merged({path: PytorchFile(path, private).tensors for path in files})
         weights = PytorchWeights(next(iter(files)), tensors)
     for name, path in indexed.items():
         if not weights[name].exists():
@@ -158,7 +165,9 @@ def _read_index(path: Path) -> dict[str, Path]:
     if file.size > MAX_HEADER_BYTES:
         raise file.bad(f"it has {file.size} bytes; indices have far less")
     try:
-        read = json.loads(file.map[:])
+        text = file.map[:]
+        file.map.require_whole()
+        read = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise file.bad("it is not JSON") from error
     entries = read.get("weight_map") if isinstance(read, dict) else None

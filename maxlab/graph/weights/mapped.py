@@ -1,4 +1,4 @@
-"""Weight files mapped into memory: opened without surprises, and read only where bytes are.
+"""Weight files in memory: opened without surprises, and read only where bytes are.
 
 Nothing here trusts a number of a file: a count is compared with the bytes that are left before
 anything is made of it.
@@ -7,47 +7,56 @@ anything is made of it.
 from __future__ import annotations
 
 import math
-import mmap
 import os
-import stat
 
 import numpy as np
 
+from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
-from maxlab.errors import WeightError
+from maxlab.errors import FileError, WeightError
+from maxlab.files import open_regular
 from maxlab.opset.core import Array
 
 MAX_RANK = 32  # what NumPy 1 can address
 
 
 class MappedFile:
-    """An open weight file: its path, its size in bytes, and its bytes mapped read-only.
+    """An open weight file: its path, its size in bytes, and its bytes, read-only.
 
     Args:
         path: The file.
         format: What the file should be, for messages: ``"safetensors"``.
+        private: Read the file into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, it cannot be opened; ML633, it is empty.
     """
 
-    def __init__(self, path: str | os.PathLike[str], format: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], format: str, private: bool = False) -> None:
         self.path = os.fspath(path)
         self.format = format
         try:
-            # Asked before it is opened: opening a pipe would wait for somebody to write to it.
-            mode = os.stat(self.path).st_mode
-            if not stat.S_ISREG(mode):
-                what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise self._closed(f"it is {what}")
-            with open(self.path, "rb") as file:
+            with open_regular(self.path, "the weights") as file:
                 self.size = os.fstat(file.fileno()).st_size
                 if not self.size:
                     raise self.bad("it has 0 bytes")
-                self.map = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_READ)
+                if private:
+                    self.map = FileMemory.copied(self.path, file.fileno(), self.size)
+                else:
+                    self.map = FileMemory(self.path, file.fileno(), self.size)
+            self._bytes = np.frombuffer(self.map, np.uint8)
+        except EOFError as error:
+            raise self.bad(str(error)) from error
+        except WeightError:
+            raise
+        except FileError as error:
+            why = error.what.rpartition(": ")[2]  # "it is a pipe"
+            if error.code == "ML001":
+                why += ", not a regular file"
+            elif error.errno:
+                why = os.strerror(error.errno)
+            raise self._closed(why) from error
         except (OSError, ValueError) as error:
-            if isinstance(error, WeightError):
-                raise
             raise self._closed(getattr(error, "strerror", None) or str(error)) from error
 
     def _closed(self, why: str) -> WeightError:
@@ -67,17 +76,24 @@ class MappedFile:
         """The error of a file that is whole, in a variant of the format that is not read."""
         return WeightError("ML637", f"{self.path} cannot be read: {why}", fix=fix)
 
-    def view(self, begin: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-        """The elements that begin at the byte ``begin``, read-only; not copied unless they are
-        misaligned, as C code may not read them then."""
+    def view(self, name: str, begin: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+        """The elements of the weight ``name``, which begin at the byte ``begin``, read-only; not
+        copied unless they are misaligned, as C code may not read them then.
+
+        Raises:
+            WeightFileError: ML639 or ML641, the file is no longer what was opened.
+        """
         kind = dtype.ml_numpy
         count = math.prod(shape)
         if not count:
             array = np.empty(shape, kind)
         else:
-            array = np.frombuffer(self.map, kind, count, begin).reshape(shape)
+            self.map.name(name, begin, count * kind.itemsize)
+            end = begin + count * kind.itemsize
+            array = self._bytes[begin:end].view(kind).reshape(shape)
             if begin % kind.itemsize:
                 array = array.copy()
+        self.map.require_whole()
         array.flags.writeable = False
         return array
 

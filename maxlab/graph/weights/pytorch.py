@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from maxlab.driver.mapped import FileMemory
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
 from maxlab.graph.value import DLPackArray
@@ -38,6 +39,7 @@ class PytorchFile:
 
     Args:
         path: The file, in the ZIP format that PyTorch writes since version 1.6.
+        private: Read it into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, it cannot be opened; ML633, it is cut off or damaged; ML637, an older
@@ -45,8 +47,8 @@ class PytorchFile:
             has no tensors by name.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.mapped = file = MappedFile(path, "PyTorch")
+    def __init__(self, path: str | os.PathLike[str], private: bool = False) -> None:
+        self.mapped = file = MappedFile(path, "PyTorch", private)
         self.path = file.path
         start = file.map[:32]
         if start.startswith(_LEGACY):
@@ -68,6 +70,7 @@ class PytorchFile:
         if nbytes and file.map[begin : begin + min(nbytes, 8)] != b"little":
             raise file.unreadable("it is big-endian", _AGAIN)
         self.tensors = dict(self._flat(Unpickler(file, found, root).load(), written))
+        file.map.require_whole()
 
     def _flat(self, top: Any, written: int) -> Iterator[tuple[str, TorchTensor]]:
         """The tensors inside of dicts and lists, with their names."""
@@ -124,6 +127,7 @@ class PytorchWeights(FileWeights):
         prefix: The name that this accessor stands for.
         allocated: Where allocated weights are recorded; shared by all accessors that come from one
             another.
+        private: Read the file into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, the file cannot be opened; ML633, it is damaged; ML637, an older format
@@ -136,6 +140,8 @@ class PytorchWeights(FileWeights):
         [Dim(50257), Dim(768)]
     """
 
+    __slots__ = ()
+
     @staged
     def __init__(
         self,
@@ -143,14 +149,18 @@ class PytorchWeights(FileWeights):
         tensor_infos: dict[str, Any] | None = None,
         prefix: str = "",
         allocated: dict[str, DLPackArray] | None = None,
+        private: bool = False,
     ) -> None:
         super().__init__(prefix, allocated)
         if tensor_infos is None:
-            tensor_infos = PytorchFile(filepath).tensors
+            tensor_infos = PytorchFile(filepath, private).tensors
         self._table: Mapping[str, TorchTensor] = tensor_infos
 
     def _open(self, name: str) -> Array:
         return _read(name, self._table[name])
+
+    def _memory(self, name: str) -> FileMemory | None:
+        return self._table[name].file.map
 
     def _known(self, name: str) -> Facts:
         tensor = self._table[name]
@@ -173,7 +183,7 @@ def _read(name: str, tensor: TorchTensor) -> Array:
     begin = storage.begin + tensor.offset * dtype.size_in_bytes
     count = math.prod(tensor.shape)
     if not count or _in_order(tensor):
-        return tensor.file.view(begin, dtype, tensor.shape)
+        return tensor.file.view(name, begin, dtype, tensor.shape)
     nbytes = count * dtype.size_in_bytes
     if nbytes > max(storage.nbytes, MAX_REPEATED_BYTES):
         raise WeightError(
@@ -184,9 +194,10 @@ def _read(name: str, tensor: TorchTensor) -> Array:
         )
     steps = zip(tensor.shape, tensor.strides, strict=True)
     span = 1 + sum((n - 1) * stride for n, stride in steps)
-    flat = tensor.file.view(begin, dtype, (span,))
+    flat = tensor.file.view(name, begin, dtype, (span,))
     strides = [stride * dtype.size_in_bytes for stride in tensor.strides]
     array = np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False).copy()
+    tensor.file.map.require_whole()
     array.flags.writeable = False
     return array
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, TypeAlias
 
+from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
 from maxlab.graph.build import staged
@@ -43,32 +44,26 @@ _DTYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One tensor of a file: where its bytes are and what they mean."""
-
-    dtype: (
-        DType | None
-    )  # None: a dtype that tensors of the graph cannot have, which ``spelling`` names
-    spelling: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+Entry: TypeAlias = tuple[str, tuple[int, ...], int, int]
+"""One tensor of a file: its dtype as the file spells it, its shape, and where its bytes begin and
+end. A plain tuple: Python's collector of garbage looks at other objects again and again, and a
+checkpoint has up to hundreds of thousands of these."""
 
 
 class SafetensorsFile:
-    """An open file: its checked header, and its bytes mapped read-only.
+    """An open file: its checked header, and its bytes, read-only.
 
     Args:
         path: The file.
+        private: Read the file into memory of its own, where it is mapped otherwise.
 
     Raises:
         WeightError: ML632, the file cannot be opened; ML633, it is not a whole, well-formed
             safetensors file.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = file = MappedFile(path, "safetensors")
+    def __init__(self, path: str | os.PathLike[str], private: bool = False) -> None:
+        self._file = file = MappedFile(path, "safetensors", private)
         self.path = file.path
         if file.size < 8:
             raise file.bad(f"it has {file.size} bytes, less than the 8 of the header's length")
@@ -79,16 +74,11 @@ class SafetensorsFile:
         self._start = 8 + length
         self.metadata: dict[str, str] = {}
         self.entries = self._parse(file.map[8 : self._start], file.size - self._start)
+        file.map.require_whole()
 
     def _parse(self, header: bytes, nbytes: int) -> dict[str, Entry]:
-        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            found = dict(pairs)
-            if len(found) != len(pairs):
-                raise self._file.bad("its header has a name twice")
-            return found
-
         try:
-            read = json.loads(header.decode("utf-8"), object_pairs_hook=unique)
+            read = json.loads(header.decode("utf-8"), object_pairs_hook=self._object)
         except (ValueError, RecursionError) as error:
             if isinstance(error, WeightError):
                 raise
@@ -98,36 +88,51 @@ class SafetensorsFile:
         metadata = read.pop("__metadata__", {})
         if isinstance(metadata, dict):
             self.metadata = {str(k): str(v) for k, v in metadata.items()}
-        entries = {name: self._entry(name, value) for name, value in read.items()}
+        for name, value in read.items():
+            self._check(name, value)
+        entries: dict[str, Entry] = read
         # The format leaves no byte out and uses none twice.
         at = 0
-        for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
-            if entry.begin != at:
-                what = "overlaps another" if entry.begin < at else "leaves a gap before it"
+        for name, (_, _, begin, end) in sorted(entries.items(), key=lambda item: item[1][2:]):
+            if begin != at:
+                what = "overlaps another" if begin < at else "leaves a gap before it"
                 raise self._file.bad(f"the tensor {name!r} {what}")
-            at = entry.end
+            at = end
         if at != nbytes:
             raise self._file.bad(f"its tensors take {at} bytes, the file has {nbytes} for them")
         return entries
 
-    def _entry(self, name: str, value: Any) -> Entry:
-        if not isinstance(value, dict):
-            raise self._file.bad(f"the entry of {name!r} is not an object")
-        fields: list[Any] = [value.get(k) for k in ("dtype", "shape", "data_offsets")]
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any] | Entry:
+        """An object of the header: an entry where it is one, so that nothing larger is kept."""
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise self._file.bad("its header has a name twice")
+        fields: list[Any] = [found.get(key) for key in ("dtype", "shape", "data_offsets")]
         spelling, shape, offsets = fields
-        if not isinstance(spelling, str) or not _sizes(shape) or not _sizes(offsets, 2):
-            raise self._file.bad(f"the entry of {name!r} lacks a dtype, shape or data_offsets")
-        begin, end = offsets
+        if isinstance(spelling, str) and _sizes(shape) and _sizes(offsets, 2):
+            return (sys.intern(spelling), tuple(shape), *offsets)
+        return found
+
+    def _check(self, name: str, value: Any) -> None:
+        """Raises unless ``value`` is the entry of a tensor that can be.
+
+        Raises:
+            WeightError: ML633.
+        """
+        if not isinstance(value, tuple):
+            lacks = f"the entry of {name!r} lacks a dtype, shape or data_offsets"
+            isnt = f"the entry of {name!r} is not an object"
+            raise self._file.bad(lacks if isinstance(value, dict) else isnt)
+        spelling, shape, begin, end = value
         dtype = _DTYPES.get(spelling)
-        if not addressable(tuple(shape), dtype.size_in_bytes if dtype else 1):
+        if not addressable(shape, dtype.size_in_bytes if dtype else 1):
             raise self._file.bad(f"the tensor {name!r} has a shape that no memory can hold")
         if end < begin:
             raise self._file.bad(f"the tensor {name!r} ends before it begins")
         if dtype is not None and math.prod(shape) * dtype.size_in_bytes != end - begin:
             raise self._file.bad(
-                f"the tensor {name!r} is {spelling} {shape} and has {end - begin} bytes"
+                f"the tensor {name!r} is {spelling} {list(shape)} and has {end - begin} bytes"
             )
-        return Entry(dtype, spelling, tuple(shape), begin, end)
 
     def dtype(self, name: str) -> DType:
         """The dtype of the tensor ``name``.
@@ -135,24 +140,35 @@ class SafetensorsFile:
         Raises:
             WeightError: ML634, a dtype that tensors of the graph cannot have.
         """
-        entry = self.entries[name]
-        if entry.dtype is None:
+        spelling = self.entries[name][0]
+        dtype = _DTYPES.get(spelling)
+        if dtype is None:
             raise WeightError(
                 "ML634",
-                f"the weight {name!r} of {self.path} has the dtype {entry.spelling}, which no "
+                f"the weight {name!r} of {self.path} has the dtype {spelling}, which no "
                 "tensor of a graph can have",
                 fix="convert it before saving the file",
             )
-        return entry.dtype
+        return dtype
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of the tensor ``name``."""
+        return self.entries[name][1]
 
     def read(self, name: str) -> Array:
         """The tensor ``name``, read-only and not copied unless its bytes are misaligned.
 
         Raises:
             WeightError: ML634, a dtype that tensors of the graph cannot have.
+            WeightFileError: ML639 or ML641, the file has changed since it was opened.
         """
-        entry = self.entries[name]
-        return self._file.view(self._start + entry.begin, self.dtype(name), entry.shape)
+        _, shape, begin, _ = self.entries[name]
+        return self._file.view(name, self._start + begin, self.dtype(name), shape)
+
+    @property
+    def memory(self) -> FileMemory:
+        """Its bytes."""
+        return self._file.map
 
 
 def _sizes(value: Any, count: int | None = None) -> bool:
@@ -176,6 +192,7 @@ class SafetensorWeights(FileWeights):
         prefix: The name that this accessor stands for.
         allocated: Where allocated weights are recorded; shared by all accessors that come from one
             another.
+        private: Read the files into memory of their own, where they are mapped otherwise.
         _st_weight_map: Tensors that were read before.
         _st_file_handles: Files that were opened before.
 
@@ -190,6 +207,8 @@ class SafetensorWeights(FileWeights):
         >>> wq = weights.layers[0].attention.wq.allocate()  # doctest: +SKIP
     """
 
+    __slots__ = ("_filepaths", "_files", "_private")
+
     @staged
     def __init__(
         self,
@@ -199,6 +218,7 @@ class SafetensorWeights(FileWeights):
         tensors_to_file_idx: Mapping[str, int] | None = None,
         prefix: str = "",
         allocated: dict[str, DLPackArray] | None = None,
+        private: bool = False,
         _st_weight_map: dict[str, Array] | None = None,
         _st_file_handles: dict[str, SafetensorsFile] | None = None,
     ) -> None:
@@ -210,6 +230,7 @@ class SafetensorWeights(FileWeights):
                 fix=f"write [Path({os.fspath(filepaths)!r})]",
             )
         self._filepaths = [os.fspath(path) for path in filepaths]
+        self._private = private
         self._files = {} if _st_file_handles is None else _st_file_handles
         index = self._index() if tensors_to_file_idx is None else tensors_to_file_idx
         self._table: Mapping[str, int] = index
@@ -234,7 +255,7 @@ class SafetensorWeights(FileWeights):
         path = self._filepaths[number]
         file = self._files.get(path)
         if file is None:
-            file = self._files[path] = SafetensorsFile(path)
+            file = self._files[path] = SafetensorsFile(path, self._private)
         return file
 
     def _holder(self, name: str) -> SafetensorsFile:
@@ -249,15 +270,24 @@ class SafetensorWeights(FileWeights):
             )
         return file
 
+    def _share(self, other: Self) -> None:
+        super()._share(other)
+        other._filepaths = self._filepaths
+        other._files = self._files
+        other._private = self._private
+
     def _open(self, name: str) -> Array:
         return self._holder(name).read(name)
+
+    def _memory(self, name: str) -> FileMemory | None:
+        return self._holder(name).memory
 
     def _known(self, name: str) -> Facts:
         read = self._read.get(name)
         if read is not None:
             return Facts(DType.from_numpy(read.dtype), Shape(read.shape))
         file = self._holder(name)
-        return Facts(file.dtype(name), Shape(file.entries[name].shape))
+        return Facts(file.dtype(name), Shape(file.shape(name)))
 
     def __repr__(self) -> str:
         return f"SafetensorWeights({self._prefix!r}, {len(self._filepaths)} files)"
