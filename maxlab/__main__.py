@@ -16,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from maxlab import files
 from maxlab.analysis.runs import diff, load_run
 from maxlab.analysis.runs.gate import judge, parse_limit
 from maxlab.errors import MaxlabError
@@ -41,7 +42,8 @@ def _diff(options: argparse.Namespace) -> int:
     if options.html is not None:
         found.to_html(options.html)
     if options.json is not None:
-        options.json.write_text(json.dumps(found.data(), indent=1, sort_keys=True) + "\n", "utf-8")
+        text = json.dumps(found.data(), indent=1, sort_keys=True) + "\n"
+        files.write_text(options.json, text, "the comparison")
     status = FINE
     for verdict in [judge(found, limit) for limit in limits]:
         lines = [f"slower than {verdict.limit} allows: {said}" for said in verdict.exceeded]
@@ -145,4 +147,6 @@ def _add_rows(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
+    # Names of graphs may have characters that a terminal does not.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(main())

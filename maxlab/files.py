@@ -2,26 +2,31 @@
 
 Reading opens regular files only: a pipe would wait for somebody to write to it, a device may have
 no end. Writing goes to a new file beside the target, which takes the target's name when it is
-complete and on the disk; whatever goes wrong before that, the target keeps its old content.
+complete and on the disk; whatever goes wrong before that, the target keeps its old content. A
+process that is killed leaves the new file behind, under a name that begins with ``.maxlab-``.
 
-Symbolic links are followed in both directions, so a link stays a link. What a program keeps for
-itself, such as compiled kernels, has stricter rules of its own.
+Symbolic links are followed in both directions, so a link stays a link. Of a file with several hard
+links only the name that was given gets the new content. What a program keeps for itself, such as
+compiled kernels, has stricter rules of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from maxlab.errors import FileError, MissingFileError
+from maxlab.errors import ArgumentTypeError, FileError, MissingFileError
 
 AnyPath = str | os.PathLike[str]
+Mode = Literal["rb", "r+b", "w+b"]
+"""How a file is opened: to read it, to change it where it is, or to make or empty it."""
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -30,6 +35,9 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
+_FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "w+b": os.O_RDWR | os.O_CREAT}
+_STEP = 1 << 20
+"""Bytes that are read at once where a file is longer than it said."""
 
 
 def kind_of(mode: int) -> str:
@@ -38,16 +46,68 @@ def kind_of(mode: int) -> str:
     return next((words for test, words in _KINDS if test(mode)), "a regular file")
 
 
-def open_regular(path: AnyPath, what: str = "the file") -> BinaryIO:
-    """The regular file at ``path``, opened to read bytes from its beginning.
+# ---------------------------------------------------------------- names
+
+
+def as_path(path: AnyPath) -> Path:
+    """``path`` as a ``pathlib.Path``.
+
+    Raises:
+        ArgumentTypeError: ML005, it is neither text nor a path.
+
+    Example:
+        >>> as_path(3)
+        Traceback (most recent call last):
+        ...
+        maxlab.errors.ArgumentTypeError: a path is text or a pathlib.Path, got int [ML005]
+          fix: pass the name of a file
+    """
+    return Path(_name(path))
+
+
+def beside(path: AnyPath, suffix: str, what: str = "the file") -> Path:
+    """The file of the same name with another suffix; never ``path`` itself.
+
+    Args:
+        path: The file.
+        suffix: The other suffix, with its dot.
+        what: What the file at ``path`` is to the user, for messages.
+
+    Raises:
+        FileError: ML003, ``path`` names a folder, which has no suffix.
+
+    Example:
+        >>> beside("alone.py", ".npz").name, beside("alone.npz", ".npz").name
+        ('alone.npz', 'alone.npz.npz')
+    """
+    place = as_path(path)
+    if place.name in ("", ".."):
+        raise FileError(
+            "ML003",
+            f"{what} {_shown(path)} cannot be written: it names a folder",
+            fix="name a file in a folder that exists and that you may write",
+        )
+    made = place.with_suffix(suffix)
+    return made if made != place else place.with_name(place.name + suffix)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def open_regular(path: AnyPath, what: str = "the file", mode: Mode = "rb") -> BinaryIO:
+    """The regular file at ``path``, opened at its beginning.
 
     Args:
         path: The file; links are followed.
         what: What the file is to the user, for messages: ``"the saved run"``.
+        mode: ``"rb"`` to read; ``"r+b"`` to change it where it is; ``"w+b"`` to make it, or to
+            empty the one that is there. `replacing` is what loses nothing.
 
     Raises:
-        FileError: ML001, it is no regular file; ML002, it cannot be opened.
+        FileError: ML001, it is no regular file; ML002, it cannot be opened to read; ML003, it
+            cannot be opened to write.
         MissingFileError: ML002, there is no such file.
+        ArgumentTypeError: ML005, ``path`` is no path.
 
     Example:
         >>> open_regular("/dev/zero")
@@ -56,24 +116,29 @@ def open_regular(path: AnyPath, what: str = "the file") -> BinaryIO:
         maxlab.errors.FileError: the file /dev/zero cannot be read: it is a device [ML001]
           fix: name a regular file
     """
+    name = _name(path)
+    verb = "read" if mode == "rb" else "written"
     try:
-        name = os.fspath(path)
         # Asked before it is opened, since opening a device may already do something; and asked of
         # what was opened, since the path may be another file by then.
-        _require_regular(os.stat(name), name, what)
+        with contextlib.suppress(FileNotFoundError) if mode == "w+b" else contextlib.nullcontext():
+            _require_regular(os.stat(name), name, what, verb)
         # Without O_NONBLOCK, a pipe that took the name in between would make open() wait.
-        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        flags = _FLAGS[mode] | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        handle = os.open(name, flags, 0o666)
         try:
-            _require_regular(os.fstat(handle), name, what)
+            _require_regular(os.fstat(handle), name, what, verb)
             os.set_blocking(handle, True)
-            return os.fdopen(handle, "rb")
+            if mode == "w+b":
+                os.ftruncate(handle, 0)
+            return os.fdopen(handle, "rb" if mode == "rb" else "r+b")
         except BaseException:
             os.close(handle)
             raise
     except FileError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise unreadable(path, what, error) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL, or half of a surrogate pair
+        raise (unreadable if mode == "rb" else _unwritable)(path, what, error) from error
 
 
 def read_bytes(path: AnyPath, what: str = "the file", most: int | None = None) -> bytes:
@@ -87,18 +152,20 @@ def read_bytes(path: AnyPath, what: str = "the file", most: int | None = None) -
     Raises:
         FileError: ML001, it is no regular file; ML002, it cannot be read; ML004, it has more bytes.
         MissingFileError: ML002, there is no such file.
+        ArgumentTypeError: ML005, ``path`` is no path.
     """
     with open_regular(path, what) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            if most is not None:
-                if size <= most:  # a file may grow while it is read
-                    content = file.read(most + 1)
-                    size = max(size, len(content))
-                if size > most:
-                    raise too_large(path, what, size, most)
-                return content
-            return file.read()
+            if most is not None and size > most:
+                raise too_large(path, what, size, most)
+            content = file.read(size)
+            # A file may grow while it is read, and files of /proc say that they have no bytes.
+            while more := file.read(_STEP):
+                if most is not None and len(content) + len(more) > most:
+                    raise too_large(path, what, len(content) + len(more), most)
+                content += more
+            return content
         except FileError:
             raise
         except (OSError, MemoryError) as error:
@@ -111,6 +178,7 @@ def read_text(path: AnyPath, what: str = "the file", most: int | None = None) ->
     Raises:
         FileError: As `read_bytes`, and ML002, it is not UTF-8.
         MissingFileError: ML002, there is no such file.
+        ArgumentTypeError: ML005, ``path`` is no path.
     """
     content = read_bytes(path, what, most)
     try:
@@ -118,10 +186,13 @@ def read_text(path: AnyPath, what: str = "the file", most: int | None = None) ->
     except UnicodeDecodeError as error:
         raise FileError(
             "ML002",
-            f"{what} {os.fspath(path)} cannot be read: it is not UTF-8 text, from byte "
+            f"{what} {_shown(path)} cannot be read: it is not UTF-8 text, from byte "
             f"{error.start} on",
             fix="check that it is the file you mean",
         ) from error
+
+
+# ---------------------------------------------------------------- writing
 
 
 @contextlib.contextmanager
@@ -129,7 +200,8 @@ def replacing(path: AnyPath, what: str = "the file") -> Iterator[BinaryIO]:
     """A new file to write bytes to, which takes the place of ``path`` when the block ends.
 
     When the block raises, or the content cannot be written, ``path`` is as it was before. A file
-    that is replaced hands on its permissions; a new one gets those of the process's umask.
+    that is replaced hands on its permissions; a new one gets those of the process's umask. The
+    block leaves the file open.
 
     Args:
         path: The file; where it is a link, the file that it leads to is replaced.
@@ -137,37 +209,38 @@ def replacing(path: AnyPath, what: str = "the file") -> Iterator[BinaryIO]:
 
     Raises:
         FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+        ArgumentTypeError: ML005, ``path`` is no path.
     """
     target, old = _target(path, what)
-    beside = os.path.join(os.path.dirname(target), f".maxlab-{secrets.token_hex(8)}.part")
+    folder = os.path.dirname(target)
+    new = os.path.join(folder, f".maxlab-{secrets.token_hex(8)}.part")
+    made = None
     try:
-        # O_EXCL: never somebody else's file, nor a link that was laid there.
-        handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise _unwritable(path, what, error) from error
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            try:
-                if old is not None:
-                    with contextlib.suppress(OSError):  # only root may give files away
-                        os.fchown(handle, old.st_uid, old.st_gid)
-                    os.fchmod(handle, stat.S_IMODE(old.st_mode))
-            except OSError as error:
-                raise _unwritable(path, what, error) from error
-            # The body's own errors are not about this file, unless writing to it failed.
-            yield file
-            _finish(file, path, what)
         try:
-            os.replace(beside, target)
-            _sync_folder(os.path.dirname(target))
+            # O_EXCL: never somebody else's file, nor a link that was laid there. Nobody else may
+            # open what replaces a private file, not even while it is empty.
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            made = _New(os.open(new, flags, 0o666 if old is None else 0o600), path, what)
+            if old is not None:
+                _hand_on(old, made.fileno())
         except OSError as error:
             raise _unwritable(path, what, error) from error
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(beside)
-        if isinstance(error, OSError) and error.errno in _WRITE_ERRORS:
-            if not isinstance(error, FileError):
-                raise _unwritable(path, what, error) from error
+        file = io.BufferedRandom(made)
+        # The errors of the block are its own: only what `_New` raises is about this file.
+        yield file
+        file.flush()
+        try:
+            os.fsync(file.fileno())
+            file.close()
+            os.replace(new, target)
+            _sync_folder(folder)
+        except OSError as error:
+            raise _unwritable(path, what, error) from error
+    except BaseException:
+        if made is not None:
+            made.close()  # and not the buffer, which would first write what nobody wants any more
+            with contextlib.suppress(OSError):
+                os.unlink(new)
         raise
 
 
@@ -177,6 +250,7 @@ def write_bytes(path: AnyPath, content: bytes | memoryview, what: str = "the fil
     Raises:
         FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written; it
             is as it was before.
+        ArgumentTypeError: ML005, ``path`` is no path.
 
     Example:
         >>> import tempfile
@@ -187,7 +261,7 @@ def write_bytes(path: AnyPath, content: bytes | memoryview, what: str = "the fil
     """
     with replacing(path, what) as file:
         file.write(content)
-    return Path(path)
+    return as_path(path)
 
 
 def write_text(path: AnyPath, text: str, what: str = "the file") -> Path:
@@ -195,6 +269,7 @@ def write_text(path: AnyPath, text: str, what: str = "the file") -> Path:
 
     Raises:
         FileError: As `write_bytes`, and ML003, ``text`` has half of a surrogate pair.
+        ArgumentTypeError: ML005, ``path`` is no path.
     """
     try:
         content = text.encode("utf-8")
@@ -208,11 +283,69 @@ def write_text(path: AnyPath, text: str, what: str = "the file") -> Path:
     return write_bytes(path, content, what)
 
 
+class _New(io.FileIO):
+    """A new file, whose errors of writing name the file that it is to replace."""
+
+    def __init__(self, handle: int, path: AnyPath, what: str) -> None:
+        super().__init__(handle, "r+b")
+        self._names = path, what
+
+    def write(self, content: object) -> int:
+        try:
+            return super().write(content)  # type: ignore[arg-type]  # whatever BufferedRandom has
+        except OSError as error:
+            raise _unwritable(*self._names, error) from error
+
+
+def _hand_on(old: os.stat_result, handle: int) -> None:
+    """Give the open file the owner and the permissions of ``old``."""
+    mode = stat.S_IMODE(old.st_mode)
+    try:
+        os.fchown(handle, old.st_uid, old.st_gid)
+    except OSError:  # only root may give files away; then no program runs as another user
+        mode &= 0o777
+    os.fchmod(handle, mode)
+
+
+def _target(path: AnyPath, what: str) -> tuple[str, os.stat_result | None]:
+    """The file that ``path`` leads to, and what is known of it; None while it is not there."""
+    name = _name(path)
+    try:
+        target = os.path.realpath(name)
+        try:
+            # Not asked by its real path alone: that has lost a slash at its end.
+            old = os.stat(name)
+        except FileNotFoundError:
+            if not name or name.endswith(os.sep):
+                raise
+            return target, None
+    except (OSError, ValueError) as error:  # a loop of links, a folder that is none, a NUL
+        raise _unwritable(path, what, error) from error
+    _require_regular(old, name, what, "written")
+    if not os.access(target, os.W_OK, effective_ids=True):  # a rename would pass over it
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise _unwritable(path, what, denied)
+    return target, old
+
+
+def _sync_folder(folder: str) -> None:
+    """Have the new name on the disk too, where the file system can say so."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ---------------------------------------------------------------- errors
+
+
 def too_large(path: AnyPath, what: str, size: int, most: int) -> FileError:
     """The error of a file of ``size`` bytes where at most ``most`` are read."""
     return FileError(
         "ML004",
-        f"{what} {os.fspath(path)} is too large: {size} bytes, at most {most} are read",
+        f"{what} {_shown(path)} is too large: {size} bytes, at most {most} are read",
         fix="check that it is the file you mean",
     )
 
@@ -223,75 +356,46 @@ def unreadable(path: AnyPath, what: str, error: Exception) -> FileError:
     return _from(kind, "ML002", f"{what} {_shown(path)} cannot be read", error, "check the path")
 
 
-# What a disk says that is full, broken or gone, as opposed to what a writer's own work raises.
-_WRITE_ERRORS = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE, errno.ENODEV}
-)
-
-
 def _unwritable(path: AnyPath, what: str, error: Exception) -> FileError:
     fix = (
         "free some space, or write to another disk"
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         else "name a file in a folder that exists and that you may write"
     )
     return _from(FileError, "ML003", f"{what} {_shown(path)} cannot be written", error, fix)
 
 
 def _from(kind: type[FileError], code: str, words: str, error: Exception, fix: str) -> FileError:
-    reason = str(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    if isinstance(error, UnicodeError):
+        reason = "its name has half of a surrogate pair"
+    else:
+        reason = str(getattr(error, "strerror", None) or str(error) or type(error).__name__)
     made = kind(code, f"{words}: {reason[:1].lower()}{reason[1:]}", fix=fix)
     made.errno = getattr(error, "errno", None)
     return made
 
 
+def _name(path: AnyPath) -> str:
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise ArgumentTypeError(
+            "ML005",
+            f"a path is text or a pathlib.Path, got {type(path).__name__}",
+            fix="pass the name of a file",
+        ) from None
+
+
 def _shown(path: AnyPath) -> str:
-    return os.fspath(path).replace("\0", "\\0")
+    """``path`` in a message: on one line, of characters that can be printed."""
+    name = _name(path)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name) or "''"
 
 
-def _require_regular(found: os.stat_result, name: str, what: str, verb: str = "read") -> None:
+def _require_regular(found: os.stat_result, name: str, what: str, verb: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise FileError(
             "ML001",
-            f"{what} {name} cannot be {verb}: it is {kind_of(found.st_mode)}",
+            f"{what} {_shown(name)} cannot be {verb}: it is {kind_of(found.st_mode)}",
             fix="name a regular file",
         )
-
-
-def _target(path: AnyPath, what: str) -> tuple[str, os.stat_result | None]:
-    """The file that ``path`` leads to, and what is known of it; None while it is not there."""
-    try:
-        name = os.fspath(path)
-        target = os.path.realpath(name)
-        try:
-            old = os.stat(target)
-        except FileNotFoundError:
-            if name.endswith(os.sep):  # realpath drops it
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
-            return target, None
-    except (OSError, ValueError) as error:  # a loop of links, a folder that is none, a NUL
-        raise _unwritable(path, what, error) from error
-    _require_regular(old, name, what, "written")
-    if not os.access(target, os.W_OK):  # a rename would pass over it
-        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        raise _unwritable(path, what, denied)
-    return target, old
-
-
-def _finish(file: BinaryIO, path: AnyPath, what: str) -> None:
-    """All that was written is on the disk."""
-    try:
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError as error:
-        raise _unwritable(path, what, error) from error
-
-
-def _sync_folder(folder: str) -> None:
-    """The new name is on the disk too, where the file system can say so."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import resource
+import secrets
 import signal
 import socket
 import stat
@@ -26,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 OLD = b"what was there before"
 
 
-def child(program: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def child(
+    program: str, *arguments: object, timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
     """``program`` in a process of its own, which knows `files` and ends with 0."""
     head = "import os, resource, signal, sys\nfrom pathlib import Path\nfrom maxlab import files\n"
     return subprocess.run(
@@ -100,7 +103,7 @@ def test_at_most_so_many_bytes_are_read(kept: Path, most: int | None) -> None:
     if most is None or most >= len(OLD):
         assert files.read_bytes(kept, most=most) == OLD
         return
-    with pytest.raises(FileError, match=rf"ML004.*\n.*fix") as caught:
+    with pytest.raises(FileError, match=r"ML004.*\n.*fix") as caught:
         files.read_bytes(kept, "the note", most)
     assert f"the note {kept} is too large: 21 bytes, at most {most}" in str(caught.value)
 
@@ -201,9 +204,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("what", STRANGE)
-def test_paths_that_lead_nowhere(
-    what: str, kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_that_lead_nowhere(what: str, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(kept.parent)
     if what == "a loop of links":
         Path("loop").symlink_to("loop")
@@ -273,10 +274,16 @@ def test_the_target_changes_when_the_block_ends(kept: Path) -> None:
     assert alone(kept)
 
 
-def test_the_target_stays_when_the_block_fails(kept: Path) -> None:
-    with pytest.raises(ZeroDivisionError), files.replacing(kept) as file:
+def failing(target: Path, error: Exception) -> None:
+    """Write to ``target``, and fail before the end."""
+    with files.replacing(target) as file:
         file.write(b"new")
-        raise ZeroDivisionError
+        raise error
+
+
+def test_the_target_stays_when_the_block_fails(kept: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        failing(kept, ZeroDivisionError())
     assert kept.read_bytes() == OLD
     assert alone(kept)
 
@@ -284,9 +291,8 @@ def test_the_target_stays_when_the_block_fails(kept: Path) -> None:
 def test_errors_of_the_block_stay_what_they_are(kept: Path) -> None:
     """Even those that a full disk could have raised, when it is another disk that is full."""
     mine = OSError(errno.ENOSPC, "another disk")
-    with pytest.raises(OSError, match="another disk") as caught, files.replacing(kept) as file:
-        file.write(b"new")
-        raise mine
+    with pytest.raises(OSError, match="another disk") as caught:
+        failing(kept, mine)
     assert caught.value is mine
     assert alone(kept)
 
@@ -342,7 +348,9 @@ def test_permissions(umask: int, kept: Path) -> None:
         os.umask(before)
 
 
-def test_the_umask_of_the_process_is_left_alone(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_umask_of_the_process_is_left_alone(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("it is set for all threads"))
     files.write_bytes(kept, b"new")
     files.write_bytes(kept.with_name("new"), b"new")
@@ -350,7 +358,7 @@ def test_the_umask_of_the_process_is_left_alone(kept: Path, monkeypatch: pytest.
 
 def test_somebody_elses_link_is_not_followed(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link under the very name of the new file: names cannot be guessed, and if they could…"""
-    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(secrets, "token_hex", lambda count: "guessed")
     victim = kept.with_name("victim")
     victim.write_bytes(b"precious")
     trap = kept.with_name(".maxlab-guessed.part")
@@ -391,9 +399,8 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_a_disk_that_fills_while_the_block_fails(kept: Path) -> None:
     """What failed first is told: closing the file fails too, since it has bytes to write."""
-    with at_most(10), pytest.raises(ZeroDivisionError), files.replacing(kept) as file:
-        file.write(bytes(100))
-        raise ZeroDivisionError
+    with at_most(2), pytest.raises(ZeroDivisionError):
+        failing(kept, ZeroDivisionError())
     assert kept.read_bytes() == OLD
     assert alone(kept)
 

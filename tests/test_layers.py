@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
-GROUND = frozenset({"errors", "dtype", "config", "trace", "files"})
+GROUND = frozenset({"errors", "dtype", "config", "trace", "files", "zipped"})
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
 _TOOLCHAIN = GROUND | {"toolchain"}
@@ -37,6 +37,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "config": GROUND,
     "trace": GROUND,
     "files": GROUND,
+    "zipped": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

@@ -143,10 +143,10 @@ class Timeline:
         whatever else reads the Trace Event Format; a name that ends in ``.gz`` is compressed.
 
         Args:
-            path: The file, such as ``"run.json"``; what is there is replaced.
+            path: The file, such as ``"run.json"``; what is there is replaced when all is written.
 
         Raises:
-            OSError: ``path`` cannot be written.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
         """
         from maxlab.analysis.trace_export import write_chrome
 
@@ -200,7 +200,14 @@ class Timeline:
         """
         try:
             return cls._read(data)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            ValueError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise DocumentError(
                 "ML850",
                 f"this is no timeline: {_told(error)}",
@@ -211,14 +218,15 @@ class Timeline:
     def _read(cls, data: Any) -> Timeline:
         if data["version"] != VERSION or data["unit"] != "ns":
             raise ValueError(f"version {data['version']} in {data['unit']}")
-        given = {"turns": [1] * data["n"], **data["columns"]}  # which older ones do not have
+        given = dict(data["columns"])
+        given.setdefault("turns", [1] * len(given["start"]))  # which older ones do not have
         columns = {
             name: np.asarray(given[name], kind)
             for name, kind in zip(Columns._fields, COLUMN_DTYPES, strict=True)
         }
         if {column.shape for column in columns.values()} != {(data["n"],)}:
             raise ValueError("columns of different lengths")
-        tracks = tuple(Track(t["name"], t["kind"], t["process"]) for t in data["tracks"])
+        tracks = tuple(Track(str(t["name"]), t["kind"], str(t["process"])) for t in data["tracks"])
         if any(track.kind not in TRACK_KINDS for track in tracks):
             raise ValueError("a track of an unknown kind")
         names, kernels = tuple(map(str, data["names"])), tuple(map(str, data["kernels"]))

@@ -11,7 +11,9 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from maxlab import files
 
 if TYPE_CHECKING:
     from maxlab.analysis.timeline import Timeline
@@ -23,23 +25,23 @@ CHUNK = 4096
 def write_chrome(timeline: Timeline, path: str | Path) -> Path:
     """The path of the trace file that was written.
 
-    The file is complete or, where writing fails, not there: it gets its name at the end.
+    The file is complete or, where writing fails, as it was: it is replaced at the end.
 
     Args:
         timeline: What to write.
         path: The file; a name that ends in ``.gz`` is compressed.
 
     Raises:
-        OSError: ``path`` cannot be written.
+        FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
     """
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.part")
-    try:
-        with _opened(unfinished, compressed=target.suffix == ".gz") as file:
+    target = files.as_path(path)
+    with files.replacing(target, "the trace") as file:
+        if target.suffix == ".gz":
+            # Neither a name nor a time in its head: equal timelines are equal files.
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                _write(timeline, packed)
+        else:
             _write(timeline, file)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
     return target
 
 
@@ -97,13 +99,7 @@ def _metadata(what: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": args}
 
 
-def _opened(path: Path, *, compressed: bool) -> IO[str]:
-    if compressed:
-        return gzip.open(path, "wt", encoding="utf-8")
-    return open(path, "w", encoding="utf-8")
-
-
-def _write(timeline: Timeline, file: IO[str]) -> None:
+def _write(timeline: Timeline, file: BinaryIO | gzip.GzipFile) -> None:
     other = {
         "model": timeline.name,
         "device": timeline.device,
@@ -111,15 +107,16 @@ def _write(timeline: Timeline, file: IO[str]) -> None:
         "runs": timeline.runs,
         "start_monotonic_ns": timeline.t0_ns,
     }
-    file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n')
+    head = f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n'
+    file.write(head.encode())
     parts: list[str] = []
     first = True
     for event in events_of(timeline):
         parts.append(json.dumps(event, separators=(",", ":")))
         if len(parts) == CHUNK:
-            file.write(("" if first else ",\n") + ",\n".join(parts))
+            file.write((("" if first else ",\n") + ",\n".join(parts)).encode())
             parts.clear()
             first = False
     if parts:
-        file.write(("" if first else ",\n") + ",\n".join(parts))
-    file.write("\n]}\n")
+        file.write((("" if first else ",\n") + ",\n".join(parts)).encode())
+    file.write(b"\n]}\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxlab import files
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver.backend import DeviceSource
 from maxlab.engine.profile import KernelView
@@ -137,7 +138,7 @@ class DeviceKernelView(KernelView):
         has when the model runs on ``inputs``, and compares what it writes.
 
         The script needs PyCUDA, NumPy and nvcc, and nothing of maxlab. The memory is in a file of
-        the same name with the suffix ``.npz`` beside it.
+        the same name with the suffix ``.npz`` beside it. Both files are replaced whole.
 
         Args:
             path: Where to write it; a folder that exists.
@@ -145,15 +146,16 @@ class DeviceKernelView(KernelView):
 
         Raises:
             InputError: Inputs that the model does not take.
+            FileError: ML001, one of the files is there and is no regular file; ML003, one of them
+                cannot be written.
         """
+        data = files.beside(path, ".npz", "the script")
         captured = self._model.capture(self._step.number, inputs)
-        target = Path(path)
-        data = target.with_suffix(".npz")
         arrays = {f"before{n}": a for n, a in enumerate(captured.before)}
         arrays |= {f"after{n}": a for n, a in enumerate(captured.after) if a is not None}
-        np.savez_compressed(data, **arrays)  # type: ignore[arg-type]  # names are arguments
-        target.write_text(self._script(captured, data.name), encoding="utf-8")
-        return target
+        with files.replacing(data, "the memory of the kernel") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # names are arguments
+        return files.write_text(path, self._script(captured, data.name), "the script")
 
     # ---------------------------------------------------------------- inside
     def _source(self) -> DeviceSource:
@@ -174,11 +176,11 @@ class DeviceKernelView(KernelView):
         slots = self._model.compiled.plan.slots
         kinds = [slots[n].dtype.name for n in self._step.pointers]
         return _SCRIPT.format(
-            what=f"{self.id} ({self.name}) of the graph {self._model.name}",
-            nodes=textwrap.fill(", ".join(self.nodes) or "none", 96),
-            text=text.replace("\\", "\\\\").replace('"""', r"\"\"\""),
+            what=quoted(f"{self.id} ({self.name}) of the graph {self._model.name}"),
+            nodes=quoted(textwrap.fill(", ".join(self.nodes) or "none", 96)),
+            text=quoted(text),
             symbol=self.symbol,
-            data=data,
+            data=ascii(data),
             arch=self.architecture,
             kinds=kinds,
             sizes=captured.sizes,
@@ -187,6 +189,20 @@ class DeviceKernelView(KernelView):
             shared=captured.launch.shared,
             spill=captured.launch.spill,
         )
+
+
+def quoted(text: str) -> str:
+    """``text`` as it stands between three double quotes in a script: it ends them nowhere.
+
+    Example:
+        >>> text = 'ends ' + 3 * '"' + " here"
+        >>> eval(3 * '"' + quoted(text) + 3 * '"') == text
+        True
+    """
+    text = text.replace("\\", "\\\\").replace('"""', r"\"\"\"")
+    if text.endswith('"'):
+        text = text[:-1] + r"\""
+    return "".join(c if c in "\n\t" or c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 _SCRIPT = '''\
@@ -219,7 +235,7 @@ def numbers(data: np.ndarray, kind: str) -> np.ndarray:
     return data.view({{"bool": np.uint8}}.get(kind, kind))
 
 
-with np.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "{data}")) as file:
+with np.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), {data})) as file:
     memory = dict(file)
 module = SourceModule(TEXT, arch="{arch}", no_extern_c=True)
 kernel = module.get_function(SYMBOL)

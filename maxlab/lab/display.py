@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
-from xml.sax.saxutils import escape
 
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.diagnostics.monitor import Monitor, Recording
@@ -23,6 +22,7 @@ from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
 from maxlab.ir import Value
 from maxlab.lab import svg, text, words
+from maxlab.lab.markup import escape, visible
 from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import Snapshot, take, without_times
 
@@ -85,7 +85,7 @@ def bundle_of(
 
     data: dict[str, Any] = {}
     if wanted("text/plain"):
-        data["text/plain"] = plain_text
+        data["text/plain"] = visible(plain_text)
     if wanted("image/svg+xml") or wanted("text/html"):
         try:
             picture = svg.draw(snapshot.document)

@@ -9,15 +9,18 @@ import subprocess
 import sys
 from typing import Any
 
-from maxlab import __version__
+from maxlab import __version__, files
 from maxlab.driver import Accelerator, accelerator_count
 from maxlab.driver.accelerator import missing_for_accelerators
+from maxlab.errors import FileError, MaxlabError
 from maxlab.lab import bundle
 from maxlab.toolchain import doctor_rows
 from maxlab.toolchain.doctor import DoctorRow
 
 JUPYTER = ("jupyterlab", "ipywidgets", "anywidget", "ipykernel")
 """Packages of the notebook side, and what is told of each."""
+
+_MOST_JSON = 1 << 20
 
 
 def rows() -> list[DoctorRow]:
@@ -77,7 +80,10 @@ class Report:
 
 def _gpu_row() -> DoctorRow:
     """The accelerators; none is no fault, and why there is none may be one."""
-    count = accelerator_count()
+    try:
+        count = accelerator_count()
+    except MaxlabError as error:  # a setting that cannot be
+        return DoctorRow("GPU", False, error.what, error.fix or "")
     if not count:
         why = "; ".join(missing_for_accelerators())
         detail = f"none ({why}); driver.use_simulator() runs CUDA on the CPU"
@@ -136,9 +142,8 @@ def _extension_row() -> DoctorRow:
 
 def _json(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
+        return json.loads(files.read_text(path, most=_MOST_JSON))
+    except (FileError, ValueError, RecursionError):
         return None
 
 

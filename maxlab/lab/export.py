@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import overload
-from xml.sax.saxutils import escape
 
+from maxlab import files
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
 from maxlab.lab import bundle
+from maxlab.lab.markup import escape
 from maxlab.lab.snapshot import Snapshot, take
 
 # The policy lets the page run what is written in it, and ask for nothing.
@@ -47,15 +48,13 @@ def to_html(obj: Graph | Model | Profile | Recorded, path: Path | str | None = N
 
     Raises:
         DocumentError: ML810, the front end was not built.
-        OSError: ``path`` cannot be written.
+        FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
     """
     text = obj.table(rows=None) if isinstance(obj, Recorded) else ""
     page = page_of(take(obj, sources=True), text)
     if path is None:
         return page
-    target = Path(path)
-    target.write_text(page, "utf-8")
-    return target
+    return files.write_text(path, page, "the page")
 
 
 def page_of(snapshot: Snapshot, text: str = "") -> str:

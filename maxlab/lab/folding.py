@@ -84,6 +84,8 @@ def _tree(scopes: Iterable[protocol.Scope], nodes: list[protocol.Node]) -> _Scop
     known: dict[str, _Scope] = {"": root}
     for scope in sorted(scopes, key=lambda s: s["path"].count(".")):
         path = scope["path"]
+        if path in known:  # the root again, or another one twice: a saved run may say anything
+            continue
         made = _Scope(path, scope["label"], known[_above(path, known)])
         made.type, made.fingerprint = scope["type"], scope["fingerprint"]
         known[path] = made

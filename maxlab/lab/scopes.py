@@ -14,6 +14,11 @@ UNTOLD_ATTRS = frozenset({"name", "placeholder", "align"})
 """Attributes of a weight that say which weight it is, not what is computed with it."""
 
 
+def _parts(scope: str) -> list[str]:
+    """The names in ``scope``. A subgraph may be called ``..``, and a path has no empty names."""
+    return [part or "·" for part in scope.split(".")] if scope else []
+
+
 class Paths:
     """The scope of every op as the view knows it.
 
@@ -26,7 +31,7 @@ class Paths:
         self._modules = modules
         prefixes: dict[str, None] = {}
         for scope in dict.fromkeys(scopes):
-            parts = scope.split(".")
+            parts = _parts(scope)
             for n in range(1, len(parts) + 1):
                 prefixes[".".join(parts[:n])] = None
         self._repeated = {
@@ -50,7 +55,7 @@ class Paths:
         return known
 
     def _made(self, scope: str) -> str:
-        parts = scope.split(".")
+        parts = _parts(scope)
         old, made = "", []
         for n, part in enumerate(parts):
             old = f"{old}.{part}" if old else part

@@ -74,7 +74,8 @@ class Snapshot:
     @cached_property
     def deflated(self) -> bytes:
         """The document as zlib-compressed UTF-8 JSON."""
-        return zlib.compress(self.json.encode(), 9)
+        # Half of a surrogate pair, which a saved run may have, becomes JSON's own escape.
+        return zlib.compress(self.json.encode("utf-8", "backslashreplace"), 9)
 
     @cached_property
     def base64(self) -> str:

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import escape
 
 from maxlab.errors import MaxlabError
 from maxlab.lab import protocol
 from maxlab.lab.folding import Box, Picture, fold
+from maxlab.lab.markup import escape
 
 LIMIT_SECONDS = 3.0
 """How long ``dot`` may take; after that there is no picture."""

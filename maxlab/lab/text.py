@@ -6,6 +6,7 @@ It names no cell numbers, no addresses and no times, so that strict nbval can co
 from __future__ import annotations
 
 from maxlab.lab import protocol
+from maxlab.lab.markup import visible
 from maxlab.lab.regions import PARTS, readable
 
 MOST_LINES = 40
@@ -45,7 +46,7 @@ def listing(document: protocol.GraphDocument) -> str:
     error = document["error"]
     if error is not None:
         tail.append(f"error [{error['code']}] {error['message'].splitlines()[0]}")
-    return "\n".join([_clip(head), *("  " + _clip(line) for line in [*body, *tail])])
+    return "\n".join([_line(head), *("  " + _line(line) for line in [*body, *tail])])
 
 
 def _op(node: protocol.Node, names: dict[str, str], types: dict[str, str]) -> str:
@@ -77,6 +78,11 @@ def _name(value: protocol.Value) -> str:
 
 def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _line(text: str) -> str:
+    """One line of the listing: names may have more than one, and what no terminal should get."""
+    return _clip(visible(text).replace("\n", "⏎").replace("\r", "⏎"))
 
 
 def _clip(line: str, most: int = WIDEST) -> str:

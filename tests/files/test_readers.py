@@ -1,4 +1,4 @@
-"""Whatever stands at a path that a user names, reading it ends soon, with an error that says why."""
+"""Whatever stands at a path that a user names, reading it ends with an error that says why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         here = os.getcwd()
         os.chdir(made)
         try:
-            socket.socket(socket.AF_UNIX).bind(f"socket{suffix}")
+            with socket.socket(socket.AF_UNIX) as made_socket:
+                made_socket.bind(f"socket{suffix}")
         finally:
             os.chdir(here)
     return made

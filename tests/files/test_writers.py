@@ -49,6 +49,7 @@ class Given:
             session = engine.InferenceSession(devices=[driver.Accelerator()])
             self.kernel = session.load(graph).kernels["k0"]
             self.input = driver.Tensor.from_numpy(np.ones(9, np.float32)).to(driver.Accelerator())
+        self.to_pycuda(folder / "compiled.py")
 
     def repro(self, path: Path) -> Any:
         return write_repro(path, "double", self.step, None, self.alone, [])
@@ -137,6 +138,7 @@ def test_what_is_no_regular_file_stays_what_it_is(
 
 
 @pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.usefixtures("capsys")  # what commands print goes to no file
 def test_a_full_disk_leaves_what_was_there(writer: str, given: Given, tmp_path: Path) -> None:
     suffix, write = WRITERS[writer]
     target = tmp_path / f"target{suffix}"

@@ -8,20 +8,24 @@ into a file and run where there is no graph.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from maxlab import files
 from maxlab.compiler.plan import Step
 from maxlab.driver import Accelerator
 from maxlab.driver.backend import DeviceSource
+from maxlab.driver.mapped import LOST
 from maxlab.dtype import DType
 from maxlab.engine.stepping import POISON, DeviceCall, HostCall, Walk
-from maxlab.errors import ArgumentError
+from maxlab.errors import ArgumentError, DocumentError
 from maxlab.toolchain import Flags, KernelSource, compile_units, runtime
 from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.interrupts import STOPPED, raised
+from maxlab.zipped import Zipped, array_of
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 64
@@ -168,6 +172,9 @@ class Alone:
             ffi.NULL,
             info,
         )
+        code &= ~LOST  # its memory is a copy: lost files of the process do not matter
+        if code == STOPPED:
+            raise raised()
         if code:
             raise ArgumentError(
                 "ML660",
@@ -252,8 +259,12 @@ class Alone:
         return float(np.where(np.isnan(apart), np.inf, apart).max(initial=0.0))
 
     # ---------------------------------------------------------------- files
-    def save(self, path: Path, *, compress: bool = True, **more: Array) -> None:
-        """Write the kernel's memory and numbers to the ``.npz`` file ``path``, with arrays more."""
+    def save(self, path: files.AnyPath, *, compress: bool = True, **more: Array) -> None:
+        """Write the kernel's memory and numbers to the ``.npz`` file ``path``, with arrays more.
+
+        Raises:
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+        """
         arrays: dict[str, Any] = {f"memory{n}": a for n, a in enumerate(self.memory)}
         facts = {
             "symbol": self.symbol,
@@ -264,28 +275,40 @@ class Alone:
         }
         arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         write = np.savez_compressed if compress else np.savez
-        write(path, **(arrays | more))
+        with files.replacing(path, "the memory of the kernel") as file:
+            write(file, **(arrays | more))
 
     @classmethod
-    def load(cls, path: Path | str, text: str) -> Alone:
+    def load(cls, path: files.AnyPath, text: str) -> Alone:
         """The kernel that `save` wrote to ``path``, with its text.
 
         Raises:
-            OSError: The file cannot be read.
+            FileError: ML001, ``path`` is no regular file; ML002, it cannot be read.
+            DocumentError: ML853, it is none of a kernel.
         """
-        with np.load(path, allow_pickle=False) as file:
-            facts = json.loads(bytes(file["facts"]).decode())
-            memory = [file[f"memory{n}"] for n in range(len(facts["kinds"]))]
-        headers = tuple(facts["headers"]) if facts["headers"] is not None else None
-        return cls(
-            facts["symbol"],
-            text,
-            memory,
-            facts["written"],
-            facts["kinds"],
-            facts["numbers"],
-            headers,
-        )
+        with files.open_regular(path, "the memory of the kernel") as file:
+            try:
+                parts = Zipped(file)
+                facts = json.loads(array_of("facts", parts.read("facts.npy"), "|u1").tobytes())
+                names = [f"memory{n}" for n in range(len(facts["kinds"]))]
+                memory = [array_of(n, parts.read(f"{n}.npy"), "|u1").reshape(-1) for n in names]
+                headers = None if facts["headers"] is None else tuple(map(str, facts["headers"]))
+                return cls(
+                    str(facts["symbol"]),
+                    text,
+                    memory,
+                    [bool(mark) for mark in facts["written"]],
+                    [str(kind) for kind in facts["kinds"]],
+                    dict(facts["numbers"]),
+                    headers,
+                )
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+                raise DocumentError(
+                    "ML853",
+                    f"{os.fspath(path)} is no kernel that was saved: "
+                    f"{str(error) or type(error).__name__}",
+                    fix="pass the .npz file that comparison.repro wrote beside its script",
+                ) from error
 
 
 def _block(data: Array, written: bool) -> Array:

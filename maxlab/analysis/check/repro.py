@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from maxlab import files
 from maxlab.analysis.check.alone import Alone
 from maxlab.compiler.plan import Step
+from maxlab.engine.device_kernel import quoted
 
 if TYPE_CHECKING:
     from maxlab.analysis.check.result import NodeCheck
@@ -22,8 +24,9 @@ from pathlib import Path
 import numpy as np
 from maxlab.analysis.check import Alone
 {open}here = Path(__file__)
-kernel = Alone.load(here.with_suffix(".npz"), here.with_suffix("{suffix}").read_text())
-wanted = np.load(here.with_suffix(".npz"))
+memory, text = here.with_name({memory}), here.with_name({text})
+kernel = Alone.load(memory, text.read_text("utf-8"))
+wanted = np.load(memory)
 for number, got in enumerate(kernel.run()):  # edit the text beside this file, and run it again
     if f"want{{number}}" in wanted:
         far = kernel.distance(number, got, wanted[f"want{{number}}"])
@@ -32,7 +35,7 @@ for number, got in enumerate(kernel.run()):  # edit the text beside this file, a
 
 
 def write_repro(
-    path: Path,
+    path: files.AnyPath,
     graph: str,
     step: Step,
     first: NodeCheck | None,
@@ -48,22 +51,28 @@ def write_repro(
         first: What is wrong with it.
         alone: The kernel.
         wanted: For pointers that it writes, what the references say.
+
+    Raises:
+        FileError: ML001, one of the files is there and is no regular file; ML003, one of them
+            cannot be written.
     """
     suffix = ".c" if alone.headers is None else ".cu"
     what = f"{step.id} ({step.name}) of the graph {graph}, alone on the memory that it had."
     if first is not None:
         what += f"\n\n{first.id} ({first.op}): {first.message}\n"
     arrays = {f"want{n}": np.ascontiguousarray(a).reshape(-1).view(np.uint8) for n, a in wanted}
-    alone.save(path.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]  # want0, want1 …
-    path.with_suffix(suffix).write_text(alone.text, "utf-8")
+    memory, text = (files.beside(path, end, "the script") for end in (".npz", suffix))
+    alone.save(memory, **arrays)  # type: ignore[arg-type]  # want0, want1 …
+    files.write_text(text, alone.text, "the text of the kernel")
     simulated = (
         "from maxlab import driver\ndriver.use_simulator()\n"
         if alone.device is not None and alone.device.context.properties.simulated
         else ""
     )
-    text = _SCRIPT.format(what=what.replace("\\", "/"), suffix=suffix, open=simulated)
-    path.write_text(text, "utf-8")
-    return path
+    script = _SCRIPT.format(
+        what=quoted(what), memory=ascii(memory.name), text=ascii(text.name), open=simulated
+    )
+    return files.write_text(path, script, "the script")
 
 
 __all__ = ["write_repro"]

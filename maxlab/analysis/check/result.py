@@ -159,6 +159,8 @@ class Comparison:
 
         Raises:
             ArgumentError: ML661, nothing is wrong, or what is wrong is no kernel with a text.
+            FileError: ML001, one of the files is there and is no regular file; ML003, one of them
+                cannot be written.
         """
         bad = self.bad_kernel
         if bad is None or bad.alone is None:
@@ -169,9 +171,7 @@ class Comparison:
                 fix="call it when comparison.first is an op of a generated kernel",
             )
         first = self.first
-        return write_repro(
-            Path(path), self.model.name, bad.facts.step, first, bad.alone, bad.wanted
-        )
+        return write_repro(path, self.model.name, bad.facts.step, first, bad.alone, bad.wanted)
 
     def table(self, rows: int | None = 20) -> str:
         """The ops as text, the worst first.

@@ -11,25 +11,25 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maxlab import trace
+from maxlab import files, trace
 from maxlab.analysis.machine.caches import Cache, caches, cpu_model
 from maxlab.analysis.machine.ceilings import VERSION, Ceilings, Level, Machine, Rate
 from maxlab.config import config
 from maxlab.driver import Accelerator
-from maxlab.errors import ArgumentError, DocumentError
+from maxlab.errors import ArgumentError, FileError
 from maxlab.toolchain import find_compiler
 
 if TYPE_CHECKING:
     from maxlab.analysis.machine import streams
     from maxlab.toolchain import Runtime
 
+_MOST_BYTES = 1 << 20
 _known: dict[Path, Machine] = {}
 _lock = threading.Lock()
 
@@ -146,8 +146,9 @@ def _read(path: Path) -> Machine | None:
     if known is not None:
         return known
     try:
-        found = Machine.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, DocumentError):  # not measured yet, or not by this version
+        text = files.read_text(path, "the measured ceilings", _MOST_BYTES)
+        found = Machine.from_json(json.loads(text))
+    except (FileError, ValueError, RecursionError):  # not measured yet, or not by this version
         return None
     _known[path] = found
     return found
@@ -157,10 +158,8 @@ def _write(path: Path, found: Machine) -> None:
     """Keep ``found``; a cache that cannot be written costs measuring again, and nothing else."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(found.to_json(), out, indent=1, sort_keys=True)
-        os.replace(name, path)
+        text = json.dumps(found.to_json(), indent=1, sort_keys=True)
+        files.write_text(path, text, "the measured ceilings")
     except OSError as error:
         trace.emit("warning", "machine", message=str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -194,13 +195,16 @@ class Machine:
         try:
             if data["version"] != VERSION:
                 raise ValueError(f"version {data['version']}")
-            return Machine(
+            made = Machine(
                 str(data["name"]),
                 float(data["measured_at"]),
                 float(data["took_s"]),
                 {int(threads): _ceilings(found) for threads, found in data["at"].items()},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if not made.at:
+                raise ValueError("of no number of threads")
+            return made
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DocumentError(
                 "ML811",
                 f"these are no measured ceilings: {type(error).__name__} {error}",
@@ -217,9 +221,15 @@ class Machine:
 def _ceilings(data: Mapping[str, Any]) -> Ceilings:
     levels = tuple(Level(**level) for level in data["levels"])
     rates = tuple(Rate(**rate) for rate in data["rates"])
-    for level in levels:
-        if not all(isinstance(x, int | float) for x in (level.nbytes, level.read, level.copy)):
-            raise TypeError("a rate is no number")
+    if not levels:
+        raise ValueError("of no level of memory")
+    rows: list[tuple[Any, ...]] = [(n.nbytes, n.read, n.copy, n.triad) for n in levels]
+    rows += [(rate.gflops,) for rate in rates]
+    if not all(isinstance(x, int | float) and math.isfinite(x) for row in rows for x in row):
+        raise TypeError("a rate is no number")
+    names = [*(level.name for level in levels), *(rate.name for rate in rates)]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is no text")
     return Ceilings(
         str(data["device"]),
         int(data["threads"]),

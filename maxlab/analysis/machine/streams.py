@@ -14,9 +14,11 @@ import numpy as np
 
 from maxlab.analysis.machine.caches import Cache
 from maxlab.analysis.machine.ceilings import Level, Rate
+from maxlab.driver.mapped import LOST
 from maxlab.errors import ExecutionError
 from maxlab.toolchain import KernelSource, Runtime, compile_units, loader
 from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.interrupts import STOPPED, raised
 from maxlab.toolchain.prelude import kernels_dir
 
 RUN_NS = 2_000_000
@@ -50,7 +52,7 @@ class Loops:
 
     def __init__(self, runtime: Runtime, threads: int) -> None:
         [kernel] = compile_units([KernelSource("ceiling_read", source())], flags=Flags(optimize=2))
-        self._path = kernel.path
+        self._kernel = kernel
         self._runtime = runtime
         self._team = runtime.team(threads)
         self.threads = threads
@@ -61,7 +63,7 @@ class Loops:
         """Nanoseconds of one execution of ``steps`` steps of ``items`` chunks; -1 when the loop
         says that this processor cannot do it."""
         ffi = self._runtime.ffi
-        address = loader.symbol_address(loader.open_library(self._path), name, self._path)
+        address = loader.symbol_address(self._kernel.handle, name, self._kernel.path)
         row = (ffi.cast("mx_fn", address), 0, 0, items, 1, 0)
         table = ffi.new("mx_step[]", [row] * steps)
         pointers = ffi.new("uintptr_t[]", list(arrays))
@@ -70,10 +72,12 @@ class Loops:
         info, null = ffi.new("i64[6]"), ffi.NULL
         execute = self._runtime.lib.mx_execute
         start = time.perf_counter_ns()
-        code = execute(self._team, table, steps, argp, dims, null, 0, null, 64, null, info)
+        code = execute(self._team, table, steps, argp, dims, null, 0, null, 64, null, info) & ~LOST
         took = time.perf_counter_ns() - start
         if code == 1 and info[1] == 2:
             return -1
+        if code == STOPPED:
+            raise raised()
         if code:
             raise ExecutionError(
                 "ML651",

@@ -25,24 +25,34 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from maxlab.errors import DocumentError
+from maxlab import files
+from maxlab.analysis.runs.costs import Costs, costs_of
+from maxlab.errors import DocumentError, shown
+from maxlab.zipped import DamagedError, Zipped, array_of
 
 FORMAT = "maxlab.run"
 VERSION = 1
 
-MOST_BYTES = 256 << 20
-"""Bytes of a file, and of all its parts unpacked: a thousand times a large model's."""
+MOST_BYTES = 1 << 30
+"""Bytes of a file: thousands of times a large model's."""
 
+FREE_BYTES = 48 << 20
+FREE_TIMES = 16
+"""Memory that reading a file may take: so many bytes, and so many times the bytes of the file. A
+small file that unpacks to very much is made to do harm."""
+
+MOST_DEPTH = 64
+"""Lists and objects inside of each other."""
+
+_ARRAY_TIMES = 6
+"""How often an array is there at once: packed, as it was read, as numbers, and in medians."""
 JSON_PARTS = ("run.json", "document.json")
 OPTIONAL_PARTS = ("timeline.json",)
 ARRAY_PARTS = ("kernel_ns.npy", "timed_ns.npy", "wall_ns.npy")
@@ -53,39 +63,33 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 Array = np.ndarray[Any, Any]
 
 
-def write(path: Path, parts: Mapping[str, Any]) -> None:
-    """Write ``parts``, JSON values and arrays by their names, to ``path``.
+def write(path: files.AnyPath, parts: Mapping[str, Any]) -> Path:
+    """The path of the file that holds ``parts``, JSON values and arrays by their names.
 
     The file appears when it is complete; until then, and when writing fails, what was at ``path``
     stays as it is.
 
     Raises:
-        OSError: The file cannot be written.
+        FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
     """
+    names = (*JSON_PARTS, *OPTIONAL_PARTS, *ARRAY_PARTS)
+    packed = {name: _packed(name, parts[name]) for name in names if name in parts}
+    content = _zipped(packed, zipfile.ZIP_DEFLATED)
+    if _memory(_costs(packed), packed, len(content)) > _free(len(content)):
+        # Kernels that are all alike pack so well that a reader would take the file for a bomb.
+        content = _zipped(packed, zipfile.ZIP_STORED)
+    return files.write_bytes(path, content, "the saved run")
+
+
+def _zipped(parts: Mapping[str, bytes], method: int) -> memoryview:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for name in (*JSON_PARTS, *OPTIONAL_PARTS, *ARRAY_PARTS):
-            if name not in parts:
-                continue
+        for name, raw in parts.items():
             entry = zipfile.ZipInfo(name, _NO_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.compress_type = method
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, _packed(name, parts[name]))
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.getbuffer())
-        os.chmod(beside, 0o666 & ~_umask())
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+            archive.writestr(entry, raw)
+    return content.getbuffer()
 
 
 def _packed(name: str, value: Any) -> bytes:
@@ -93,7 +97,8 @@ def _packed(name: str, value: Any) -> bytes:
         text = json.dumps(
             value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
         )
-        return text.encode()
+        # Half of a surrogate pair, which names may have, becomes JSON's own escape.
+        return text.encode("utf-8", "backslashreplace")
     content = io.BytesIO()
     np.lib.format.write_array(
         content, np.ascontiguousarray(value, "<i8"), version=(1, 0), allow_pickle=False
@@ -101,76 +106,75 @@ def _packed(name: str, value: Any) -> bytes:
     return content.getvalue()
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: files.AnyPath) -> dict[str, Any]:
     """The parts of the file at ``path`` by their names: JSON values and int64 arrays, whose shapes
     and contents are as the file claims and nothing more.
 
     Raises:
         DocumentError: ML840, it is no saved run; ML841, it is damaged; ML842, it was written by a
-            newer maxlab; ML843, it is larger than any run.
-        OSError: The file cannot be read.
+            newer maxlab; ML843, it would take more memory than any run of its size.
+        FileError: ML001, it is no regular file; ML002, it cannot be read; ML004, it has too many
+            bytes.
     """
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        _too_large(path, size)
-    raw = path.read_bytes()
+    raw = files.read_bytes(path, "the saved run", MOST_BYTES)
+    place = files.as_path(path)
     if not raw.startswith(b"PK"):
         raise DocumentError(
             "ML840",
-            f"{path.name} is not a saved run: it does not begin like a ZIP archive",
+            f"{place.name} is not a saved run: it does not begin like a ZIP archive",
             fix="save a run with profile.save('name.mlprof')",
         )
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            parts = _members(path, archive)
-            run = _json(path, "run.json", parts.get("run.json", b""))
-            _check_head(path, run, parts)
-            found: dict[str, Any] = {"run.json": run}
-            found |= {
-                name: _json(path, name, parts[name])
-                for name in ("document.json", *OPTIONAL_PARTS)
-                if name in parts
-            }
-    except (
-        zipfile.BadZipFile,  # the archive itself, a part's header, or its checksum
-        zlib.error,
-        EOFError,
-        NotImplementedError,  # a way of packing that nobody uses
-        RuntimeError,  # encrypted
-        OSError,
-        ValueError,
-        OverflowError,
-    ) as error:
-        if isinstance(error, DocumentError):
-            raise
-        _damaged(path, str(error) or type(error).__name__)
-    for name in ARRAY_PARTS:
-        found[name] = _array(path, name, parts[name])
+        archive = Zipped(raw)
+        known = (*JSON_PARTS, *OPTIONAL_PARTS, *ARRAY_PARTS)
+        claimed = {name: size for name, size in archive.sizes.items() if name in known}
+        most = _free(len(raw))
+        # Refused before it is unpacked: text that is three times there, at the least.
+        least = sum((_ARRAY_TIMES if n in ARRAY_PARTS else 3) * s for n, s in claimed.items())
+        if least > most:
+            _too_large(place, least, most)
+        parts = {name: archive.read(name) for name in known if name in archive}
+        costs = _costs(parts)
+        needed = _memory(costs, parts, len(raw))
+        if needed > most:
+            _too_large(place, needed, most)
+        for name, one in costs.items():
+            if one.depth > MOST_DEPTH:
+                raise DamagedError(f"{name}: {one.depth} lists and objects inside of each other")
+        run = _json(place, "run.json", parts.get("run.json", b""))
+        _check_head(place, run, parts)
+        found: dict[str, Any] = {"run.json": run}
+        for name in ("document.json", *OPTIONAL_PARTS):
+            if name in parts:
+                found[name] = _json(place, name, parts.pop(name))
+        for name in ARRAY_PARTS:
+            found[name] = _array(place, name, parts[name])
+    except DamagedError as error:
+        _damaged(place, str(error))
     return found
 
 
-def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
-    """The parts that this version knows, unpacked.
+# ---------------------------------------------------------------- memory
 
-    An archive can claim any size, and unpack to a thousand times its own, so nothing is unpacked
-    before the claims are added up, and nothing beyond them.
-    """
-    entries: dict[str, zipfile.ZipInfo] = {}
-    for entry in archive.infolist():
-        if entry.filename in (*JSON_PARTS, *OPTIONAL_PARTS, *ARRAY_PARTS):
-            if entry.filename in entries:
-                _damaged(path, f"it has two parts {entry.filename}")
-            entries[entry.filename] = entry
-    total = sum(entry.file_size for entry in entries.values())
-    if total > MOST_BYTES:
-        _too_large(path, total)
-    parts = {}
-    for name, entry in entries.items():
-        with archive.open(entry) as file:
-            parts[name] = file.read(entry.file_size + 1)
-        if len(parts[name]) != entry.file_size:
-            _damaged(path, f"{name} is not as long as it says")
-    return parts
+
+def _free(nbytes: int) -> int:
+    """The bytes of memory that reading a file of ``nbytes`` may take."""
+    return FREE_BYTES + FREE_TIMES * nbytes
+
+
+def _memory(costs: Mapping[str, Costs], parts: Mapping[str, bytes], nbytes: int) -> int:
+    """The bytes of memory that reading the unpacked ``parts`` of a file of ``nbytes`` takes."""
+    # The file is there twice: as it was read, and in what its archive keeps of each part.
+    arrays = sum(len(raw) for name, raw in parts.items() if name in ARRAY_PARTS)
+    return 2 * nbytes + _ARRAY_TIMES * arrays + sum(one.nbytes for one in costs.values())
+
+
+def _costs(parts: Mapping[str, bytes]) -> dict[str, Costs]:
+    """What each part that is JSON takes."""
+    return {name: costs_of(raw) for name, raw in parts.items() if name not in ARRAY_PARTS}
+
+
+# ---------------------------------------------------------------- parts
 
 
 def _check_head(path: Path, run: Any, parts: Mapping[str, bytes]) -> None:
@@ -183,11 +187,11 @@ def _check_head(path: Path, run: Any, parts: Mapping[str, bytes]) -> None:
         )
     version = run.get("version")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        _damaged(path, f"its version is {str(version)[:40]!r}")
+        _damaged(path, f"its version is {shown(version, 40)}")
     if version > VERSION:
         raise DocumentError(
             "ML842",
-            f"{path.name} is of version {version}, this maxlab reads up to {VERSION}",
+            f"{path.name} is of version {shown(version, 40)}, this maxlab reads up to {VERSION}",
             fix="update maxlab, or save the run again with this one",
         )
     for name in (*JSON_PARTS, *ARRAY_PARTS):
@@ -210,24 +214,7 @@ def _json(path: Path, name: str, raw: bytes) -> Any:
 
 def _array(path: Path, name: str, raw: bytes) -> Array:
     """The int64 array in ``raw``: its header must claim as many bytes as there are."""
-    file = io.BytesIO(raw)
-    try:
-        if np.lib.format.read_magic(file) != (1, 0):
-            _damaged(path, f"{name} is not of .npy's version 1.0")
-        shape, by_column, dtype = np.lib.format.read_array_header_1_0(file, max_header_size=4096)
-    except (ValueError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
-        if isinstance(error, DocumentError):
-            raise
-        _damaged(path, f"{name}: {str(error).splitlines()[0] if str(error) else 'its header'}")
-    if dtype != np.dtype("<i8") or by_column or any(not 0 <= n <= MOST_BYTES for n in shape):
-        _damaged(path, f"{name} has another type or order")
-    count = 1
-    for n in shape:
-        count *= n
-    rest = raw[file.tell() :]
-    if len(rest) != count * 8:
-        _damaged(path, f"{name} has {len(rest)} bytes for {count} numbers")
-    found: Array = np.frombuffer(rest, "<i8").astype(np.int64).reshape(shape)
+    found: Array = array_of(name, raw, "<i8").astype(np.int64)
     if found.size and int(found.min()) < 0:
         _damaged(path, f"{name} has times below zero")
     return found
@@ -241,9 +228,9 @@ def _damaged(path: Path, why: str) -> NoReturn:
     )
 
 
-def _too_large(path: Path, size: int) -> NoReturn:
+def _too_large(path: Path, size: int, most: int) -> NoReturn:
     raise DocumentError(
         "ML843",
-        f"{path.name} would take {size} bytes, more than the {MOST_BYTES} that a run may have",
+        f"{path.name} would take {size} bytes, more than the {most} that a run of its size may",
         fix="this is no file of maxlab; do not open it",
     )

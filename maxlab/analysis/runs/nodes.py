@@ -106,7 +106,9 @@ class _Graph:
             node = self.nodes[index]
             around = self._above(node, found) if down else self._below(node, found)
             text = "\0".join([self.label(node, label), *around])
-            found[index] = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+            found[index] = hashlib.blake2b(
+                text.encode("utf-8", "surrogatepass"), digest_size=12
+            ).hexdigest()
         return found
 
     def _above(self, node: Node, found: Sequence[str]) -> list[str]:

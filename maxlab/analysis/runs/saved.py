@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import files, trace
 from maxlab.analysis.runs import archive
 from maxlab.analysis.runs.facts import machine_facts
 from maxlab.analysis.runs.shown import Recorded
@@ -120,9 +120,8 @@ class SavedRun(Times, Recorded):
             label: What to call the run from now on; as it is called when left out.
 
         Raises:
-            OSError: The file cannot be written.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
         """
-        target = Path(path)
         if label is not None:
             self.label = self._head["label"] = label
         parts: dict[str, Any] = {
@@ -134,8 +133,7 @@ class SavedRun(Times, Recorded):
         }
         if self._timeline is not None:
             parts["timeline.json"] = self._timeline
-        archive.write(target, parts)
-        return target
+        return archive.write(path, parts)
 
     def __repr__(self) -> str:
         kernels, runs = plural(len(self.kernels), "kernel"), plural(self.runs, "run")
@@ -207,7 +205,7 @@ def kernels_data(profile: Profile) -> list[dict[str, Any]]:
 
 def save_run(profile: Profile, path: Path | str, *, label: str = "") -> Path:
     """The path of the file that ``profile`` was saved to: what ``profile.save`` does."""
-    return record(profile, label=label or Path(path).stem).save(path)
+    return record(profile, label=label or files.as_path(path).stem).save(path)
 
 
 def load_run(path: Path | str) -> SavedRun:
@@ -218,15 +216,16 @@ def load_run(path: Path | str) -> SavedRun:
 
     Raises:
         DocumentError: ML840, it is no saved run; ML841, it is damaged or does not hold together;
-            ML842, a newer maxlab wrote it; ML843, it is larger than any run.
-        OSError: The file cannot be read.
+            ML842, a newer maxlab wrote it; ML843, it would take more memory than any run of its
+            size.
+        FileError: ML001, it is no regular file; ML002, it cannot be read; ML004, it has too many
+            bytes.
 
     Example:
         >>> run = load_run("before.mlprof")  # doctest: +SKIP
         >>> print(run.table())  # doctest: +SKIP
     """
-    source = Path(path)
-    parts = archive.read(source)
+    parts = archive.read(path)
     head, document = parts["run.json"], parts["document.json"]
     samples = {name: parts[name] for name in archive.ARRAY_PARTS}
     try:
@@ -237,7 +236,7 @@ def load_run(path: Path | str) -> SavedRun:
         what = error.what if isinstance(error, DocumentError) else _told(error)
         raise DocumentError(
             "ML841",
-            f"{source.name} does not hold together: {what}",
+            f"{files.as_path(path).name} does not hold together: {what}",
             fix="the file was changed by hand, or by another program; save the run again",
         ) from None
     return SavedRun(head, document, samples, parts.get("timeline.json"))

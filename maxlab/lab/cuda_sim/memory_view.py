@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from maxlab.lab.cuda_sim.lockstep import Request
 from maxlab.lab.cuda_sim.memory import BANKS, SECTOR, MemoryAccess, phases, sectors
 from maxlab.lab.cuda_sim.run import SimRun, plural
 from maxlab.lab.cuda_sim.style import OWN_KEYS
+from maxlab.lab.markup import escape
 
 _GLOBAL_WORDS = (
     "Memory moves in sectors of 32 bytes. A request is one instruction of one warp; the fewer "

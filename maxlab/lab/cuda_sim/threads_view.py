@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from maxlab.driver.sim import Watch
 from maxlab.lab.cuda_sim.lockstep import WARP
 from maxlab.lab.cuda_sim.run import SimRun, ThreadState, plural
 from maxlab.lab.cuda_sim.style import MOST_PANELS, OWN_KEYS
+from maxlab.lab.markup import escape
 
 MOST_CELLS = 5_000
 """Cells of all grids together: with more the output is no longer fit for a notebook."""

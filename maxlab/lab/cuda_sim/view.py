@@ -7,7 +7,6 @@ and in front ends that know nothing of maxlab. Everything that comes from the us
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from maxlab.driver.sim import Report
 from maxlab.lab.cuda_sim.lockstep import LineCount
@@ -16,6 +15,7 @@ from maxlab.lab.cuda_sim.memory_view import costs, grade
 from maxlab.lab.cuda_sim.run import SimRun, plural
 from maxlab.lab.cuda_sim.style import CSS
 from maxlab.lab.cuda_sim.threads_view import grids
+from maxlab.lab.markup import escape
 
 _TITLES = {
     "shared-race": "Race in shared memory",

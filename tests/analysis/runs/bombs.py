@@ -19,16 +19,20 @@ import numpy as np
 
 Parts = dict[str, bytes]
 MEMORY = 12 << 30
-COUNT = 2_000_000
+COUNT = 800_000
 
 
-def _in_head(text: bytes) -> Callable[[Parts], Parts]:
-    """A field that no reader knows, at the front of ``run.json``."""
-    return lambda parts: {"run.json": b'{"odd":' + text + b"," + parts["run.json"][1:]}
+def _in(part: str, text: Callable[[], bytes]) -> Callable[[Parts], Parts]:
+    """A field that no reader knows, at the front of a part."""
+    return lambda parts: {part: b'{"odd":' + text() + b"," + parts[part][1:]}
 
 
-def _in_document(text: bytes) -> Callable[[Parts], Parts]:
-    return lambda parts: {"document.json": b'{"odd":' + text + b"," + parts["document.json"][1:]}
+def _in_head(text: Callable[[], bytes]) -> Callable[[Parts], Parts]:
+    return _in("run.json", text)
+
+
+def _in_document(text: Callable[[], bytes]) -> Callable[[Parts], Parts]:
+    return _in("document.json", text)
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -63,36 +67,40 @@ def _timeline(**changed: object) -> Callable[[Parts], Parts]:
     return made
 
 
+def _list(item: bytes, count: int) -> bytes:
+    return b"[" + (item + b",") * (count - 1) + item + b"]"
+
+
 BOMBS: dict[str, Callable[[Parts], Parts]] = {
-    "lists": _in_head(b"[" + b",".join([b"[]"] * COUNT) + b"]"),
-    "objects": _in_document(b"[" + b",".join([b"{}"] * COUNT) + b"]"),
-    "objects with a key": _in_document(b"[" + b",".join([b'{"":0}'] * COUNT) + b"]"),
+    "lists": _in_head(lambda: _list(b"[]", COUNT)),
+    "objects": _in_document(lambda: _list(b"{}", COUNT)),
+    "objects with a key": _in_document(lambda: _list(b'{"":0}', COUNT)),
     "keys": _in_document(
-        b"{" + b",".join([b'"%d":0' % n for n in range(COUNT // 3)]) + b"}"
+        lambda: b"{" + b",".join([b'"%d":0' % n for n in range(COUNT // 3)]) + b"}"
     ),
-    "numbers": _in_head(b"[" + b",".join([b"1e9"] * COUNT) + b"]"),
-    "texts": _in_head(b"[" + b",".join([b'"ab"'] * COUNT) + b"]"),
-    "one text": _in_head(b'"' + b"a" * (60 * COUNT) + b'"'),
-    "one wide text": _in_head(b'"' + "😀".encode() + b"a" * (30 * COUNT) + b'"'),
-    "escaped texts": _in_head(b"[" + b",".join([b'"\\""'] * (2 * COUNT)) + b"]"),
+    "numbers": _in_head(lambda: _list(b"1e9", COUNT)),
+    "texts": _in_head(lambda: _list(b'"ab"', COUNT)),
+    "one text": _in_head(lambda: b'"' + b"a" * (60 * COUNT) + b'"'),
+    "one wide text": _in_head(lambda: b'"' + "😀".encode() + b"a" * (30 * COUNT) + b'"'),
+    "escaped texts": _in_head(lambda: _list(b'"\\""', (2 * COUNT))),
     "brackets behind escapes": _in_head(
-        b'["\\\\\\"",' + b",".join([b'"\\\\",[]'] * (COUNT // 2)) + b"]"
+        lambda: b'["\\\\\\"",' + b",".join([b'"\\\\",[]'] * (COUNT // 2)) + b"]"
     ),
-    "digits": _in_head(b"[" + b",".join([b"7" * 4000] * 40_000) + b"]"),
-    "depth": _in_head(b"[" * 900 + b"]" * 900),
-    "a list of lists of lists": _in_head(b"[" + b",".join([b"[[[[]]]]"] * (COUNT // 2)) + b"]"),
-    "no end": _in_head(b"[" * (30 * COUNT)),
+    "digits": _in_head(lambda: _list(b"7" * 4000, 30_000)),
+    "depth": _in_head(lambda: b"[" * 900 + b"]" * 900),
+    "a list of lists of lists": _in_head(lambda: _list(b"[[[[]]]]", (COUNT // 2))),
+    "no end": _in_head(lambda: b"[" * (8 * COUNT)),
     "samples": _many_samples,
     "runs": _many_runs,
     "slices": _timeline(n=10**9),
     "slices beyond counting": _timeline(n=10**30),
-    "blanks": _in_head(b" " * (60 * COUNT) + b"0"),
+    "blanks": _in_head(lambda: b" " * (60 * COUNT) + b"0"),
 }
-PARTS = 30_000
+PARTS = 10_000
 
 
 def written(parts: Parts, path: Path) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, raw in parts.items():
             archive.writestr(name, raw)
     return path

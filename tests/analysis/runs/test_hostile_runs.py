@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -26,13 +27,15 @@ from tests.analysis.runs.bombs import BOMBS, FILES
 from tests.analysis.runs.made import layered, profiled
 
 ROOT = Path(__file__).resolve().parents[3]
+MOST_CASES = 200
 MOST_MB, MOST_TIMES = 64, 20
 """What reading a file may take: so many megabytes, and so many times its size."""
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return profiled(layered(2)).save(tmp_path_factory.mktemp("runs") / "one.mlprof")
+    path: Path = profiled(layered(2)).save(tmp_path_factory.mktemp("runs") / "one.mlprof")
+    return path
 
 
 def parts_of(path: Path) -> dict[str, bytes]:
@@ -118,9 +121,9 @@ def many(run: SavedRun, times: int) -> SavedRun:
     return SavedRun(head, document, samples)
 
 
-@pytest.mark.parametrize("kernels", [3_000, 20_000])
-def test_large_runs_are_saved_and_loaded(kernels: int, saved: Path, tmp_path: Path) -> None:
+def test_large_runs_are_saved_and_loaded(saved: Path, tmp_path: Path) -> None:
     """Kernels that are all alike are packed well, so such a file looks much like a bomb."""
+    kernels = 5_000
     run = maxlab.load_run(saved)
     large = many(run, kernels // len(run.kernels))
     path = large.save(tmp_path / "large.mlprof")
@@ -136,7 +139,7 @@ def test_large_runs_are_saved_and_loaded(kernels: int, saved: Path, tmp_path: Pa
         check=False,
     )
     found = json.loads(done.stdout)
-    assert found["said"].startswith(f"loaded, ML850"), (found, done.stderr)
+    assert found["said"].startswith("loaded, ML850"), (found, done.stderr)
     assert found["mb"] <= MOST_MB + MOST_TIMES * found["file_mb"], found
     assert maxlab.load_run(path).kernels == large.kernels
 
@@ -171,11 +174,13 @@ def test_parts_that_are_none(part: str, what: str, saved: Path, tmp_path: Path) 
     try:
         run = maxlab.load_run(rewritten(tmp_path / "odd.mlprof", parts))
     except DocumentError as error:
-        assert error.code in ("ML840", "ML841")
-        return
-    assert part == "timeline.json"
-    with pytest.raises(DocumentError, match="ML850"):
-        _ = run.timeline
+        found = error.code
+    else:
+        found = "loaded"
+        assert part == "timeline.json"
+        with pytest.raises(DocumentError, match="ML850"):
+            _ = run.timeline
+    assert found in ("ML840", "ML841", "loaded")
 
 
 def test_places_that_are_no_file(saved: Path, tmp_path: Path) -> None:
@@ -185,11 +190,12 @@ def test_places_that_are_no_file(saved: Path, tmp_path: Path) -> None:
             maxlab.load_run(path)
     with pytest.raises(FileNotFoundError):
         maxlab.load_run(tmp_path / "none.mlprof")
+    odd: Any
     for odd in (None, 3, b"x\0", []):
         with pytest.raises(MaxlabError):
-            maxlab.load_run(odd)  # type: ignore[arg-type]
+            maxlab.load_run(odd)
         with pytest.raises(MaxlabError):
-            maxlab.diff(odd, odd)  # type: ignore[arg-type]
+            maxlab.diff(odd, odd)
 
 
 ODD: list[Any] = [
@@ -222,7 +228,7 @@ def shown(run: SavedRun, saved: SavedRun) -> None:
     assert run.table(rows=None)
     assert repr(run)
     assert listing(run.document)  # type: ignore[arg-type]
-    assert fold(run.document)  # type: ignore[arg-type]
+    assert fold(run.document).boxes is not None  # type: ignore[arg-type]
     assert run._repr_mimebundle_(include={"text/plain", GRAPH_MIME})
     for found in (maxlab.diff(run, saved), maxlab.diff(saved, run)):
         assert found.table(rows=None)
@@ -231,37 +237,40 @@ def shown(run: SavedRun, saved: SavedRun) -> None:
         assert found._repr_mimebundle_(include={"text/plain", GRAPH_MIME})
     try:
         timeline = run.timeline
-    except DocumentError as error:
-        assert error.code == "ML850"
-    else:
-        assert repr(timeline)
-        assert list(events_of(timeline))
+    except DocumentError:  # refused when it is asked for
+        return
+    assert repr(timeline)
+    assert list(events_of(timeline))
 
 
 @pytest.mark.parametrize("part", ["run.json", "document.json", "timeline.json"])
-def test_anything_in_the_place_of_any_field(part: str, saved: Path, tmp_path: Path) -> None:
-    """A run is refused, or all that is shown of it is shown."""
+def test_anything_in_the_place_of_any_field(
+    part: str, saved: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A run is refused, or all that is shown of it is shown. A seeded sample, all with --all."""
     parts, fine = parts_of(saved), maxlab.load_run(saved)
     value = json.loads(parts[part])
     refused = loaded = 0
     wrong: list[str] = []
-    for path in places(value):
-        for odd in ODD:
-            raw = json.dumps(changed(value, path, odd)).encode()
-            target = rewritten(tmp_path / "odd.mlprof", {**parts, part: raw})
-            try:
-                run = maxlab.load_run(target)
-            except DocumentError:
-                refused += 1
-                continue
-            except Exception as error:
-                wrong.append(f"load: {path} = {str(odd)[:20]!r}: {type(error).__name__} {error}")
-                continue
-            loaded += 1
-            try:
-                shown(run, fine)
-            except Exception as error:
-                wrong.append(f"show: {path} = {str(odd)[:20]!r}: {type(error).__name__} {error}")
+    cases = [(path, odd) for path in places(value) for odd in ODD]
+    if not request.config.getoption("--all"):
+        cases = random.Random(os.environ["MAXLAB_SAMPLE_SEED"]).sample(cases, MOST_CASES)
+    for path, odd in cases:
+        raw = json.dumps(changed(value, path, odd)).encode()
+        target = rewritten(tmp_path / "odd.mlprof", {**parts, part: raw})
+        try:
+            run = maxlab.load_run(target)
+        except DocumentError:
+            refused += 1
+            continue
+        except Exception as error:
+            wrong.append(f"load: {path} = {str(odd)[:20]!r}: {type(error).__name__} {error}")
+            continue
+        loaded += 1
+        try:
+            shown(run, fine)
+        except Exception as error:
+            wrong.append(f"show: {path} = {str(odd)[:20]!r}: {type(error).__name__} {error}")
     assert not wrong, "\n".join([f"{len(wrong)} of {refused + loaded}", *wrong[:40]])
     assert refused
     assert loaded
