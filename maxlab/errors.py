@@ -7,6 +7,7 @@
     │   └── MissingFileError    (FileNotFoundError)       no such file
     ├── DTypeError      ML1xx   (ValueError)              element types that do not fit together
     ├── ShapeError      ML2xx   (ValueError)              shapes that cannot be proved to fit
+    │   └── DimDivisionError    (ZeroDivisionError)       a dim that is divided by zero
     ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
     │   ├── ArgumentError       (ValueError)              an argument of an op is out of its range
     │   │   ├── AxisError       (IndexError)              an axis outside of the rank
@@ -173,6 +174,10 @@ class DTypeError(MaxlabError, ValueError):
 
 class ShapeError(MaxlabError, ValueError):
     """Shapes that cannot be proved to fit together."""
+
+
+class DimDivisionError(ShapeError, ZeroDivisionError):
+    """A dim that is divided by zero."""
 
 
 class GraphError(MaxlabError, ValueError):

@@ -48,6 +48,17 @@ MX_INLINE f32 mx_odd_f32(f64 x) {
   return mx_f32_bits(u | 1u);
 }
 MX_INLINE u16 mx_f64_to_bf16(f64 x) { return mx_f32_to_bf16(isinf((f32)x) ? (f32)x : mx_odd_f32(x)); }
+/* integers are rounded once: of 64 bits, what a float64 may not hold becomes one odd bit */
+MX_INLINE u16 mx_i32_to_bf16(i32 x) { return mx_f64_to_bf16((f64)x); }
+MX_INLINE u16 mx_u32_to_bf16(u32 x) { return mx_f64_to_bf16((f64)x); }
+MX_INLINE u16 mx_i64_to_bf16(i64 x) {
+  const i64 odd = (x & ~0xfffll) | ((i64)((x & 0xfff) != 0) << 11);
+  return mx_f64_to_bf16((f64)(x >= (1ll << 53) || x <= -(1ll << 53) ? odd : x));
+}
+MX_INLINE u16 mx_u64_to_bf16(u64 x) {
+  const u64 odd = (x & ~0xfffull) | ((u64)((x & 0xfff) != 0) << 11);
+  return mx_f64_to_bf16((f64)(x >= (1ull << 53) ? odd : x));
+}
 MX_INLINE u16 mx_f64_to_f16(f64 x) { return mx_f32_to_f16(isinf((f32)x) ? (f32)x : mx_odd_f32(x)); }
 
 /* ---- floats ------------------------------------------------------------------------------------------------------- */

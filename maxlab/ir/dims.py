@@ -11,6 +11,7 @@ import numpy as np
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DimDivisionError,
     MaxlabError,
     ParseError,
     ShapeError,
@@ -120,7 +121,7 @@ class Dim:
 
     def __floordiv__(self, other: DimLike) -> Dim:
         poly = self._other(other)
-        return NotImplemented if poly is None else from_poly(self._poly.floordiv(poly))
+        return NotImplemented if poly is None else _divided(self._poly, poly)
 
     def __radd__(self, other: DimLike) -> Dim:
         return self + other
@@ -134,7 +135,7 @@ class Dim:
 
     def __rfloordiv__(self, other: DimLike) -> Dim:
         poly = self._other(other)
-        return NotImplemented if poly is None else from_poly(poly.floordiv(self._poly))
+        return NotImplemented if poly is None else _divided(poly, self._poly)
 
     def __neg__(self) -> Dim:
         return from_poly(-self._poly)
@@ -322,6 +323,22 @@ def from_poly(poly: Poly) -> Dim:
         if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(monomial[0][0], str):
             return SymbolicDim(monomial[0][0])
     return AlgebraicDim(poly)
+
+
+def _divided(dividend: Poly, divisor: Poly) -> Dim:
+    """``dividend // divisor``.
+
+    Raises:
+        DimDivisionError: ML224, the divisor is 0.
+    """
+    try:
+        return from_poly(dividend.floordiv(divisor))
+    except ZeroDivisionError:
+        raise DimDivisionError(
+            "ML224",
+            f"the dim {from_poly(dividend)} is divided by zero",
+            fix="divide by a dim that is not 0",
+        ) from None
 
 
 def parse_dim(text: str) -> Dim:

@@ -167,7 +167,8 @@ def _gather(call: Call, x: Array, indices: Array) -> Array:
             f"gather: the index {bad} is out of range for a dim of size {size}",
             fix=f"indices go from {-size} to {size - 1}",
         )
-    return np.take(x, np.where(indices < 0, indices + size, indices), axis=axis)
+    places = indices.astype(np.int64)  # a narrow dtype may not hold the size
+    return np.take(x, np.where(places < 0, places + size, places), axis=axis)
 
 
 def _gather_samples() -> list[Sample]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxlab.dtype import DType
+from maxlab.dtype import DType, round_to
 from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import TensorType, Type
 from maxlab.opset.core import Array, Attrs, Call, Sample, define
@@ -481,8 +481,8 @@ def convert(x: Array, dtype: DType) -> Array:
 
     float → int truncates towards zero; NaN, infinities and values out of range become the most
     negative number of a 32- or 64-bit integer (what x86 does), and narrower integers are cut from
-    the 32-bit result. int → int wraps. Anything → bool asks whether it differs from 0. float →
-    narrower float rounds to nearest even.
+    the 32-bit result. int → int wraps. Anything → bool asks whether it differs from 0: NaN does.
+    Anything → float rounds once, to nearest even, and to an infinity beyond the largest.
     """
     target = dtype.ml_numpy
     wide = _wide(x)
@@ -504,7 +504,7 @@ def convert(x: Array, dtype: DType) -> Array:
             return np.where(high, big, np.where(good, small, np.uint64(2**63)))
         inner = np.where(good, cut, low).astype(signed)
         return inner.astype(target)
-    return wide.astype(target)
+    return round_to(wide, dtype)
 
 
 def _cast_samples() -> list[Sample]:

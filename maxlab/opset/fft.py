@@ -24,6 +24,10 @@ from maxlab.opset.kernel import Target
 
 LARGEST = 61
 """The largest prime factor that has a pass of its own; they take the square of it."""
+MOST = 1 << 24
+"""The largest row: its tables, which are in the graph, take up to 1.3 GB."""
+BLOCK = 1 << 16
+"""Sines and cosines that are computed at once."""
 UNROLLED = 13
 """The largest prime whose pass is written out; those of larger ones have loops."""
 
@@ -31,10 +35,18 @@ Array = np.ndarray[Any, Any]
 
 
 def unit(numbers: Array, size: int) -> tuple[Array, Array]:
-    """The cosine and sine of ``2 pi k / size`` for each k of ``numbers``, to 1 ulp.
+    """The cosine and sine of ``2 pi k / size`` for each k of ``numbers``, of rank 1, to 1 ulp.
 
     The angle is brought into the first octant by integers, before anything is rounded.
     """
+    cos, sin = np.empty(len(numbers)), np.empty(len(numbers))
+    for start in range(0, len(numbers), BLOCK):  # what is in between then stays small
+        some = slice(start, start + BLOCK)
+        cos[some], sin[some] = _unit(numbers[some], size)
+    return cos, sin
+
+
+def _unit(numbers: Array, size: int) -> tuple[Array, Array]:
     eighths = (numbers % size) * 8
     octant, rest = eighths // size, eighths % size
     back = octant % 2 == 1
@@ -43,6 +55,17 @@ def unit(numbers: Array, size: int) -> tuple[Array, Array]:
     swap = (octant % 4 == 1) | (octant % 4 == 2)
     first, second = np.where(swap, sin, cos), np.where(swap, cos, sin)
     return np.where((octant + 2) % 8 >= 4, -first, first), np.where(octant >= 4, -second, second)
+
+
+def hann(length: int, period: int, dtype: np.dtype[Any]) -> Array:
+    """The elements ``(1 - cos(2 pi k / period)) / 2`` of a Hann window, right to 5 ulp of float64
+    before they are rounded: near 0 they are squares of sines, where the difference would cancel."""
+    made = np.empty(length, dtype)
+    for start in range(0, length, BLOCK):
+        k = np.arange(start, min(start + BLOCK, length))
+        high = 0.5 - 0.5 * unit(k, period)[0]
+        made[start : start + BLOCK] = np.where(high < 0.25, unit(k, 2 * period)[1] ** 2, high)
+    return made
 
 
 def factors(size: int) -> list[int]:

@@ -158,6 +158,21 @@ class Site(Protocol):
         GPU the kernel goes on behind it."""
         ...
 
+    def along(
+        self, name: str, first: str, last: str, *, before: str = "", strip: int = 1 << 20
+    ) -> str:
+        """The head of the loop over an axis that may be very long. In C a run can be ended in it:
+        whoever presses Ctrl-C does not wait for its end.
+
+        Args:
+            name: The index, an ``i64``.
+            first: Its first value: a name or a number.
+            last: The end of its values.
+            before: In C, a pragma of the loop.
+            strip: Iterations that take about a millisecond.
+        """
+        ...
+
     def header(self, name: str) -> None:
         """Let the CUDA text be read behind the file ``name`` of ``kernels/cuda``."""
         ...

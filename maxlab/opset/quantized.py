@@ -349,8 +349,8 @@ else mx_q8_none({places});"""
     group = None if alone else at.packed_blocks(w, *_laid_out(name, blocks, columns))
     if group is not None:
         text = f"""\
-ctx->lib->q_product({PRODUCTS.index(name)}, y0, {n}, {group.name}, {count}, {q.name}, {s.name},
-  {d.name}, {m}, i, i + 4 < hi ? i + 4 : hi);
+if (ctx->lib->q_product({PRODUCTS.index(name)}, y0, {n}, {group.name}, {count}, {q.name}, {s.name},
+  {d.name}, {m}, i, i + 4 < hi ? i + 4 : hi, ctx)) return MX_STOPPED;
 i += 3;"""
         groups = (columns + Poly.constant(LANES - 1)).floordiv(Poly.constant(LANES))
         at.part(text, groups, work=rows * k * Poly.constant(4))
@@ -374,7 +374,7 @@ i += 3;"""
     mx_{low}_row({one}, {count}, {left});"""
     text = f"""\
 const i64 many = hi - i < {GROUP} ? hi - i : {GROUP};
-for (i64 j = 0; j < {m}; j++)
+{at.along("j", "0", m, strip=256)}
 {step}
 i += many - 1;"""
     at.part(text, columns, work=rows * k)

@@ -56,7 +56,8 @@ def _infer(
             raise DTypeError(
                 "ML106", f"{what} needs numbers, got bool", fix="cast it: ops.cast(x, DType.int32)"
             )
-        if what in ("max", "min", "argmax", "argmin") and x.shape[axis] == StaticDim(0):
+        needed = what in ("max", "min", "argmax", "argmin") or _whole_mean(what, x)
+        if needed and x.shape[axis] == StaticDim(0):
             raise ShapeError(
                 "ML207",
                 f"{what}: axis {axis} is empty, it has no {what}",
@@ -112,6 +113,10 @@ def _samples(ints: bool = True, ties: bool = False) -> Callable[[], list[Sample]
             found.append(
                 Sample((rng.integers(0, 200, (4, 33)).astype(np.uint8),), {"axis": 0}, label="u8")
             )
+            for kind in (np.int8, np.int64, np.uint64):
+                ends = np.iinfo(kind)
+                whole = rng.integers(ends.min, ends.max, (4, 33), kind, endpoint=True)
+                found.append(Sample((whole,), {"axis": -1}, (("a", "b"),), f"large {whole.dtype}"))
         return found
 
     return samples
@@ -173,10 +178,64 @@ def _total(x: Array, axis: int, dtype: np.dtype[Any]) -> Array:
 def _mean(call: Call, x: Array) -> Array:
     axis = call.attrs["axis"]
     if x.dtype.kind in "iu":
-        total = np.sum(x, axis=axis, keepdims=True, dtype=x.dtype)
-        return np.asarray(np.trunc(total / x.shape[axis]).astype(x.dtype))
+        total = np.sum(x, axis=axis, keepdims=True, dtype=object)  # Python's integers never wrap
+        size = x.shape[axis]
+        return np.asarray(np.where(total < 0, -(-total // size), total // size)).astype(x.dtype)
     w = _wide(x)
     return np.asarray(_total(w, axis, w.dtype) / w.shape[axis])
+
+
+def _whole_mean(what: str, x: TensorType) -> bool:
+    """Whether ``what`` is a mean of integers."""
+    return what == "mean" and x.dtype.is_integral()
+
+
+def _most_added(dtype: DType) -> int:
+    """How many integers of ``dtype`` a mean adds up without wrapping: in 64 bits, or in sums of 64
+    bits for the upper and for the lower halves of int64 and uint64."""
+    return int(2 ** (63 - min(dtype.size_in_bits, 32)))
+
+
+def _in_halves(dtype: DType) -> bool:
+    """Whether a mean of ``dtype`` adds up two halves of each element."""
+    return dtype in (DType.int64, DType.uint64)
+
+
+def _mean_row(dtype: DType) -> int:
+    """Operations of a mean for each sum: divisions, and what joins and rounds their results."""
+    if dtype.is_float():
+        return 4
+    return (18 if _in_halves(dtype) else 4) + (8 if dtype.is_signed_integral() else 0)
+
+
+def _mean_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+    results = _infer("mean")(types, attrs)
+    (x,) = types
+    axis = axis_of(attrs["axis"], x.rank, "mean")
+    size, most = x.shape[axis], _most_added(x.dtype)
+    if x.dtype.is_integral() and isinstance(size, StaticDim) and size.dim > most:
+        raise ShapeError(
+            "ML217",
+            f"mean: axis {axis} has {size} elements of {x.dtype.name}, and at most {most} are "
+            "added without wrapping",
+            fix="cast to float64",
+        )
+    return results
+
+
+def _mean_checks(
+    operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs
+) -> list[Check]:
+    """An axis of integers has an element, and no more than are added without wrapping."""
+    (x,) = operands
+    if not x.dtype.is_integral():
+        return []
+    size = x.shape[axis_of(attrs["axis"], x.rank, "mean")]
+    if isinstance(size, StaticDim):
+        return []
+    text = f"mean: axis {attrs['axis']} has more elements of {x.dtype.name} than are added exactly"
+    most = Check(size.poly, "<=", Poly.constant(_most_added(x.dtype)), text)
+    return [*_not_empty("mean")(operands, results, attrs), most]
 
 
 def _mean_decompose(b: Builder, op: Op) -> Value:
@@ -184,17 +243,51 @@ def _mean_decompose(b: Builder, op: Op) -> Value:
     type = x.tensor_type
     axis = axis_of(op.attrs["axis"], type.rank, "mean")
     size = type.shape[axis]
-    wide = type.dtype if type.dtype.is_float() and type.dtype.size_in_bits >= 32 else DType.float32
-    if not type.dtype.is_float():
-        # sum wraps in the integer type, as the reference says; the quotient truncates
-        total = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.float64)
-        count = b.op("mo.dim", [], dim=size, device=type.device)
-        quotient = b.op("mo.div", [total, b.op("mo.cast", [count], dtype=DType.float64)])
-        return b.op("mo.cast", [b.op("mo.trunc", [quotient])], dtype=type.dtype)
+    if type.dtype.is_integral():
+        return _mean_of_integers(b, x, axis)
+    wide = type.dtype if type.dtype.size_in_bits >= 32 else DType.float32
     narrow = type.dtype is not wide
     total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide) if narrow else x], axis=axis)
     quotient = b.op("mo.div", [total, dim_value(b, size, wide, type.device)])
     return b.op("mo.cast", [quotient], dtype=type.dtype) if narrow else quotient
+
+
+def _mean_of_integers(b: Builder, x: Value, axis: int) -> Value:
+    """The true mean without its fraction.
+
+    Up to 32 bits, elements are added in int64. Wider ones are x = h * 2^32 + l, with l from 0 to
+    2^32 - 1. Their sum is H * 2^32 + L: H, the sum of all h, does not wrap, and neither does L,
+    which is what the wrapped sum of all x has beyond H * 2^32. What H leaves over when it is
+    divided by the size n joins L, and the rest is one more division of 64 bits: of a number below
+    n * 2^32 + n * 2^32, which is at most 2^64.
+    """
+    dtype, device = x.tensor_type.dtype, x.tensor_type.device
+    wide = DType.uint64 if dtype is DType.uint64 else DType.int64
+    size = b.op("mo.dim", [], dim=x.tensor_type.shape[axis], device=device)
+    count = b.op("mo.cast", [size], dtype=wide)
+    if not _in_halves(dtype):
+        total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide)], axis=axis)
+        quotient, divided = b.op("mo.floordiv", [total, count]), (total, count)
+    else:
+        half = b.scalar(2**32, DType.uint64)
+        upper = b.op("mo.floordiv", [x, b.scalar(2**32, dtype)])
+        high = b.op("mo.reduce.sum", [upper], axis=axis)
+        wrapped = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.uint64)
+        shifted = b.op("mo.mul", [b.op("mo.cast", [high], dtype=DType.uint64), half])
+        left = b.op("mo.cast", [b.op("mo.mod", [high, count])], dtype=DType.uint64)
+        low = b.op("mo.add", [b.op("mo.mul", [left, half]), b.op("mo.sub", [wrapped, shifted])])
+        positive = b.op("mo.cast", [size], dtype=DType.uint64)
+        first = b.op("mo.cast", [b.op("mo.floordiv", [high, count])], dtype=DType.uint64)
+        second = b.op("mo.floordiv", [low, positive])
+        quotient = b.op("mo.add", [b.op("mo.mul", [first, half]), second])
+        quotient, divided = b.op("mo.cast", [quotient], dtype=wide), (low, positive)
+    if dtype.is_signed_integral():  # it was rounded down, and shall be rounded towards zero
+        rest = b.op("mo.mod", divided)
+        below = b.op("mo.greater", [b.scalar(0, wide), quotient])
+        inexact = b.op("mo.not_equal", [rest, b.scalar(0, rest.tensor_type.dtype)])
+        step = b.op("mo.cast", [b.op("mo.logical_and", [below, inexact])], dtype=wide)
+        quotient = b.op("mo.add", [quotient, step])
+    return b.op("mo.cast", [quotient], dtype=dtype)
 
 
 def dim_value(b: Builder, dim: Dim, dtype: DType, device: DeviceRef) -> Value:
@@ -208,12 +301,13 @@ define(
     "mean",
     "composite",
     "reduce",
-    "The mean along an axis; of integers, the wrapped sum divided towards zero.",
-    infer=_infer("mean"),
+    "The mean along an axis; of integers, the true one without its fraction: no sum wraps.",
+    infer=_mean_infer,
     reference=_mean,
     decompose=_mean_decompose,
-    # The sum; a quotient, which is truncated for integers.
-    cost=_cost(lambda dtype: 1, lambda dtype: 4 if dtype.is_float() else 5),
+    checks=_mean_checks,
+    # The sum and a quotient; of 64 bits, the upper half and its sum too; of integers, the rounding.
+    cost=_cost(lambda dtype: 6 if _in_halves(dtype) else 1, _mean_row),
     samples=_samples(),
 )
 

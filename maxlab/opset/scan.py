@@ -102,7 +102,7 @@ const i64 blocks = ({m} + {SIDE - 1}) / {SIDE}, from = i / blocks * {n} * {m} + 
 const i64 left = {m} - i % blocks * {SIDE}, many = left < {SIDE} ? left : {SIDE};
 {kind} sums[{SIDE}];
 for (i64 c = 0; c < {SIDE}; c++) sums[c] = 0;
-for (i64 j = 0; j < {n}; j++) {{
+{at.along("j", "0", n, strip=1 << 16)} {{
   #pragma omp simd
   for (i64 c = 0; c < many; c++) {{ {step} }}
 }}"""
@@ -145,8 +145,9 @@ def _rows_of_threads(at: Site, outer: Poly, depth: Poly) -> None:
     x = at.operands[0]
     kind, n = x.compute, at.size(depth)
     place = f"base + {n} - 1 - j" if at.attrs["reverse"] else "base + j"
-    walk = f"""\
-_Pragma("GCC unroll 8") for (i64 j = first; j < last; j++) {{ {_step(at, place)} }}"""
+    unrolled = '_Pragma("GCC unroll 8") '
+    walk = f"{unrolled}for (i64 j = first; j < last; j++) {{ {_step(at, place)} }}"
+    long_walk = f"{at.along('j', 'first', 'last', before=unrolled)} {{ {_step(at, place)} }}"
     if _fits(outer, depth, MANY_ROWS, LONG_ROW):
         if kind not in ("f32", "f64"):  # a sum of integers is there in the next cycle
             start = f"const i64 base = i * {n}, first = 0, last = {n};\n{kind} a = 0;\n"
@@ -192,7 +193,7 @@ for (i64 j = first; j < last; j++) {{ const i64 at = {place}; a += ({wide}){x.lo
 {piece}
 {kind} a = 0;
 if (!alone) for (i64 j = 0; j < piece; j++) a = {before};
-{walk}"""
+{long_walk}"""
     at.part(text, items, work=work)
 
 

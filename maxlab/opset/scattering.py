@@ -28,7 +28,8 @@ def _wrapped(what: str, indices: Array, size: int) -> Array:
             f"{what}: the index {bad} is out of range for a dim of size {size}",
             fix=f"indices go from {-size} to {size - 1}",
         )
-    return np.where(indices < 0, indices + size, indices).astype(np.int64)
+    places = indices.astype(np.int64)  # a narrow dtype may not hold the size
+    return np.where(places < 0, places + size, places)
 
 
 def _depth(what: str, x: TensorType, indices: TensorType, batch: int = 0) -> int:

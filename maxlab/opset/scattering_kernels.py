@@ -132,15 +132,14 @@ def scatter_kernel(at: Site) -> None:
             line = "line"
         lines.append(f"const i64 own = {line} * many * {at.size(few)};")
         if inner == ONE and few == ONE:
-            lines.append("for (i64 j = 0; j < many; j++) {")
+            lines.append(f"{at.along('j', '0', 'many')} {{")
             lines.append(f"  {at.wrap('w', indices.load('own + j'), n)}")
             lines.append(_kept(updates.stored, "w", "w", updates.name, "own + j"))
         else:
             more, column = _inside(at, "column", "c", fewer[axis + 1 :], sizes[axis + 1 :])
             first, last = ("0", at.size(few)) if more else ("c0", "c1")
-            lines.append(
-                f"for (i64 j = 0; j < many; j++) for (i64 c = {first}; c < {last}; c++) {{"
-            )
+            each = f"for (i64 c = {first}; c < {last}; c++) {{"
+            lines.append(f"{at.along('j', '0', 'many', strip=1 << 16)} {each}")
             place = f"own + j * {at.size(few)} + c"
             lines.append(f"  {at.wrap('w', indices.load(place), n)}")
             lines += more
@@ -301,4 +300,11 @@ def scatter_nd_kernel(at: Site) -> None:
     else:
         lines.append(f"if (to >= t0 && to < t1) {_move(at, 'out', 'to', updates.name, 'j', inner)}")
     body = "\n  ".join(lines)
-    _lines_c(at, f"for (i64 j = 0; j < {at.size(rows)}; j++) {{\n  {body}\n}}", ONE, n, inner, rows)
+    _lines_c(
+        at,
+        f"{at.along('j', '0', at.size(rows), strip=1 << 16)} {{\n  {body}\n}}",
+        ONE,
+        n,
+        inner,
+        rows,
+    )

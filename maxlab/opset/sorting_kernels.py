@@ -58,7 +58,9 @@ for (i64 j = 0; j < n; j++) {{
   all[j] = key;
 }}
 {key} first, last;
-i64 ties = mx_kth_{w}(all, n, {k}, {keys.bits}, &first, &last), got = 0;
+if (n > 1 << 20 && mx_stop(ctx)) return MX_STOPPED;
+i64 ties = mx_kth_{w}(all, n, {k}, {keys.bits}, &first, &last, ctx), got = 0;
+if (n > 1 << 20 && mx_stop(ctx)) return MX_STOPPED;
 for (i64 j = 0; j < n && got < {k}; j++) {{
   const {key} key = all[j];
   const i64 below = key < first, tie = !below & (key <= last) & (ties > 0);
@@ -66,7 +68,7 @@ for (i64 j = 0; j < n && got < {k}; j++) {{
   got += below | tie;
   ties -= tie;
 }}
-mx_sort_{w}(best, best + {k}, {k});"""
+mx_sort_{w}(best, best + {k}, {k}, ctx);"""
     scratch = Poly.constant((2 * k + 2) * size) + n * Poly.constant(8 if keys.wide else 4)
     find = selected
     if k <= HEAP:
@@ -81,9 +83,12 @@ for (i64 j = 0; j < {k}; j++) {{
 for (i64 j = {k} / 2 - 1; j >= 0; j--) mx_sink_{w}(best, {k}, j, best[j]);
 {key} worst = ({key})(best[0] >> {low});
 i64 patience = {patience};
-for (i64 j = {k}; j < n && patience >= 0; j += 128) {{
+for (i64 start = {k}; start < n && patience >= 0; start += 1 << 20) {{
+const i64 end = n - start > 1 << 20 ? start + (1 << 20) : n;
+if (start > {k} && mx_stop(ctx)) return MX_STOPPED;
+for (i64 j = start; j < end && patience >= 0; j += 128) {{
   {key} block[128];
-  const i64 count = n - j < 128 ? n - j : 128;
+  const i64 count = end - j < 128 ? end - j : 128;
   u32 any = 0;
   #pragma omp simd reduction(|:any)
   for (i64 c = 0; c < count; c++) {{
@@ -98,6 +103,7 @@ for (i64 j = {k}; j < n && patience >= 0; j += 128) {{
       worst = ({key})(best[0] >> {low});
       patience--;
     }}
+}}
 }}
 if (patience < 0) {{
   {selected.replace(chr(10), chr(10) + "  ")}
@@ -269,7 +275,7 @@ for (i64 j = 0; j < n; j++) {{
   {keys.declare("key", "j")}
   a[j] = {keys.join("key", "j")};
 }}
-mx_sort_{w}(a, a + n, n);
+mx_sort_{w}(a, a + n, n, ctx);
 for (i64 j = 0; j < n; j++) {y}[j] = (i64)(u32)a[j];"""
     scratch = 2 * max(room, 1) * (16 if keys.wide else 8)
     if small:
@@ -324,7 +330,7 @@ if (n <= {SHORT}) {{
 }}
 {part}
 {before}
-for (i64 j = first; j < last; j++) {{
+{at.along("j", "first", "last")} {{
   {keys.declare("key", "j")}
   const {w} v = {keys.join("key", "j")};
   r0[j] = v;
@@ -335,7 +341,7 @@ for (i64 j = first; j < last; j++) {{
         here, there = number % 2, (number + 1) % 2
         if number or keys.wide:
             tally = f"count[{digit(f'r{here}[j]', number)}]++;"
-            text = f"{skip}\n{zero}\nfor (i64 j = first; j < last; j++) {tally}"
+            text = f"{skip}\n{zero}\n{at.along('j', 'first', 'last')} {tally}"
             add(text, f"count{number}", records[here])
         final = number + 1 == passes and not keys.wide
         store = f"{y}[to[d]++] = (i64)(u32)v;" if final else f"r{there}[to[d]++] = v;"
@@ -352,7 +358,7 @@ for (i64 p = 0; p < {PARTS}; p++) {{
 }}
 u32 sum = 0;
 for (i64 d = 0; d <= {mask}; d++) {{ to[d] += sum; sum += all[d]; }}
-for (i64 j = first; j < last; j++) {{
+{at.along("j", "first", "last")} {{
   const {w} v = r{here}[j];
   const u32 d = {digit("v", number)};
   {store}
@@ -368,15 +374,16 @@ for (i64 j = first; j < last; j++) {{
     text = f"""\
 {skip}
 if (!shift) {{
-  for (i64 j = first; j < last; j++) {y}[j] = (i64)(u32)r1[j];
+  {at.along("j", "first", "last")} {y}[j] = (i64)(u32)r1[j];
   continue;
 }}
 i64 j = first;
 if (j) while (j < last && {upper("j")} == {upper("j - 1")}) j++;
 while (j < last) {{
   i64 stop = j + 1;
+  if (j % (1 << 20) == 0 && mx_stop(ctx)) return MX_STOPPED;
   while (stop < n && {upper("stop")} == {upper("j")}) stop++;
-  if (stop - j > 1) mx_sort_{w}(r1 + j, r0 + j, stop - j);
+  if (stop - j > 1) mx_sort_{w}(r1 + j, r0 + j, stop - j, ctx);
   for (; j < stop; j++) {y}[j] = (i64)(u32)r1[j];
 }}"""
     add(text, "finish", "".join(records))

@@ -33,7 +33,8 @@ for (i64 j = 0; j < n; j++) {{
   {keys.declare("key", "base + j")}
   all[j] = {keys.join("key", "j")};
 }}
-mx_sort_{w}(all, all + n, n);
+if (n > 1 << 20 && mx_stop(ctx)) return MX_STOPPED;
+mx_sort_{w}(all, all + n, n, ctx);
 for (i64 j = 0; j < {k}; j++) {{
   const i64 from = (i64)(u32)all[j];
   {values}[i * {k} + j] = {x}[base + from];

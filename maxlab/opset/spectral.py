@@ -13,7 +13,7 @@ from maxlab.errors import ArgumentError, ShapeError
 from maxlab.ir import Constant, Dim, Op, Poly, StaticDim, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
-from maxlab.opset.fft import Inverse, Text, scale_of
+from maxlab.opset.fft import MOST, Inverse, Text, scale_of
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import axis_of, require_float, same_device
 
@@ -35,6 +35,13 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
             "ML387",
             f"irfft: the result has {n} elements along the axis, and must have 1 or more",
             fix="pass n, the size that the result shall have",
+        )
+    if n > MOST:
+        raise ArgumentError(
+            "ML387",
+            f"irfft: the result has {n} elements along the axis, and at most {MOST} are possible: "
+            "the sines and cosines of a row are kept in the graph",
+            fix="transform shorter rows",
         )
     if attrs["normalization"] not in NORMALIZATIONS:
         raise ArgumentError(
@@ -83,7 +90,17 @@ def _decompose(b: Builder, op: Op) -> Value:
     there = [i for i in range(rank) if i != axis] + [axis]
     if axis != rank - 1:
         x = b.op("mo.permute", [x], dims=(*there, *range(rank, type.rank)))
-    data = Constant(Inverse(attrs["n"]).table())
+    plan = Inverse(attrs["n"])
+    try:
+        data = Constant(plan.table())
+    except MemoryError:
+        raise ArgumentError(
+            "ML387",
+            f"irfft: there is no memory for the {plan.offsets()['end'] * 8 / 2**20:.0f} MiB of "
+            f"sines and cosines of a row of {plan.n} elements",
+            at=op.loc,
+            fix="transform shorter rows, or rows whose size has no large prime factor",
+        ) from None
     table = b.op("mo.constant", [], value=data, device=type.device)
     made = b.op("mo.irfft.rows", [x, table], **{**attrs, "axis": -1})
     if axis == rank - 1:

@@ -74,6 +74,7 @@ class Family:
         count: The number of cases under ``--all``, seeds included.
         ready: Run once before the first case, so that cases find modules and kernels ready.
         memory: Bytes that a case may add to the process.
+        block: How many cases one test runs.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Family:
     count: int
     ready: Callable[[], object] = lambda: None
     memory: int = MEMORY
+    block: int = 50
 
     def case(self, number: int) -> Case:
         """The case of that number; the first ones are the seeds."""

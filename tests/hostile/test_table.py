@@ -18,11 +18,10 @@ from tests.hostile.harness import Family, Outcome, table
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BLOCK = 50
 BLOCKS = [
     (family, first)
     for family in FAMILIES
-    for first in range(len(family.seeds), family.count, BLOCK)
+    for first in range(len(family.seeds), family.count, family.block)
 ]
 
 
@@ -47,7 +46,7 @@ def test_seeds(family: Family) -> None:
     ("family", "first"), BLOCKS, ids=[f"{family.name}-{first}" for family, first in BLOCKS]
 )
 def test_cases(family: Family, first: int) -> None:
-    check(family, first, min(first + BLOCK, family.count))
+    check(family, first, min(first + family.block, family.count))
 
 
 def test_there_are_enough() -> None:

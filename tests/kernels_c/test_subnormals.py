@@ -64,7 +64,9 @@ def whole(rng: np.random.Generator, *shape: int) -> Array:
     return rng.integers(-3, 4, shape).astype(np.float64)
 
 
-def of_all_sizes(rng: np.random.Generator, m: int, k: int, n: int) -> dict[str, tuple[Array, Array]]:
+def of_all_sizes(
+    rng: np.random.Generator, m: int, k: int, n: int
+) -> dict[str, tuple[Array, Array]]:
     """Operands with subnormals at different places."""
     a, b = whole(rng, m, k), whole(rng, k, n)
     few = a.copy()
@@ -130,7 +132,9 @@ def test_products(library: Any, m: int, k: int, n: int, ahead: bool) -> None:
         b_, d_ = ffi.cast("void *const *", at(pointers)), ffi.cast("i64 *", at(sizes))
         context = ffi.new("mx_ctx *")
         mb, nb = min(m, 12), 32
-        need = max(lib.mx_half_matmul_scratch(BF16, m, n, k), lib.mx_half_gemm_scratch(BF16, m, mb, nb))
+        need = max(
+            lib.mx_half_matmul_scratch(BF16, m, n, k), lib.mx_half_gemm_scratch(BF16, m, mb, nb)
+        )
         memory = np.zeros(need + 64, np.uint8)
         context.scratch = ffi.cast("void *", (memory.ctypes.data + 63) // 64 * 64)
         keep = ffi.addressof(lib, "mx_t_keep")
@@ -142,9 +146,13 @@ def test_products(library: Any, m: int, k: int, n: int, ahead: bool) -> None:
             pack = ffi.cast("i64 *", at(layout))
             lib.mx_k_pack_b_bf16(ffi.cast("void *const *", at(step)), pack, 0, panels, context)
             items = -(-m // mb) * -(-n // nb)
-            lib.mx_half_gemm(BF16, at(left), k, at(packed), m, n, k, mb, nb, 0, items, keep, b_, d_, context)
+            lib.mx_half_gemm(
+                BF16, at(left), k, at(packed), m, n, k, mb, nb, 0, items, keep, b_, d_, context
+            )
         else:
-            lib.mx_half_matmul(BF16, at(left), k, 1, at(right), n, 1, m, n, k, keep, b_, d_, context)
+            lib.mx_half_matmul(
+                BF16, at(left), k, 1, at(right), n, 1, m, n, k, keep, b_, d_, context
+            )
         np.testing.assert_array_equal(c, exact(a, b), name)
 
 

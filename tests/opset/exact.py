@@ -76,7 +76,9 @@ def float_of(bits: int, dtype: DType) -> float:
     if power == (1 << exponents) - 1:
         return math.nan if part else sign * math.inf
     whole = part + (1 << digits if power else 0)
-    return math.copysign(math.ldexp(whole, max(power, 1) - (1 << (exponents - 1)) + 1 - digits), sign)
+    return math.copysign(
+        math.ldexp(whole, max(power, 1) - (1 << (exponents - 1)) + 1 - digits), sign
+    )
 
 
 def packed(bits: Iterable[int], dtype: DType) -> Array:
@@ -90,9 +92,21 @@ def float_edges(dtype: DType) -> list[int]:
     exponents, digits = _BITS[dtype]
     top = 1 << (exponents + digits)
     infinite = ((1 << exponents) - 1) << digits
-    found = {0, 1, 2, (1 << digits) - 1, 1 << digits, infinite, infinite - 1, infinite | (1 << (digits - 1))}
+    found = {
+        0,
+        1,
+        2,
+        (1 << digits) - 1,
+        1 << digits,
+        infinite,
+        infinite - 1,
+        infinite | (1 << (digits - 1)),
+    }
     halves = [Fraction(n, 2) for n in (1, 2, 3, 5, 255, 257)] + [Fraction(65504), Fraction(65520)]
-    powers = [Fraction(2) ** n for n in (7, 8, 15, 16, 31, 32, 53, 63, 64, 127, -14, -24, -25, -126, -133, -149)]
+    powers = [
+        Fraction(2) ** n
+        for n in (7, 8, 15, 16, 31, 32, 53, 63, 64, 127, -14, -24, -25, -126, -133, -149)
+    ]
     for value in halves + powers:
         at = float_bits(value, False, dtype)
         found |= {n for n in (at - 1, at, at + 1) if 0 <= n <= infinite}
@@ -218,3 +232,24 @@ def array(numbers: Any, dtype: DType) -> Array:
     if isinstance(numbers, list):
         return np.array([wrap(n, dtype) for n in numbers], dtype.ml_numpy)
     return np.array(wrap(numbers, dtype), dtype.ml_numpy)
+
+
+# ---------------------------------------------------------------- NaN and infinities
+def first_of(row: Sequence[float], best: Callable[[Sequence[float]], float]) -> int:
+    """Where the extreme stands first; a NaN is the extreme, and -0 is 0."""
+    for place, number in enumerate(row):
+        if math.isnan(number):
+            return place
+    return row.index(best(row))
+
+
+def ranked(row: Sequence[float], ascending: bool) -> list[int]:
+    """The indices that sort floats: NaN is the largest, and equal elements keep their order."""
+
+    def key(place: int) -> tuple[bool, float]:
+        number = row[place]
+        return (True, 0.0) if math.isnan(number) else (False, number)
+
+    if ascending:
+        return sorted(range(len(row)), key=key)
+    return sorted(range(len(row)), key=lambda i: (not key(i)[0], -key(i)[1]))

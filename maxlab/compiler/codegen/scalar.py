@@ -171,8 +171,10 @@ def conversion(source: DType, target: DType, a: str) -> str:
     if kind in ("f32", "f64") and target.is_integral():
         return f"mx_{kind}_to_{into}({a})"
     half = HALVES.get(target)
-    if half is not None and kind == "f64":
-        return f"mx_{half}_to_f32(mx_f64_to_{half}({a}))"
+    # Through an f32 it would be rounded twice; what a float16 holds of an integer is exact there.
+    wide = ("f64",) if half == "f16" else ("f64", "i64", "u64", "i32", "u32")
+    if half is not None and kind in wide and source is not DType.bool:
+        return f"mx_{half}_to_f32(mx_{kind}_to_{half}({a}))"
     return rounded(a if kind == into else f"({into}){a}", target)
 
 

@@ -288,8 +288,9 @@ def cast(x: TensorValueLike, dtype: DType) -> TensorValue:
     """The elements of ``x`` converted to ``dtype``, in the same shape.
 
     A float becomes an integer by dropping its fraction; NaN, infinities and values out of range
-    become the lowest value of a 32- or 64-bit integer. Integers wrap. Anything becomes the bool of
-    whether it differs from 0.
+    become the lowest value of int32, or of int64 for uint32 and 64 bits, of which narrower and
+    unsigned integers take the low bits. Integers wrap. Anything becomes a float by rounding once,
+    to nearest even, and the bool of whether it differs from 0, as NaN does.
 
     Args:
         x: A tensor of any shape and dtype.

@@ -44,7 +44,7 @@ def _use(use: str, name: object, folder: Path) -> None:
             x = x @ Weight(given, DType.float32, [4, 4], DeviceRef.CPU())
         if use == "subgraph":
             inner = graph.add_subgraph(given, lambda y: y * 2, [kind])
-            (x,) = ops.call(inner, x)
+            x = ops.call(inner, x)[0].tensor
         if use == "constant":
             x = x + ops.constant_external(given, TensorType(DType.float32, [4], DeviceRef.CPU()))
         graph.output(x + 1)

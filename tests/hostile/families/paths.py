@@ -59,8 +59,9 @@ WRITERS: dict[str, Callable[[Path, Path], object]] = {
 
 
 def _socket(path: Path) -> None:
+    os.chdir(path.parent)  # the whole path may be longer than an address of a socket
     with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+        made.bind(path.name)
 
 
 def _loop(path: Path) -> None:

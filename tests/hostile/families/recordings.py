@@ -141,9 +141,8 @@ def _use_recording(path: Path) -> None:
     recording = Recording.load(path)
     repr(recording)
     len(recording)
-    for key in ("a", "b", "c"):
-        if key in recording.columns:
-            recording[key].sum()
+    for column in recording.columns:
+        recording[column.key].sum()
     recording.to_csv(path.with_suffix(".csv"))
 
 
