@@ -19,7 +19,7 @@ from maxlab.driver.device import CPU, Device, DeviceStream, chosen_cpus
 from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
-from maxlab.errors import ArgumentError, DeviceError, shown
+from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, shown
 
 _backend: Backend | None = None
 _opened: dict[tuple[Backend, int], Accelerator] = {}
@@ -279,7 +279,8 @@ class DeviceSpec:
     """Which device to create: its number and its type.
 
     Raises:
-        DeviceError: ML411 (a ValueError), a GPU with a negative id, or an unknown type.
+        DeviceError: ML411 (a ValueError), an id that is no int, a GPU with a negative one, or an
+            unknown type.
 
     Example:
         >>> DeviceSpec.cpu()
@@ -293,16 +294,17 @@ class DeviceSpec:
     """``"cpu"`` or ``"gpu"``."""
 
     def __post_init__(self) -> None:
-        if self.device_type not in ("cpu", "gpu"):
+        kind = self.device_type
+        if not isinstance(kind, str) or kind not in ("cpu", "gpu"):
             raise DeviceError(
                 "ML411",
-                f"device_type is 'cpu' or 'gpu', got {self.device_type!r}",
+                f"device_type is 'cpu' or 'gpu', got {shown(kind)}",
                 fix="use DeviceSpec.cpu() or DeviceSpec.accelerator()",
             )
-        if self.id < (0 if self.device_type == "gpu" else -1):
+        if not isinstance(self.id, int) or self.id < (0 if self.device_type == "gpu" else -1):
             raise DeviceError(
                 "ML411",
-                f"{self.id} is not the id of a {self.device_type} device",
+                f"{shown(self.id)} is not the id of a {kind} device",
                 fix="count devices from 0",
             )
 
@@ -325,12 +327,16 @@ def scan_available_devices() -> list[DeviceSpec]:
 
 def devices_exist(devices: Sequence[DeviceSpec]) -> bool:
     """True if each of ``devices`` can be created; the CPU always can, and where there are virtual
-    CPUs, as many as there are."""
+    CPUs, as many as there are.
+
+    Raises:
+        ArgumentTypeError: ML411, ``devices`` is no sequence of specifications.
+    """
     ids = _accelerator_ids()
     cpus = len(chosen_cpus)
     return all(
         not cpus or spec.id < cpus if spec.device_type == "cpu" else spec.id in ids
-        for spec in devices
+        for spec in _specs(devices)
     )
 
 
@@ -339,7 +345,24 @@ def load_devices(device_specs: Sequence[DeviceSpec]) -> list[Device]:
 
     Raises:
         DeviceError: ML410 (a ValueError), one of them is not there.
+        ArgumentTypeError: ML411, ``device_specs`` is no sequence of specifications.
     """
     return [
-        CPU(spec.id) if spec.device_type == "cpu" else Accelerator(spec.id) for spec in device_specs
+        CPU(spec.id) if spec.device_type == "cpu" else Accelerator(spec.id)
+        for spec in _specs(device_specs)
     ]
+
+
+def _specs(given: Sequence[DeviceSpec]) -> Sequence[DeviceSpec]:
+    """``given``, which must be a list or another sequence of specifications.
+
+    Raises:
+        ArgumentTypeError: ML411, it is none.
+    """
+    if not isinstance(given, Sequence) or not all(isinstance(one, DeviceSpec) for one in given):
+        raise ArgumentTypeError(
+            "ML411",
+            f"devices must be a list of DeviceSpec, got {shown(given)}",
+            fix="write [DeviceSpec.cpu(), DeviceSpec.accelerator(0)]",
+        )
+    return given

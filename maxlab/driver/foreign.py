@@ -19,7 +19,7 @@ from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import canonical_strides
 from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType, check_unmasked
-from maxlab.errors import ArgumentTypeError, DeviceError, TensorError
+from maxlab.errors import ArgumentTypeError, DeviceError, TensorError, shown
 from maxlab.files import Mode, open_regular
 from maxlab.toolchain._abi import ffi
 
@@ -79,10 +79,11 @@ def mapped(
     filename: os.PathLike[str] | str, dtype: DType, sizes: tuple[int, ...], mode: str, offset: int
 ) -> Window | None:
     """The memory of a mapped file; None when nothing is to be mapped. See `Tensor.mmap`."""
-    if mode not in _MODES or offset < 0:
+    known = isinstance(mode, str) and mode in _MODES
+    if not known or not isinstance(offset, int) or offset < 0:
         raise TensorError(
             "ML425",
-            f"mode {mode!r} and offset {offset} do not say how to map a file",
+            f"mode {shown(mode)} and offset {shown(offset)} do not say how to map a file",
             fix="modes are copyonwrite, readonly, readwrite and write; offsets start at 0",
         )
     nbytes = math.prod(sizes) * dtype._nbytes

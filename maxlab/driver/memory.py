@@ -167,7 +167,7 @@ def memory_stats() -> MemoryStats:
 
 def name_block(address: int, name: str) -> None:
     """Call the live block at ``address`` by ``name`` in `live_blocks`."""
-    if address in _pool.live:
+    if isinstance(address, int) and address in _pool.live:
         _pool.names[address] = name
 
 

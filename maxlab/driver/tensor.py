@@ -235,9 +235,10 @@ class Tensor(TensorBase):
             TensorError: ML425 (a ValueError), an unknown mode, a negative offset, or a file
                 that is too short.
             OSError: the file cannot be opened.
+            ArgumentTypeError: ML421 (a TypeError), not a dtype, not sizes.
         """
         sizes = check_shape((shape,) if isinstance(shape, int) else shape)
-        mapped = foreign.mapped(filename, dtype, sizes, mode, offset)
+        mapped = foreign.mapped(filename, _dtype(dtype), sizes, mode, offset)
         return Tensor(dtype, sizes) if mapped is None else _wrap(*mapped)
 
     # ----------------------------------------------------------------- views
@@ -526,6 +527,10 @@ def _wrap(
 def _memory(
     stream: DeviceStream, nbytes: int, pinned: bool
 ) -> Block | PinnedBlock | DeviceBlock | PinnedDeviceBlock | VirtualBlock:
+    if not isinstance(pinned, bool):
+        raise ArgumentTypeError(
+            "ML421", f"pinned must be a bool, got {shown(pinned)}", fix="write pinned=True"
+        )
     if not pinned:
         return block_on(stream, nbytes)
     if isinstance(stream, AcceleratorStream):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from maxlab import driver, engine
+from maxlab import config, driver, engine
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
@@ -238,7 +238,7 @@ def written_over_in_place(folder: Path) -> str:
         file.seek(-8, os.SEEK_END)
         file.write(bytes(8))
     time.sleep(LATER)
-    return f"{said(lambda: model(zeros()))} | {said(lambda: model.reload())}"
+    return f"{said(lambda: model(zeros()))} | {said(model.reload)}"
 
 
 @scenario
@@ -387,6 +387,40 @@ def a_mapped_tensor_is_a_weight(folder: Path) -> str:
     first = said(lambda: model(zeros()))
     cut(path)
     return f"{first} | {said(lambda: model(zeros()))}"
+
+
+@scenario
+def a_tensor_that_is_written_to(folder: Path) -> str:
+    path = folder / "raw"
+    path.write_bytes(bytes(N * N * 4))
+    tensor = Tensor.mmap(path, DType.float32, [N, N], "readwrite")
+    tensor[0, 0] = 1
+    first = said(tensor.copy)
+    cut(path)
+    tensor[N - 1, N - 1] = 1
+    tensor[N - 1, 0] = 2
+    kept = tensor.to_numpy()[N - 1, [0, N - 1]].tolist() == [2, 1]
+    return f"{first} | {kept} | {said(tensor.copy)}"
+
+
+@scenario
+def pages_from_the_end(folder: Path) -> str:
+    path = file_of(folder)
+    data = load_weights([path])["w"].data()
+    numbers = np.asarray(data.data).reshape(-1)
+    cut(path, 0)
+    total = sum(float(numbers[at]) for at in range(N * N - 1, 0, -1024))
+    pieces = Path("/proc/self/maps").read_text().count(str(path))
+    return f"{total} | {pieces} | {said(lambda: data.astype(DType.float16))}"
+
+
+@scenario
+def without_a_compiler(folder: Path) -> str:
+    os.environ["MAXLAB_CC"] = str(folder / "none")
+    os.environ["MAXLAB_CACHE_DIR"] = str(folder / "cache")
+    config._config = None
+    weights: Any = load_weights([file_of(folder)])
+    return str(float(np.asarray(weights.w.data().data).sum()) == N * N)
 
 
 def _private(folder: Path, kind: str) -> str:

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -145,6 +144,23 @@ def test_tensors_that_are_mapped(outcomes: dict[str, str]) -> None:
     *given, others = parts(outcomes, "a_mapped_tensor")
     assert all(said.startswith(FAILS) and "raw has 4096 bytes" in said for said in given), given
     assert others == "fine"
+
+
+def test_what_is_written_to_a_lost_page_is_kept(outcomes: dict[str, str]) -> None:
+    first, kept, later = parts(outcomes, "a_tensor_that_is_written_to")
+    assert (first, kept) == ("fine", "True")
+    assert later.startswith(FAILS)
+    assert "raw has 4096 bytes" in later
+
+
+def test_faults_come_to_an_end(outcomes: dict[str, str]) -> None:
+    total, pieces, refusal = parts(outcomes, "pages_from_the_end")
+    assert (total, pieces) == ("0.0", "0"), "the whole file is given up"
+    assert refused(refusal), refusal
+
+
+def test_weights_are_read_without_a_compiler(outcomes: dict[str, str]) -> None:
+    assert outcomes["without_a_compiler"] == "True"
 
 
 def test_a_later_faulthandler_does_not_take_the_guard_away(outcomes: dict[str, str]) -> None:
