@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ABI_VERSION = 3  # MX_VERSION of mx_abi.h
+ABI_VERSION = 4  # MX_VERSION of mx_abi.h
 
 DECLARATIONS = """
 typedef long long i64;
 typedef int (*mx_fn)(void *const *b, const i64 *d, i64 lo, i64 hi, void *ctx);
-typedef struct mx_step { mx_fn fn; i64 b0; i64 d0; i64 extent; i64 grain; i64 kind; } mx_step;
+typedef struct mx_step { mx_fn fn; i64 b0; i64 d0; i64 extent; i64 grain; i64 kind;
+                         i64 piece; } mx_step;
 typedef struct mx_patch { i64 dst; i64 src; } mx_patch;
 typedef struct mx_times { i64 *steps; i64 *threads; } mx_times;
 typedef struct mx_team mx_team;
@@ -32,12 +33,33 @@ int mx_execute_program(mx_team *team, const mx_step *steps, i64 nsteps, void **a
                        const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io,
                        i64 scratch_bytes, const mx_times *times, i64 *errinfo, i64 *at,
                        i64 slice_ns);
+typedef struct mx_mapped mx_mapped;
+typedef struct mx_watch { i64 due_ns; i64 bad; i64 n; mx_mapped **files; } mx_watch;
+mx_mapped *mx_mapped_new(const void *begin, i64 bytes, i64 fd, i64 size, i64 mtime_ns,
+                         i64 writable);
+void mx_mapped_free(mx_mapped *file);
+i64 mx_mapped_lost(mx_mapped *file);
+int mx_mapped_whole(mx_mapped *file);
+int mx_look(mx_watch *watch);
+int mx_execute_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps,
+                       void **argp, const i64 *dims, const mx_patch *patches, i64 npatch,
+                       void *const *io, i64 scratch_bytes, const mx_times *times, i64 *errinfo);
+int mx_execute_program_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps,
+                               void **argp, const i64 *dims, const mx_patch *patches, i64 npatch,
+                               void *const *io, i64 scratch_bytes, const mx_times *times,
+                               i64 *errinfo, i64 *at, i64 slice_ns);
+void mx_interrupts(int (*ended)(void), i64 period_ns);
 void mx_use_lib(const mx_lib *lib);
 const mx_lib *mx_get_lib(void);
 void mx_collect(mx_object **made);
 void mx_retain(mx_object *o);
 void mx_release(mx_object *o);
 void mx_release_all(mx_object **made);
+typedef struct mx_death { i64 signal; i64 known; i64 address; i64 access; i64 stack; } mx_death;
+i64 mx_guard_place(int file, const i64 *rooms, i64 count, i64 zone, i64 *at);
+void mx_guard_leave(i64 base, i64 total);
+int mx_guarded(mx_fn fn, void *const *b, const i64 *d, i64 extent, i64 grain, i64 threads,
+               void *scratch, i64 *err, mx_death *said);
 i64 mx_now_ns(void);
 void *mx_alloc(i64 bytes);
 void mx_free(void *memory);

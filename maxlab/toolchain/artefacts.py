@@ -3,14 +3,18 @@
 ``<root>/kernels/ab/<text>.<prelude>.<flags>.<compiler>.<cpu>.so``
 
 Each part is a digest, so a look-up that fails can say which part was new. A file ends in
-a seal, a digest of what is before it: a file cut short by a full disk or a crash is
-found before it is opened, and built again. Kernels that were compiled together are hard
-links to one library. Files appear by rename, so any number of processes may share a
-cache. Nothing is loaded from a directory that others can write.
+a seal, the names that it may have and a digest of all before it: a file that was cut short, or
+that is another kernel's, is found before it is opened, and built again. Kernels that were compiled
+together are hard links to one library, whose seal has all of their names. Files appear by rename,
+so any number of processes may share a cache, and clear it.
 
-When the directory cannot be used or written (read-only home, full disk), kernels go to
-a private temporary directory that lasts as long as the process, and one ``warning`` event
-says so. `CacheError` is raised only when that fails too.
+A file is read once. The bytes that were verified are those that are loaded, from a copy that only
+this process has (`loader`), so nothing that becomes of the file reaches code that runs. Nothing is
+read from a place where others could put something; `trust` has the rules.
+
+When the directory cannot be used or written (read-only home, full disk, a folder of others),
+kernels go to a private temporary directory that lasts as long as the process, and one ``warning``
+event says so. `CacheError` is raised only when that fails too.
 """
 
 from __future__ import annotations
@@ -18,23 +22,38 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 import stat
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from maxlab import trace
 from maxlab.config import config
-from maxlab.errors import CacheError
+from maxlab.errors import CacheError, MaxlabError, ToolchainError
+from maxlab.toolchain import processes
+from maxlab.toolchain.seals import (
+    Content,
+    is_own_file,
+    is_whole,
+    mark_of,
+    open_own,
+    read_own,
+    seal,
+    unsealed,
+)
+from maxlab.toolchain.trust import DistrustedError, check_folder, check_way
 
-_MAGIC = b"mxkernel"
-_SEAL_BYTES = len(_MAGIC) + 32
 _STALE_S = 24 * 3600.0
+_BUILD = "build-"
+# How often a thing is done again that another process has undone by clearing the cache.
+_BUILDS = 4
+_TRIES = 100
 PARTS = ("text", "prelude", "flags", "compiler", "cpu")
 
 
@@ -53,25 +72,11 @@ class Key:
         return f"{self.text}.{self.prelude}.{self.flags}.{self.compiler}.{self.cpu}.so"
 
 
-def seal(path: Path) -> None:
-    """Append to a finished library the digest that `is_whole` checks.
+class Artefact(NamedTuple):
+    """A verified artefact: where it is kept, and what it holds. Links to one file share it."""
 
-    The loader maps the segments the ELF header names and never looks behind them.
-    """
-    data = path.read_bytes()
-    with path.open("ab") as file:
-        file.write(_MAGIC + hashlib.blake2b(data, digest_size=32).digest())
-
-
-def is_whole(path: Path) -> bool:
-    """True if ``path`` is a sealed file whose content is what was sealed.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
-    data = path.read_bytes()
-    body, seal_bytes = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    return seal_bytes == _MAGIC + hashlib.blake2b(body, digest_size=32).digest()
+    path: Path
+    content: Content
 
 
 class Cache:
@@ -80,38 +85,66 @@ class Cache:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.spare: Path | None = None
+        self.why_spare: str | None = None
         self._places = [root]
         self._checked = False
         self._lock = threading.Lock()
-        # (device, inode, size, mtime): kernels of one library are checked once.
-        self._whole: set[tuple[int, int, int, int]] = set()
+        self._real: dict[Path, str] = {}  # the directories with links resolved
+        # (device, inode, size, times): kernels of one library are verified once.
+        self._known: dict[tuple[int, ...], Content] = {}
 
     # -------------------------------------------------------------- reading
 
-    def find(self, key: Key) -> tuple[Path | None, str | None]:
-        """(path, None) of a good artefact, or (None, why there is none)."""
+    def find(self, key: Key) -> tuple[Artefact | None, str | None]:
+        """(artefact, None) of a good one, or (None, why there is none)."""
         corrupt = False
         for root in self._readable():
-            path = self.path(root, key)
             try:
-                if self._verified(path):
-                    return path, None
+                content = self._verified(root, key)
+                if content is not None:
+                    return Artefact(self.path(root, key), content), None
                 corrupt = True
             except (FileNotFoundError, NotADirectoryError):
                 continue
+            except DistrustedError as error:
+                self._distrust(root, error)
             except OSError:
                 corrupt = True
         return None, "corrupt entry rebuilt" if corrupt else self._why(key)
 
-    def _verified(self, path: Path) -> bool:
-        info = path.stat()
-        mark = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
-        if mark in self._whole:
-            return True
-        if not is_whole(path):
-            return False
-        self._whole.add(mark)
-        return True
+    def _verified(self, root: Path, key: Key) -> Content | None:
+        """The content of the file of ``key``; None if it is not what was kept under this name.
+
+        Raises:
+            DistrustedError: others can write a folder on the way.
+            OSError: there is no file, or it cannot be opened.
+        """
+        real = self._real.get(root)
+        if real is None:
+            real = self._real[root] = os.path.realpath(root)
+        # Only the owner of a private folder changes what is in it; so the folders that are looked
+        # at here are those that the file is opened in.
+        name = key.filename()
+        kernels = f"{real}/kernels"
+        folder = f"{kernels}/{key.text[:2]}"
+        check_folder(real, "it")
+        check_folder(kernels)
+        check_folder(folder)
+        handle = open_own(f"{folder}/{name}")
+        try:
+            info = os.fstat(handle)
+            if not is_own_file(info):
+                return None
+            mark = mark_of(info)
+            content = self._known.get(mark)
+            if content is None:
+                content = unsealed(read_own(handle, info.st_size))
+                if content is None:
+                    return None
+                self._known[mark] = content
+        finally:
+            os.close(handle)
+        return content if name in content.names else None
 
     def _why(self, key: Key) -> str:
         """Which part of ``key`` is new, judged by the artefacts of the same text."""
@@ -124,7 +157,7 @@ class Cache:
                 continue
             for name in names:
                 parts = name.split(".")
-                if name.startswith(key.text) and len(parts) == len(PARTS) + 1:
+                if name.startswith(key.text) and parts[len(PARTS) :] == ["so"]:
                     pairs = zip(PARTS, wanted, parts, strict=False)
                     differ = [part for part, a, b in pairs if a != b]
                     if best is None or len(differ) < len(best):
@@ -135,37 +168,95 @@ class Cache:
 
     # -------------------------------------------------------------- writing
 
+    def build(
+        self,
+        keys: Sequence[Key],
+        make: Callable[[Path], Path],
+        accept: Callable[[Artefact], object] | None = None,
+        source: str | None = None,
+    ) -> list[Artefact]:
+        """The artefacts of ``keys``, all of them the file that ``make`` wrote.
+
+        Args:
+            keys: the names to keep it under.
+            make: writes the file into the folder it is given, which is fresh and private, and
+                returns its path. It is called again when the disk is full, or when the folder is
+                gone because another process cleared the cache.
+            accept: is given the artefact before it is kept, and raises when it is of no use.
+            source: the name in the folder of the text that is kept beside the artefacts, if any.
+
+        Raises:
+            CacheError: ML510, nowhere to write.
+            ToolchainError: as ``make`` and ``accept``.
+        """
+        names = [key.filename() for key in keys]
+        tries = _BUILDS
+        while True:
+            with processes.starting():
+                folder = self.build_dir()
+                _building.add((os.getpid(), folder))
+            in_spare = self.spare is not None and folder.is_relative_to(self.spare)
+            try:
+                built = make(folder)
+                content = seal(built, names)
+                if accept is not None:
+                    accept(Artefact(self.path(folder, keys[0]), content))
+                text = folder / source if source is not None else None
+                return self._publish(built, content, keys, text)
+            except processes.StoppedError:
+                raise
+            except (OSError, ToolchainError) as error:
+                gone = not folder.is_dir()
+                if isinstance(error, MaxlabError) and not gone:
+                    raise
+                tries -= 1
+                if gone and tries > 0:
+                    continue
+                reason = error if isinstance(error, OSError) else _removed()
+                if in_spare:
+                    raise _cannot_write(folder.parent, reason) from error
+                self.use_spare(reason)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                _building.discard((os.getpid(), folder))
+
     def build_dir(self) -> Path:
         """A fresh private directory to build in, on the file system of the cache.
 
         Raises:
             CacheError: ML510, nowhere to write.
         """
-        if self.spare is None:
+        left = _TRIES
+        while self.spare is None:
+            left -= 1
             try:
                 self._prepare()
-                return Path(tempfile.mkdtemp(prefix="build-", dir=self.root / "tmp"))
+                return Path(tempfile.mkdtemp(prefix=_BUILD, dir=self.root / "tmp"))
+            except FileNotFoundError as error:  # removed by another process just now
+                if not left:
+                    self.use_spare(error)
             except OSError as error:
                 self.use_spare(error)
-        return Path(tempfile.mkdtemp(prefix="build-", dir=self.spare))
-
-    def publish(self, built: Path, keys: list[Key]) -> list[Path]:
-        """The paths under which the sealed library ``built`` is now kept, one a key.
-
-        Raises:
-            CacheError: ML510, nowhere to write.
-        """
-        if self.spare is None:
-            try:
-                return [self._place(built, self.path(self.root, key)) for key in keys]
-            except OSError as error:
-                self.use_spare(error)
-        spare = self.spare
-        assert spare is not None, "use_spare sets the spare directory or raises"
         try:
-            return [self._place(built, self.path(spare, key)) for key in keys]
+            return Path(tempfile.mkdtemp(prefix=_BUILD, dir=self.spare))
         except OSError as error:
-            raise _cannot_write(spare, error) from error
+            raise _cannot_write(self.spare, error) from error
+
+    def _publish(
+        self, built: Path, content: Content, keys: Sequence[Key], source: Path | None
+    ) -> list[Artefact]:
+        """The artefacts of the sealed file ``built``, which is now kept."""
+        root = self.spare if self.spare is not None else self.root
+        made = []
+        for key in keys:
+            path = self.path(root, key)
+            self._place(root, built, path)
+            if source is not None:
+                self._place(root, source, path.with_suffix(source.suffix))
+            made.append(Artefact(path, content))
+        with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
+            self._known[mark_of(os.lstat(made[-1].path))] = content
+        return made
 
     def use_spare(self, error: OSError) -> None:
         """Keep kernels in a private temporary directory from now on, because of ``error``.
@@ -177,26 +268,35 @@ class Cache:
             if self.spare is not None:
                 return
             try:
-                spare = Path(tempfile.mkdtemp(prefix="maxlab-"))
+                spare = private_folder("maxlab-")
             except OSError as second:
                 raise _cannot_write(self.root, error) from second
-            atexit.register(shutil.rmtree, spare, ignore_errors=True)
+            self.why_spare = _reason(error)
             self.spare = spare
             self._places.append(spare)
         trace.emit(
             "warning",
             "cache",
-            message=f"the kernel cache {self.root} cannot be used ({_reason(error)}); "
+            message=f"the kernel cache {self.root} cannot be used ({self.why_spare}); "
             f"kernels of this process are kept in {spare} and compiled again next time",
             fix="set MAXLAB_CACHE_DIR to a private directory that can be written",
         )
 
     def clear(self) -> int:
-        """Remove every artefact; the number of bytes that were in them."""
+        """Remove every artefact; the number of bytes that were in them.
+
+        Other threads and processes may compile meanwhile, and keep what they make. No link is
+        followed.
+        """
         freed = sum(size for _, size in self._files())
         for root in self._readable():
-            shutil.rmtree(root / "kernels", ignore_errors=True)
-        self._whole.clear()
+            kernels = root / "kernels"
+            if kernels.is_symlink():
+                with contextlib.suppress(OSError):
+                    kernels.unlink()
+            else:
+                shutil.rmtree(kernels, ignore_errors=True)
+        self._known.clear()
         return freed
 
     def usage(self) -> tuple[int, int]:
@@ -211,75 +311,145 @@ class Cache:
     # -------------------------------------------------------------- inside
 
     def _readable(self) -> list[Path]:
-        """The directories to look in; a root that others can write is never among them."""
+        """The directories to look in; one that others can write is never among them."""
         if not self._checked:
             try:
-                _check_private(self.root)
-            except FileNotFoundError:
-                return self._places  # nothing there yet: judge it when it is
+                check_way(self.root)
+            except FileNotFoundError:  # nothing there yet: judge it when it is
+                return list(self._places)
             except OSError as error:
-                self._places = []
-                self.use_spare(error)
+                self._distrust(self.root, error)
             self._checked = True
-        return self._places
+        return list(self._places)
+
+    def _distrust(self, place: Path, error: OSError) -> None:
+        """Look into ``place`` no more."""
+        self._places = [other for other in self._places if other != place]
+        self.use_spare(error)
 
     def _prepare(self) -> None:
         """The directories, private to the user."""
         if not self.root.is_absolute():  # a "~" that has no home directory behind it
-            raise OSError(errno.ENOENT, "no home directory")
-        if not self.root.is_dir():
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_private(self.root)
+            raise OSError(errno.ENOENT, "No home directory")
         tmp = self.root / "tmp"
-        if not tmp.is_dir():
-            tmp.mkdir(mode=0o700, exist_ok=True)
+        _make_private(self.root)
+        check_way(self.root)
+        _make_private(tmp)
+        check_folder(tmp)
         with os.scandir(tmp) as entries:
             for left in entries:  # of processes that were killed
                 # another thread or process may be removing its own just now
                 with contextlib.suppress(FileNotFoundError):
-                    if time.time() - left.stat().st_mtime > _STALE_S:
+                    if not left.name.startswith(_BUILD) or not left.is_dir(follow_symlinks=False):
+                        continue
+                    if time.time() - left.stat(follow_symlinks=False).st_mtime > _STALE_S:
                         shutil.rmtree(left.path, ignore_errors=True)
 
-    def _place(self, built: Path, path: Path) -> Path:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unique = f"{path.name}.{os.getpid()}.{threading.get_ident():x}"
-        new = path.with_name(unique)
-        try:
+    def _place(self, root: Path, built: Path, path: Path) -> None:
+        """Keep ``built`` as ``path``, whatever is there."""
+        for left in reversed(range(_TRIES)):
             try:
-                os.link(built, new)
-            except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                _make_private(path.parent)
+                check_way(root)
+                check_folder(path.parent.parent)
+                check_folder(path.parent)
+                _put(built, path)
+                return
+            except FileNotFoundError:  # another process clears the cache
+                if not left or not built.exists():
                     raise
-                shutil.copyfile(built, new)  # a file system without hard links
-            # A rename onto another link of the same file would leave both names.
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
-        return path
 
     def _files(self) -> list[tuple[int, int]]:
         found: dict[tuple[int, int], int] = {}
         for root in self._readable():
-            for file in (root / "kernels").glob("*/*.so"):
-                with contextlib.suppress(FileNotFoundError):  # removed by another process
-                    info = file.stat()
-                    found[info.st_dev, info.st_ino] = info.st_size
+            for folder in _entries(root / "kernels"):
+                for file in _entries(folder.path) if folder.is_dir(follow_symlinks=False) else ():
+                    with contextlib.suppress(FileNotFoundError):  # removed by another process
+                        info = file.stat(follow_symlinks=False)
+                        if stat.S_ISREG(info.st_mode) and file.name.endswith(".so"):
+                            found[info.st_dev, info.st_ino] = info.st_size
         return [(inode, size) for (_, inode), size in found.items()]
 
 
-def _check_private(root: Path) -> None:
-    """Raise OSError if someone else could put code into ``root``."""
-    info = root.stat()
-    if not stat.S_ISDIR(info.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
-    if info.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "every user can write it")
-    if info.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
-        raise PermissionError(errno.EPERM, "it belongs to another user")
+def private_folder(prefix: str) -> Path:
+    """A new folder for this process alone, among the temporary files; it goes when that ends.
+
+    Raises:
+        OSError: there is no place for it, or others could put another folder in its place.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix)).absolute()
+    mine = os.getpid(), folder
+    _own_folders.add(mine)
+    try:
+        check_way(folder)
+    except OSError:
+        _own_folders.discard(mine)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+# ---------------------------------------------------------------- files
+
+
+def _put(built: Path, path: Path) -> None:
+    """Give ``built`` the name ``path`` too, or a copy where there are no hard links."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident():x}")
+    try:
+        new.unlink(missing_ok=True)  # of a process that was killed
+        try:
+            os.link(built, new)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOENT):
+                raise
+            shutil.copyfile(built, new)  # a file system without hard links
+            new.chmod(0o600)
+        try:
+            # A rename onto another link of the same file would leave both names.
+            os.replace(new, path)
+        except IsADirectoryError:
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _make_private(folder: Path) -> None:
+    """Make ``folder`` and those above it that are missing, for this user alone."""
+    if os.path.isdir(folder):
+        return
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:  # by another process; or no folder, as its check will say
+        pass
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        _make_private(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        if os.path.islink(folder):
+            return []
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:  # not there, or removed by another process
+        return []
+
+
+# ---------------------------------------------------------------- words
+
+
+def _removed() -> OSError:
+    return FileNotFoundError(errno.ENOENT, "It was removed while kernels were compiled")
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    words = error.strerror or str(error)
+    return words[:1].lower() + words[1:]
 
 
 def _temporary() -> str:
@@ -298,7 +468,12 @@ def _cannot_write(root: Path, error: OSError) -> CacheError:
     )
 
 
+# ---------------------------------------------------------------- the cache of the process
+
 _caches: dict[Path, Cache] = {}
+# With the process that made them: a fork has its parent's in its memory.
+_building: set[tuple[int, Path]] = set()
+_own_folders: set[tuple[int, Path]] = set()
 
 
 def cache() -> Cache:
@@ -308,3 +483,15 @@ def cache() -> Cache:
     if found is None:
         found = _caches.setdefault(root, Cache(root))
     return found
+
+
+@atexit.register
+def _leave() -> None:
+    """End the compilers of threads that are still compiling, and remove temporary folders."""
+    processes.stop_all()
+    for owner, folder in (*_building, *_own_folders):
+        if owner == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+__all__ = ["PARTS", "Artefact", "Cache", "Content", "Key", "cache", "is_whole", "private_folder"]

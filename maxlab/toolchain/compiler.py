@@ -13,13 +13,15 @@ import os
 import platform
 import shlex
 import shutil
-import subprocess
+import stat
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from maxlab.config import config
 from maxlab.errors import ToolchainError
+from maxlab.toolchain import processes
 
 CANDIDATES = ("gcc", "cc", "clang")
 INSTALL_HINT = (
@@ -27,6 +29,10 @@ INSTALL_HINT = (
     "conda: conda install -c conda-forge gcc), or set MAXLAB_CC to one"
 )
 TIMEOUT_S = 300.0
+"""Seconds that a compilation may take; most take less than one."""
+VERSION_TIMEOUT_S = 10.0
+"""Seconds that a compiler may take to say its version, which costs a few milliseconds."""
+_CHOOSE = "set MAXLAB_CC to another compiler, or unset it to let maxlab look"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +86,23 @@ def find_compiler() -> Compiler:
     Raises:
         ToolchainError: ML501, there is none, or it does not run.
     """
-    return _find(config().cc, os.environ.get("PATH", ""))
+    wanted = config().cc
+    relative = wanted is not None and "/" in wanted and not wanted.startswith("/")
+    return _find(wanted, os.environ.get("PATH", ""), os.getcwd() if relative else "")
 
 
 @functools.lru_cache(maxsize=16)
-def _find(wanted: str | None, path: str) -> Compiler:
+def _find(wanted: str | None, path: str, folder: str) -> Compiler:
+    """As `find_compiler`; a relative path is one from ``folder``, the working directory."""
     if wanted is not None:
-        command = tuple(shlex.split(wanted))
-        program = shutil.which(command[0], path=path) if command else None
+        try:
+            command = tuple(shlex.split(wanted))
+            program = shutil.which(command[0], path=path) if command else None
+        except ValueError as error:  # a quote that is not closed, a NUL
+            raise _not_found(wanted, f"cannot be read: {str(error).lower()}") from error
         if program is None:
-            raise ToolchainError(
-                "ML501",
-                f"the C compiler {wanted!r}, set by MAXLAB_CC, was not found",
-                fix="set MAXLAB_CC to an installed compiler, or unset it to let maxlab look",
-            )
+            folder = bool(command) and os.path.isdir(command[0])
+            raise _not_found(wanted, "is a folder" if folder else "was not found")
         program = os.path.abspath(program)  # it is run in other directories
         return _identify((program, *command[1:]), program)
     for name in CANDIDATES:
@@ -109,8 +118,16 @@ def _find(wanted: str | None, path: str) -> Compiler:
     )
 
 
+def _not_found(wanted: str, what: str) -> ToolchainError:
+    return ToolchainError(
+        "ML501",
+        f"the C compiler {wanted!r}, set by MAXLAB_CC, {what}",
+        fix="set MAXLAB_CC to an installed compiler, or unset it to let maxlab look",
+    )
+
+
 def _identify(command: tuple[str, ...], path: str) -> Compiler:
-    done = run([*command, "--version"], timeout_s=30.0)
+    done = run([*command, "--version"], timeout_s=VERSION_TIMEOUT_S)
     lines = done.output.splitlines()
     if done.code != 0 or not lines:
         raise ToolchainError(
@@ -162,9 +179,18 @@ def run(
     command: Sequence[str],
     *,
     cwd: Path | None = None,
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float | None = None,
+    errors: bool = True,
 ) -> Finished:
     """The outcome of a finished command; its temporary files go to ``cwd``.
+
+    An interrupt ends the command and all that it has started.
+
+    Args:
+        command: the program and its arguments.
+        cwd: the folder it runs in.
+        timeout_s: seconds that it may take; `TIMEOUT_S` when not given.
+        errors: whether its standard error is a part of the output.
 
     Raises:
         ToolchainError: ML505, it cannot be started or did not end in time.
@@ -173,25 +199,80 @@ def run(
     env = {**os.environ, "LC_ALL": "C"}
     if cwd is not None:
         env["TMPDIR"] = str(cwd)
+    limit = TIMEOUT_S if timeout_s is None else timeout_s
     try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
+        code, output = processes.run_process(
+            command, cwd=cwd, env=env, timeout_s=limit, errors=errors
         )
-    except subprocess.TimeoutExpired:
+    except processes.TimeLimitError:
+        name = os.path.basename(command[0])
+        asked = f"{name} --version" if list(command[-1:]) == ["--version"] else name
         raise ToolchainError(
             "ML505",
-            f"{os.path.basename(command[0])} did not end within {timeout_s:.0f} s",
-            fix="try again when the machine is less busy, or set MAXLAB_CC to another compiler",
+            f"{asked} did not end within {limit:.0f} s",
+            fix=f"try again when the machine is less busy, or {_CHOOSE}",
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL
         raise ToolchainError(
-            "ML505", f"{command[0]} could not be started: {error}", fix=INSTALL_HINT
+            "ML505", f"{command[0]} could not be started: {error}", fix=f"{_CHOOSE}; {INSTALL_HINT}"
         ) from error
-    return Finished(done.returncode, done.stdout.decode("utf-8", "replace"))
+    return Finished(code, output.decode("utf-8", "replace"))
+
+
+_ELF = struct.Struct("<4sBB10x HHIQQQIHHH")  # up to the number of program headers
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_LOAD = 1
+
+
+def require_library(path: Path, command: Sequence[str]) -> Path:
+    """``path`` itself, if it is a whole shared library.
+
+    The loader believes what the header of a file says of its length, and touching what is not
+    there would kill the process.
+
+    Args:
+        path: what a compiler was to write.
+        command: the compiler, which said that it was successful.
+
+    Raises:
+        ToolchainError: ML507, it is not there, no regular file, no library, or a part of one.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            info = os.fstat(handle)
+            wrong = _what_is_wrong(info, file.read(1 << 16) if stat.S_ISREG(info.st_mode) else b"")
+    except OSError as error:  # no file; a folder, a link
+        wrong = "no file" if isinstance(error, FileNotFoundError) else "no regular file"
+    if wrong:
+        raise ToolchainError(
+            "ML507",
+            f"{os.path.basename(command[0])} said that it was successful, and wrote {wrong}",
+            why=[f"it was to write the shared library {path.name}"],
+            fix=f"see what it does by hand, and {_CHOOSE}",
+        )
+    return path
+
+
+def _what_is_wrong(info: os.stat_result, head: bytes) -> str:
+    """What a file is that is no whole library; "" for one that is. ``head`` is its beginning."""
+    if not stat.S_ISREG(info.st_mode):
+        return "no regular file"
+    if not head:
+        return "an empty file"
+    if not head.startswith(b"\x7fELF"):
+        return "something else than a library"
+    if head[4:6] != b"\x02\x01":  # not 64 bits, little-endian: the loader has its own checks
+        return ""
+    if len(head) < _ELF.size:
+        return "a part of a library"
+    *_, table, sections, _, _, _, count = _ELF.unpack_from(head)
+    ends = [sections, table + count * _SEGMENT.size]
+    for number in range(count):
+        place = table + number * _SEGMENT.size
+        if place + _SEGMENT.size > len(head):
+            break
+        kind, _, offset, _, _, size, _, _ = _SEGMENT.unpack_from(head, place)
+        if kind == _LOAD:
+            ends.append(offset + size)
+    return "a part of a library" if max(ends) > info.st_size else ""

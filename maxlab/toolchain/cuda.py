@@ -8,21 +8,24 @@ name for different helpers still compile. Nothing here needs a GPU.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
 import shutil
 import struct
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
-from maxlab.toolchain.artefacts import _SEAL_BYTES, Cache, Key, cache, seal
+from maxlab.toolchain.artefacts import Artefact, Cache, Content, Key, cache
 from maxlab.toolchain.cuda_compiler import (
     CudaCompiler,
     CudaFlags,
@@ -33,6 +36,7 @@ from maxlab.toolchain.cuda_diagnose import compile_error, line_name
 from maxlab.toolchain.cuda_usage import ResourceUsage, parse_usage, sass
 from maxlab.toolchain.diagnose import NO_SPACE
 from maxlab.toolchain.prelude import kernels_dir
+from maxlab.toolchain.processes import parallel
 
 FIRST_HEADER = "mx_device.cuh"
 KERNELS_PER_UNIT = 16
@@ -137,11 +141,11 @@ def compile_cuda(
         start = time.perf_counter()
         files = _header_files(headers)
         key = _key(job, text, files)
-        path, why = job.store.find(key)
-        if path is None:
+        found, why = job.store.find(key)
+        if found is None:
             missing.append(_Missing(text, files, tuple(names), key, _in_cuda_words(why)))
             continue
-        for unit in _open(path, names, arch, hit=True, why=None, start=start):
+        for unit in _open(found, names, arch, hit=True, why=None, start=start):
             trace.emit("cache", unit.name, hit=True, ms=unit.ms)
             done[text, headers, unit.name] = unit
     folder = kernels_dir() / "cuda"
@@ -245,28 +249,40 @@ def _pack(cubin: bytes, usage: dict[str, ResourceUsage]) -> bytes:
     return cubin + notes.encode() + _LENGTH.pack(len(notes.encode()))
 
 
-def _unpack(data: bytes) -> tuple[bytes, dict[str, ResourceUsage]]:
-    body = data[:-_SEAL_BYTES]
+def _unpack(body: bytes) -> tuple[bytes, dict[str, ResourceUsage]]:
     (size,) = _LENGTH.unpack(body[-_LENGTH.size :])
     end = len(body) - _LENGTH.size
     notes = json.loads(body[end - size : end])
     return body[: end - size], {name: ResourceUsage(**use) for name, use in notes.items()}
 
 
-# By (device, inode, mtime): kernels that were compiled together are read once.
-_opened: dict[tuple[int, int, int], tuple[bytes, dict[str, ResourceUsage]]] = {}
+# By the digest of the content: kernels that were compiled together are read once.
+_opened: dict[bytes, tuple[bytes, dict[str, ResourceUsage]]] = {}
+_opening = threading.Lock()
+
+
+def _unpacked(content: Content) -> tuple[bytes, dict[str, ResourceUsage]]:
+    """The cubin of an artefact, and what its kernels need."""
+    with _opening:
+        found = _opened.get(content.digest)
+        if found is None:
+            found = _opened[content.digest] = _unpack(content.data)
+            content.data = b""
+        return found
 
 
 def _open(
-    path: Path, names: Sequence[str], arch: str, *, hit: bool, why: str | None, start: float
+    artefact: Artefact,
+    names: Sequence[str],
+    arch: str,
+    *,
+    hit: bool,
+    why: str | None,
+    start: float,
 ) -> list[CudaUnit]:
     """The kernels ``names`` of an artefact."""
-    info = path.stat()
-    mark = info.st_dev, info.st_ino, info.st_mtime_ns
-    found = _opened.get(mark)
-    if found is None:
-        found = _opened[mark] = _unpack(path.read_bytes())
-    cubin, usage = found
+    cubin, usage = _unpacked(artefact.content)
+    path = artefact.path
     ms = (time.perf_counter() - start) * 1e3 / len(names)
     units = []
     for name in names:
@@ -313,13 +329,8 @@ def _compile_missing(
         return []
     jobs = max(jobs or config().num_threads, 1)
     groups = group(missing, jobs)
-    if len(groups) == 1:
-        return _compile_group(job, groups[0])
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(jobs, len(groups))) as pool:
-        work = [pool.submit(_compile_group, job, part) for part in groups]
-        return [pair for future in work for pair in future.result()]
+    done = parallel([partial(_compile_group, job, part) for part in groups], jobs)
+    return [pair for made in done for pair in made]
 
 
 def _compile_group(job: _Job, part: list[_Missing]) -> list[tuple[_Missing, CudaUnit]]:
@@ -328,53 +339,41 @@ def _compile_group(job: _Job, part: list[_Missing]) -> list[tuple[_Missing, Cuda
     start = time.perf_counter()
     with trace.span("compile", names[0], kernels=names, why=why, arch=job.arch) as event:
         try:
-            paths = _build(job, part)
+            artefacts = _build(job, part)
         except ToolchainError as error:
             if len(part) == 1 or error.code != "ML502":
                 raise
             # Each on its own: the error of the first that is really wrong, or all of them.
             return [pair for item in part for pair in _compile_group(job, [item])]
-        event.update(ms=(time.perf_counter() - start) * 1e3, bytes=paths[0].stat().st_size)
+        event.update(ms=(time.perf_counter() - start) * 1e3, bytes=artefacts[0].content.size)
     ms = (time.perf_counter() - start) * 1e3
     total = sum(len(item.text) for item in part) or 1
     made: list[tuple[_Missing, CudaUnit]] = []
-    for item, path in zip(part, paths, strict=True):
+    for item, artefact in zip(part, artefacts, strict=True):
         share = ms * len(item.text) / total
         began = time.perf_counter() - share / 1e3
-        units = _open(path, item.names, job.arch, hit=False, why=item.why, start=began)
+        units = _open(artefact, item.names, job.arch, hit=False, why=item.why, start=began)
         made += [(item, unit) for unit in units]
     return made
 
 
-def _build(job: _Job, part: list[_Missing]) -> list[Path]:
-    store = job.store
-    folder = store.build_dir()
-    try:
-        try:
-            text = _unit_text([(item.names[0], item.text) for item in part])
-            arguments = [*job.flags.arguments(), f"-I{kernels_dir() / 'cuda'}"]
-            done = job.compiler.compile(text, job.arch, arguments, part[0].headers, folder)
-            if done.status != 0:
-                if NO_SPACE in done.log:
-                    raise OSError(28, NO_SPACE)
-                raise compile_error(
-                    done.status, done.log, {item.names[0]: item.text for item in part}
-                )
-            built = folder / "unit.cubin"
-            built.write_bytes(_pack(done.code, parse_usage(done.log)))
-            seal(built)
-        except OSError as error:
-            if store.spare is not None and folder.is_relative_to(store.spare):
-                raise
-            store.use_spare(error)
-            return _build(job, part)
-        paths = store.publish(built, [item.key for item in part])
-        if config().keep_source:
-            for path in paths:
-                path.with_suffix(".cu").write_text(text, encoding="utf-8")
-        return paths
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _build(job: _Job, part: list[_Missing]) -> list[Artefact]:
+    text = _unit_text([(item.names[0], item.text) for item in part])
+
+    def make(folder: Path) -> Path:
+        arguments = [*job.flags.arguments(), f"-I{kernels_dir() / 'cuda'}"]
+        done = job.compiler.compile(text, job.arch, arguments, part[0].headers, folder)
+        if done.status != 0:
+            if NO_SPACE in done.log:
+                raise OSError(errno.ENOSPC, NO_SPACE)
+            raise compile_error(done.status, done.log, {item.names[0]: item.text for item in part})
+        (folder / "unit.cu").write_text(text, encoding="utf-8")
+        built = folder / "unit.cubin"
+        built.write_bytes(_pack(done.code, parse_usage(done.log)))
+        return built
+
+    source = "unit.cu" if config().keep_source else None
+    return job.store.build([item.key for item in part], make, source=source)
 
 
 def _unit_text(sources: Sequence[tuple[str, str]]) -> str:

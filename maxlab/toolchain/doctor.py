@@ -6,7 +6,6 @@ import os
 import shutil
 from typing import NamedTuple
 
-from maxlab.config import config
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
@@ -92,18 +91,20 @@ def _sources_row() -> DoctorRow:
 
 
 def _cache_row() -> DoctorRow:
-    root = config().cache_dir
-    store = cache()
     fix = "set MAXLAB_CACHE_DIR to a private directory that can be written"
     try:
-        shutil.rmtree(store.build_dir())
+        store = cache()
+        shutil.rmtree(store.build_dir(), ignore_errors=True)
+        count, size = store.usage()
     except MaxlabError as error:
         return DoctorRow("kernel cache", False, error.what, error.fix or fix)
     if store.spare is not None:
-        return DoctorRow(
-            "kernel cache", False, f"{root} cannot be used; kernels are kept in {store.spare}", fix
-        )
-    count, size = store.usage()
-    free = os.statvfs(root).f_bavail * os.statvfs(root).f_frsize
-    detail = f"{root}: {count} libraries, {size / 2**20:.1f} MiB; {free / 2**30:.1f} GiB free"
+        why = f"{store.root} cannot be used ({store.why_spare})"
+        return DoctorRow("kernel cache", False, f"{why}; kernels are kept in {store.spare}", fix)
+    try:
+        found = os.statvfs(store.root)
+        free = f"{found.f_bavail * found.f_frsize / 2**30:.1f} GiB free"
+    except OSError as error:  # removed by another process just now
+        free = f"its disk cannot be asked: {error.strerror}"
+    detail = f"{store.root}: {count} libraries, {size / 2**20:.1f} MiB; {free}"
     return DoctorRow("kernel cache", True, detail, "")

@@ -11,11 +11,12 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +24,17 @@ from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import loader
-from maxlab.toolchain.artefacts import Key, cache, seal
-from maxlab.toolchain.compiler import TIMEOUT_S, Compiler, Finished, _identify, find_compiler, run
+from maxlab.toolchain.artefacts import Artefact, Key, cache
+from maxlab.toolchain.compiler import (
+    Compiler,
+    Finished,
+    _identify,
+    find_compiler,
+    require_library,
+    run,
+)
 from maxlab.toolchain.prelude import kernels_dir
+from maxlab.toolchain.processes import parallel
 from maxlab.toolchain.units import check as check_run
 
 _INSTALL = (
@@ -59,10 +68,13 @@ _LINK = ("-shared", "-nostartfiles", "-nodefaultlibs")
 
 
 class SimRuntime(NamedTuple):
-    """The opened library of the simulator: where it is, and its handle for `loader`."""
+    """The opened library of the simulator: where it is, its handle for `loader`, and its bytes,
+    which modules are linked with whatever becomes of the file.
+    """
 
     path: Path
     handle: Any
+    data: bytes
 
 
 class SimUnit(NamedTuple):
@@ -94,6 +106,8 @@ class Symbol(NamedTuple):
 
 
 _runtimes: dict[Path, SimRuntime] = {}
+_kept: dict[bytes, bytes] = {}  # the bytes of open libraries, by the digest of their content
+_digests: dict[Path, bytes] = {}
 _lock = threading.Lock()
 
 
@@ -118,7 +132,7 @@ def compile_sim(
 
     Raises:
         ToolchainError: ML501 no g++; ML502 it refused the text, with the line; ML503 the result
-            cannot be loaded; ML505 it was killed or hung.
+            cannot be loaded; ML505 it was killed or hung; ML507 it wrote none.
         CacheError: ML510, there is nowhere to write.
     """
     start = time.perf_counter()
@@ -135,15 +149,18 @@ def compile_sim(
         whole = f'{text}\n#line 1 "entry points"\n{entries}\nCS_MODULE\n'
         (folder / name).write_text(whole, encoding="utf-8")
         command = module_command(compiler, arguments, headers)
-        command += ["-x", "c++", name, "-x", "none", *link_arguments(runtime)]
+        command += ["-x", "c++", name, "-x", "none", *link_arguments(runtime, folder)]
         done = run([*command, "-o", "module.so"], cwd=folder)
         check_run(Finished(done.code, _at_the_text(done.output, name)), {name: text})
-        return folder / "module.so"
+        return require_library(folder / "module.so", compiler.command)
 
-    path, why = _cached(name, key, build, kernels)
-    handle = loader.open_library(path)
+    def accept(made: Artefact) -> None:
+        opened(made, name)
+
+    found, why = _cached(name, key, build, kernels, accept)
+    handle = opened(found, name)
     ms = (time.perf_counter() - start) * 1e3
-    return SimUnit(path, handle, runtime, why is None, why, ms)
+    return SimUnit(found.path, handle, runtime, why is None, why, ms)
 
 
 def module_arguments(
@@ -174,9 +191,12 @@ def module_command(
     return command
 
 
-def link_arguments(runtime: SimRuntime) -> list[str]:
-    """The end of a command line that makes a module."""
-    return [*_LINK, str(runtime.path), "-lm", "-lc", "-lgcc"]
+def link_arguments(runtime: SimRuntime, folder: Path) -> list[str]:
+    """The end of a command line that makes a module in ``folder``, which gets a copy of the
+    simulator's library to link with."""
+    copy = folder / "cudasim.so"
+    copy.write_bytes(runtime.data)
+    return [*_LINK, str(copy), "-lm", "-lc", "-lgcc"]
 
 
 def sim_runtime() -> SimRuntime:
@@ -191,12 +211,41 @@ def sim_runtime() -> SimRuntime:
         with _lock:
             found = _runtimes.get(root)
             if found is None:
-                path = _runtime_path()
-                found = _runtimes[root] = SimRuntime(path, loader.open_library(path))
+                found = _runtimes[root] = _opened_runtime(_runtime())
     return found
 
 
-def _runtime_path() -> Path:
+def _opened_runtime(made: Artefact) -> SimRuntime:
+    handle = opened(made, "maxlab-cudasim")
+    return SimRuntime(made.path, handle, _kept[made.content.digest])
+
+
+def opened(made: Artefact, name: str) -> Any:
+    """The handle of a library of the simulator; see `loader.open_library`.
+
+    Its bytes are kept, for others to link with and for `source_lines`, because the cache may be
+    cleared.
+    """
+    if made.content.data:  # else it is open already
+        _kept[made.content.digest] = made.content.data
+    _digests[made.path] = made.content.digest
+    return loader.open_library(made, name)
+
+
+@contextmanager
+def _file_of(library: Path) -> Iterator[Path]:
+    """A file with the bytes of an open library: ``library`` itself, while it is there."""
+    data = _kept.get(_digests.get(library, b""))
+    if data is None or library.is_file():
+        yield library
+        return
+    with tempfile.TemporaryDirectory(prefix="maxlab-") as folder:
+        copy = Path(folder) / library.name
+        copy.write_bytes(data)
+        yield copy
+
+
+def _runtime() -> Artefact:
     compiler = find_cxx()
     arguments = [*_COMMON, *_RUNTIME, *compiler.machine_arguments]
     folder = kernels_dir() / "cuda" / "sim"
@@ -209,15 +258,15 @@ def _runtime_path() -> Path:
             check_run(run(command, cwd=into), {str(source): source.read_text(encoding="utf-8")})
             return f"{source.stem}.o"
 
-        with ThreadPoolExecutor(config().num_threads) as pool:
-            objects = list(pool.map(one, sorted(folder.glob("*.cpp"))))
+        work = [partial(one, source) for source in sorted(folder.glob("*.cpp"))]
+        objects = parallel(work, config().num_threads)
         # Modules depend on it by this name, wherever the cache is.
         soname = f"-Wl,-soname,maxlab-cudasim-{digest}{key.flags}.so"
         link = [*compiler.command, "-shared", "-pthread", soname, *objects, "-ldl"]
         check_run(run([*link, "-o", "cudasim.so"], cwd=into), {"cudasim": ""})
-        return into / "cudasim.so"
+        return require_library(into / "cudasim.so", compiler.command)
 
-    return _cached("cudasim", key, build, [])[0]
+    return _cached("cudasim", key, build, [], _opened_runtime)[0]
 
 
 def find_cxx() -> Compiler:
@@ -265,8 +314,9 @@ def source_lines(path: Path, addresses: Sequence[int], name: str) -> list[int | 
     program = shutil.which("addr2line")
     if program is None or not addresses:
         return [None] * len(addresses)
-    command = [program, "-e", str(path), "-i", "-a", *(hex(a - 1) for a in addresses)]
-    output = _output_of(command)
+    with _file_of(path) as file:
+        command = [program, "-e", str(file), "-i", "-a", *(hex(a - 1) for a in addresses)]
+        output = run(command, errors=False).output
     # Under each address stand the places it was inlined from, innermost first.
     lines: list[int | None] = []
     for line in output.splitlines():
@@ -284,7 +334,8 @@ def line_starts(path: Path) -> frozenset[int]:
     program = shutil.which("readelf")
     if program is None:
         return frozenset()
-    table = _output_of([program, "--debug-dump=decodedline", str(path)])
+    with _file_of(path) as file:
+        table = run([program, "--debug-dump=decodedline", str(file)], errors=False).output
     return frozenset(int(m[1], 16) for m in re.finditer(r"\d\s+0x([0-9a-f]+)\b", table))
 
 
@@ -293,7 +344,9 @@ def thread_local_symbols(path: Path) -> list[Symbol]:
     program = shutil.which("readelf")
     if program is None:
         raise ToolchainError("ML501", "readelf was not found beside the compiler", fix=_INSTALL)
-    rows = (line.split() for line in _output_of([program, "-sW", str(path)]).splitlines())
+    with _file_of(path) as file:
+        table = run([program, "-sW", str(file)], errors=False).output
+    rows = (line.split() for line in table.splitlines())
     found = {
         # Num: Value Size Type Bind Vis Ndx Name
         Symbol(row[7], int(row[1], 16), int(row[2], 0))
@@ -310,19 +363,6 @@ def _at_the_text(output: str, name: str) -> str:
         return output
     used = re.search(rf"^{re.escape(name)}:(\d+):(\d+):", output, re.MULTILINE)
     return f"{used[0]} error: {error['text']}\n{output}" if used else output
-
-
-def _output_of(command: list[str]) -> str:
-    done = subprocess.run(
-        command,
-        env={**os.environ, "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    return done.stdout.decode("utf-8", "replace")
 
 
 def _key(compiler: Compiler, arguments: Sequence[str], text: str, sources: str) -> Key:
@@ -352,34 +392,21 @@ def _sources_digest() -> str:
 
 
 def _cached(
-    name: str, key: Key, build: Callable[[Path], Path], kernels: Sequence[str]
-) -> tuple[Path, str | None]:
-    """The path of the artefact and None, or why it had to be built."""
+    name: str,
+    key: Key,
+    build: Callable[[Path], Path],
+    kernels: Sequence[str],
+    accept: Callable[[Artefact], object],
+) -> tuple[Artefact, str | None]:
+    """The artefact and None, or why it had to be built."""
     start = time.perf_counter()
     store = cache()
-    path, why = store.find(key)
-    if path is None:
+    found, why = store.find(key)
+    if found is None:
         why = why or "new text"
         with trace.span("compile", name, kernels=list(kernels), why=why) as event:
-            path = _build(key, build)
-            event.update(ms=(time.perf_counter() - start) * 1e3, bytes=path.stat().st_size)
+            [found] = store.build([key], build, accept)
+            event.update(ms=(time.perf_counter() - start) * 1e3, bytes=found.content.size)
     ms = (time.perf_counter() - start) * 1e3
     trace.emit("cache", name, hit=why is None, why=why, ms=ms)
-    return path, why
-
-
-def _build(key: Key, build: Callable[[Path], Path]) -> Path:
-    store = cache()
-    folder = store.build_dir()
-    try:
-        try:
-            built = build(folder)
-            seal(built)
-        except OSError as error:
-            if store.spare is not None and folder.is_relative_to(store.spare):
-                raise
-            store.use_spare(error)
-            return _build(key, build)
-        return store.publish(built, [key])[0]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return found, why

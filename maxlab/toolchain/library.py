@@ -11,9 +11,11 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,12 @@ from maxlab.config import config
 from maxlab.errors import MaxlabError, ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain._abi import ffi
-from maxlab.toolchain.artefacts import Cache, Key, cache, seal
-from maxlab.toolchain.compiler import Compiler, find_compiler, run
+from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
+from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
+from maxlab.toolchain.interrupts import Interrupts
 from maxlab.toolchain.prelude import kernels_dir, prelude
+from maxlab.toolchain.processes import Batch, StoppedError, parallel, together
 from maxlab.toolchain.units import check
 
 FLAGS = Flags(extra=("-fvisibility=hidden", "-pthread"))
@@ -40,6 +44,7 @@ class Runtime:
     Attributes:
         ffi: the cffi object whose types the functions of ``lib`` take.
         lib: the executor and the allocator of ``mx_abi.h``.
+        interrupts: what the executor asks whether a run is to go on.
         path: the library file.
         hit: True if it was in the cache.
         ms: milliseconds it took to compile or find.
@@ -47,12 +52,13 @@ class Runtime:
 
     ffi = ffi
 
-    def __init__(self, path: Path, hit: bool, ms: float) -> None:
-        self.path = path
+    def __init__(self, found: Artefact, hit: bool, ms: float) -> None:
+        self.path = found.path
         self.hit = hit
         self.ms = ms
-        self._handle = loader.open_library(path)
+        self._handle = loader.open_library(found, _MAPPED_AS[RUNTIME])
         self.lib: Any = ffi.dlopen(self._handle)
+        self.interrupts = Interrupts(self.lib)
         self._products: Any = None
         self._product_handle: Any = None
         self._teams: dict[int, Any] = {}
@@ -95,10 +101,11 @@ class Runtime:
             ToolchainError: As `runtime`.
         """
         if self._products is None:
-            with self._lock:
+            with _interruptible(PRODUCTS), self._lock:
                 if self._products is None:
-                    path, _, _ = _find(PRODUCTS)
-                    self._product_handle = loader.open_library(path), path
+                    found, _, _ = _find(PRODUCTS)
+                    handle = loader.open_library(found, _MAPPED_AS[PRODUCTS])
+                    self._product_handle = handle, found.path
                     products = ffi.dlopen(self._product_handle[0])
                     self.lib.mx_use_lib(products.mx_get_lib())
                     self._products = products
@@ -134,14 +141,15 @@ def runtime() -> Runtime:
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a source; ML503 the result cannot
-            be loaded; ML504 the sources are missing.
+            be loaded; ML504 the sources are missing; ML505 the compiler was killed or hung; ML507
+            it wrote no library.
         CacheError: ML510, there is nowhere to write.
     """
     settings = config()
     key = (settings.cache_dir, settings.cc)
     found = _opened.get(key)
     if found is None:
-        with _lock:
+        with _interruptible(RUNTIME), _lock:
             found = _opened.get(key)
             if found is None:
                 found = _open()
@@ -171,6 +179,8 @@ def runtime_ahead(*, products: bool = False) -> threading.Thread | None:
                 _find(name)
             else:
                 runtime()
+        except StoppedError:
+            return  # the user knows
         except MaxlabError as error:
             trace.emit("warning", name, message=error.what, fix=error.fix)
 
@@ -193,13 +203,28 @@ _PRODUCT_FILES = (
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}
+_builds: dict[str, Batch] = {}  # the compilers of those that are being built
+_MAPPED_AS = {RUNTIME: "maxlab-runtime", PRODUCTS: "maxlab-products"}
 
 
 def _open() -> Runtime:
     return Runtime(*_find(RUNTIME))
 
 
-def _find(name: str) -> tuple[Path, bool, float]:
+@contextmanager
+def _interruptible(name: str) -> Iterator[None]:
+    """Let an interrupt of a thread that waits for the library ``name`` end its compilers, which
+    another thread may have started."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        batch = _builds.get(name)
+        if batch is not None:
+            batch.stop()
+        raise
+
+
+def _find(name: str) -> tuple[Artefact, bool, float]:
     """The library ``name``, whether it was in the cache, and the milliseconds it took."""
     with _being_found[name]:
         return _find_alone(name)
@@ -236,28 +261,30 @@ def _key_of(
     return sources, Key(digest.hexdigest(), prelude().digest, flags, compiler.digest, compiler.cpu)
 
 
-def _find_alone(name: str) -> tuple[Path, bool, float]:
+def _find_alone(name: str) -> tuple[Artefact, bool, float]:
     start = time.perf_counter()
     sources, key = _sources_and_key(name)
     store = cache()
-    path, why = store.find(key)
-    hit = path is not None
-    if path is None:
+    found, why = store.find(key)
+    hit = found is not None
+    if found is None:
         with trace.span("compile", name, kernels=[s.stem for s in sources], why=why) as event:
-            path = _build(store, find_compiler(), key, sources, name)
+            with together() as batch:
+                _builds[name] = batch
+                try:
+                    found = _build(store, find_compiler(), key, sources, name)
+                finally:
+                    del _builds[name]
             event["ms"] = (time.perf_counter() - start) * 1e3
     ms = (time.perf_counter() - start) * 1e3
     trace.emit("cache", name, hit=hit, why=why, ms=ms)
-    return path, hit, ms
+    return found, hit, ms
 
 
-def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name: str) -> Path:
-    from concurrent.futures import ThreadPoolExecutor  # not needed when nothing is compiled
-
-    folder = store.build_dir()
+def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name: str) -> Artefact:
     arguments = [*compiler.command, *FLAGS.arguments(compiler), f"-I{sources[0].parent}"]
 
-    def compile_one(source: Path) -> str:
+    def compile_one(folder: Path, source: Path) -> str:
         target = f"{source.stem}.o"
         text = source.read_text(encoding="utf-8")
         own = _OWN_FLAGS.match(text)
@@ -266,20 +293,16 @@ def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name
         check(done, {str(source): text})
         return target
 
-    try:
-        try:
-            # The longest file first: it decides when the last one is done.
-            order = sorted(sources, key=lambda s: -s.stat().st_size)
-            with ThreadPoolExecutor(max(config().num_threads, 1)) as pool:
-                objects = list(pool.map(compile_one, order))
-            link = [*compiler.command, *objects, "-o", f"{name}.so", *compiler.link_arguments]
-            check(run(link, cwd=folder), {name: ""})
-            seal(folder / f"{name}.so")
-        except OSError as error:
-            if store.spare is not None and folder.is_relative_to(store.spare):
-                raise
-            store.use_spare(error)
-            return _build(store, compiler, key, sources, name)
-        return store.publish(folder / f"{name}.so", [key])[0]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def make(folder: Path) -> Path:
+        # The longest file first: it decides when the last one is done.
+        order = sorted(sources, key=lambda s: -s.stat().st_size)
+        work = [partial(compile_one, folder, source) for source in order]
+        objects = parallel(work, max(config().num_threads, 1))
+        link = [*compiler.command, *objects, "-o", f"{name}.so", *compiler.link_arguments]
+        check(run(link, cwd=folder), {name: ""})
+        return require_library(folder / f"{name}.so", compiler.command)
+
+    def accept(made: Artefact) -> None:
+        loader.open_library(made, _MAPPED_AS[name])
+
+    return store.build([key], make, accept)[0]

@@ -7,21 +7,21 @@ compiles only what is new.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from maxlab import trace
 from maxlab.config import config
 from maxlab.toolchain import gxx, loader
-from maxlab.toolchain.artefacts import Key, cache, seal
-from maxlab.toolchain.compiler import run
+from maxlab.toolchain.artefacts import Artefact, Key, cache
+from maxlab.toolchain.compiler import require_library, run
 from maxlab.toolchain.prelude import kernels_dir
+from maxlab.toolchain.processes import parallel
 from maxlab.toolchain.units import check as check_run
 
 KERNELS_PER_LIBRARY = 16
@@ -84,7 +84,7 @@ def compile_sim_kernels(sources: Sequence[SimSource], *, check: bool = False) ->
 
     Raises:
         ToolchainError: ML501 no g++; ML502 it refused a kernel, with the line; ML503 the result
-            cannot be loaded; ML505 it was killed or hung.
+            cannot be loaded; ML505 it was killed or hung; ML507 it wrote none.
         CacheError: ML510, there is nowhere to write.
     """
     root = config().cache_dir
@@ -112,13 +112,13 @@ def _load(sources: list[SimSource], check: bool) -> list[SimKernel]:
         start = time.perf_counter()
         text = "\0".join((source.name, source.text, *_headers(source)))
         key = gxx.module_key(compiler, arguments[source.fast_math], text)
-        path, why = store.find(key)
-        if path is None:
+        found, why = store.find(key)
+        if found is None:
             missing.append(_Missing(source, key, why or "new text"))
             continue
         ms = (time.perf_counter() - start) * 1e3
         trace.emit("cache", source.name, hit=True, ms=ms)
-        done.append(_opened(source, path, runtime, True, None, ms))
+        done.append(_opened(source, found, runtime, True, None, ms))
     groups = _grouped(missing)
     if not groups:
         return done
@@ -127,20 +127,19 @@ def _load(sources: list[SimSource], check: bool) -> list[SimKernel]:
         start = time.perf_counter()
         names = [m.source.name for m in part]
         with trace.span("compile", names[0], kernels=names, target="sim") as event:
-            paths = _build(part, compiler, arguments[part[0].source.fast_math], runtime)
+            artefacts = _build(part, compiler, arguments[part[0].source.fast_math], runtime)
             ms = (time.perf_counter() - start) * 1e3
             event.update(ms=ms)
         total = sum(len(m.source.text) for m in part) or 1
         made = []
-        for item, path in zip(part, paths, strict=True):
+        for item, artefact in zip(part, artefacts, strict=True):
             share = ms * len(item.source.text) / total
             trace.emit("cache", item.source.name, hit=False, why=item.why, ms=share)
-            made.append(_opened(item.source, path, runtime, False, item.why, share))
+            made.append(_opened(item.source, artefact, runtime, False, item.why, share))
         return made
 
-    with ThreadPoolExecutor(config().num_threads) as pool:
-        for made in pool.map(build, groups):
-            done += made
+    for made in parallel([partial(build, part) for part in groups], config().num_threads):
+        done += made
     return done
 
 
@@ -171,42 +170,37 @@ def _headers(source: SimSource) -> list[str]:
 
 def _build(
     part: list[_Missing], compiler: Any, arguments: list[str], runtime: gxx.SimRuntime
-) -> list[Path]:
-    store = cache()
-    folder = store.build_dir()
-    try:
-        try:
-            sources = {m.source.name: m.source.text for m in part}
-            # One file a kernel, because line tables mix up names that only #line gives.
-            for name, text in sources.items():
-                entry = f'\n#line 1 "entry points"\nCS_KERNEL({name})\n'
-                (folder / f"{name}.cu").write_text(text + entry, encoding="utf-8")
-            includes = "".join(f'#include "{name}.cu"\n' for name in sources)
-            (folder / "module.cu").write_text(f"{includes}CS_MODULE\n", encoding="utf-8")
-            command = gxx.module_command(compiler, arguments, part[0].source.headers)
-            command += ["-x", "c++", "module.cu", "-x", "none", *gxx.link_arguments(runtime)]
-            done = run([*command, "-o", "module.so"], cwd=folder)
-            check_run(done, {f"{name}.cu": text for name, text in sources.items()})
-            seal(folder / "module.so")
-        except OSError as error:
-            if store.spare is not None and folder.is_relative_to(store.spare):
-                raise
-            store.use_spare(error)
-            return _build(part, compiler, arguments, runtime)
-        return store.publish(folder / "module.so", [m.key for m in part])
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+) -> list[Artefact]:
+    sources = {m.source.name: m.source.text for m in part}
+
+    def make(folder: Path) -> Path:
+        # One file a kernel, because line tables mix up names that only #line gives.
+        for name, text in sources.items():
+            entry = f'\n#line 1 "entry points"\nCS_KERNEL({name})\n'
+            (folder / f"{name}.cu").write_text(text + entry, encoding="utf-8")
+        includes = "".join(f'#include "{name}.cu"\n' for name in sources)
+        (folder / "module.cu").write_text(f"{includes}CS_MODULE\n", encoding="utf-8")
+        command = gxx.module_command(compiler, arguments, part[0].source.headers)
+        command += ["-x", "c++", "module.cu", "-x", "none", *gxx.link_arguments(runtime, folder)]
+        done = run([*command, "-o", "module.so"], cwd=folder)
+        check_run(done, {f"{name}.cu": text for name, text in sources.items()})
+        return require_library(folder / "module.so", compiler.command)
+
+    def accept(made: Artefact) -> None:
+        gxx.opened(made, part[0].source.name)
+
+    return cache().build([m.key for m in part], make, accept)
 
 
 def _opened(
     source: SimSource,
-    path: Path,
+    artefact: Artefact,
     runtime: gxx.SimRuntime,
     hit: bool,
     why: str | None,
     ms: float,
 ) -> SimKernel:
-    handle = loader.open_library(path)
+    handle, path = gxx.opened(artefact, source.name), artefact.path
     entry = loader.symbol_address(handle, f"cs_run_{source.name}", path)
     anchor = loader.symbol_address(handle, "cs_shared_anchor", path)
     return SimKernel(source, entry, anchor, path, runtime, hit, why, ms)

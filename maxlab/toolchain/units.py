@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +21,11 @@ from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, loader
-from maxlab.toolchain.artefacts import Cache, Key, cache, seal
-from maxlab.toolchain.compiler import Compiler, find_compiler, run
+from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
+from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for
+from maxlab.toolchain.processes import parallel
 
 KERNELS_PER_UNIT = 8
 ALONE = "// @alone"
@@ -57,6 +58,7 @@ class LoadedKernel(NamedTuple):
             ``"corrupt entry rebuilt"``.
         path: the library that holds it.
         ms: milliseconds of compiling (its share of its unit, by length) or of loading.
+        handle: the open library, for `maxlab.toolchain.loader.symbol_address`.
     """
 
     name: str
@@ -65,6 +67,7 @@ class LoadedKernel(NamedTuple):
     why_miss: str | None
     path: Path
     ms: float
+    handle: Any = None
 
 
 class _Missing(NamedTuple):
@@ -89,7 +92,7 @@ def compile_units(
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
-            ML503 the result cannot be loaded; ML505 it was killed or hung.
+            ML503 the result cannot be loaded; ML505 it was killed or hung; ML507 it wrote none.
         CacheError: ML510, there is nowhere to write.
 
     Example:
@@ -139,28 +142,22 @@ def _load_missing(
     for unit in units:
         start = time.perf_counter()
         key = Key(hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest(), *tail)
-        path, why = store.find(key)
-        if path is None:
+        found, why = store.find(key)
+        if found is None:
             missing.append(_Missing(unit, key, why or "new text"))
             continue
-        address = loader.symbol_address(loader.open_library(path), unit.name, path)
+        handle = loader.open_library(found, unit.name)
+        address = loader.symbol_address(handle, unit.name, found.path)
         ms = (time.perf_counter() - start) * 1e3
         trace.emit("cache", unit.name, hit=True, ms=ms)
-        done.append((LoadedKernel(unit.name, address, True, None, path, ms), unit))
+        done.append((LoadedKernel(unit.name, address, True, None, found.path, ms, handle), unit))
     if missing:
         jobs = max(jobs or config().num_threads, 1)
         groups = group(missing, jobs)
-        if len(groups) == 1:
-            done += _compile_group(store, compiler, flags, groups[0])
-        else:
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(min(jobs, len(groups))) as pool:
-                work = [
-                    pool.submit(_compile_group, store, compiler, flags, part) for part in groups
-                ]
-                for future in work:
-                    done += future.result()
+        for made in parallel(
+            [partial(_compile_group, store, compiler, flags, part) for part in groups], jobs
+        ):
+            done += made
     return done
 
 
@@ -198,17 +195,19 @@ def _compile_group(
     why = {item.source.name: item.why for item in part}
     with trace.span("compile", names[0], kernels=names, why=why) as event:
         start = time.perf_counter()
-        paths = _build(store, compiler, flags, part, sources)
+        made = _build(store, compiler, flags, part, sources)
         ms = (time.perf_counter() - start) * 1e3
-        event.update(ms=ms, bytes=paths[0].stat().st_size)
+        event.update(ms=ms, bytes=made[0].content.size)
     total = sum(len(source.text) for source in sources) or 1
     loaded: list[tuple[LoadedKernel, KernelSource]] = []
-    for item, path in zip(part, paths, strict=True):
-        source = item.source
-        address = loader.symbol_address(loader.open_library(path), source.name, path)
+    for item, artefact in zip(part, made, strict=True):
+        source, path = item.source, artefact.path
+        handle = loader.open_library(artefact, names[0])
+        address = loader.symbol_address(handle, source.name, path)
         share = ms * len(source.text) / total
         trace.emit("cache", source.name, hit=False, why=item.why, ms=share)
-        loaded.append((LoadedKernel(source.name, address, False, item.why, path, share), source))
+        kernel = LoadedKernel(source.name, address, False, item.why, path, share, handle)
+        loaded.append((kernel, source))
     return loaded
 
 
@@ -218,31 +217,20 @@ def _build(
     flags: Flags,
     part: list[_Missing],
     sources: list[KernelSource],
-) -> list[Path]:
-    folder = store.build_dir()
-    try:
-        source_file, built = folder / "unit.c", folder / "unit.so"
-        try:
-            source_file.write_text(unit_text(sources), encoding="utf-8")
-            arguments = flags.arguments(compiler)
-            command = [*compiler.command, *arguments, "-pipe", "unit.c", "-o", "unit.so"]
-            check(
-                run([*command, *compiler.link_arguments], cwd=folder),
-                {s.name: s.text for s in sources},
-            )
-            seal(built)
-        except OSError as error:
-            if store.spare is not None and folder.is_relative_to(store.spare):
-                raise
-            store.use_spare(error)
-            return _build(store, compiler, flags, part, sources)
-        paths = store.publish(built, [item.key for item in part])
-        if config().keep_source:
-            for path in paths:
-                shutil.copyfile(source_file, path.with_suffix(".c"))
-        return paths
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+) -> list[Artefact]:
+    def make(folder: Path) -> Path:
+        (folder / "unit.c").write_text(unit_text(sources), encoding="utf-8")
+        arguments = flags.arguments(compiler)
+        command = [*compiler.command, *arguments, "-pipe", "unit.c", "-o", "unit.so"]
+        done = run([*command, *compiler.link_arguments], cwd=folder)
+        check(done, {s.name: s.text for s in sources})
+        return require_library(folder / "unit.so", compiler.command)
+
+    def accept(made: Artefact) -> None:
+        loader.open_library(made, sources[0].name)
+
+    source = "unit.c" if config().keep_source else None
+    return store.build([item.key for item in part], make, accept, source)
 
 
 def check(done: Any, sources: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from maxlab.toolchain import KernelSource, LoadedKernel, forget
 from maxlab.toolchain._abi import ffi
 
 ROOT = Path(__file__).resolve().parents[2]
+HANG_S = 60.0
 TEXT = (
     "int {name}(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
     " {{ for (i64 i = lo; i < hi; i++) ((i64 *)b[0])[i] = {value}; return 0; }}"
@@ -80,11 +81,11 @@ def start(script: str, *arguments: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
-def child(script: str, *arguments: str, limit_s: float = 60.0, **env: str) -> str:
+def child(script: str, *arguments: str, **env: str) -> str:
     """What a Python process prints that runs `IMPORTS` and then ``script``; it has to succeed."""
     process = start(script, *arguments, **env)
     try:
-        out, err = process.communicate(timeout=limit_s)
+        out, err = process.communicate(timeout=HANG_S)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

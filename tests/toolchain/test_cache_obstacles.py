@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,9 +14,17 @@ from pathlib import Path
 import pytest
 
 from maxlab.toolchain import artefacts, cache, compile_units, forget
-from tests.toolchain.small import IMPORTS, call, child, environment, kernel, only, settings, start
-
-HANG_S = 60
+from tests.toolchain.small import (
+    HANG_S,
+    IMPORTS,
+    call,
+    child,
+    environment,
+    kernel,
+    only,
+    settings,
+    start,
+)
 
 
 @pytest.fixture
@@ -88,7 +97,7 @@ def test_what_is_no_regular_file_is_rebuilt(root: Path, obstacle: Callable[[Path
     [made] = compile_units([kernel(3, "k_behind_0")])
     made.path.unlink()
     obstacle(made.path)
-    child(LOOK, str(made.path), limit_s=HANG_S, MAXLAB_CACHE_DIR=str(root))
+    child(LOOK, str(made.path), MAXLAB_CACHE_DIR=str(root))
 
 
 # ------------------------------------------------------------------ others clear the cache
@@ -156,8 +165,6 @@ print(made.path.is_relative_to(cache().root), len(warnings()))
 
 
 def test_a_cache_that_is_removed_between_two_compilations(root: Path) -> None:
-    import shutil
-
     compile_units([kernel(1)])
     shutil.rmtree(root)
     forget()
@@ -165,6 +172,28 @@ def test_a_cache_that_is_removed_between_two_compilations(root: Path) -> None:
     assert (call(one), call(two)) == (1, 2)
     assert one.path.is_relative_to(root)
     assert cache().spare is None
+
+
+def test_the_simulator_outlives_its_cache(tmp_path: Path) -> None:
+    """Modules are linked with its library, and lines are read out of theirs, when both are gone."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    from maxlab.toolchain import gxx
+
+    text = "__global__ void k_first(float *x) { __shared__ float s[8]; x[0] = s[threadIdx.x]; }\n"
+    library = gxx.sim_runtime().path  # in the cache of all tests, since it takes seconds
+    first = gxx.compile_sim(text, name="first.cu", kernels=["k_first"])
+    symbols = gxx.thread_local_symbols(first.path)
+    assert symbols
+    first.path.unlink()
+    assert gxx.thread_local_symbols(first.path) == symbols
+    away = shutil.move(library, tmp_path)
+    try:
+        text = text.replace("first", tmp_path.name)
+        second = gxx.compile_sim(text, name="b.cu", kernels=[f"k_{tmp_path.name}"])
+        assert not second.hit
+    finally:
+        shutil.move(away, library)
 
 
 # ------------------------------------------------------------------ full disks

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from maxlab.toolchain import artefacts, cache, compile_units, forget, library
+from maxlab.toolchain import artefacts, cache, compile_units, forget, library, trust
 from maxlab.toolchain.artefacts import Cache
 from tests.toolchain.small import call, child, kernel, only, settings, warnings
 
@@ -100,7 +100,7 @@ def test_folders_above_a_new_cache_are_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("open_up", WAYS)
 def test_a_cache_in_a_folder_of_others_is_not_used(
-    tmp_path: Path, open_up: Callable[[Path], None]
+    tmp_path: Path, open_up: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who can write the folder above can put another one in the place of the cache."""
     above = tmp_path / "above"
@@ -108,10 +108,38 @@ def test_a_cache_in_a_folder_of_others_is_not_used(
     with settings(cache_dir=above / "cache"):
         filled(above / "cache")
         open_up(above)
+        monkeypatch.setattr(trust, "_is_own_group", lambda group: False)
         [made] = compile_units([kernel(5)])
         assert not made.path.is_relative_to(above)
         assert len(warnings()) == 1
         assert f"{above}" in warnings()[0]
+
+
+def test_a_cache_in_a_folder_of_ones_own_group_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many systems make a group for each user, and let it write what the user makes."""
+    above = tmp_path / "above"
+    above.mkdir()
+    for_the_group(above)
+    monkeypatch.setattr(trust, "_is_own_group", lambda group: group == above.stat().st_gid)
+    with settings(cache_dir=above / "cache"):
+        [made] = compile_units([kernel(5)])
+        assert made.path.is_relative_to(above)
+        assert not warnings()
+
+
+def test_a_group_with_others_is_not_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    import grp
+    import pwd
+
+    me, number = pwd.getpwuid(os.geteuid()).pw_name, pwd.getpwuid(os.geteuid()).pw_gid
+    members: list[str] = []
+    monkeypatch.setattr(grp, "getgrgid", lambda group: grp.struct_group((me, "x", group, members)))
+    assert trust._is_own_group(number)
+    assert not trust._is_own_group(number + 1)
+    members += [me, "bob"]
+    assert not trust._is_own_group(number)
 
 
 def test_a_cache_in_a_sticky_folder_is_used(tmp_path: Path) -> None:
