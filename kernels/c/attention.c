@@ -119,6 +119,7 @@ int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void
   f32 *max = scratch + at.max, *sum = scratch + at.sum;
   i64 blocks = (a->tq + a->qb - 1) / a->qb, group = a->group < 1 ? 1 : a->group;
   const f32 *packed = 0; /* the k whose only block kp and vp hold */
+  i64 left = MX_ASKED;
 
   for (i64 item = lo; item < hi; item++) {
     i64 head = item / blocks % a->heads, batch = item / blocks / a->heads;
@@ -131,6 +132,7 @@ int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void
     for (i64 j0 = 0; j0 < a->tk; j0 += KB) {
       i64 keys = least(KB, a->tk - j0);
       const f32 *kj = k + j0 * a->ks[2], *vj = v + j0 * a->vs[2];
+      if (mx_over(ctx, &left, (rows + 16) * keys * (a->dim + a->dim_v + 16))) return MX_STOPPED;
       int first = j0 == 0, few = rows <= FEW, reuse = packed == k && a->tk <= KB;
       if (!few && !reuse) {
         mx_pack_b_f32(kp, kj, a->dim, keys, 1, a->ks[2], 0, (keys + MX_NR - 1) / MX_NR);
@@ -140,7 +142,7 @@ int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void
       if (few)
         few_scores(S, q, a->qs[2], kj, a->ks[2], rows, keys, a->dim);
       else
-        mx_gemm_block(S, LDS, q, a->qs[2], kp, rows, keys, a->dim, 1);
+        mx_gemm_block(S, LDS, q, a->qs[2], kp, rows, keys, a->dim, 1, 0);
       if (score) {
         int code = score(b, d, S, LDS, batch, head, q0, q1, j0, j0 + keys, ctx);
         if (code) return code;
@@ -155,7 +157,7 @@ int mx_attention_f32(const mx_attention *a, i64 lo, i64 hi, mx_score score, void
       if (few)
         few_values(o, a->os[2], S, vj, a->vs[2], rows, keys, a->dim_v, first);
       else
-        mx_gemm_block(o, a->os[2], S, LDS, vp, rows, a->dim_v, keys, first);
+        mx_gemm_block(o, a->os[2], S, LDS, vp, rows, a->dim_v, keys, first, 0);
     }
     for (i64 i = 0; i < rows; i++) { /* no keys at all: an empty sum, 0 */
       f32 *RS out = o + i * a->os[2], inverse = a->tk > 0 ? 1.0f / sum[i] : 0.0f;

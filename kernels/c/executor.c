@@ -35,6 +35,12 @@
  * Errors: the first chunk that returns nonzero records itself, takes all unclaimed chunks of its step away, and the
  * walk ends after that step.
  *
+ * Ending early: Ctrl-C and other signals reach Python only when its main thread looks for them.  So thread 0 asks Python
+ * (mx_interrupts) ten times a second: between steps, between the pieces of a step, in kernels that call mx_stop, while it
+ * waits for a chunk of another thread and while it waits for the team.  What Python does then is what it does between two
+ * lines of a program: a handler that returns lets the run go on, and one that raises ends it.  `ended` tells the other
+ * threads; all chunks that are still to come then return MX_STOPPED, and so do kernels that ask.
+ *
  * Times, for who asks: every thread stamps where its first chunk of a step begins and its last one ends.  Between them it
  * only claims, so that is when it was busy; what is missing to the end of the step is waiting.  Each thread writes rows of
  * its own, while it holds a claim: mx_execute has not returned.  A step ends with its last chunk, whoever ran that, and
@@ -57,6 +63,8 @@
 #define SPIN_TURNS 20000
 #define FEW_TURNS 2000
 #define MAX_THREADS 1024
+#define STEPS_UNASKED 32 /* a step of one piece takes up to some milliseconds */
+#define CHUNKS_UNASKED 8 /* as does a chunk of a product */
 #define REPAIRING (-1)
 
 typedef struct step_state { /* 16 bytes, see the head of the file */
@@ -84,12 +92,15 @@ struct mx_team {
   i64 started;            /* worker threads that exist in this process */
   i64 owner;              /* the process they were started in, or REPAIRING */
   pthread_mutex_t lock;   /* one execute at a time */
+  u64 holder;             /* the thread that has the lock, 0: none */
+  i64 ask_at;             /* when it asks next whether to go on; 0: it has not asked yet */
 
   /* the execute in flight; written under the lock, read by workers with atomics */
   u32 generation __attribute__((aligned(64))); /* idle workers sleep on this word */
   u32 sleepers;
   u32 stop;
   u32 failed;             /* 0, or 1 + the step that returned an error */
+  u32 ended;              /* whether the execute in flight is to end at once */
   i64 current;            /* a hint: where a late worker may start */
   i64 nsteps;
   state_block *block;
@@ -128,17 +139,31 @@ static inline void relax(void) {
 #endif
 }
 
+/* Some nanoseconds from now, on the clock that waiting functions of pthreads read. */
+static inline struct timespec in_future(i64 ns) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  ns += t.tv_nsec;
+  return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
+}
+
+#define FOREVER (-1)
 #ifdef __linux__
-static void sleep_while_equal(u32 *word, u32 value) {
-  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+static void sleep_while_equal(u32 *word, u32 value, i64 at_most_ns) {
+  struct timespec t = {at_most_ns / 1000000000, at_most_ns % 1000000000};
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, at_most_ns == FOREVER ? NULL : &t, NULL, 0);
 }
 static void wake_all(u32 *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0); }
 #else /* one condition for every word: rare, and waiters look again anyway */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sleep_cond = PTHREAD_COND_INITIALIZER;
-static void sleep_while_equal(u32 *word, u32 value) {
+static void sleep_while_equal(u32 *word, u32 value, i64 at_most_ns) {
+  struct timespec t = in_future(at_most_ns == FOREVER ? 0 : at_most_ns);
+  int late = 0;
   pthread_mutex_lock(&sleep_lock);
-  while (LOAD(*word) == value) pthread_cond_wait(&sleep_cond, &sleep_lock);
+  while (LOAD(*word) == value && !late)
+    late = at_most_ns == FOREVER ? pthread_cond_wait(&sleep_cond, &sleep_lock)
+                                 : pthread_cond_timedwait(&sleep_cond, &sleep_lock, &t);
   pthread_mutex_unlock(&sleep_lock);
 }
 static void wake_all(u32 *word) {
@@ -151,22 +176,52 @@ static void wake_all(u32 *word) {
 
 /* Sleeping and waking cannot miss each other: the sleeper announces itself, then the kernel compares the word again;
  * the waker changes the word, then looks for announced sleepers (both orders sequentially consistent). */
-static void announce_and_sleep(u32 *word, u32 value, u32 *sleepers) {
+static void announce_and_sleep(u32 *word, u32 value, u32 *sleepers, i64 at_most_ns) {
   __atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
-  sleep_while_equal(word, value);
+  sleep_while_equal(word, value, at_most_ns);
   __atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 }
 static void wake_sleepers(u32 *word, u32 *sleepers) {
   if (__atomic_load_n(sleepers, __ATOMIC_SEQ_CST)) wake_all(word);
 }
 
-static void wait_for_zero(step_state *s, i64 turns) {
-  for (i64 turn = 0; turn < turns; turn++) {
+/* ---- whether to go on --------------------------------------------------------------------------------------------- */
+
+static int (*caller_ends)(void);
+static i64 period = 100000000;
+void mx_interrupts(int (*ended)(void), i64 period_ns) {
+  STORE(caller_ends, ended);
+  STORE(period, period_ns);
+}
+
+static int is_over(mx_team *t) { return (LOAD_RELAXED(t->ended) | LOAD_RELAXED(t->stop)) != 0; }
+
+/* mx_ctx.ask, also of the executor itself.  A short run never asks Python: the first time is a period away. */
+static int ask(mx_ctx *ctx) {
+  worker *me = (worker *)ctx; /* whose first member it is */
+  mx_team *t = me->team;
+  if (is_over(t)) return 1;
+  int (*ends)(void) = LOAD(caller_ends);
+  if (me != t->w || !ends) return 0;
+  i64 now = mx_now_ns();
+  if (!t->ask_at) t->ask_at = now + LOAD_RELAXED(period);
+  if (now < t->ask_at) return 0;
+  if (ends()) STORE(t->ended, 1);
+  t->ask_at = mx_now_ns() + LOAD_RELAXED(period);
+  return is_over(t);
+}
+
+static void wait_for_zero(step_state *s, worker *me) {
+  mx_team *t = me->team;
+  for (i64 turn = 0; turn < t->turns; turn++) {
     if (LOAD(s->left) == 0) return;
     relax();
   }
   u32 v;
-  while ((v = LOAD(s->left)) != 0) announce_and_sleep(&s->left, v, &s->sleepers);
+  while ((v = LOAD(s->left)) != 0) {
+    i64 at_most = me == t->w && !ask(&me->ctx) ? LOAD_RELAXED(period) : FOREVER;
+    announce_and_sleep(&s->left, v, &s->sleepers, at_most);
+  }
 }
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------- */
@@ -205,12 +260,31 @@ static i64 *row_of(mx_team *t, const worker *me, i64 *rows, i64 stride, i64 step
   return rows + ((me - t->w) * stride + step) * MX_ROW;
 }
 
+/* Runs items [lo,hi) of a step, in pieces where they take long.  What an item takes is a guess, so the pieces grow and
+ * shrink until each takes from 1 to 10 ms; those of 64 items and more stay multiples of 64, so that vectors are whole. */
+static int run_items(const mx_step *step, void **argp, const i64 *dims, i64 lo, i64 hi, mx_ctx *ctx) {
+  void *const *b = (void *const *)argp + step->b0;
+  const i64 *d = dims + step->d0;
+  i64 piece = step->piece;
+  if (piece < 1 || hi - lo <= piece) return step->fn(b, d, lo, hi, ctx);
+  for (i64 now = mx_now_ns(); hi - lo > piece;) {
+    int code = step->fn(b, d, lo, lo + piece, ctx);
+    if (code) return code;
+    if (ask(ctx)) return MX_STOPPED;
+    lo += piece;
+    const i64 begin = now, took = (now = mx_now_ns()) - begin;
+    if (took < 1000000 && piece < hi - lo) piece *= 2;
+    else if (took > 10000000 && piece > 1) piece = piece > 127 ? piece / 2 / 64 * 64 : piece > 64 ? 64 : piece / 2;
+  }
+  return hi > lo ? step->fn(b, d, lo, hi, ctx) : 0;
+}
+
 /* Works on one step until it is complete.  A thread of an ended generation claims nothing and falls through. */
 static void share_step(mx_team *t, state_block *block, i64 index, u32 generation, worker *me) {
   step_state *s = &block->st[index];
   mx_ctx *ctx = &me->ctx;
   i64 *row = NULL;
-  i64 unclaimed;
+  i64 unclaimed, unasked = 0;
   while ((unclaimed = claim(s, generation)) != 0) {
     /* the claim keeps mx_execute from returning: its tables may be read from here to finish_chunks */
     const mx_step *step = &LOAD_RELAXED(t->steps)[index];
@@ -223,11 +297,12 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
     }
     int code = 0;
     if (!LOAD_RELAXED(t->failed))
-      code = step->fn((void *const *)LOAD_RELAXED(t->argp) + step->b0, LOAD_RELAXED(t->dims) + step->d0, lo, hi, ctx);
+      code = is_over(t) ? MX_STOPPED : run_items(step, LOAD_RELAXED(t->argp), LOAD_RELAXED(t->dims), lo, hi, ctx);
     if (row) {
       row[1] = mx_now_ns();
       row[2]++;
     }
+    if (me == t->w && (step->piece || ++unasked % CHUNKS_UNASKED == 0)) ask(ctx);
     u32 count = 1;
     if (code) {
       record_error(t, index, code, ctx);
@@ -236,7 +311,7 @@ static void share_step(mx_team *t, state_block *block, i64 index, u32 generation
     }
     finish_chunks(s, count);
   }
-  if ((u32)(LOAD(s->ticket) >> 32) == generation) wait_for_zero(s, t->turns);
+  if ((u32)(LOAD(s->ticket) >> 32) == generation) wait_for_zero(s, me);
 }
 
 /* Runs the only chunk of a step that belongs to the caller.  It has no ticket: workers find nothing to claim, and wait for
@@ -247,7 +322,8 @@ static void run_on_caller(mx_team *t, i64 index) {
   if (step->extent < 1) return;
   i64 *row = t->rows ? row_of(t, me, t->rows, t->stride, index) : NULL;
   if (row) row[0] = mx_now_ns();
-  int code = step->fn((void *const *)t->argp + step->b0, t->dims + step->d0, 0, step->extent, &me->ctx);
+  int code = MX_STOPPED;
+  if (!is_over(t)) code = step->fn((void *const *)t->argp + step->b0, t->dims + step->d0, 0, step->extent, &me->ctx);
   if (row) {
     row[1] = mx_now_ns();
     row[2] = 1;
@@ -269,7 +345,7 @@ static void *worker_main(void *arg) {
       g = LOAD(t->generation);
     }
     while (g == seen) {
-      announce_and_sleep(&t->generation, seen, &t->sleepers);
+      announce_and_sleep(&t->generation, seen, &t->sleepers, FOREVER);
       g = LOAD(t->generation);
     }
     if (LOAD(t->stop)) return NULL;
@@ -286,10 +362,13 @@ static void *worker_main(void *arg) {
 static void start_workers(mx_team *t) {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS); /* a fault of the thread itself: blocked, it would end the process whoever handles it */
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the host program's threads */
   while (t->started < t->size - 1) {
     worker *w = &t->w[t->started + 1];
-    w->team = t;
     if (pthread_create(&w->thread, NULL, worker_main, w)) break; /* fewer threads: slower, still right */
     t->started++;
   }
@@ -311,6 +390,7 @@ static void check_process(mx_team *t) {
     t->started = 0;
     t->sleepers = 0;
     t->stop = 0;
+    t->holder = 0;
     if (t->block) memset(t->block->st, 0, (size_t)t->block->capacity * sizeof(step_state));
     STORE(t->owner, self);
     return;
@@ -344,6 +424,8 @@ mx_team *mx_team_new(i64 nthreads) {
   for (i64 i = 0; i < nthreads; i++) {
     t->w[i].ctx.lib = LOAD(library);
     t->w[i].ctx.nthreads = nthreads;
+    t->w[i].ctx.ask = ask;
+    t->w[i].team = t;
   }
   return t; /* threads start with the first execute that can use them */
 }
@@ -351,8 +433,8 @@ mx_team *mx_team_new(i64 nthreads) {
 void mx_team_free(mx_team *t) {
   if (!t) return;
   check_process(t);
-  pthread_mutex_lock(&t->lock); /* an execute in another thread finishes first */
   STORE(t->stop, 1);
+  pthread_mutex_lock(&t->lock); /* an execute in another thread ends first */
   __atomic_fetch_add(&t->generation, 1, __ATOMIC_SEQ_CST);
   wake_all(&t->generation);
   for (i64 i = 1; i <= t->started; i++) pthread_join(t->w[i].thread, NULL);
@@ -417,7 +499,9 @@ static int run_alone(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, 
   i64 now = times ? mx_now_ns() : 0;
   for (i64 s = 0; s < nsteps; s++) {
     const mx_step *p = &steps[s];
-    int code = p->extent > 0 ? p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx) : 0;
+    int code = 0;
+    if (s % STEPS_UNASKED == STEPS_UNASKED - 1 && ask(ctx)) code = MX_STOPPED;
+    else if (p->extent > 0) code = run_items(p, argp, dims, 0, p->extent, ctx);
     if (times) {
       if (times->threads && p->extent > 0) {
         i64 *row = row_of(t, &t->w[0], times->threads, t->stride, s);
@@ -461,6 +545,7 @@ static int run_together(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
    * ahead and fail there while others still run chunks. */
   for (i64 s = 0; s < nsteps && (s == 0 || LOAD(t->failed) != (u32)s); s++) {
     STORE_RELAXED(t->current, s);
+    if (s % STEPS_UNASKED == STEPS_UNASKED - 1) ask(&t->w[0].ctx);
     if (steps[s].kind == MX_ON_CALLER)
       run_on_caller(t, s);
     else
@@ -498,23 +583,62 @@ static int prepare(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, co
   if (result) return result;
   for (i64 i = 0; i < npatch; i++) argp[patches[i].dst] = io[patches[i].src];
   STORE_RELAXED(t->failed, 0);
+  STORE_RELAXED(t->ended, 0);
+  t->ask_at = 0;
   return MX_OK;
 }
 
+/* Takes a team for this thread alone.  A thread that has it already gets a new team of one instead: it is in a function of
+ * Python that runs in the middle of a run, the handler of a signal for example. */
+static int enter(mx_team **team) {
+  mx_team *t = *team;
+  check_process(t);
+  if (LOAD_RELAXED(t->holder) == (u64)pthread_self()) {
+    *team = t = mx_team_new(1);
+    if (!t) return MX_ERR_MEMORY;
+  }
+#ifdef __linux__
+  while (pthread_mutex_trylock(&t->lock)) {
+    struct timespec until = in_future(LOAD_RELAXED(period) + 1000000);
+    if (!pthread_mutex_timedlock(&t->lock, &until)) break;
+    int (*ends)(void) = LOAD(caller_ends);
+    if (ends && ends()) return MX_STOPPED;
+  }
+#else
+  pthread_mutex_lock(&t->lock);
+#endif
+  STORE_RELAXED(t->holder, (u64)pthread_self());
+  return MX_OK;
+}
+
+/* Gives back what enter took in the place of the team `asked`. */
+static void leave(mx_team *t, const mx_team *asked) {
+  STORE_RELAXED(t->holder, 0);
+  pthread_mutex_unlock(&t->lock);
+  if (t != asked) mx_team_free(t);
+}
+
+/* A run that somebody has ended gives MX_STOPPED, even if its last kernel came to its end. */
+static int outcome(mx_team *t, int result) {
+  return LOAD_RELAXED(t->ended) || (result == MX_ERR_STEP && LOAD_RELAXED(t->stop)) ? MX_STOPPED : result;
+}
+
+static int lost(void) { return LOAD_RELAXED(mx_lost_files) ? MX_LOST : MX_OK; }
+
 int mx_execute(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, const mx_patch *patches,
                i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times, i64 *errinfo) {
-  check_process(t);
-  pthread_mutex_lock(&t->lock);
-  int together;
-  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_ON_CALLER, &together);
+  const mx_team *asked = t;
+  int together, result = enter(&t);
+  if (result) return result;
+  result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_ON_CALLER, &together);
   if (!result) {
     STORE_RELAXED(t->stride, nsteps);
     if (times && times->threads) memset(times->threads, 0, (size_t)(t->size * nsteps * MX_ROW) * sizeof(i64));
-    result = (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times);
+    result = outcome(t, (together ? run_together : run_alone)(t, steps, nsteps, argp, dims, times));
   }
   if (result && errinfo) memcpy(errinfo, t->error, sizeof t->error);
-  pthread_mutex_unlock(&t->lock);
-  return result;
+  leave(t, asked);
+  return result | lost();
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------------- */
@@ -548,7 +672,7 @@ static void exchange(void **argp, const i64 *list, void **held) {
  * steps have one chunk each is walked right here: a turn of a small loop costs its calls. */
 static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims, int together,
                         const mx_times *times, const mx_times *seen, i64 *at, i64 slice_ns) {
-  i64 pc = *at, until = 0, turns = 0;
+  i64 pc = *at, until = 0, turns = 0, unasked = 0;
   while (pc < nsteps) {
     const mx_step *p = &steps[pc];
     if (p->kind == MX_BRANCH) {
@@ -582,7 +706,8 @@ static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
       mx_ctx *ctx = &t->w[0].ctx;
       for (; pc < end; pc++) {
         int code = 0;
-        if ((p = &steps[pc])->extent > 0) code = p->fn((void *const *)argp + p->b0, dims + p->d0, 0, p->extent, ctx);
+        if (++unasked >= STEPS_UNASKED) unasked = 0, code = ask(ctx) ? MX_STOPPED : 0;
+        if (!code && (p = &steps[pc])->extent > 0) code = run_items(p, argp, dims, 0, p->extent, ctx);
         if (code) {
           record_error(t, pc, code, ctx);
           return MX_ERR_STEP;
@@ -601,6 +726,10 @@ static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
       if (result == MX_ERR_STEP) t->error[0] += pc;
       return result;
     }
+    if ((unasked += end - pc) >= STEPS_UNASKED) {
+      unasked = 0;
+      if (ask(&t->w[0].ctx)) return MX_STOPPED;
+    }
     pc = end;
   }
   *at = pc;
@@ -610,11 +739,11 @@ static int walk_program(mx_team *t, const mx_step *steps, i64 nsteps, void **arg
 int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
                        const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times,
                        i64 *errinfo, i64 *at, i64 slice_ns) {
-  check_process(t);
-  pthread_mutex_lock(&t->lock);
-  int together;
+  const mx_team *asked = t;
   mx_times seen = {0};
-  int result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_EXCHANGE, &together);
+  int together, result = enter(&t);
+  if (result) return result;
+  result = prepare(t, steps, nsteps, argp, patches, npatch, io, scratch_bytes, MX_EXCHANGE, &together);
   if (!result && times) {
     seen.steps = calloc((size_t)(2 * nsteps + 1), sizeof(i64));
     seen.threads = calloc((size_t)(t->size * nsteps * MX_ROW + 1), sizeof(i64));
@@ -622,13 +751,13 @@ int mx_execute_program(mx_team *t, const mx_step *steps, i64 nsteps, void **argp
   }
   if (!result) {
     STORE_RELAXED(t->stride, nsteps);
-    result = walk_program(t, steps, nsteps, argp, dims, together, times, &seen, at, slice_ns);
+    result = outcome(t, walk_program(t, steps, nsteps, argp, dims, together, times, &seen, at, slice_ns));
   }
   free(seen.steps);
   free(seen.threads);
   if (result && result != MX_PAUSED && errinfo) memcpy(errinfo, t->error, sizeof t->error);
-  pthread_mutex_unlock(&t->lock);
-  return result;
+  leave(t, asked);
+  return result | lost();
 }
 
 int mx_k_copy(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {

@@ -98,9 +98,11 @@ static void group_times_panel(const tile_fn run, i64 rows, i64 cols, f32 *C, i64
   }
 }
 
-static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
-  i64 groups = ceil_div(rows, MR), kc_max = groups == 1 ? K : KC_FEW;
-  for (i64 c0 = 0; c0 < cols; c0 += MX_NR, B += K * MX_NR)
+static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                     mx_ctx *ctx) {
+  i64 groups = ceil_div(rows, MR), kc_max = groups == 1 ? K : KC_FEW, left = MX_ASKED;
+  for (i64 c0 = 0; c0 < cols; c0 += MX_NR, B += K * MX_NR) {
+    if (mx_over(ctx, &left, 2 * MR * MX_NR * K)) return;
     for (i64 k0 = 0; k0 < K; k0 += kc_max) {
       i64 kc = min64(kc_max, K - k0);
       for (i64 g = 0; g < groups; g++) {
@@ -109,16 +111,20 @@ static void few_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 r
                           B + k0 * MX_NR, kc, first && k0 == 0, groups == 1 ? 2048 : KC_FEW * MX_NR);
       }
     }
+  }
 }
 
-static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
+static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                      mx_ctx *ctx) {
   f32 copy[MR * LDA_COPY] __attribute__((aligned(64)));
+  i64 left = MX_ASKED;
   i64 groups = ceil_div(rows, MR), blocks = ceil_div(K, KC), kc_even = ceil_div(ceil_div(K, blocks), 16) * 16;
   for (i64 k0 = 0; k0 < K; k0 += kc_even) {
     i64 kc = min64(kc_even, K - k0);
     for (i64 g = 0; g < groups; g++) {
       i64 r = group_start(rows, groups, g), n = group_start(rows, groups, g + 1) - r;
       const f32 *a = A + r * lda + k0;
+      if (mx_over(ctx, &left, MR * cols * kc)) return;
       for (i64 i = 0; i < n; i++) __builtin_memcpy(copy + i * LDA_COPY, a + i * lda, (unsigned long)kc * 4);
       for (i64 c0 = 0; c0 < cols; c0 += MX_NR)
         group_times_panel(tiles[1][n], n, min64(MX_NR, cols - c0), C + r * ldc + c0, ldc, copy, LDA_COPY,
@@ -128,14 +134,15 @@ static void many_rows(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 
 }
 
 /* C[rows x cols] = A B, or += with first = 0; B starts at a panel. */
-void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first) {
+void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows, i64 cols, i64 K, int first,
+                   mx_ctx *ctx) {
   if (K <= 0) {
     for (i64 i = 0; first && i < rows; i++)
       for (i64 j = 0; j < cols; j++) C[i * ldc + j] = 0; /* an empty sum */
   } else if (rows <= 2 * MR)
-    few_rows(C, ldc, A, lda, B, rows, cols, K, first);
+    few_rows(C, ldc, A, lda, B, rows, cols, K, first, ctx);
   else
-    many_rows(C, ldc, A, lda, B, rows, cols, K, first);
+    many_rows(C, ldc, A, lda, B, rows, cols, K, first, ctx);
 }
 
 void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const f32 *B, i64 rows, i64 cols) {
@@ -251,7 +258,8 @@ int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i6
     /* consecutive items go down the rows, so the B block of a column of tiles stays in L2 */
     i64 down = ceil_div(M, mb), r0 = item % down * mb, c0 = item / down * nb;
     i64 r1 = min64(M, r0 + mb), c1 = min64(N, c0 + nb);
-    mx_gemm_block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1);
+    if (item > lo && mx_stop(ctx)) return MX_STOPPED;
+    mx_gemm_block(C + r0 * ldc + c0, ldc, A + r0 * lda, lda, Bp + c0 * K, r1 - r0, c1 - c0, K, 1, ctx);
     int code = epilogue ? epilogue(b, d, r0, r1, c0, c1, ctx) : 0;
     if (code) return code;
   }
@@ -260,16 +268,28 @@ int mx_gemm_f32(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *Bp, i64 M, i6
 
 i64 mx_matmul_scratch(i64 M, i64 N, i64 K) { return 4 * (mx_pack_b_size(K, N) + M * (K + 16)) + 128; }
 
+/* The same for a B of LARGE elements or more; MX_STOPPED when the run is to end. */
+#define LARGE (MX_ASKED / 32)
+static __attribute__((noinline)) int pack_large(f32 *Bp, const f32 *B, i64 K, i64 N, i64 brs, i64 bcs, mx_ctx *ctx) {
+  const i64 panels = ceil_div(N, MX_NR), some = MX_ASKED / 1024 / K + 1;
+  for (i64 lo = 0; lo < panels; lo += some) {
+    if (mx_stop(ctx)) return MX_STOPPED;
+    mx_pack_b_f32(Bp, B, K, N, brs, bcs, lo, min64(panels, lo + some));
+  }
+  return 0;
+}
+
 int mx_matmul_f32(f32 *C, i64 ldc, const f32 *A, i64 ars, i64 acs, const f32 *B, i64 brs, i64 bcs, i64 M, i64 N, i64 K,
                   mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx) {
   f32 *Bp = ctx->scratch, *Ac = Bp + mx_pack_b_size(K, N);
-  mx_pack_b_f32(Bp, B, K, N, brs, bcs, 0, ceil_div(N, MX_NR));
+  if (K * N < LARGE) mx_pack_b_f32(Bp, B, K, N, brs, bcs, 0, ceil_div(N, MX_NR));
+  else if (pack_large(Bp, B, K, N, brs, bcs, ctx)) return MX_STOPPED;
   if (acs != 1) {
     for (i64 i = 0; i < M; i++)
       for (i64 k = 0; k < K; k++) Ac[i * (K + 16) + k] = A[i * ars + k * acs];
     A = Ac;
     ars = K + 16;
   }
-  mx_gemm_block(C, ldc, A, ars, Bp, M, N, K, 1);
+  mx_gemm_block(C, ldc, A, ars, Bp, M, N, K, 1, ctx);
   return epilogue ? epilogue(b, d, 0, M, 0, N, ctx) : 0;
 }

@@ -8,7 +8,7 @@
 #include "prelude.h"
 
 #define MX_API __attribute__((visibility("default")))
-#define MX_VERSION 3
+#define MX_VERSION 4
 
 /* ---- executor.c ------------------------------------------------------------------------------------------------- */
 
@@ -19,6 +19,7 @@ typedef struct mx_step { /* one kernel launch */
   i64 extent;            /* items of the parallel axis */
   i64 grain;             /* items per chunk; grain >= extent: one thread runs it in one call */
   i64 kind;              /* MX_KERNEL or MX_ON_CALLER; in mx_execute_program up to MX_EXCHANGE */
+  i64 piece;             /* items that take some milliseconds: its function is given no more at once; 0: any number */
 } mx_step;
 
 typedef struct mx_patch { /* argp[dst] = io[src] before the first step */
@@ -48,6 +49,9 @@ typedef struct mx_team mx_team;
 #define MX_ERR_MEMORY 2 /* scratch could not be allocated */
 #define MX_ERR_KIND 3   /* unknown step kind: errinfo[0] = step */
 #define MX_PAUSED 4     /* mx_execute_program: time is up, `*at` says where to go on */
+/* MX_STOPPED 5 (prelude.h): whoever mx_interrupts names has ended the run */
+#define MX_LOST 16      /* added to any of them while a mapped file has lost a page (mapped.c): what it read may be zeros */
+#define MX_CHANGED 32   /* mx_execute_watched: a file has changed; no step ran */
 
 MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers than asked if the system refuses more */
 MX_API void mx_team_free(mx_team *team);
@@ -69,6 +73,9 @@ MX_API int mx_k_settle(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx
 #define MX_SETTLE 4096
 MX_API int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx); /* always fails, with MX_REFUSED */
 #define MX_REFUSED 3
+/* While a run lasts, the thread that called mx_execute calls `ended` about every `period_ns`, also while it waits for others;
+ * a nonzero result ends the run with MX_STOPPED.  `ended` may execute programs itself, on the same team too. */
+MX_API void mx_interrupts(int (*ended)(void), i64 period_ns);
 MX_API void mx_use_lib(const mx_lib *lib); /* executor.c: what kernels get as ctx->lib from now on */
 MX_API const mx_lib *mx_get_lib(void);     /* products.c: the table to pass */
 MX_API i64 mx_now_ns(void); /* CLOCK_MONOTONIC: Python's time.monotonic_ns */
@@ -81,6 +88,55 @@ __attribute__((visibility("hidden"))) mx_object **mx_collected(void); /* that pl
 MX_API void mx_retain(mx_object *o);           /* one more reference */
 MX_API void mx_release(mx_object *o);          /* one less; the last one drops it */
 MX_API void mx_release_all(mx_object **made);  /* a run's references, those to the newest objects first; none is left */
+
+/* ---- guard.c ------------------------------------------------------------------------------------------------------ */
+
+#define MX_READ 1
+#define MX_WROTE 2
+typedef struct mx_death { /* what ended the process in which a kernel ran; all zero when no signal did */
+  i64 signal;
+  i64 known;              /* whether the signal is about the memory at `address` */
+  i64 address;
+  i64 access;             /* MX_READ, MX_WROTE, or 0 where the processor does not tell */
+  i64 stack;              /* whether the stack had no room there */
+} mx_death;
+
+/* Maps `count` rooms of a file, each {offset, bytes, whether it may be written} in whole pages, with `zone` bytes that nobody
+ * may touch around each.  Writes the address of each to `at`, and behind them that of the whole.  The bytes of the whole, or
+ * minus an errno. */
+MX_API i64 mx_guard_place(int file, const i64 *rooms, i64 count, i64 zone, i64 *at);
+MX_API void mx_guard_leave(i64 base, i64 total);
+/* Runs a kernel on this thread, in the chunks that a team of `threads` would take.  Its code; `err` gets its details.  When a
+ * signal ends the process, `said` says which. */
+MX_API int mx_guarded(mx_fn fn, void *const *b, const i64 *d, i64 extent, i64 grain, i64 threads, void *scratch, i64 *err,
+                      mx_death *said);
+
+/* ---- mapped.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct mx_mapped mx_mapped;
+/* Guards the `bytes` at `begin`, a file mapped into memory: a page of it that cannot be read any more becomes zeros, instead
+ * of ending the process.  size and mtime_ns are those of the file; mtime_ns -1: it changes as the mapping is written to. */
+MX_API mx_mapped *mx_mapped_new(const void *begin, i64 bytes, i64 fd, i64 size, i64 mtime_ns, i64 writable);
+MX_API void mx_mapped_free(mx_mapped *file);   /* before it is unmapped */
+MX_API i64 mx_mapped_lost(mx_mapped *file);    /* 0, or 1 + the offset of the first byte that could not be read */
+MX_API int mx_mapped_whole(mx_mapped *file);   /* asks the system; once changed, changed for good */
+__attribute__((visibility("hidden"))) extern i64 mx_lost_files; /* how many have lost a page and are still mapped */
+
+#define MX_WATCH_NS 100000000
+typedef struct mx_watch { /* a look at the files of one model */
+  i64 due_ns;             /* when the system is asked again */
+  i64 bad;                /* whether one of them has changed or lost a page; for good */
+  i64 n;
+  mx_mapped **files;
+} mx_watch;
+MX_API int mx_look(mx_watch *watch); /* whether one is bad; asks the system at most every MX_WATCH_NS */
+/* The same as the functions without a watch, behind a look. */
+MX_API int mx_execute_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps, void **argp,
+                              const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
+                              const mx_times *times, i64 *errinfo);
+MX_API int mx_execute_program_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps, void **argp,
+                                      const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io,
+                                      i64 scratch_bytes, const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */
 
@@ -125,17 +181,21 @@ MX_API int mx_k_pack_taps_f32(void *const *b, const i64 *d, i64 lo, i64 hi, mx_c
 MX_API int mx_k_pack_taps_bf16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 MX_API int mx_k_pack_taps_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 
-/* inside the library: C[rows x cols] = A B (first) or += A B, all by this thread; B starts at a panel */
+/* inside the library: C[rows x cols] = A B (first) or += A B, all by this thread; B starts at a panel.  When ctx is not NULL
+ * and the run is to end, it returns early: mx_stop then says so to the caller too. */
 __attribute__((visibility("hidden"))) void mx_gemm_block(f32 *C, i64 ldc, const f32 *A, i64 lda, const f32 *B, i64 rows,
-                                                         i64 cols, i64 K, int first);
+                                                         i64 cols, i64 K, int first, mx_ctx *ctx);
 
 /* ---- halves.c: products of bfloat16 or float16, summed in float32; B packed into panels of MX_NR columns ------------ */
 
 #define MX_BF16 0
 #define MX_F16 1
-MX_API i64 mx_half_pack_size(i64 K, i64 N); /* halves in the packed B */
+MX_API i64 mx_half_pack_size(i64 K, i64 N); /* halves in the packed B, its marks among them */
 MX_API void mx_half_pack(i64 kind, u16 *dst, const u16 *B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi);
-/* the same as steps, as mx_k_pack_b_f32 */
+/* Writes the marks of packed panels [lo,hi) of ceil(N/32) behind the last panel: mx_half_gemm asks them for the smallest
+ * number, since the fast way with bfloat16 takes subnormals for 0.  The other products look at B themselves. */
+MX_API void mx_half_mark(i64 kind, u16 *packed, i64 K, i64 N, i64 lo, i64 hi);
+/* both as steps, as mx_k_pack_b_f32 */
 MX_API int mx_k_pack_b_bf16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 MX_API int mx_k_pack_b_f16(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 /* C[rows x cols] = A B by this thread: C has whole panels of columns, scratch mx_half_block_scratch bytes */
@@ -165,8 +225,8 @@ MX_API int mx_k_pack_q4_0(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *
 MX_API int mx_k_pack_q4_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 MX_API int mx_k_pack_q6_k(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx);
 /* Columns of groups [lo,hi) of y[m x n]: m left rows as ops/quantized.h quantises them, their blocks even for Q4_0 */
-MX_API void mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
-                         i64 lo, i64 hi);
+MX_API int mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                        i64 lo, i64 hi, mx_ctx *ctx);
 
 /* ---- attention.c -------------------------------------------------------------------------------------------------- */
 

@@ -40,6 +40,7 @@ typedef struct mx_ctx { /* what a kernel knows about the thread that runs it; on
   i64 err[4];           /* details of a nonzero return code */
   i64 nthreads;
   struct mx_object **made; /* the objects that this run has made so far; NULL when nobody takes them */
+  int (*ask)(struct mx_ctx *ctx); /* see mx_stop; NULL when there is nobody to ask */
 } mx_ctx;
 
 /* A kernel: pointers b, sizes d, and the range [lo,hi) of its parallel axis.  0, or a code with details in ctx->err. */
@@ -85,8 +86,8 @@ typedef struct mx_lib {
                     i64 hi);
   void (*half_runs)(i64 kind, f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, const u16 *Bp, i64 rows,
                     i64 cols, void *scratch);
-  void (*q_product)(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
-                    i64 lo, i64 hi);
+  int (*q_product)(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m,
+                   i64 lo, i64 hi, mx_ctx *ctx);
   void (*half_block)(i64 kind, f32 *C, i64 ldc, const u16 *A, i64 lda, const u16 *Bp, i64 rows, i64 cols, i64 K,
                      void *scratch);
   int (*half_gemm)(i64 kind, const u16 *A, i64 lda, const u16 *Bp, i64 M, i64 N, i64 K, i64 mb, i64 nb, i64 lo, i64 hi,
@@ -95,7 +96,25 @@ typedef struct mx_lib {
                      mx_epilogue epilogue, void *const *b, const i64 *d, mx_ctx *ctx);
   void (*gemm_windows)(f32 *C, i64 ldc, const f32 *A, i64 lda, const i64 *at, i64 taps, i64 run, const f32 *B, i64 depth,
                        i64 step, i64 rows, i64 cols, int first, const void *soon, i64 bytes);
+  void (*half_mark)(i64 kind, u16 *packed, i64 K, i64 N, i64 lo, i64 hi);
 } mx_lib;
+// @end
+
+// @section stop needs abi
+/* Whether the run is to end now, because of Ctrl-C for example.  A kernel then returns MX_STOPPED, in the middle of whatever
+ * it does: nobody looks at its results.  To ask takes as long as reading the clock, so loops ask once in 0.1 to 10 ms of
+ * work.  The executor asks between the pieces of a step and between steps; a kernel whose single item may take longer than
+ * that asks for itself. */
+#define MX_STOPPED 5
+INL int mx_stop(mx_ctx *ctx) { return ctx->ask && ctx->ask(ctx); }
+/* The same for products: asked once for MX_ASKED multiplications, about a millisecond; `left` of them are still to come.
+ * Nobody is asked when ctx is NULL. */
+#define MX_ASKED (1 << 26)
+INL int mx_over(mx_ctx *ctx, i64 *left, i64 products) {
+  if ((*left -= products) > 0 || !ctx) return 0;
+  *left = MX_ASKED;
+  return mx_stop(ctx);
+}
 // @end
 
 // @section objects needs abi
@@ -150,6 +169,20 @@ INL u16 mx_f64_to_bf16(f64 x) { /* through f32 rounded to odd, so that the two r
   u = inexact ? ((u - away) | 1u) : u;
   return mx_f32_to_bf16(mx_f32_bits(u));
 }
+/* Integers are rounded once: 32 bits are exact in an f64; of 64 bits, what an f64 may not hold becomes one odd bit. */
+#define MX_INT_TO_BF16(T, FAR)                                                                                         \
+  INL u16 mx_##T##_to_bf16(T x) {                                                                                      \
+    T odd = (T)((x & ~(T)0xfff) | ((T)((x & 0xfff) != 0) << 11));                                                      \
+    return mx_f64_to_bf16((f64)((FAR) ? odd : x));                                                                     \
+  }
+INL u16 mx_i32_to_bf16(i32);
+INL u16 mx_u32_to_bf16(u32);
+INL u16 mx_i64_to_bf16(i64);
+INL u16 mx_u64_to_bf16(u64);
+MX_INT_TO_BF16(i32, 0)
+MX_INT_TO_BF16(u32, 0)
+MX_INT_TO_BF16(i64, (x >= (1ll << 53)) | (x <= -(1ll << 53)))
+MX_INT_TO_BF16(u64, x >= (1ull << 53))
 // @end
 
 // @section f16 needs bits

@@ -10,6 +10,7 @@ static const mx_lib library = {
     mx_matmul_scratch, mx_matmul_f32, mx_attention_plan, mx_attention_scratch, mx_attention_f32,
     mx_half_pack_size, mx_half_pack,  mx_gemm_runs,      mx_pack_taps,         mx_half_runs,
     mx_q_product,      mx_half_block, mx_half_gemm,      mx_half_matmul,       mx_gemm_windows,
+    mx_half_mark,
 };
 
 const mx_lib *mx_get_lib(void) { return &library; }

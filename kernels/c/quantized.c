@@ -202,13 +202,15 @@ INLINE i64 group_bytes(i64 kind, i64 blocks) {
 }
 i64 mx_q_pack_size(i64 kind, i64 blocks, i64 n) { return ceil_div(n, ROWS) * group_bytes(kind, blocks); }
 
-void mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m, i64 lo,
-                  i64 hi) {
+int mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q, const i32 *s, const f32 *d, i64 m, i64 lo,
+                 i64 hi, mx_ctx *ctx) {
+  i64 unasked = MX_ASKED;
   const i64 have = kind == MX_Q4_0 ? ceil_div(blocks, 2) * 2 : blocks, each = kind == MX_Q4_0 ? 32 : 256;
   const i64 sums = kind == MX_Q4_0 ? 1 : kind == MX_Q4_K ? 8 : 16, step = group_bytes(kind, blocks);
   for (i64 i = 0, many; i < m; i += many) {
     const int size = m - i >= 8 ? 3 : m - i >= 4 ? 2 : m - i >= 2 ? 1 : 0;
     many = 1 << size;
+    if (mx_over(ctx, &unasked, (hi - lo) * ROWS * blocks * each * many)) return MX_STOPPED;
     const left x = {q + i * have * each, s + i * have * sums, d + i * have, have * each, have * sums, have};
     for (i64 g = lo; g < hi; g++) {
       floats made[8];
@@ -217,6 +219,7 @@ void mx_q_product(i64 kind, f32 *y, i64 n, const u8 *w, i64 blocks, const i8 *q,
       for (i64 e = 0; e < many; e++) __builtin_memcpy(y + (i + e) * n + g * ROWS, &made[e], (u64)count * 4);
     }
   }
+  return 0;
 }
 
 /* ---- laying out ----------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +41,9 @@ class Compiled:
         bodies: The functions that loops and branches run, after all passes.
         schedules: The schedules of all bodies, each with the subgraph that it is of, or that it is
             a part of; None for what the graph itself runs.
+        long_kernels: The kernels for sizes with very long rows, by symbol; see ``address_of``.
         log: Where its kernels on the host write messages, once the engine has made it.
+        guard: What runs its kernels of users in another process, where the engine guards them.
     """
 
     source: Function
@@ -56,6 +59,25 @@ class Compiled:
     bodies: list[Function] = field(default_factory=list)
     schedules: list[tuple[Function | None, Schedule]] = field(default_factory=list)
     log: Any = None
+    long_kernels: dict[str, LoadedKernel] = field(default_factory=dict)
+    guard: Any = None
+
+    def address_of(self, step: Step, env: Mapping[str, int]) -> int:
+        """The address of the kernel that ``step``, which has a text, runs for dims of these sizes.
+
+        Raises:
+            ToolchainError: A kernel for long rows, which is compiled when it is first needed, could
+                not be compiled.
+        """
+        printed = step.long(env) if step.long is not None else None
+        if printed is None:
+            return self.kernels[step.number].address
+        found = self.long_kernels.get(printed.symbol)
+        if found is None:
+            source = KernelSource(printed.symbol, printed.text)
+            (found,) = compile_units([source], flags=Flags(fast_math=self.options.fast_math))
+            self.long_kernels[printed.symbol] = found
+        return found.address
 
     def find(self, id: str) -> Op | None:
         """The op with this id, as it was compiled or as it was written."""

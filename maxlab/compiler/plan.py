@@ -47,9 +47,10 @@ PACK_TAPS_KERNELS = {
 def panels_nbytes(k: Poly, n: Poly, dtype: DType) -> Poly:
     """The bytes of a ``k`` × ``n`` matrix in panels of 32 columns."""
     two = Poly.constant(2)
-    if dtype.size_in_bytes == 2:  # halves may be packed in pairs of rows
-        k = (k + ONE).floordiv(two) * two
     panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
+    if dtype.size_in_bytes == 2:  # in pairs of rows, perhaps, and with a mark for each panel
+        k = (k + ONE).floordiv(two) * two
+        return panels * (k * Poly.constant(64) + two)
     return panels * k * Poly.constant(32 * dtype.size_in_bytes)
 
 
@@ -128,14 +129,16 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one step needs for given sizes: trailing dims of the plan, parallel extent, grain and
-    scratch bytes.
+    """What one step needs for given sizes: trailing dims of the plan, parallel extent, grain,
+    scratch bytes, and how many items take some milliseconds, behind which the executor asks whether
+    to go on; 0 where the kernel asks for itself or never takes long.
     """
 
     extra: tuple[int, ...]
     extent: int
     grain: int
     scratch: int
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,25 @@ class Exchange:
     settling: range = range(0)
 
 
+@dataclass(frozen=True, slots=True)
+class KernelArgument:
+    """What a pointer of a user's kernel is.
+
+    Attributes:
+        name: What its declaration calls it.
+        count: Its elements.
+        itemsize: Bytes of one.
+        reads: Whether what was there before may be read.
+        writes: Whether it may be written.
+    """
+
+    name: str
+    count: Poly
+    itemsize: int
+    reads: bool
+    writes: bool
+
+
 @dataclass(slots=True)
 class Step:
     """One kernel of the plan, ``k4`` in listings.
@@ -269,6 +291,9 @@ class Step:
         guard: What must hold of the sizes.
         renamed: Of a call's step, the ids of the user's ops by those that its text names.
         exchange: Of an ``exchange``, whose memory becomes whose.
+        arguments: Of a kernel that a user wrote, what each pointer is; else empty.
+        long: Makes another text for sizes with which a single item takes so long that the kernel
+            asks whether to go on; None for all other sizes.
         in_place: Makes the same step for a result that is the memory of an operand, given the
             numbers of the two pointers; None where that would be wrong.
     """
@@ -298,6 +323,8 @@ class Step:
     guard: Guard | None = None
     renamed: Mapping[str, tuple[str, ...]] | None = None
     exchange: Exchange | None = None
+    arguments: tuple[KernelArgument, ...] = ()
+    long: Callable[[Env], Printed | None] | None = field(default=None, repr=False)
     in_place: Callable[[int, int], Step | None] | None = field(default=None, repr=False)
 
     @property

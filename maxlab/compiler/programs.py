@@ -36,7 +36,7 @@ from maxlab.compiler.passes import pipeline, run
 from maxlab.compiler.plan import Env, Exchange, Launch, Packing, Plan, Slot, Step
 from maxlab.compiler.reuse import Reuse
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.steps_host import grain_of
+from maxlab.compiler.steps_host import grain_of, piece_of
 from maxlab.compiler.traffic import Touch, Touched
 from maxlab.compiler.turns import add_settling, next_turn
 from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
@@ -231,7 +231,9 @@ class _Programs:
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             count = nbytes.evaluate(env)
-            return Launch((), count, grain_of(-(-count // 64), 8, threads) * 64, 0)
+            lines = -(-count // 64)
+            grain, piece = grain_of(lines, 8, threads) * 64, piece_of(lines, 8) * 64
+            return Launch((), count, grain, 0, piece)
 
         gpu = device.is_gpu()
         step = self.planner.add(

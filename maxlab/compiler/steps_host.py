@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from maxlab.compiler.codegen.c import BLOCK, print_columns, print_rows
+from maxlab.compiler.codegen.c import BLOCK, Printed, print_columns, print_rows, strip_of
 from maxlab.compiler.codegen.product import (
     HALVES,
     Operand,
@@ -43,6 +43,23 @@ def grain_of(extent: int, cost: int, threads: int) -> int:
     return max(even, -(-GRAIN_COST // max(cost, 1)), 1)
 
 
+LONG_ROW_COST = 1 << 28
+"""Scalar operations of a row that is gone through in strips. They take a tenth of a second: few
+models have rows as long, and the loop over strips would cost short ones a third of their time."""
+PIECE_COST = 1 << 22
+"""Scalar operations that take about a millisecond; behind so many a run can be ended."""
+
+
+def piece_of(extent: int, cost: int) -> int:
+    """Items that take about a millisecond, of ``extent`` items of ``cost`` scalar operations each;
+    0 where all of them take no longer.
+    """
+    if extent * cost <= PIECE_COST:
+        return 0
+    count = PIECE_COST // max(cost, 1)
+    return max(count if count < 64 else count // 64 * 64, 1)
+
+
 class HostSteps:
     """Adds the CPU's steps to the plan of ``planner``."""
 
@@ -59,13 +76,21 @@ class HostSteps:
     ) -> None:
         """The step of a map or row kernel."""
         planner, kernel = self.planner, lowered.kernel
-        printed = print_rows(kernel, lowered.kept)
-        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
+        weight, width = _weight(kernel), kernel.inner.extent
         flat = kernel.kind == "map" and not kernel.rows
+
+        def in_strips() -> Printed:
+            return print_rows(kernel, lowered.kept, strip_of(weight))
+
+        def long(env: Env) -> Printed | None:
+            return in_strips() if weight * width.evaluate(env) > LONG_ROW_COST else None
+
+        always = not flat and width.is_constant and long({}) is not None
+        printed = in_strips() if always else print_rows(kernel, lowered.kept)
+        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
         extent = kernel.inner.extent if flat else ONE
         for axis in kernel.rows:
             extent = extent * axis.extent
-        weight = _weight(kernel)
         inner = kernel.inner.extent
         kept = lowered.kept
 
@@ -73,7 +98,8 @@ class HostSteps:
             items, width = extent.evaluate(env), inner.evaluate(env)
             cost = weight if flat else weight * width
             scratch = kept * ((width * 8 + 63) // 64 * 64)
-            return Launch((), items, grain_of(items, cost, threads), scratch)
+            grain, piece = grain_of(items, cost, threads), piece_of(items, cost)
+            return Launch((), items, grain, scratch, piece)
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
         step = planner.add(
@@ -96,22 +122,33 @@ class HostSteps:
             return planner.apart(lambda: self.rows(group, made, left, computed))
 
         step.in_place = in_place
+        step.long = None if flat or always else long
 
     def columns(self, group: Group, lowered: Lowered, slots: list[int] | None = None) -> None:
         """The step of a column kernel."""
         planner, kernel = self.planner, lowered.kernel
         assert kernel.reduction is not None
-        printed = print_columns(kernel)
+        weight = _weight(kernel)
+        inner, depth = kernel.inner.extent, kernel.reduction.extent
+
+        def in_strips() -> Printed:
+            return print_columns(kernel, strip_of(weight * BLOCK))
+
+        def long(env: Env) -> Printed | None:
+            cost = weight * BLOCK * depth.evaluate(env)
+            return in_strips() if cost > LONG_ROW_COST else None
+
+        always = depth.is_constant and long({}) is not None
+        printed = in_strips() if always else print_columns(kernel)
         rows = ONE
         for axis in kernel.rows:
             rows = rows * axis.extent
-        inner, depth, weight = kernel.inner.extent, kernel.reduction.extent, _weight(kernel)
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             blocks = -(-inner.evaluate(env) // BLOCK)
             items = rows.evaluate(env) * blocks
             cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
-            return Launch((), items, grain_of(items, cost, threads), 0)
+            return Launch((), items, grain_of(items, cost, threads), 0, piece_of(items, cost))
 
         pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
         step = planner.add(
@@ -133,6 +170,7 @@ class HostSteps:
             return planner.apart(lambda: self.columns(group, made, left))
 
         step.in_place = in_place
+        step.long = None if always else long
 
     # ------------------------------------------------------------ products
     def contract(self, group: Group) -> None:
@@ -233,8 +271,8 @@ class HostSteps:
         written = nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            items = panels.evaluate(env)
-            return Launch((), items, grain_of(items, 64 * k.evaluate(env), threads), 0)
+            items, cost = panels.evaluate(env), 64 * k.evaluate(env)
+            return Launch((), items, grain_of(items, cost, threads), 0, piece_of(items, cost))
 
         # The built-in kernel takes whole buffers; for a part of one there is a line of code.
         whole = right.offset == ZERO
@@ -321,9 +359,9 @@ def _batched_launch(
             scratch = runtime.products.mx_half_matmul_scratch(HALVES[dtype], *sizes)
         else:
             scratch = runtime.products.mx_matmul_scratch(*sizes)
-        return Launch(
-            (), extent, grain_of(extent, 2 * rows * columns * max(depth, 1) // 16, threads), scratch
-        )
+        cost = 2 * rows * columns * max(depth, 1) // 16
+        grain, piece = grain_of(extent, cost, threads), piece_of(extent, cost)
+        return Launch((), extent, grain, scratch, piece)
 
     return launch
 

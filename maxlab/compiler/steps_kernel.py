@@ -20,6 +20,7 @@ from maxlab.compiler.plan import (
     Env,
     GpuKernels,
     GpuLaunch,
+    KernelArgument,
     Launch,
     Packing,
     Slot,
@@ -27,7 +28,7 @@ from maxlab.compiler.plan import (
     panels,
 )
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
-from maxlab.compiler.steps_host import GRAIN_COST, grain_of
+from maxlab.compiler.steps_host import GRAIN_COST, grain_of, piece_of
 from maxlab.compiler.traffic import Touch, Touched
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
@@ -35,6 +36,8 @@ from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset import OPSET
 from maxlab.opset.core import changed_operands, elements
+from maxlab.opset.custom import OPS as CUSTOM
+from maxlab.opset.custom import declaration_of
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import INDEX
 
@@ -231,6 +234,20 @@ class KernelSite:
         """The statement that ends the run with an assertion."""
         return assert_call(self.target, note, item)
 
+    def along(
+        self, name: str, first: str, last: str, *, before: str = "", strip: int = 1 << 20
+    ) -> str:
+        """The head of the loop over an axis that may be very long."""
+        if self.target == "cuda":
+            return f"for (i64 {name} = {first}; {name} < {last}; {name}++)"
+        start, stop = f"{name}0", f"{name}1"
+        end = f"{last} - {start} > {strip} ? {start} + {strip} : {last}"
+        return f"""\
+for (i64 {start} = {first}; {start} < {last}; {start} += {strip})
+  if ({start} > {first} && mx_stop(ctx)) return MX_STOPPED;
+  else
+    {before}for (i64 {name} = {start}, {stop} = {end}; {name} < {stop}; {name}++)"""
+
     def header(self, name: str) -> None:
         """Let the CUDA text be read behind a header."""
         if name not in self.headers:
@@ -356,7 +373,8 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         cost = max(part.work.evaluate(env), 1)
         alone = part.serial or (part.total is not None and part.total.evaluate(env) < GRAIN_COST)
         grain = max(items, 1) if alone else grain_of(items, cost, threads)
-        return Launch((), items, grain, part.scratch.evaluate(env))
+        piece = 0 if alone else piece_of(items, cost)
+        return Launch((), items, grain, part.scratch.evaluate(env), piece)
 
     step = planner.add(
         group,
@@ -369,6 +387,8 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         computed=None if last else (),
         gpu=kernels,
     )
+    if site.op.name in CUSTOM:
+        step.arguments = _arguments(site, used)
     if group.binds:
         step.binds = Binds(site.results[0].slot, site.op.id)
     if last:
@@ -381,7 +401,7 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         """The same where the first operand is the memory of the result."""
         if len(site.results) != 1 or used[target] is not site.results[0]:
             return None
-        if used[source] is not site.operands[0] or site.in_place:
+        if len(site.operands) < 2 or used[source] is not site.operands[0] or site.in_place:
             return None
         # no more of the result is written than there are updates, the second operand
         results = [replace(site.results[0], count=site.operands[1].count)]
@@ -401,6 +421,28 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         return made
 
     step.in_place = in_place
+
+
+def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
+    """What the pointers ``used`` are, as the declaration of the user's op calls them."""
+    declared = declaration_of(site.attrs)
+    names = dict(
+        zip(
+            (buffer.name for buffer in (*site.results, *site.operands)),
+            (argument.name for argument in (*declared.results, *declared.operands)),
+            strict=True,
+        )
+    )
+    return tuple(
+        KernelArgument(
+            names[buffer.name],
+            buffer.count,
+            buffer.dtype.size_in_bytes,
+            buffer.role != "result",
+            buffer.role != "operand",
+        )
+        for buffer in used
+    )
 
 
 def _names(part: _Part) -> set[str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Env, Exchange, Launch, Plan, Slot
-from maxlab.compiler.steps_host import grain_of
+from maxlab.compiler.steps_host import grain_of, piece_of
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 
@@ -151,8 +151,10 @@ def _settle(
 
     def launch(env: Env, threads: int, runtime: Any) -> Launch:
         size = nbytes.evaluate(env)
-        grain = grain_of(-(-size // SETTLE_BYTES), SETTLE_BYTES // 8, threads)
-        return Launch((count,), size, grain * SETTLE_BYTES, count * SETTLE_BYTES)
+        blocks, cost = -(-size // SETTLE_BYTES), SETTLE_BYTES // 8
+        grain, piece = grain_of(blocks, cost, threads), piece_of(blocks, cost)
+        scratch = count * SETTLE_BYTES
+        return Launch((count,), size, grain * SETTLE_BYTES, scratch, piece * SETTLE_BYTES)
 
     step = planner.add(
         group, "settle", None, [*homes, *homes], launch, nbytes,

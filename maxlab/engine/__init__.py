@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maxlab.driver import Tensor
+from maxlab.engine.guard import Guard
 from maxlab.engine.handles import MojoValue
 from maxlab.engine.model import Model
 from maxlab.engine.session import (
@@ -19,6 +20,7 @@ __all__ = [
     "AssertLevel",
     "CustomExtensionsType",
     "GPUProfilingMode",
+    "Guard",
     "InferenceSession",
     "LogLevel",
     "Model",

@@ -157,13 +157,7 @@ class Arguments:
         if isinstance(x, Tensor):
             return x
         if hasattr(x, "__dlpack__"):
-            if hasattr(x, "is_contiguous") and callable(x.is_contiguous) and not x.is_contiguous():
-                raise InputError(
-                    "ML606",
-                    f"input {position} ({name}) is not contiguous",
-                    fix="pass x.contiguous()",
-                )
-            return Tensor.from_dlpack(x)
+            return Tensor.from_dlpack(x)  # whose layout is looked at next
         if hasattr(x, "__cuda_array_interface__"):
             return Tensor.from_dlpack(x)
         raise InputTypeError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from maxlab.compiler.guards import Guard, evaluated, may_fail
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
 from maxlab.driver import Device, Tensor
 from maxlab.driver.virtual import VirtualBlock, memory_of
-from maxlab.errors import ExecutionError, InputError
-from maxlab.ir import Op, Shape, SymbolicDim, TensorType
+from maxlab.errors import ExecutionError, InputError, Location, ShapeError
+from maxlab.ir import Dim, Op, StaticDim, SymbolicDim, TensorType, Value
+from maxlab.ir.dims import LARGEST
 from maxlab.ir.poly import Poly
 from maxlab.opset import checks_of, fault_of
 from maxlab.opset.dynamic import definitions, named_dims, plain_symbol, region_definitions
@@ -121,6 +122,8 @@ class _Conditions:
 
     definitions: list[tuple[str, Poly, Op]] = field(default_factory=list)
     guard: Guard = field(default_factory=Guard)
+    counts: dict[Poly, Op] = field(default_factory=dict)
+    """The dims that kernels compute in int64, which must hold them, and an op that has each."""
     binds: list[tuple[Op, str]] = field(default_factory=list)
     """What is bound behind the stage, and the name of the dim that it defines; empty where it
     asserts a size."""
@@ -129,7 +132,8 @@ class _Conditions:
 class SizeRules:
     """How the sizes of the inputs give the sizes of all symbols, and what must hold of them.
 
-    Symbols come from input dims that are plain names, then from rebinds, which name what was an
+    Symbols come from input dims that are plain names, then from those that have one more symbol, as
+    a factor of a number: ``2 * n`` gives ``n``. Others come from rebinds, which name what was an
     expression, and from ``bind_dim`` ops, whose sizes are computed between the stages of the plan.
     All other input dims and all checks of ops are conditions. A condition on a dim that is computed
     is tested as soon as the dim is known.
@@ -149,6 +153,7 @@ class SizeRules:
                 else:
                     self.input_checks.append((number, axis, dim))
         defined = definitions(function)
+        self.solved = self._solve(known, defined)
         plan = compiled.plan
         ops = {op.id: op for op in function.ops}
         self.stages = [_Conditions() for _ in plan.stages]
@@ -181,8 +186,8 @@ class SizeRules:
                 if parameter.name not in known or parameter.name in late:
                     raise InputError(
                         "ML601",
-                        f"the dim {parameter.name!r} of the input dim {dim} has no size: no input "
-                        "has it alone",
+                        f"the dim {parameter.name!r} of the input dim {dim} has no size: it does "
+                        "not follow from the sizes of the inputs",
                         fix="name the dim in an input type, or name the whole expression",
                     )
         for op in function.ops:
@@ -194,8 +199,34 @@ class SizeRules:
                     for poly in result.type.sizes:
                         if may_fail(poly):
                             conditions(poly).guard.differences.setdefault(poly, op)
+        for op in function.walk():
+            for poly in _computed(op):
+                if poly not in conditions(poly).counts and known.keys() >= set(poly.symbols()):
+                    conditions(poly).counts[poly] = op
         self.inputs = [v.tensor_type for v in function.inputs]
         self.input_names = [v.name for v in function.inputs]
+
+    def _solve(
+        self, known: dict[str, None], defined: Mapping[str, object]
+    ) -> list[tuple[str, int, int, Poly, int]]:
+        """How symbols that no input has alone follow from input dims such as ``2 * n + m``: symbol,
+        input, axis, what is subtracted from the size, and what that is divided by. ``known``, the
+        symbols whose sizes other inputs give, gets them."""
+        found: list[tuple[str, int, int, Poly, int]] = []
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            for number, axis, dim in self.input_checks:
+                unknown = [name for name in dim.poly.symbols() if name not in known]
+                if len(unknown) != 1 or unknown[0] in defined:
+                    continue
+                (name,) = unknown
+                factor = dim.poly.coefficient(name)
+                if factor is not None and factor.is_constant and factor.value:
+                    rest = dim.poly - factor * Poly.symbol(name)
+                    found.append((name, number, axis, rest, factor.value))
+                    known[name] = None
+        return found
 
     def _known(self, op: Op, known: Mapping[str, None]) -> None:
         own = {n for region in op.regions for n in region_definitions(region, known)}
@@ -218,10 +249,22 @@ class SizeRules:
         Raises:
             InputError: ML602, a size that contradicts the input types; ML603, a condition that an
                 op states.
+            ShapeError: ML223, a dim of more than 63 bits.
         """
         env: dict[str, int] = {}
         for name, number, axis in self.names:
             env[name] = shapes[number][axis]
+        for name, number, axis, rest, factor in self.solved:
+            # Where the division leaves a rest, the check of the same dim fails.
+            env[name] = (shapes[number][axis] - evaluated(rest, env, None)) // factor
+            if env[name] < 0:
+                raise InputError(
+                    "ML602",
+                    f"input {number} ({self.input_names[number]}) has the size "
+                    f"{shapes[number][axis]} at axis {axis}, and {name!r} would be {env[name]}: "
+                    f"expected {self.inputs[number]}, got the shape {list(shapes[number])}",
+                    fix="pass a larger input; no dim is negative",
+                )
         for number, axis, dim in self.input_checks:
             expected = evaluated(dim.poly, env, None)
             found = shapes[number][axis]
@@ -277,6 +320,56 @@ class SizeRules:
         for name, poly, op in stage.definitions:
             env[name] = evaluated(poly, env, op)
         stage.guard.test(env)
+        for poly, op in stage.counts.items():
+            try:
+                size = poly.evaluate(env)
+            except ZeroDivisionError:
+                continue  # of a branch that refuses to run
+            if not -LARGEST <= size <= LARGEST:
+                what = f"the dim {poly} of {op.name.removeprefix('mo.')}, {size},"
+                raise past_counting(what, env, op.loc)
+
+
+def _computed(op: Op) -> Iterator[Poly]:
+    """The dims of the results and attributes of ``op`` that are no plain names and no numbers."""
+    dims = [dim for r in op.results if isinstance(r.type, TensorType) for dim in r.type.shape]
+    for attr in op.attrs.values():
+        if isinstance(attr, Dim):
+            dims.append(attr)
+        elif isinstance(attr, (list, tuple)):
+            dims += [dim for dim in attr if isinstance(dim, Dim)]
+    for dim in dims:
+        if not isinstance(dim, (StaticDim, SymbolicDim)):
+            yield dim.poly
+
+
+def past_counting(what: str, env: Mapping[str, int], at: Location | None) -> ShapeError:
+    """The error for ``what``, a number that these sizes make larger than 63 bits."""
+    return ShapeError(
+        "ML223",
+        f"{what} is larger than 63 bits can count",
+        at=at,
+        why=[f"{name} is {size}" for name, size in sorted(env.items())],
+        fix="pass smaller inputs; a size counts too where another one is 0",
+    )
+
+
+def output_shape(value: Value, env: Mapping[str, int]) -> tuple[tuple[int, ...], int]:
+    """The shape of the output ``value``, and its bytes.
+
+    Raises:
+        ShapeError: ML223, more bytes than 63 bits can count; sizes of 0 count as 1, as strides do.
+    """
+    typed = value.tensor_type
+    shape = tuple(dim.evaluate(env) for dim in typed.shape)
+    nbytes = spread = typed.dtype.size_in_bytes
+    for size in shape:
+        nbytes *= size
+        spread *= size or 1
+    if spread > LARGEST:
+        at = value.op.loc if value.op is not None else None
+        raise past_counting(f"an output of {typed.dtype.name} {list(shape)}", env, at)
+    return shape, nbytes
 
 
 def allocate(runtime: Any, nbytes: int) -> Any:
@@ -285,7 +378,8 @@ def allocate(runtime: Any, nbytes: int) -> Any:
     Raises:
         ExecutionError: ML654, there is not enough memory.
     """
-    made = runtime.lib.mx_alloc(max(nbytes, 1))
+    few = nbytes <= LARGEST
+    made = runtime.lib.mx_alloc(max(nbytes, 1)) if few else runtime.ffi.NULL
     if made == runtime.ffi.NULL:
         raise ExecutionError(
             "ML654",
@@ -388,11 +482,12 @@ class HostSteps:
         refused: frozenset[int] | None = None,
     ) -> None:
         ffi = runtime.ffi
-        rows: list[tuple[Any, int, int, int, int, int]] = []
+        rows: list[tuple[Any, int, int, int, int, int, int]] = []
         dims: list[int] = []
         self.pointers: list[int] = []
         self.scratch = 64
         self.launches: list[Launch] = []
+        self._held: list[Any] = []
         self.env = env
         self.is_program = any(step.kind in CONTROL for step in steps)
         refused = refused_steps(steps, env) if refused is None else refused
@@ -403,25 +498,35 @@ class HostSteps:
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]
-                rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind))
+                rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind, 0))
                 if step.exchange is not None:
                     listed = _exchanged(len(rows) - 1, steps, starts)
                     dims.extend(listed)
                     self.scratch = max(self.scratch, listed[0] * 8)
                 self.pointers.extend(step.pointers)
                 continue
-            address = (
-                builtins[step.builtin] if step.builtin else compiled.kernels[step.number].address
-            )
+            address = builtins[step.builtin] if step.builtin else compiled.address_of(step, env)
             function = ffi.cast("mx_fn", address)
             kind = ON_CALLER if step.call is not None else 0
+            if compiled.guard is not None and step.arguments and launch.extent:
+                function = compiled.guard.entry(step, env, launch, threads)
+                kind = ON_CALLER
+                self._held.append(function)
             if compiled.log is not None and step.printed is not None and step.printed.logs:
                 dims.append(compiled.log.address(step.number))  # the word before the sizes
-            rows.append(
-                (function, len(self.pointers), len(dims), launch.extent, launch.grain, kind)
-            )
+            place = len(self.pointers), len(dims)
+            piece = 0 if kind == ON_CALLER else launch.piece  # Python is called once
+            rows.append((function, *place, launch.extent, launch.grain, kind, piece))
             if launch.extent:
-                dims.extend(size.evaluate(env) for size in step.sizes)
+                sizes = [size.evaluate(env) for size in step.sizes]
+                largest = max((launch.extent, *sizes, *launch.extra))
+                if largest > LARGEST:
+                    op = compiled.find(step.nodes[0]) if step.nodes else None
+                    what = (
+                        f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
+                    )
+                    raise past_counting(what, env, op.loc if op is not None else None)
+                dims.extend(sizes)
                 dims.extend(launch.extra)
             self.pointers.extend(step.pointers)
             self.scratch = max(self.scratch, launch.scratch)
@@ -450,6 +555,7 @@ class Binding:
         host = HostSteps(plan.steps, compiled, env, threads, runtime, builtins)
         self.launches = host.launches
         self.steps = host.steps
+        self._host = host  # the functions of Python that its steps call
         self.nsteps = len(host.walked)
         self.is_program = host.is_program
         self.dims = host.dims
@@ -478,12 +584,8 @@ class Binding:
             if alias is not None:
                 self.outputs.append((None, (), alias_place(plan.slots[alias], inputs)))
                 continue
-            typed = value.tensor_type
-            shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
-            total = typed.dtype.size_in_bytes
-            for size in shape:
-                total *= size
-            self.outputs.append((typed.dtype, shape, total))
+            shape, total = output_shape(value, env)
+            self.outputs.append((value.tensor_type.dtype, shape, total))
         self.free: list[Frame] = []
         self.held: object = None  # data that only this binding needs any more
 

@@ -27,6 +27,7 @@ from maxlab.engine.binding import (
     allocate,
     layout_arena,
     out_of_range,
+    output_shape,
     refused_steps,
     room_on,
     slot_uses,
@@ -41,7 +42,7 @@ from maxlab.engine.kernel_log import (
     place_of,
     tell,
 )
-from maxlab.ir import DeviceRef, Shape
+from maxlab.ir import DeviceRef
 from maxlab.toolchain._abi import ffi
 
 FAULT_BYTES = 32
@@ -302,10 +303,7 @@ class DeviceBinding:
         self.output_numbers = sorted(slot.index for slot in mine if slot.kind == "output")
         for number in self.output_numbers:
             typed = output.operands[number].tensor_type
-            shape = tuple(d.evaluate(env) for d in Shape(typed.shape))
-            total = typed.dtype.size_in_bytes
-            for size in shape:
-                total *= size
+            shape, total = output_shape(output.operands[number], env)
             stream = homes.get(typed.device, host).default_stream
             self.outputs.append((typed.dtype, shape, total, stream))
         # Segments of one GPU alone are handed to its owner together.

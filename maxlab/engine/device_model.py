@@ -22,10 +22,12 @@ from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
+from maxlab.driver.mapped import require_read
 from maxlab.engine.binding import HostSteps, add_buffers, refused_steps
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Hosts, Observer
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.device_timer import DeviceTimer
+from maxlab.engine.file_watch import settled
 from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
 from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
@@ -181,6 +183,9 @@ class DeviceModel(Model):
         self, tensors: Sequence[Tensor], observer: Observer | None
     ) -> tuple[list[Tensor], list[DeviceBinding]]:
         """The outputs, and the stages of the plan that made them."""
+        watch = self._prepared.watch
+        if watch is not None:
+            watch.look()
         binding = self.bind_devices(tuple(x._shape for x in tensors))
         passed: list[tuple[DeviceBinding, DeviceFrame]] = []
         made: dict[int, Tensor] = {}
@@ -200,6 +205,11 @@ class DeviceModel(Model):
                 if binding.is_last:
                     break
                 binding = self._next(binding, binding.sizes(frame))
+        if watch is not None:  # transfers read files too
+            watch.require_read()
+        for x in tensors:
+            if x.is_host:
+                require_read(x._ptr)
         if logged:  # a run tells its own messages
             for device in self.devices.values():
                 device.context.call(device.default_stream.queue.synchronize)
@@ -373,6 +383,7 @@ class DeviceModel(Model):
             times,
             info,
         )
+        code = settled(code, self._prepared.watch, addresses)
         if code:
             info[0] = host.walked[info[0]].number
             self._failed(code, list(info), host.env)

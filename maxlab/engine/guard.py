@@ -404,7 +404,7 @@ _CAUSES = {
 def _cause(number: int, notes: guarded.Notes, rooms: _Rooms) -> tuple[str, str]:
     """What the kernel did that a signal ended it for, in words, and what may help."""
     if number not in (signal.SIGSEGV, signal.SIGBUS):
-        return _CAUSES.get(signal.Signals(number), ("", "look at what its body calls"))
+        return _CAUSES.get(number, ("", "look at what its body calls"))
     verb = {1: "read", 2: "wrote"}.get(notes.access, "read or wrote")
     if not notes.known:
         return "it touched an address that no memory has", _INDICES

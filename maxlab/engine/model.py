@@ -15,11 +15,14 @@ from maxlab.compiler.options import OF_SESSION
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.engine.arguments import HOST, Arguments
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
+from maxlab.engine.file_watch import LOST, settled
+from maxlab.engine.guard import FAILED, Guard
 from maxlab.engine.host_calls import HostCalls
 from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.weights import Prepared
 from maxlab.errors import ExecutionError
+from maxlab.toolchain.interrupts import STOPPED, raised
 
 if TYPE_CHECKING:
     from maxlab.compiler.codegen.c import Printed
@@ -64,8 +67,11 @@ class Model(Arguments):
         self._runtime = runtime
         self._rules = SizeRules(compiled)
         self._team = runtime.team(threads)
-        self._execute_c: Any = runtime.lib.mx_execute
-        self._execute_slice: Any = runtime.lib.mx_execute_program
+        watch = prepared.watch
+        self._execute_c: Any = runtime.lib.mx_execute if watch is None else watch.execute
+        self._execute_slice: Any = (
+            runtime.lib.mx_execute_program if watch is None else watch.execute_program
+        )
         log = log_of(compiled)
         if log is not None:
             self._execute_c = log.around(self._execute_c)
@@ -106,6 +112,12 @@ class Model(Arguments):
         A graph that stores into buffers changes the memory of its inputs in place; an output that
         is such an input is the same memory.
 
+        Ctrl-C ends the run within a fraction of a second, in the middle of a kernel too, and leaves
+        such memory half changed. As long as the main thread runs a model, Python's handlers of
+        signals run ten times a second: one that raises ends the run, one that returns lets it go
+        on. What other threads run is not ended, nor is a kernel that a user wrote and that takes
+        long over one item; ``InferenceSession.load`` can guard these.
+
         Args:
             *args: A ``driver.Tensor``, NumPy array, or DLPack object for each input, contiguous and
             of its dtype; a
@@ -116,6 +128,7 @@ class Model(Arguments):
                 contiguous.
             InputTypeError: An input of a type that is no tensor.
             ExecutionError: Something was found wrong while it ran, such as an index out of range.
+            WeightFileError: ML639 or ML641, a file that weights are mapped from has changed.
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
@@ -201,8 +214,12 @@ class Model(Arguments):
         )
         if code:
             info = list(frame.info)
-            binding.free.append(frame)
-            self._failed(code, info, binding.env)
+            if code & ~LOST != STOPPED:  # whoever ends a run wants its memory back
+                binding.free.append(frame)
+            code = settled(code, self._prepared.watch, (x._ptr for x in tensors))
+            if code:
+                self._failed(code, info, binding.env)
+            return outputs
         binding.free.append(frame)
         return outputs
 
@@ -212,9 +229,10 @@ class Model(Arguments):
         """
         at = self._runtime.ffi.new("i64[1]")
         code: int = self._execute_slice(*args, at, SLICE_NS)
-        if code == PAUSED:  # a loop may have exchanged what is patched: that is done once
+        if code & ~LOST == PAUSED:  # a loop may have exchanged what is patched: that is done once
             args = (*args[:6], 0, *args[7:])
-        while code == PAUSED:  # Python handles signals between two slices
+        while code & ~LOST == PAUSED:  # Python handles signals between two slices
+            settled(code, self._prepared.watch, ())
             code = self._execute_slice(*args, at, SLICE_NS)
         return code
 
@@ -300,6 +318,8 @@ class Model(Arguments):
     def _failed(self, code: int, info: Any, env: Mapping[str, int]) -> None:
         """Raise what a kernel found wrong, where dims have the sizes ``env``."""
         step_number, kernel_code, value, limit = info[0], info[1], info[2], info[3]
+        if code == STOPPED:
+            raise raised()
         if code != 1:
             raise ExecutionError(
                 "ML651",
@@ -307,6 +327,8 @@ class Model(Arguments):
                 fix="free some memory and try again",
             )
         step = self.compiled.plan.steps[step_number]
+        if kernel_code == FAILED:
+            raise self.compiled.guard.failure()
         if step.call is not None:
             raise self._host_calls.failure(step, self.compiled.source)
         if step.guard is not None and kernel_code == REFUSED:
@@ -365,6 +387,12 @@ class Model(Arguments):
         """What it was compiled with."""
         return self.compiled.options
 
+    @property
+    def guard(self) -> bool | Guard:
+        """How kernels that users wrote are guarded; False for a model without a guard, or without
+        such kernels."""
+        return False if self.compiled.guard is None else self.compiled.guard.guard
+
     def reload(self, *, options: Options | None = None, num_threads: int | None = None) -> Model:
         """The same graph and weights as another model; this one stays as it is.
 
@@ -400,6 +428,7 @@ class Model(Arguments):
             self.graph,
             weights_registry=self._prepared.tensors,
             options=self.options if options is None else options,
+            guard=self.guard,
         )
 
     def adopt(self, other: Model) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
-import operator
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from maxlab import trace
 from maxlab.compiler import Options, compile_function
-from maxlab.config import config
+from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, cpu_count
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.handle_models import DeviceHandleModel, HandleModel, StagedHandleModel
 from maxlab.engine.handles import has_handles
 from maxlab.engine.model import Model
@@ -25,6 +27,7 @@ from maxlab.errors import (
     DeviceError,
     InvalidPathError,
     MaxlabError,
+    shown,
 )
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
@@ -34,6 +37,7 @@ from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
 from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.toolchain import runtime, runtime_ahead
+from maxlab.toolchain.child import Child
 
 
 class InferenceSession:
@@ -50,7 +54,8 @@ class InferenceSession:
             compiled as they declare them; others as the graph's own library does.
 
     Raises:
-        ArgumentError: ML763, a path without a kernel library; ML616, fewer than one thread.
+        ArgumentError: ML763, a path without a kernel library; ML616, fewer than one thread or
+                more than 1024.
         DeviceError: ML617, a device that cannot run graphs.
 
     Example:
@@ -69,13 +74,22 @@ class InferenceSession:
         self._kernel_library = gathered(custom_extensions)
         if devices is not None and not isinstance(devices, Iterable):
             raise ArgumentTypeError(
-                "ML618", f"devices takes a list, got {devices!r}", fix="write devices=[device]"
+                "ML618", f"devices takes a list, got {shown(devices)}", fix="write devices=[device]"
             )
-        given = list(devices) if devices is not None else []
+        try:
+            given = list(devices) if devices is not None else []
+        except Exception as error:
+            raise ArgumentTypeError(
+                "ML618",
+                f"devices takes a list, and {shown(devices)} cannot be read as one",
+                fix="write devices=[device]",
+            ) from error
         for device in given:
             if not isinstance(device, Device):
                 raise ArgumentTypeError(
-                    "ML618", f"{device!r} is not a device", fix="pass driver.CPU(), not a DeviceRef"
+                    "ML618",
+                    f"{shown(device)} is not a device",
+                    fix="pass driver.CPU(), not a DeviceRef",
                 )
             if not device.is_compatible:
                 raise DeviceError(
@@ -84,16 +98,17 @@ class InferenceSession:
                     fix="leave devices out, or pass [driver.CPU()]",
                 )
         self._devices = list(dict.fromkeys([*given, CPU()]))
-        is_int = hasattr(num_threads, "__index__") and not isinstance(num_threads, bool)
-        if num_threads is not None and (not is_int or operator.index(num_threads) < 1):
+        is_int = isinstance(num_threads, (int, np.integer)) and not isinstance(num_threads, bool)
+        if num_threads is not None and not (is_int and 1 <= num_threads <= MOST_THREADS):
             raise ArgumentError(
                 "ML616",
-                f"num_threads must be an int of 1 or more, got {num_threads!r}",
+                f"num_threads must be an int from 1 to {MOST_THREADS}, got {shown(num_threads)}",
                 fix="leave it out for all usable cores",
             )
-        chosen = config().num_threads if num_threads is None else operator.index(num_threads)
+        chosen = config().num_threads if num_threads is None else int(num_threads)
         self.num_threads = chosen
         self._gpu_profiling = GPUProfilingMode.OFF
+        self._beside = Child()  # guarded kernels of all models run there, one at a time
         self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
 
@@ -204,6 +219,7 @@ class InferenceSession:
         custom_ops_path: str | None = None,
         weights_registry: Mapping[str, Any] | None = None,
         options: Options | None = None,
+        guard: bool | Guard = False,
     ) -> Model:
         """The compiled ``model``, ready to execute.
 
@@ -216,6 +232,11 @@ class InferenceSession:
                 NumPy array, DLPack object. The right operands of products are packed now: a later
                 change of such an array is seen by the next ``load``, not by this model.
             options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
+            guard: Whether kernels that users wrote run in a process of their own, where a crash, a
+                write outside of an argument and a loop that does not end become errors; a `Guard`
+                says how long they may take, 10 seconds with ``True``. Results are the same bits.
+                Each call of a kernel takes some tenths of a millisecond more, and copies its
+                arguments. docs/how-to/write-a-kernel.md says what is found.
 
         Raises:
             InvalidPathError: ML793 or what is wrong in the file; a ``RuntimeError`` and a
@@ -224,13 +245,17 @@ class InferenceSession:
             DeviceError: ML617, the graph uses a device that the session does not have.
             ToolchainError: No C or CUDA compiler was found, or it failed.
             ArgumentTypeError: ML625, ``options`` is no ``Options``.
-            ArgumentError: ML626 or ML627, ``options`` name what the graph does not have.
+            ArgumentError: ML626 or ML627, ``options`` name what the graph does not have; ML774,
+                kernels with opaque handles are to be guarded. ML774 is a DeviceError where kernels
+                of GPUs are.
+            ArgumentTypeError: ML775, ``guard`` is no bool and no ``Guard``.
         """
+        guarding = guard_of(guard)
         chosen = options if options is not None else Options()
         if not isinstance(chosen, Options):
             raise ArgumentTypeError(
                 "ML625",
-                f"options must be compiler.Options, got {options!r}",
+                f"options must be compiler.Options, got {shown(options)}",
                 fix="write options=compiler.Options(fuse=False)",
             )
         chosen = chosen.of_session(self._options)
@@ -256,6 +281,8 @@ class InferenceSession:
             )
         function = self._with_kernels(graph, custom_extensions, custom_ops_path)
         devices = self._devices_of(function)
+        if guarding is not None:
+            require_guardable(function)
         with trace.span("load", graph.name):
             if any(
                 lookup(op.name).kind == "contract" and not op.result.tensor_type.device.is_gpu()
@@ -263,6 +290,8 @@ class InferenceSession:
             ):
                 runtime_ahead(products=True)
             compiled = compile_function(function, chosen)
+            if guarding is not None and any(step.arguments for step in compiled.plan.steps):
+                compiled.guard = Guarding(guarding, self._beside, compiled)
             library = runtime()
             registry = weights_registry if weights_registry is not None else {}
             start = time.perf_counter_ns()

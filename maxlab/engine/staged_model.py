@@ -26,9 +26,11 @@ from maxlab.engine.binding import (
     add_buffers,
     allocate,
     layout_arena,
+    output_shape,
     slot_uses,
     stage_slots,
 )
+from maxlab.engine.file_watch import settled
 from maxlab.engine.model import MAX_BINDINGS, Model
 from maxlab.engine.stamps import BEGIN, END, Taken, side_by_side
 from maxlab.engine.weights import Prepared
@@ -84,8 +86,7 @@ class Stage:
         assert output is not None
         for slot in here:
             if slot.kind == "output":  # which may have another shape than what it is made of
-                typed = output.operands[slot.index].tensor_type
-                shape = tuple(dim.evaluate(env) for dim in typed.shape)
+                shape, _ = output_shape(output.operands[slot.index], env)
                 nbytes = slot.nbytes.evaluate(env)
                 self.outputs.append((slot.index, slot.number, slot.dtype, shape, nbytes))
         self.binds = [step.binds.slot for step in steps if step.binds is not None]
@@ -264,6 +265,7 @@ class StagedModel(Model):
             self._null if times is None else times,
             info,
         )
+        code = settled(code, self._prepared.watch, addresses.values())
         if code:
             info[0] = host.walked[first + info[0]].number
             self._failed(code, list(info), host.env)

@@ -19,6 +19,7 @@ from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.file_watch import settled
 from maxlab.engine.handles import Made
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
@@ -255,6 +256,7 @@ class _HostWalk:
                 model._null,
                 frame.info,
             )
+            code = settled(code, model._prepared.watch, self._addresses.values())
             if code:
                 info = list(frame.info)
                 info[0] += first

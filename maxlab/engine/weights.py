@@ -17,11 +17,15 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
 from maxlab.driver import CPU, Device, Tensor
+from maxlab.driver.mapped import LOST, FileMemory
 from maxlab.engine.binding import room_on
+from maxlab.engine.file_watch import Watch
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
+from maxlab.graph.weights.base import near_names
 from maxlab.ir import DeviceRef, Function, Op, TensorType
 from maxlab.toolchain import Runtime
+from maxlab.toolchain.interrupts import STOPPED, raised
 
 
 @dataclass(slots=True)
@@ -33,6 +37,8 @@ class Prepared:
     addresses: dict[int, int] = field(default_factory=dict)
     keep: list[Any] = field(default_factory=list)
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    watch: Watch | None = None
+    """The files that weights are mapped from; None when there are none."""
 
 
 class PackedWeight:
@@ -128,6 +134,7 @@ def prepare(
         MissingWeightError: ML613, the registry does not have a weight.
         WeightError: A weight of another shape or dtype than the graph declares, or not contiguous;
             ML745, the graph declares it twice, with different types.
+        WeightFileError: ML639 or ML641, the file of a weight has changed since it was mapped.
     """
     prepared = Prepared()
     devices, host = devices or {}, CPU()
@@ -139,7 +146,7 @@ def prepare(
         assert isinstance(typed, TensorType)
         name = registry_name(op)
         if name not in registry:
-            close = _close(name, registry)
+            close = next(iter(near_names(name, registry, 1)), None)
             raise MissingWeightError(
                 "ML613",
                 f"the weight {name!r} is not in the weights registry",
@@ -171,6 +178,7 @@ def prepare(
             )
         tensors[name] = tensor
     prepared.tensors = tensors
+    prepared.watch = watch = Watch.of(tensors, runtime)
     slots = compiled.plan.slots
     owners: dict[int, Tensor | UploadedWeight] = {}
     for slot in slots:
@@ -208,6 +216,8 @@ def prepare(
         for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):
             prepared.addresses[slot.number] = packed.address
             prepared.keep.append(packed)
+    if watch is not None:  # all that was packed or copied came from files as they were
+        watch.require_whole()
     return prepared
 
 
@@ -329,7 +339,9 @@ def _never_changes(owner: Any) -> bool:
             return False
         base = base.base
     try:
-        return base is None or memoryview(base).readonly
+        if base is None or (view := memoryview(base)).readonly:
+            return True
+        return isinstance(view.obj, FileMemory) and not view.obj.writable
     except TypeError:  # it lends its memory in another way, and who knows whom else to
         return False
 
@@ -349,13 +361,13 @@ def _pack_new(
     sizes = [nbytes for *_, nbytes in owners]
     places = [0, *itertools.accumulate(-(-size // 64) * 64 for size in sizes)]
     memory, base = room_on(home, runtime, places[-1])
-    steps: list[tuple[Any, int, int, int, int, int]] = []
+    steps: list[tuple[Any, int, int, int, int, int, int]] = []
     dims: list[int] = []
     pointers: list[int] = []
     for place, (name, address, numbers, items, nbytes) in zip(places, owners, strict=False):
         kernel = ffi.cast("mx_fn", runtime.address(name))
-        grain = -(-PACKED_AT_ONCE * items // max(nbytes // 4, 1))
-        steps.append((kernel, len(pointers), len(dims), items, max(grain, 1), 0))
+        grain = max(-(-PACKED_AT_ONCE * items // max(nbytes // 4, 1)), 1)
+        steps.append((kernel, len(pointers), len(dims), items, grain, 0, grain))
         pointers += [base + place, address]
         dims += numbers
     table = ffi.new("uintptr_t[]", pointers)
@@ -365,7 +377,9 @@ def _pack_new(
             ffi.cast("void **", table), ffi.new("i64[]", dims), ffi.NULL, 0, ffi.NULL, 64,
             ffi.NULL, ffi.new("i64[6]"),
         )  # fmt: skip
-    if code:
+    if code & ~LOST == STOPPED:
+        raise raised()
+    if code & ~LOST:  # `prepare` looks at the files
         raise ExecutionError(
             "ML651", f"the weights could not be packed: the executor's code is {code}",
             fix="free some memory and try again",
@@ -374,10 +388,3 @@ def _pack_new(
         key: PackedWeight(memory, base + place, size, owner)
         for (key, owner), place, size in zip(owners.items(), places, sizes, strict=False)
     }
-
-
-def _close(name: str, registry: Mapping[str, Any]) -> str | None:
-    import difflib
-
-    found = difflib.get_close_matches(name, list(registry), 1)
-    return found[0] if found else None

@@ -105,10 +105,23 @@ def test_expressions_as_input_dims() -> None:
         model(ones(6), ones(3))
 
 
-def test_an_expression_of_a_name_no_input_has() -> None:
-    with Graph("g", input_types=[TensorType(F32, [Dim("n") * 2])]) as graph:
+def test_a_name_that_follows_from_an_expression() -> None:
+    types = [TensorType(F32, [Dim("n") * 2 + Dim("m")]), TensorType(F32, [Dim("m") - 1, 0])]
+    with Graph("g", input_types=types) as graph:
+        x, _ = (v.tensor for v in graph.inputs)
+        graph.output(ops.reshape(x[: Dim("n") * 2], ["n", 2]))
+    model = load(graph._function)
+    assert model(ones(9), ones(2, 0))[0].shape == (3, 2)
+    with pytest.raises(InputError, match=r"the type says m \+ n \* 2 = 9"):
+        model(ones(10), ones(2, 0))
+    with pytest.raises(InputError, match="'n' would be -1"):
+        model(ones(1), ones(2, 0))
+
+
+def test_an_expression_of_names_no_input_has() -> None:
+    with Graph("g", input_types=[TensorType(F32, [Dim("n") * Dim("m")])]) as graph:
         graph.output(graph.inputs[0].tensor)
-    with pytest.raises(InputError, match="'n'") as caught:
+    with pytest.raises(InputError, match="'m'") as caught:
         load(graph._function)
     assert caught.value.code == "ML601"
 

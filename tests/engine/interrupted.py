@@ -1,8 +1,9 @@
-"""A program that `test_interrupt.py` starts: ``interrupted.py FAMILY`` interrupts runs of one kind of kernel.
+"""A program that `test_interrupt.py` starts: ``interrupted.py FAMILY …`` interrupts runs of models.
 
-It runs the model of the family on sizes that take minutes or for ever, with 1 thread and with 2, gets a SIGINT in the
-middle, and runs the same model again on small sizes. It prints one line of JSON for each number of threads: the seconds
-from the signal to the exception, and how far the memory of the process has grown behind it.
+It runs the model of each family on sizes that take minutes or for ever, with 1 thread and with 2,
+gets a SIGINT in the middle, and runs the same model again on small sizes. It prints a line of JSON
+each: the family, the number of threads, the seconds from the signal to the exception, and by how
+many MiB the memory of the process has grown behind it.
 """
 
 from __future__ import annotations
@@ -31,22 +32,24 @@ F32, F64, I64, BF16 = DType.float32, DType.float64, DType.int64, DType.bfloat16
 
 @dataclass(frozen=True)
 class Family:
-    """A model whose time grows with the size ``n``, and takes no memory that does.
+    """A model whose time grows with the size ``n``, and whose memory does not, or not much.
 
     Attributes:
-        build: The output for the input, an ``[n, 0]`` tensor that says how large n is, and the dim n.
-        long: A size that takes at least half a minute.
+        kind: What its kernels are alike in.
+        build: The output for the input, an ``[n, 0]`` tensor that says how large n is, and n.
+        long: A size that takes many seconds.
         short: A size that is run after the interrupt.
         want: What the model gives then; None: what another model gives, which nobody interrupts.
     """
 
+    kind: str
     build: Callable[[TensorValue, Any], TensorValue]
     long: int
     short: int = 100
     want: float | None = None
 
 
-def ones(shape: list[Any], value: float = 1.0, dtype: DType = F32) -> TensorValue:
+def ones(shape: list[Any], value: float = 1, dtype: DType = F32) -> TensorValue:
     """One number as a tensor of ``shape``, which takes no memory."""
     return ops.broadcast_to(ops.constant(value, dtype, CPU), shape)
 
@@ -86,8 +89,8 @@ def product(dtype: DType) -> Callable[[TensorValue, Any], TensorValue]:
     """A product of n rows that are one row in memory."""
 
     def build(size: TensorValue, n: Any) -> TensorValue:
-        left = ops.broadcast_to(data(1, 2**17, dtype=dtype), [n, 2**17])
-        return ops.cast(left @ data(2**17, 64, dtype=dtype), F32)
+        left = ops.broadcast_to(data(1, 2**16, dtype=dtype), [n, 2**16])
+        return ops.cast(left @ data(2**16, 64, dtype=dtype), F32)
 
     return build
 
@@ -128,19 +131,19 @@ def loop_of_sorts(size: TensorValue, n: Any) -> TensorValue:
 
 
 FAMILIES = {
-    "sum": Family(lambda s, n: ops.sum(ones([n])), 2**40, want=100),
-    "map": Family(chain, 2**24),
-    "rows": Family(rows, 2**24),
-    "long_rows": Family(long_rows, 2**38, want=100),
-    "columns": Family(columns, 2**38),
-    "argmax": Family(lambda s, n: ops.argmax(ones([n])), 2**40, want=0),
-    "product": Family(product(F32), 2**18),
-    "half_product": Family(product(BF16), 2**18),
-    "batched_product": Family(batched, 2**15),
-    "attention": Family(attention, 2**30),
-    "convolution": Family(convolution, 2**8, 1),
-    "pooling": Family(pooling, 2**11, 1),
-    "loop_of_sorts": Family(loop_of_sorts, 2**40, 3, want=3),
+    "sum": Family("rows", lambda s, n: ops.sum(ones([n])), 2**40, want=100),
+    "map": Family("rows", chain, 2**24),
+    "rows": Family("rows", rows, 2**24),
+    "long_rows": Family("rows", long_rows, 2**38, want=100),
+    "columns": Family("rows", columns, 2**38),
+    "argmax": Family("rows", lambda s, n: ops.argmax(ones([n])), 2**40, want=0),
+    "product": Family("product", product(F32), 2**18),
+    "half_product": Family("product", product(BF16), 2**18),
+    "batched_product": Family("product", batched, 2**15),
+    "attention": Family("product", attention, 2**30),
+    "convolution": Family("window", convolution, 2**8, 1),
+    "pooling": Family("window", pooling, 2**11, 1),
+    "loop_of_sorts": Family("loop", loop_of_sorts, 2**40, 3, want=3),
 }
 
 
@@ -181,23 +184,25 @@ def interrupted(model: Any, n: int, after: float = 0.3) -> float:
     raise SystemExit("the run has ended by itself")
 
 
-def main(name: str) -> None:
-    """Interrupts the model of one family."""
+def main(names: list[str]) -> None:
+    """Interrupts the models of some families."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # some shells ignore it
-    family = FAMILIES[name]
-    graph = build(family)
-    session = engine.InferenceSession(num_threads=1)
-    want = run(session.load(graph), family.short) if family.want is None else family.want
-    for threads in (1, 2):
-        model = engine.InferenceSession(num_threads=threads).load(graph)
-        run(model, family.short)
-        before = resident()
-        seconds = interrupted(model, family.long)
-        gc.collect()
-        grown = resident() - before
-        np.testing.assert_array_equal(run(model, family.short), want)
-        print(json.dumps([threads, round(seconds, 3), grown >> 20]), flush=True)
+    for name in names:
+        family = FAMILIES[name]
+        graph = build(family)
+        want = family.want
+        if want is None:
+            want = run(engine.InferenceSession(num_threads=1).load(graph), family.short)
+        for threads in (1, 2):
+            model = engine.InferenceSession(num_threads=threads).load(graph)
+            run(model, family.short)
+            before = resident()
+            seconds = interrupted(model, family.long)
+            gc.collect()
+            grown = resident() - before
+            np.testing.assert_array_equal(run(model, family.short), want)
+            print(json.dumps([name, threads, round(seconds, 3), grown >> 20]), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

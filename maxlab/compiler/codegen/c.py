@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from maxlab.compiler.codegen.notes import log_call
@@ -31,6 +31,9 @@ from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""
+
+STRIP_COST = 1 << 26
+"""Scalar operations in a kernel behind which it asks whether to go on: some milliseconds."""
 
 SIGNATURE = "(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
 EPILOGUE = "(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx)"
@@ -323,8 +326,33 @@ class Printer:
                 self.write(f"const i64 {name} = {rest} % {extent}, q{name} = {rest} / {extent};")
                 rest = f"q{name}"
 
+    @contextmanager
+    def strips(self, name: str, extent: Poly, strip: int) -> Iterator[str]:
+        """Writes what is written inside of the ``with`` for all of an axis, ``strip`` elements at a
+        time, and asks between two strips whether to go on. The text that it gives is the head of
+        the loop over a strip.
+
+        Args:
+            name: The C name of the axis.
+            extent: Its size; one that is known and no more than a strip is gone through at once.
+            strip: Elements that take some milliseconds.
+        """
+        high = self.poly(extent)
+        if extent.is_constant and extent.value <= strip:
+            yield f"for (i64 {name} = 0; {name} < {high}; {name}++)"
+            return
+        start, stop = f"{name}0", f"{name}1"
+        with self.write.block(f"for (i64 {start} = 0, {stop}; {start} < {high}; {start} = {stop})"):
+            self.write(f"{stop} = {high} - {start} > {strip} ? {start} + {strip} : {high};")
+            self.write(f"if ({start} && mx_stop(ctx)) return MX_STOPPED;")
+            yield f"for (i64 {name} = {start}; {name} < {stop}; {name}++)"
+
     def loop(self, low: str, high: str, current: Pass) -> None:
-        """One pass over the inner axis."""
+        """One pass over the elements of the inner axis from ``low`` to ``high``."""
+        self.loop_in(nullcontext(f"for (i64 j = {low}; j < {high}; j++)"), current)
+
+    def loop_in(self, loop: AbstractContextManager[str], current: Pass) -> None:
+        """One pass over the inner axis, by the loop or loops whose head ``loop`` gives."""
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         roots += [s.value for s in current.stores]
         if not roots:
@@ -333,9 +361,23 @@ class Printer:
         outer = dict(self.names)
         leaves = self.leaves(roots, current.stores)
         folds = self._folds(current.folds)
-        if not leaves:
-            self.write(f"#pragma omp simd{folds}")
-        with self.write.block(f"for (i64 j = {low}; j < {high}; j++)"):
+        with loop as head:
+            if not leaves:
+                self.write(f"#pragma omp simd{folds}")
+            self._elements(head, current)
+        for fold in current.folds:
+            if fold.operator != "sum" and is_float(fold.dtype):
+                self.write(
+                    f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};",
+                    fold.node,
+                )
+        self.names = outer
+
+    def _elements(self, head: str, current: Pass) -> None:
+        """The loop over the elements of a pass."""
+        roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
+        roots += [s.value for s in current.stores]
+        with self.write.block(head):
             self.axes[INNER] = "j"
             self.emit(roots, True)
             for keep in current.keeps:
@@ -345,13 +387,6 @@ class Printer:
                 self.fold(fold, self.names[fold.value.number])
             for store in current.stores:
                 self.store(store)
-        for fold in current.folds:
-            if fold.operator != "sum" and is_float(fold.dtype):
-                self.write(
-                    f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};",
-                    fold.node,
-                )
-        self.names = outer
 
     def _folds(self, folds: Sequence[Fold]) -> str:
         """Declare the accumulators; the reduction clauses of the loop."""
@@ -426,9 +461,15 @@ def scratch_rows(kernel: Kernel, kept: int) -> list[str]:
     return found
 
 
-def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
+def strip_of(cost: int) -> int:
+    """How many elements of ``cost`` scalar operations each take some milliseconds: a power of
+    two."""
+    return 1 << max(STRIP_COST // max(cost, 1), 1).bit_length() - 1
+
+
+def print_rows(kernel: Kernel, kept: int = 0, strip: int = 0) -> Printed:
     """The C of a map or row kernel: its parallel axis is the rows, or the elements when there are
-    no rows.
+    no rows. Rows are gone through in strips of so many elements; 0: at once.
     """
     printer = Printer()
     printer.kernel = kernel
@@ -448,15 +489,20 @@ def print_rows(kernel: Kernel, kept: int = 0) -> Printed:
     with write.block("for (i64 row = lo; row < hi; row++)"):
         printer.rows_header(kernel, "row")
         for current in kernel.passes:
-            printer.loop("0", inner, current)
+            if strip:
+                printer.loop_in(printer.strips("j", kernel.inner.extent, strip), current)
+            else:
+                printer.loop("0", inner, current)
             for store in current.after:
                 printer.emit([store.value], False)
                 printer.store(store)
     return finish(printer, f"int {NAME}{SIGNATURE} {{")
 
 
-def print_columns(kernel: Kernel) -> Printed:
-    """The C of a column kernel: its parallel axis is rows × blocks of ``BLOCK`` columns."""
+def print_columns(kernel: Kernel, strip: int = 0) -> Printed:
+    """The C of a column kernel: its parallel axis is rows × blocks of ``BLOCK`` columns. The
+    reduced axis is gone through in strips of so many elements; 0: at once.
+    """
     assert kernel.reduction is not None
     printer = Printer()
     printer.kernel = kernel
@@ -479,7 +525,10 @@ def print_columns(kernel: Kernel) -> Printed:
         write(f"for (i64 n = 0; n < c1 - c0; n++) {{ acc[n] = {initial(fold)};{reset} }}")
         before = dict(printer.names)
         printer.axes[REDUCED] = "k"
-        with write.block(f"for (i64 k = 0; k < {printer.poly(kernel.reduction.extent)}; k++)"):
+        depth = kernel.reduction.extent
+        whole = nullcontext(f"for (i64 k = 0; k < {printer.poly(depth)}; k++)")
+        loop = printer.strips("k", depth, strip) if strip else whole
+        with loop as head, write.block(head):
             printer.emit([fold.value], False)
             if not printer.leaves([fold.value]):
                 write("#pragma omp simd")

@@ -150,6 +150,9 @@ def print_pack(right: Operand, k: Poly, n: Poly, dtype: DType = DType.float32) -
         f"ctx->lib->{call}({stored} *)b[0], (const {stored} *)b[1] + "
         f"{printer.poly(right.offset)}, {sizes}, lo, hi);"
     )
+    if half is not None:
+        whole = f"{printer.poly(k)}, {printer.poly(n)}"
+        printer.write(f"ctx->lib->half_mark({half}, (u16 *)b[0], {whole}, lo, hi);")
     return finish(printer, f"int {NAME}{SIGNATURE} {{")
 
 
