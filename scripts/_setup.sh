@@ -205,6 +205,8 @@ need_front_end() {
 # a rebuilt front end is served without installing again.
 install_editable() {
   local link="$VENV/share/jupyter/labextensions/maxlab-extension"
+  rm -rf "$link" # pip would write through it, into the folder that the wheel is made from
+  rm -f maxlab/labextension/install.json
   SKIP_JUPYTER_BUILDER=1 "$PY" -m pip install -q --no-deps --no-build-isolation -e .
   rm -rf "$link"
   mkdir -p "$(dirname "$link")"

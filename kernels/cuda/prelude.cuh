@@ -236,7 +236,7 @@ struct mx_smaller {
 };
 template <class OP, class T> MX_INLINE T mx_warp_fold(T x) {
 #pragma unroll
-  for (int step = 16; step; step >>= 1) x = OP::of(x, __shfl_xor_sync(MX_FULL_WARP, x, step));
+  for (int step = 16; step; step >>= 1) x = OP::of(x, (T)__shfl_xor_sync(MX_FULL_WARP, x, step)); /* bytes come back as int */
   return x;
 }
 template <class OP, class T> MX_INLINE T mx_block_fold(T x) {

@@ -90,9 +90,7 @@ def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
     work.parameters.clear()
     _drop_unused(work)
     session = InferenceSession(model._session_devices(), model.num_threads)
-    part = session.load(
-        graph_of(work), weights_registry=model._prepared.tensors, guard=model.guard
-    )
+    part = session.load(graph_of(work), weights_registry=model._prepared.tensors, guard=model.guard)
     return part.execute()
 
 

@@ -88,7 +88,27 @@ def find_compiler() -> Compiler:
     """
     wanted = config().cc
     relative = wanted is not None and "/" in wanted and not wanted.startswith("/")
-    return _find(wanted, os.environ.get("PATH", ""), os.getcwd() if relative else "")
+    asked = wanted, os.environ.get("PATH", ""), os.getcwd() if relative else ""
+    found = _find(*asked)
+    mark = _mark_of(found.path)
+    if _marks.setdefault(asked, mark) != mark:  # another program has the name now
+        _find.cache_clear()
+        _marks.clear()
+        found = _find(*asked)
+        _marks[asked] = _mark_of(found.path)
+    return found
+
+
+_marks: dict[tuple[str | None, str, str], tuple[int, ...]] = {}
+
+
+def _mark_of(path: str) -> tuple[int, ...]:
+    """What stays the same while the program at ``path`` does; empty when there is none."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return ()
+    return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=16)
@@ -101,8 +121,8 @@ def _find(wanted: str | None, path: str, folder: str) -> Compiler:
         except ValueError as error:  # a quote that is not closed, a NUL
             raise _not_found(wanted, f"cannot be read: {str(error).lower()}") from error
         if program is None:
-            folder = bool(command) and os.path.isdir(command[0])
-            raise _not_found(wanted, "is a folder" if folder else "was not found")
+            is_folder = bool(command) and os.path.isdir(command[0])
+            raise _not_found(wanted, "is a folder" if is_folder else "was not found")
         program = os.path.abspath(program)  # it is run in other directories
         return _identify((program, *command[1:]), program)
     for name in CANDIDATES:

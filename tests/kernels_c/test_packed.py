@@ -133,7 +133,9 @@ def test_blocks(library: Any, m: int, n: int, blocks: int, name: str) -> None:
     d = np.zeros((m, have), np.float32)
     d[:, :blocks] = rng.random((m, blocks))
     y = np.full((m, n), np.nan, np.float32)
-    lib.mx_q_product(kind, at(y), n, at(packed), blocks, at(q), at(s), at(d), m, 0, -(-n // 16), ffi.NULL)
+    lib.mx_q_product(
+        kind, at(y), n, at(packed), blocks, at(q), at(s), at(d), m, 0, -(-n // 16), ffi.NULL
+    )
     found = form.blocks(w)
     full = found.d[..., None] * found.q
     if found.least is not None and found.dmin is not None:

@@ -294,3 +294,14 @@ def test_a_setting_that_is_no_compiler(root: Path, tmp_path: Path, cc: str, word
         compile_units([kernel(1)])
     assert caught.value.code in ("ML501", "ML505")
     assert "MAXLAB_CC" in str(caught.value)
+
+
+def test_a_compiler_that_becomes_another_is_asked_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "cc"
+    for version in ("cc 1.0", "cc 2.0"):
+        program.write_text(f"#!/bin/sh\necho {version}\n")
+        program.chmod(0o755)
+        with settings(cc=str(program)):
+            assert find_compiler().version == version

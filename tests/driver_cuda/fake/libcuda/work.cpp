@@ -153,7 +153,8 @@ API cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *
   void *runtime = dlopen(text.substr(one, two - one - 1).c_str(), RTLD_NOW);
   void *code = dlopen(text.substr(two, three - two).c_str(), RTLD_NOW);
   if (!runtime || !code) return INVALID_IMAGE;
-  Module *made = new Module{device, runtime, code};
+  /* The simulator is asked for through the kernels: the process may have another copy of it, which they are bound to. */
+  Module *made = new Module{device, code, code};
   device->modules.insert(made);
   count("modules");
   *module = made;
