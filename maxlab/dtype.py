@@ -350,7 +350,7 @@ def _from_numpy_slow(dtype: object) -> DType:
     """`from_numpy` for scalar types, equivalent spellings and ml_dtypes."""
     try:
         resolved: np.dtype[Any] = np.dtype(dtype)  # type: ignore[call-overload]
-    except TypeError:
+    except Exception:  # NumPy asks the object for its dtype, which may raise anything
         resolved = np.dtype(object)
     found = _BY_NUMPY.get(resolved)
     if found is None and resolved.kind in "Vf" and resolved.names is None:
@@ -362,7 +362,7 @@ def _from_numpy_slow(dtype: object) -> DType:
         swapped = resolved.kind in "iufb" and not resolved.isnative
         raise DTypeError(
             "ML103",
-            f"no dtype of tensors equals the NumPy dtype {dtype!r}",
+            f"no dtype of tensors equals the NumPy dtype {shown(dtype)}",
             fix="convert to native byte order: array.astype(array.dtype.newbyteorder('='))"
             if swapped
             else "convert first, for example array.astype(np.float32)",

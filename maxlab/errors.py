@@ -59,11 +59,16 @@ class _Short(reprlib.Repr):
         return repr(x) if bits <= _MOST_BITS else f"an int of {bits} bits"
 
 
+_PRINTED = ("numpy", "maxlab")
+"""Libraries whose arrays can always be printed."""
+
+
 def shown(value: object, most: int = 80) -> str:
     """``repr(value)`` for a message: at most ``most`` characters, whatever the object does.
 
     Long integers have no text in Python, deep lists none that its stack can make, and the ``repr``
-    of an object may raise.
+    of an object may raise. Arrays of other libraries are named by their type: some have an address
+    and no memory there, and printing them ends the process.
 
     Example:
         >>> shown([1.5, "x"]), shown(10**5000)
@@ -71,10 +76,14 @@ def shown(value: object, most: int = 80) -> str:
     """
     short = _Short()
     short.maxstring = short.maxother = short.maxlong = most
+    kind = type(value)
     try:
-        text = (
-            short.repr(value) if isinstance(value, (list, tuple, dict, set, int)) else repr(value)
-        )
+        if isinstance(value, (list, tuple, dict, set, int)):
+            text = short.repr(value)
+        elif hasattr(kind, "__dlpack__") and kind.__module__.partition(".")[0] not in _PRINTED:
+            text = f"<{kind.__module__}.{kind.__name__}>"
+        else:
+            text = repr(value)
     except Exception:
         text = f"<{type(value).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 import struct
 import zipfile
 import zlib
@@ -97,6 +98,10 @@ class Zipped:
         return found
 
 
+# What NumPy raises for a head that is not one: it reads it as Python's literals.
+_NO_HEAD = (SyntaxError, tokenize.TokenError, TypeError, RecursionError, MemoryError)
+
+
 def array_of(name: str, raw: bytes, dtype: str) -> Array:
     """The array in ``raw``, a part of ``.npy``'s version 1.0; it shares the memory of ``raw``.
 
@@ -115,7 +120,7 @@ def array_of(name: str, raw: bytes, dtype: str) -> Array:
         shape, by_column, found = np.lib.format.read_array_header_1_0(file, max_header_size=4096)
     except DamagedError:
         raise
-    except (*_BROKEN, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+    except (*_BROKEN, *_NO_HEAD) as error:
         raise DamagedError(f"{name}: {_words(error)}") from error
     if found != np.dtype(dtype) or (by_column and len(shape) > 1) or any(n < 0 for n in shape):
         raise DamagedError(f"{name} has another type or order")

@@ -301,7 +301,8 @@ class DeviceSpec:
                 f"device_type is 'cpu' or 'gpu', got {shown(kind)}",
                 fix="use DeviceSpec.cpu() or DeviceSpec.accelerator()",
             )
-        if not isinstance(self.id, int) or self.id < (0 if self.device_type == "gpu" else -1):
+        least = 0 if kind == "gpu" else -1
+        if not isinstance(self.id, int) or not least <= self.id < 1 << 31:
             raise DeviceError(
                 "ML411",
                 f"{shown(self.id)} is not the id of a {kind} device",

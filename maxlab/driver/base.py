@@ -21,7 +21,7 @@ from maxlab.driver.layout import contiguous_strides
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
-from maxlab.errors import TensorError, shown
+from maxlab.errors import ArgumentTypeError, TensorError, shown
 from maxlab.toolchain._abi import ffi
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -173,6 +173,7 @@ class TensorBase:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The tensor as `numpy.asarray` takes it: its own memory, unless converted."""
+        require_copy(copy)
         array = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
@@ -365,6 +366,20 @@ class TensorBase:
         bits = BITS[self._dtype._nbytes]
         memory = ffi.buffer(ffi.cast(_CHAR, block.address), self.num_elements * bits.itemsize)
         self._bits()[...] = np.frombuffer(memory, bits).reshape(self._shape)
+
+
+def require_copy(given: Any) -> None:
+    """Raises unless ``given`` says whether to copy: True, False, or None for both.
+
+    Raises:
+        ArgumentTypeError: ML421 (a TypeError), it says neither.
+    """
+    if given is not None and not isinstance(given, bool):
+        raise ArgumentTypeError(
+            "ML421",
+            f"copy must be True, False or None, got {shown(given)}",
+            fix="leave it out to copy only where nothing else works",
+        )
 
 
 def _writes_to_all(consumer: FrameType) -> bool:

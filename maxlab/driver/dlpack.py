@@ -100,27 +100,57 @@ _NEW, _NEW_USED = b"dltensor_versioned", b"used_dltensor_versioned"
 _exported: dict[int, tuple[Any, ...]] = {}
 
 
+# The address of a capsule that is alive -> what to do when it dies.
+_alive: dict[int, _Unused] = {}
+
+
+class _Unused:
+    """Gives memory back in ``__del__`` if nobody has taken it out of its capsule."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: int) -> None:
+        self.capsule = capsule
+
+    def __del__(
+        self,
+        exported: dict[int, Any] = _exported,
+        is_valid: Any = _dying_is_valid,
+        pointer: Any = _dying_pointer,
+        names: tuple[bytes, bytes] = (_OLD, _NEW),
+    ) -> None:
+        for name in names:
+            if is_valid(self.capsule, name):
+                exported.pop(pointer(self.capsule, name) or 0, None)
+
+
 @functools.cache
-def _deleters() -> tuple[Any, Any]:
-    """The C callbacks by which consumers give memory back; made at first use."""
+def _callbacks() -> tuple[Any, Any]:
+    """The C functions by which consumers give memory back, and by which capsules die; made at first
+    use.
 
-    def release(managed: Any) -> None:
-        _exported.pop(int(ffi.cast("uintptr_t", managed)), None)
+    Arrays and capsules also die while an exception is on its way through the frames that had them.
+    Calling any function then takes the exception for that function's own, and Python crashes later.
+    Therefore both have operators alone. What these let go of may run any code: Python puts the
+    exception aside for ``__del__``.
+    """
 
-    return (
-        ffi.callback("void(*)(DLManagedTensor *)", release),
-        ffi.callback("void(*)(DLManagedTensorVersioned *)", release),
-    )
+    def release(managed: int, exported: dict[int, Any] = _exported) -> None:
+        if managed in exported:
+            del exported[managed]  # noqa: RUF051 - pop is a function
+
+    def destroy(capsule: int, alive: dict[int, Any] = _alive) -> None:
+        if capsule in alive:
+            del alive[capsule]  # noqa: RUF051
+
+    kind = "void(*)(uintptr_t)"
+    return ffi.callback(kind, release), ffi.callback(kind, destroy)
 
 
-def _release_unused(capsule: int) -> None:
-    """Release the memory of a capsule that died before anybody took it."""
-    for name in (_OLD, _NEW):
-        if _dying_is_valid(capsule, name):
-            _exported.pop(_dying_pointer(capsule, name) or 0, None)
-
-
-_destroy_capsule = _DESTRUCTOR(_release_unused)
+@functools.cache
+def _destructor() -> Any:
+    """What `_capsule_new` takes for the second of `_callbacks`."""
+    return _DESTRUCTOR(int(ffi.cast("uintptr_t", _callbacks()[1])))
 
 
 def export(
@@ -167,13 +197,15 @@ def export(
     if rank:
         tensor.shape = sizes
         tensor.strides = sizes + rank
-    managed.deleter = _deleters()[versioned]
+    managed.deleter = ffi.cast(ffi.typeof(managed.deleter), _callbacks()[0])
     if versioned:
         managed.version = {"major": _VERSION[0], "minor": _VERSION[1]}
         managed.flags = _READ_ONLY * read_only + _COPIED * copied
     pointer = int(ffi.cast("uintptr_t", managed))
     _exported[pointer] = (managed, sizes, owner)
-    return _capsule_new(pointer, _NEW if versioned else _OLD, _destroy_capsule)
+    capsule = _capsule_new(pointer, _NEW if versioned else _OLD, _destructor())
+    _alive[id(capsule)] = _Unused(id(capsule))
+    return capsule
 
 
 def check_request(stream: Any, max_version: Any, dl_device: Any, copy: Any) -> None:
@@ -338,11 +370,11 @@ def request(array: Any, stream_of: Callable[[int], int]) -> Any:
         DeviceError: ML410 (a ValueError), its memory is neither on the host nor on a GPU.
         ProducerError: ML412 (a BufferError), it refuses to hand out its memory.
     """
-    for view, mend in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
-        # torch's memory of such a view has other numbers than the tensor
-        if getattr(type(array), view, None) is not None and getattr(array, view)():
-            raise _refusal(array, f"{view}() is true of it", f"pass x.{mend}()")
     try:
+        for view, mend in (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj")):
+            # torch's memory of such a view has other numbers than the tensor
+            if getattr(type(array), view, None) is not None and getattr(array, view)():
+                raise _refusal(array, f"{view}() is true of it", f"pass x.{mend}()")
         device_type, device = (int(part) for part in array.__dlpack_device__())
     except MaxlabError:
         raise

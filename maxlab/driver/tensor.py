@@ -15,7 +15,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 
 from maxlab.driver import copying, foreign
-from maxlab.driver.base import BITS, Array, TensorBase, block_on
+from maxlab.driver.base import BITS, Array, TensorBase, block_on, require_copy
 from maxlab.driver.device import CPU, Device, DeviceStream, one_stream, stream_of
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
@@ -201,12 +201,14 @@ class Tensor(TensorBase):
                 None to copy only if nothing else works.
 
         Raises:
-            ArgumentTypeError: ML421 (a TypeError), the object does not speak DLPack.
+            ArgumentTypeError: ML421 (a TypeError), the object does not speak DLPack, or ``copy`` is
+                no bool.
             TensorError: ML422 (a ValueError), ``copy=False`` and a copy is needed.
             DTypeError: ML103 (a ValueError), a dtype that tensors do not have.
             DeviceError: ML410 (a ValueError), memory that is neither on the host nor on a GPU that
                 is there.
         """
+        require_copy(copy)
         if isinstance(array, Tensor):
             found = array._alias(array._stream)
         else:

@@ -19,7 +19,10 @@ from typing import Any
 from maxlab.driver import device as devices
 from maxlab.driver.device import CPU, Device, DeviceStream, system_memory
 from maxlab.driver.memory import ALIGNMENT, MemoryStats, system_allocate, system_free
-from maxlab.errors import ArgumentError, DeviceError
+from maxlab.errors import ArgumentError, DeviceError, shown
+
+_MOST = 1024
+"""CPU devices; each is an object, and more are a mistake."""
 
 
 class VirtualMemory:
@@ -168,7 +171,7 @@ def use_virtual_cpus(count: int = 2, *, memory_limit: int = -1) -> None:
         memory_limit: most bytes that may be allocated on each of the virtual ones; -1 is no limit.
 
     Raises:
-        ArgumentError: ML434 (a ValueError), a negative count, or a limit that is none.
+        ArgumentError: ML434 (a ValueError), a count below 0 or above 1024, or a limit that is none.
 
     Example:
         >>> from maxlab import driver
@@ -179,17 +182,17 @@ def use_virtual_cpus(count: int = 2, *, memory_limit: int = -1) -> None:
         >>> driver.CPU(3)
         Device(type=cpu,id=0)
     """
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST:
         raise ArgumentError(
             "ML434",
-            f"the number of CPU devices must be an int of 0 or more, got {count!r}",
+            f"the number of CPU devices must be an int of 0 to {_MOST}, got {shown(count)}",
             fix="write use_virtual_cpus(2) for the host and one more",
         )
     limit = memory_limit
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < -1 or limit == 0:
         raise ArgumentError(
             "ML434",
-            f"memory_limit must be a positive int, or -1, got {limit!r}",
+            f"memory_limit must be a positive int, or -1, got {shown(limit)}",
             fix="give the limit in bytes",
         )
     made: list[CPU] = [CPU()][:count]

@@ -381,7 +381,7 @@ class Guarding:
 
 # ---------------------------------------------------------------- what a signal means
 _INDICES = "look at the indices of its loads and stores, and at sizes of 0"
-_CAUSES = {
+_CAUSES: dict[int, tuple[str, str]] = {
     signal.SIGFPE: (
         "an integer was divided by zero, or the quotient does not fit",
         "test the divisor first",

@@ -9,6 +9,8 @@ that says which operation was called with which arguments.
 from __future__ import annotations
 
 import inspect
+import signal
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -37,7 +39,15 @@ def is_foreign(error: BaseException) -> bool:
         isinstance(error, Exception)
         and not isinstance(error, _PASSING)
         and not getattr(error, _USERS, False)
+        and not _is_of_a_handler(error)
     )
+
+
+def _is_of_a_handler(error: Exception) -> bool:
+    """Whether a signal handler of the user raised ``error``, between any two steps of ours."""
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    codes = {getattr(handler, "__code__", None) for handler in handlers}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def explained(

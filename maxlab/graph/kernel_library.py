@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -344,13 +345,13 @@ class KernelLibrary:
 # ---------------------------------------------------------------- where texts come from
 def _texts(place: Path) -> Iterator[tuple[str, str]]:
     """The files of the library at ``place``, by their absolute names."""
-    if place.is_dir():
-        for path in sorted(place.rglob("*")):
-            if path.suffix in SUFFIXES and path.is_file():
-                yield str(path.resolve()), _text_of(path)
-    elif place.suffix == PACKAGE and place.is_file():
+    # Unlike pathlib, os.path takes a name that is too long for one that is not there.
+    if os.path.isdir(place):
+        for path in _sources(place):
+            yield str(path.resolve()), _text_of(path)
+    elif place.suffix == PACKAGE and os.path.isfile(place):
         yield from _unpacked(place)
-    elif place.is_file():
+    elif os.path.isfile(place):
         yield str(place.resolve()), _text_of(place)
     else:
         raise ArgumentError(
@@ -358,6 +359,18 @@ def _texts(place: Path) -> Iterator[tuple[str, str]]:
             f"there is no kernel library at {place}",
             fix="pass the path of a .c or .cu file, of a folder of them, or of an archive",
         )
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The files of kernels in ``folder`` and the folders in it, sorted."""
+    try:
+        return sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+    except OSError as error:  # one that may not be read, or that went meanwhile
+        raise ArgumentError(
+            "ML763",
+            f"the kernel library {folder} cannot be read: {error.strerror}: {error.filename}",
+            fix="pass a folder that has kernels alone",
+        ) from error
 
 
 def _text_of(path: Path) -> str:

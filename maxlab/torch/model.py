@@ -16,7 +16,7 @@ from maxlab import trace
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile, profile_model
 from maxlab.engine.times import time_text
-from maxlab.errors import InputError
+from maxlab.errors import InputError, shown
 from maxlab.graph import Graph
 from maxlab.torch.export import check_devices, export
 from maxlab.torch.held import Held
@@ -177,7 +177,16 @@ class TorchModel:
             if not isinstance(leaf, torch.Tensor):
                 found.append(leaf)
                 continue
-            if records and leaf.requires_grad:
+            try:
+                gradient, plain = leaf.requires_grad, leaf.detach().contiguous()
+            except Exception as error:  # of a subclass, or of a tensor that torch has no memory of
+                raise InputError(
+                    "ML687",
+                    f"the input {of.arg.name!r} of {self.graph.name} is a tensor that torch itself "
+                    f"cannot read: {shown(error, 200)}",
+                    fix="pass a dense tensor of the CPU",
+                ) from error
+            if records and gradient:
                 raise InputError(
                     "ML730",
                     f"the input {of.arg.name!r} of {self.graph.name} requires gradients, and a "
@@ -185,14 +194,17 @@ class TorchModel:
                     fix=f"pass {of.arg.name}.detach(), or call the model inside of "
                     "`with torch.inference_mode():`",
                 )
-            found.append(leaf.detach().contiguous())
+            found.append(plain)
         self._check_ranges(found)
         return found
 
     def _check_ranges(self, inputs: Sequence[Any]) -> None:
         """Nothing, when the named sizes are those for which the module takes the exported path."""
         for place, axis, name, low, high in self._ranges:
-            size = inputs[place].shape[axis] if isinstance(inputs[place], torch.Tensor) else low
+            given = inputs[place]
+            if not isinstance(given, torch.Tensor) or given.is_nested or axis >= given.ndim:
+                continue  # it has no such size; the graph says what is wrong with it
+            size = given.shape[axis]
             if not low <= size <= high:
                 raise InputError(
                     "ML687",

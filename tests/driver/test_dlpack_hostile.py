@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from maxlab import engine
-from maxlab.driver import Tensor
+from maxlab.driver import Tensor, memory_stats
 from maxlab.driver import dlpack as protocol
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
@@ -198,3 +198,47 @@ def test_torch_gets_a_copy_of_read_only_memory() -> None:
     assert tensor.to_numpy().tolist() == [0, 0, 0, 0]
     writable = Tensor.zeros([4], F32)
     assert torch.from_dlpack(writable).data_ptr() == writable._ptr
+
+
+# ---------------------------------------------------------------- exceptions on their way
+DYING: dict[str, Callable[[Any], Any]] = {
+    "a capsule": lambda tensor: tensor.__dlpack__(),
+    "a newer capsule": lambda tensor: tensor.__dlpack__(max_version=(1, 0)),
+    "an array of numpy": np.from_dlpack,
+}
+"""What has the memory of a tensor when an exception takes it away."""
+
+
+def raised_over(make: Callable[[Any], Any]) -> list[str]:
+    """What becomes of exceptions that drop the last reference to what ``make`` gives for a tensor,
+    and of the memory."""
+    found = []
+    before = memory_stats().blocks
+    for zero in (0, 0, 0):
+        try:
+            print(make(Tensor.zeros([4], F32)), 1 // zero)  # it is dropped as the call fails
+        except ZeroDivisionError as error:
+            found.append(str(error))
+    return [*found, f"{memory_stats().blocks - before} more blocks"]
+
+
+@pytest.mark.parametrize("what", DYING)
+def test_an_exception_outlives_the_memory_that_it_drops(what: str) -> None:
+    """In a process of its own: Python crashes when a destructor loses its exception."""
+    _check_raised_over(f"DYING[{what!r}]")
+
+
+@pytest.mark.oracle
+def test_an_exception_outlives_the_memory_of_torch() -> None:
+    pytest.importorskip("torch")
+    _check_raised_over("__import__('torch').from_dlpack")
+
+
+def _check_raised_over(make: str) -> None:
+    program = f"from {__name__} import *; print(*raised_over({make}), sep='|')"
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=300
+    )
+    said = "integer division or modulo by zero"
+    assert run.stdout.splitlines() == [f"{said}|{said}|{said}|0 more blocks"], run.stderr[-800:]
+    assert run.stderr == ""

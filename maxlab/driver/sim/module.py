@@ -33,7 +33,7 @@ from maxlab.driver.sim.signature import (
     shared_types,
     size_of,
 )
-from maxlab.errors import ArgumentTypeError, DeviceError, ExecutionError
+from maxlab.errors import ArgumentTypeError, DeviceError, ExecutionError, shown
 from maxlab.toolchain import gxx, loader
 from maxlab.toolchain._abi import ffi
 
@@ -455,16 +455,18 @@ def runtime_api(runtime: gxx.SimRuntime) -> dict[str, Any]:
 
 def _shape(what: str, given: int | Sequence[int], limits: Index3) -> Index3:
     """Three sizes, each 1 or more and within a device's limits."""
-    sizes = (given,) if isinstance(given, int) else tuple(given)
+    sizes = (given,) if isinstance(given, int) or not isinstance(given, Sequence) else tuple(given)
     if not 1 <= len(sizes) <= 3 or not all(isinstance(n, int) for n in sizes):
         raise ArgumentTypeError(
-            "ML441", f"{what} is one to three integers, got {given!r}", fix=f"write {what}=(8, 4)"
+            "ML441",
+            f"{what} is one to three integers, got {shown(given)}",
+            fix=f"write {what}=(8, 4)",
         )
     full = (*sizes, 1, 1)[:3]
     if any(not 1 <= n <= limit for n, limit in zip(full, limits, strict=True)):
         raise DeviceError(
             "ML440",
-            f"{what} {sizes} is not possible: sizes go from 1 to {limits}",
+            f"{what} {shown(sizes)} is not possible: sizes go from 1 to {limits}",
             fix="give every axis at least 1; loop in the kernel over what no grid can hold",
         )
     return full[0], full[1], full[2]

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from tests.hostile.families import (
     arguments,
+    cache_files,
+    custom_kernels,
     dims,
+    dlpack,
+    driver_tensors,
+    gpu_launches,
     graph_text,
     inputs,
+    integers,
     kernel_text,
     messages,
+    monitor,
     names,
     paths,
     recordings,
     settings,
+    signals,
+    torch_objects,
     weight_files,
 )
 from tests.hostile.harness import Family
@@ -29,4 +38,13 @@ FAMILIES: tuple[Family, ...] = (
     *kernel_text.FAMILIES,
     *arguments.FAMILIES,
     *paths.FAMILIES,
+    *integers.FAMILIES,
+    *cache_files.FAMILIES,
+    *monitor.FAMILIES,
+    *custom_kernels.FAMILIES,
+    *driver_tensors.FAMILIES,
+    *dlpack.FAMILIES,
+    *gpu_launches.FAMILIES,
+    *torch_objects.FAMILIES,
+    *signals.FAMILIES,
 )

@@ -76,6 +76,11 @@ def _linked(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
 
+def _linked_folder(path: Path) -> None:
+    path.with_name("folder").mkdir()
+    path.symlink_to("folder")
+
+
 def _linked_file(path: Path) -> None:
     path.with_name("target").write_bytes(CONTENT)
     path.symlink_to("target")
@@ -109,7 +114,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "a link to /dev/zero": _linked("/dev/zero"),
     "a link to /dev/full": _linked("/dev/full"),
     "a link to /proc/self/mem": _linked("/proc/self/mem"),
-    "a link to a folder": _linked("/"),
+    "a link to a folder": _linked_folder,
     "a link to a file": _linked_file,
     "a sparse file": _sparse,
     "a file without permissions": _locked,
@@ -156,9 +161,11 @@ def _check(what: str, kind: str, path: Path, kept: int | None) -> None:
     now = _kept(path) if "\0" not in path.name else kept
     if kept is not None and (now is None or (now ^ kept) & 0o170000):
         raise WrongResultError(f"{kind} became something else: {kept:o} before, {now} after")
-    if what in READERS and kind in ("a file", "a link to a file") and path.read_bytes() != CONTENT:
+    was_there = kept is not None and kind in ("a file", "a link to a file")
+    if what in READERS and was_there and path.read_bytes() != CONTENT:
         raise WrongResultError("reading changed the file")
-    waste = [p.name for p in path.parent.iterdir() if p.name.startswith(".")]
+    place = next(folder for folder in path.parents if folder.is_dir())
+    waste = [p.name for p in place.iterdir() if p.name.startswith(".")]
     if waste:
         raise WrongResultError(f"{waste} is left in the folder")
 
