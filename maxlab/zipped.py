@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import io
 import math
-import tokenize
 import struct
+import tokenize
 import zipfile
 import zlib
 from typing import Any, BinaryIO
