@@ -25,38 +25,77 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Tests whose ids begin with ``prefix``; a push runs ``share`` of each group's cases, and of
-    each group one at least. A group is what shares an id before the first ``split`` in it: by
-    default the cases of one test function."""
+    """Tests whose ids begin with one of ``prefixes``; a push runs ``share`` of each group's cases,
+    and of each group one at least. A group is what shares an id before the first ``split`` in it:
+    by default the cases of one test function. Without a ``split``, the family is one group."""
 
     name: str
-    prefix: str
+    prefixes: str | tuple[str, ...]
     share: Fraction
     split: str = "["
 
+    def fit(self, nodeid: str) -> int:
+        """The length of the longest prefix that ``nodeid`` begins with; 0 without any."""
+        prefixes = (self.prefixes,) if isinstance(self.prefixes, str) else self.prefixes
+        return max((len(prefix) for prefix in prefixes if nodeid.startswith(prefix)), default=0)
 
-_THIRD, _QUARTER, _HALF = Fraction(1, 3), Fraction(1, 4), Fraction(1, 2)
+    def group(self, nodeid: str) -> str:
+        """What the test is sampled together with."""
+        return nodeid.partition(self.split)[0] if self.split else ""
+
+
+_HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
 
 FAMILIES: tuple[Family, ...] = (
     Family("ops on a GPU", "tests/cuda/test_ops.py", _QUARTER),
-    Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _QUARTER),
+    Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _EIGHTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _THIRD),
-    Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _QUARTER),
-    Family("GPU product templates", "tests/cuda/test_product.py", _QUARTER),
+    Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _EIGHTH),
+    Family("GPU product templates", "tests/cuda/test_product.py", _EIGHTH),
     Family("GPU templates in graphs", "tests/cuda/test_products.py", _THIRD),
     Family("GPU options", "tests/cuda/test_options.py", _THIRD),
-    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", _THIRD),
+    Family("random programs on a GPU", "tests/cuda/test_random_programs.py", _EIGHTH),
+    Family(
+        "kernels compiled for devices",
+        (
+            "tests/cuda/test_ops.py::test_all_kernels_compile_for_a_device",
+            "tests/cuda/test_attention_kernel.py::test_devices_get_no_warning_and_no_spill",
+            "tests/cuda/test_product.py::test_devices_get_no_warning_and_no_spill",
+            "tests/sim/test_launch.py::test_nvcc_takes_the_same_text",
+        ),
+        Fraction(1, 6),
+        "",
+    ),
+    Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _THIRD),
     Family("ops under each option", "tests/compiler/test_options.py", _QUARTER),
     Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
     Family("random programs over the table", "tests/compiler/test_whole_table.py", _HALF),
-    Family("packed operands", "tests/compiler/test_packed.py", _HALF),
+    Family("packed operands", "tests/compiler/test_packed.py", _QUARTER),
     Family("options of sessions", "tests/engine/test_session_options.py", _QUARTER),
-    Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _THIRD),
-    Family("packed kernels in C", "tests/kernels_c/test_packed.py", _HALF),
-    Family("products in C", "tests/kernels_c/test_gemm.py", _HALF),
-    Family("operations of torch", "tests/torch_import/test_operations.py", _HALF),
+    Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD),
+    Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _QUARTER),
+    Family("packed kernels in C", "tests/kernels_c/test_packed.py", _QUARTER),
+    Family("products in C", "tests/kernels_c/test_gemm.py", _QUARTER),
+    Family("operations of torch", "tests/torch_import/test_operations.py", _QUARTER),
+    Family("ops beside those of torch", "tests/opset/test_torch.py", _THIRD),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
-    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 50), "-"),
+    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 200), "-"),
+    Family(
+        "slow single tests",
+        (
+            "tests/analysis/test_edit.py::test_every_generated_kernel_of_a_graph",
+            "tests/compiler/test_sanitizers.py",
+            "tests/diagnostics/test_monitor.py::test_the_ring_is_bounded_and_what_is_left_is_whole",
+            "tests/driver_cuda/test_models.py::test_on_the_fake_driver",
+            "tests/kernels_c/test_executor.py::test_no_race_and_no_stray_access",
+            "tests/models/test_minilm.py::test_vectors_equal_those_of_transformers",
+            "tests/test_gpu_check.py::test_a_dry_run_goes_through_every_stage",
+            "tests/test_gpu_check.py::test_the_benchmarks_run_on_the_driver",
+            "tests/torch_import/test_transformers.py::test_a_model_agrees_with_torch",
+        ),
+        _THIRD,
+        "",
+    ),
 )
 
 
@@ -95,8 +134,8 @@ def seed_of(root: Path = ROOT) -> str:
 
 def family_of(nodeid: str, families: Sequence[Family] = FAMILIES) -> Family | None:
     """The family of the test ``nodeid``: that with the longest prefix; None for tests of none."""
-    fitting = [family for family in families if nodeid.startswith(family.prefix)]
-    return max(fitting, key=lambda family: len(family.prefix), default=None)
+    best = max(families, key=lambda family: family.fit(nodeid), default=None)
+    return best if best is not None and best.fit(nodeid) else None
 
 
 def sample(
@@ -116,7 +155,7 @@ def sample(
         if family is None:
             kept.add(nodeid)
         else:
-            groups.setdefault((family, nodeid.partition(family.split)[0]), []).append(nodeid)
+            groups.setdefault((family, family.group(nodeid)), []).append(nodeid)
     made = Sample(seed)
     for (family, _), cases in groups.items():
         count = max(1, ceil(len(cases) * family.share))

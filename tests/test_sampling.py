@@ -33,4 +33,15 @@ def test_the_longest_prefix_is_the_family() -> None:
 
 def test_every_family_is_there() -> None:
     for family in FAMILIES:
-        assert (ROOT / family.prefix.partition("::")[0]).exists(), family.name
+        prefixes = (family.prefixes,) if isinstance(family.prefixes, str) else family.prefixes
+        for prefix in prefixes:
+            file, _, test = prefix.partition("::")
+            text = (ROOT / file).read_text("utf-8")
+            assert not test or f"def {test}(" in text, prefix
+
+
+def test_a_family_without_a_split_is_one_group() -> None:
+    slow = Family("slow", ("tests/odd", "tests/even"), Fraction(1, 4), "")
+    kept, said = sample(CASES + ALONE, "1", [slow])
+    assert said.counts == {"slow": (3, 12)}
+    assert len(kept) == 3

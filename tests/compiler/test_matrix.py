@@ -20,6 +20,7 @@ from maxlab.ir import DeviceRef, Dim, Function, Shape
 from maxlab.opset import OPSET, Sample
 from maxlab.toolchain import KernelSource, compile_units
 from tests.compiler.interpret import Array, Builder, interpret, load, outputs_of, same
+from tests.sampling import chosen
 
 HALF_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 SUMS = (
@@ -86,10 +87,12 @@ def build(case: Case) -> tuple[Function, list[Array]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    """Compile the kernels of all cases at once: in parallel, and several a compiler run."""
+def warm(request: pytest.FixtureRequest) -> None:
+    """Compile the kernels of all cases that run at once: in parallel, several a compiler run."""
     units: dict[KernelSource, None] = {}
-    for case in CASES:
+    for params in chosen(request, test_op):
+        case = params["case"]
+        assert isinstance(case, Case)
         try:
             function, _ = build(case)
             work = function.clone()
