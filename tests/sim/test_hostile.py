@@ -14,6 +14,7 @@ import pytest
 from maxlab.driver.sim import SimModule
 from maxlab.driver.sim.device import SimContext
 from maxlab.errors import DeviceError, ExecutionError, MaxlabError
+from tests.answers import assert_typed
 
 
 # ---------------------------------------------------------------- memory
@@ -62,32 +63,18 @@ COPIES = {
 
 
 def test_copies_of_memory_that_is_not_there() -> None:
-    program = f"""
+    assert_typed(
+        f"""
         import numpy as np
         from maxlab.driver.sim.device import SimContext
-        from maxlab.errors import DeviceError
 
         for name, text in {COPIES!r}.items():
-            print(name, end=": ", flush=True)
             c = SimContext(0, check=False)
             q, a, b, memory = c.default_queue, c.allocate(64), c.allocate(128), np.zeros(128, "u1")
             host = memory.ctypes.data
-            try:
-                exec(text)
-                print("done")
-            except DeviceError as error:
-                print("typed" if error.fix else "no fix")
-            except BaseException as error:
-                print(type(error).__name__, error)
-        print("end")
-    """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        check=False, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    lines = run.stdout.splitlines()
-    assert [line for line in lines[:-1] if not line.endswith(": typed")] == []
-    assert lines[-1:] == ["end"], (run.returncode, run.stderr[-300:])
+            attempt(name, exec, text, globals())
+        """
+    )
 
 
 def test_good_copies() -> None:

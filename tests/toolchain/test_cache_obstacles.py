@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from maxlab.toolchain import artefacts, cache, compile_units, forget
+from tests.mounts import mounted
 from tests.toolchain.small import (
     HANG_S,
     IMPORTS,
@@ -189,8 +190,8 @@ def test_the_simulator_outlives_its_cache(tmp_path: Path) -> None:
     assert gxx.thread_local_symbols(first.path) == symbols
     away = shutil.move(library, tmp_path)
     try:
-        text = text.replace("first", tmp_path.name)
-        second = gxx.compile_sim(text, name="b.cu", kernels=[f"k_{tmp_path.name}"])
+        new = f"k_{secrets.token_hex(8)}"  # a text that no earlier run has left in the cache
+        second = gxx.compile_sim(text.replace("k_first", new), name="b.cu", kernels=[new])
         assert not second.hit
     finally:
         shutil.move(away, library)
@@ -202,22 +203,8 @@ def test_the_simulator_outlives_its_cache(tmp_path: Path) -> None:
 @pytest.fixture
 def tiny() -> Iterator[Path]:
     """A file system with room for a folder or two."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    folder = Path(tempfile.mkdtemp())
-    mount = ["mount", "-t", "tmpfs", "-o", "mode=700,size=24k", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        pytest.skip(f"a file system cannot be mounted: {error}")
-    if done.returncode != 0:
-        folder.rmdir()
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted("size=24k") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-        folder.rmdir()
 
 
 def test_a_full_disk(tiny: Path) -> None:

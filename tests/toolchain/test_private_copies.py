@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from maxlab.toolchain import artefacts, compile_units, forget
+from tests.mounts import mounted
 from tests.toolchain.small import call, child, kernel, only, settings, warnings
 
 # Compiles and calls a kernel, lets sys.argv[1] happen to its file, and calls it again.
@@ -114,22 +113,8 @@ def test_a_kernel_has_a_name_in_the_map_of_memory(root: Path) -> None:
 @pytest.fixture
 def noexec() -> Iterator[Path]:
     """A folder on a file system that code may not be run from."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    folder = Path(tempfile.mkdtemp())
-    mount = ["mount", "-t", "tmpfs", "-o", "noexec,mode=700,size=8m", "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        pytest.skip(f"a file system cannot be mounted: {error}")
-    if done.returncode != 0:
-        folder.rmdir()
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted("noexec,size=8m") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-        folder.rmdir()
 
 
 def test_a_cache_where_nothing_may_run_serves(noexec: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from maxlab.errors import MaxlabError
+from tests.answers import assert_typed
 
 pytestmark = pytest.mark.oracle
 pytest.importorskip("torch", reason="torch not installed; scripts/test --oracle installs it")
@@ -180,7 +178,6 @@ KINDS = {
 
 
 def test_tensors_that_are_not_dense() -> None:
-    """In a process of its own: some of them have an address and nothing behind it."""
     program = """
         import warnings
         warnings.simplefilter("ignore")
@@ -188,7 +185,6 @@ def test_tensors_that_are_not_dense() -> None:
         from maxlab import engine
         from maxlab.driver import Tensor
         from maxlab.dtype import DType
-        from maxlab.errors import MaxlabError
         from maxlab.graph import Graph, TensorType, Weight, ops
         from tests.torch_import.test_rare_tensors import KINDS
 
@@ -210,24 +206,9 @@ def test_tensors_that_are_not_dense() -> None:
 
         for entry, act in entries.items():
             for name, text in KINDS.items():
-                print(entry, name, end=": ", flush=True)
-                tensor = eval(text)
-                try:
-                    act(tensor)
-                    print("taken")
-                except MaxlabError as error:
-                    print("typed" if error.fix else "no fix")
-                except BaseException as error:
-                    print(type(error).__name__, error)
-        print("end")
+                attempt(f"{entry} {name}", act, eval(text))
     """
-    run = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        check=False, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    lines = run.stdout.splitlines()
-    assert [line for line in lines[:-1] if not line.endswith(": typed")] == []
-    assert lines[-1:] == ["end"], (run.returncode, lines[-1:], run.stderr[-500:])
+    assert_typed(program)  # some of them have an address and nothing behind it
 
 
 def test_a_negated_view_is_read_as_it_is() -> None:
