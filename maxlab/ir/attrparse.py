@@ -287,6 +287,8 @@ class AttributeReader:
             case "#mo.device":
                 return self._read_device(body)
             case "#mo.int":
+                if _HEX.fullmatch(body.removeprefix("-")):
+                    return int(body, 16)
                 if not _INT.fullmatch(body):
                     self.fail("expected #mo.int<number>")
                 return self._int(body)

@@ -97,7 +97,10 @@ def attr_text(value: Any) -> str:
         return "unit"
     if isinstance(value, (int, np.integer)):
         number = int(value)
-        return str(number) if -(2**63) <= number < 2**63 else f"#mo.int<{number}>"
+        if -(2**63) <= number < 2**63:
+            return str(number)
+        # Python writes no decimal number of thousands of digits.
+        return f"#mo.int<{number}>" if number.bit_length() <= 1024 else f"#mo.int<{number:#x}>"
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, (float, np.floating)):

@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from maxlab.graph import Graph, ops
 from tests.graph.bad_values import BAD, CALLS, METHODS, Setting, called
-from tests.hostile.harness import Case, Family
+from tests.hostile.harness import Case, Family, WrongResultError
 
 
 def _method(name: str, label: str) -> Case:
@@ -45,7 +46,22 @@ def _draw(random: Random) -> Case:
     return _operation(random.choice(sorted(CALLS)), random)
 
 
+def _huge(folder: Path) -> None:
+    """An attribute that no decimal text can be written of is printed, saved and read."""
+    setting = Setting()
+    with setting.graph:
+        setting.graph.output(ops.band_part(setting.x, num_lower=10**5000, num_upper=-(10**5000)))
+    str(setting.graph)
+    setting.graph.save(folder / "huge.mlir")
+    again = Graph("again", path=folder / "huge.mlir")
+    if str(again).partition("\n")[2] != str(setting.graph).partition("\n")[2]:
+        raise WrongResultError("the saved graph reads back as another one")
+
+
 SEEDS = [
+    Case("band_part of 10**5000 diagonals", _huge),
+]
+SEEDS += [
     make()
     for make in (
         partial(_method, "permute", "none"),

@@ -77,7 +77,7 @@ def _linked(target: str) -> Callable[[Path], None]:
 
 
 def _linked_folder(path: Path) -> None:
-    path.with_name("folder").mkdir()
+    path.with_name("folder").mkdir(exist_ok=True)
     path.symlink_to("folder")
 
 
