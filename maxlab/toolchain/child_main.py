@@ -21,6 +21,9 @@ from maxlab.errors import MaxlabError
 LATER_S = 5.0
 """How long behind the time limit of a call the process ends by itself, should nobody stop it."""
 
+STACK_BYTES = 64 << 20
+"""The stack that functions get at most; usual limits are 8 MiB."""
+
 
 def serve(talk: socket.socket) -> None:
     """Make the calls that ``talk`` brings, until it is closed."""
@@ -53,12 +56,20 @@ def end_with(pipe: int) -> None:
     fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
 
 
+def _limit_stack() -> None:
+    """End endless recursion early, where the user's own limit would let it take all memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if soft == resource.RLIM_INFINITY or soft > STACK_BYTES:
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK_BYTES, hard))
+
+
 def main(argv: list[str]) -> None:
     """Serve the socket ``argv[0]`` for as long as the pipe ``argv[1]`` is open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who interrupts the caller stops this one too
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    _limit_stack()
     end_with(int(argv[1]))
     with socket.socket(fileno=int(argv[0])) as talk:
         serve(talk)

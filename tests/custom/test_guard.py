@@ -7,6 +7,7 @@ import functools
 import gc
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -703,3 +704,13 @@ def test_a_wrong_time_limit_is_refused(seconds: Any) -> None:
     error = fails(lambda: engine.Guard(seconds=seconds))
     assert isinstance(error, ArgumentError | ArgumentTypeError)
     assert error.code == "ML775"
+
+
+def test_endless_recursion_ends_where_the_stack_has_no_limit() -> None:
+    """What the user's shell allows is not what a kernel may take."""
+    command = "ulimit -s unlimited && exec "
+    command += f"{shlex.quote(sys.executable)} -m tests.hostile custom_kernels:14:15"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

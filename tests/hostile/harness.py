@@ -115,7 +115,13 @@ def run(family: Family, numbers: Iterable[int]) -> list[Outcome]:
     The process that calls this should be small and have one thread: it forks for every case.
     """
     family.ready()
-    return [_in_child(family, number) for number in numbers]
+    return [_tried(family, number) for number in numbers]
+
+
+def _tried(family: Family, number: int) -> Outcome:
+    """How one case ended; one that seems to hang is tried again, since the machine may be busy."""
+    outcome = _in_child(family, number)
+    return _in_child(family, number) if outcome.outcome == "hang" else outcome
 
 
 def _in_child(family: Family, number: int) -> Outcome:

@@ -113,7 +113,8 @@ def test_one_interrupt_ends_it_and_leaves_nothing(root: Path, tmp_path: Path, wh
             _, err = process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
             raise AssertionError("one interrupt does not end it") from None
-        assert "KeyboardInterrupt" in err.splitlines()[-1], err
+        # Other threads may say behind it that their compilers were stopped.
+        assert "\nKeyboardInterrupt" in err, err
         assert not left(pids)
         assert not list((root / "tmp").iterdir()), "the folders of builds are removed"
     finally:
