@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -221,16 +222,46 @@ def test_a_profile_and_a_walk_end() -> None:
 
 def test_the_process_ends_while_a_thread_runs() -> None:
     """A thread of the background does not keep the process from ending."""
-    text = """
-    import threading, time, sys
-    from tests.engine.test_interrupt import endless, run
-    model = endless()
-    run(model, 3)
-    threading.Thread(target=run, args=(model, 2**40), daemon=True).start()
-    time.sleep(0.3)
-    print("end")
-    """
+    text = textwrap.dedent("""
+        import threading, time
+        from tests.engine.test_interrupt import endless, run
+        model = endless()
+        run(model, 3)
+        threading.Thread(target=run, args=(model, 2**40), daemon=True).start()
+        time.sleep(0.3)
+        print("end")
+    """)
     assert child(text=text) == "end\n"
+
+
+def test_a_simulated_gpu_ends() -> None:
+    text = textwrap.dedent("""
+        import os, signal, threading
+        import numpy as np
+        from maxlab import driver, engine
+        from maxlab.dtype import DType
+        from maxlab.graph import DeviceRef, Graph, TensorType, ops
+        cpu, gpu = DeviceRef.CPU(), DeviceRef.GPU()
+        with driver.simulated(1):
+            with Graph("sum", input_types=[TensorType(DType.uint8, ["n", 0], cpu)]) as graph:
+                one = ops.constant(1, DType.int64, gpu)
+                n = graph.inputs[0].tensor.shape[0]
+                graph.output(ops.sum(ops.broadcast_to(one, [n])))
+            devices = [driver.Accelerator(), driver.CPU()]
+            model = engine.InferenceSession(devices=devices).load(graph)
+
+            def result(n):
+                return model(np.zeros((n, 0), np.uint8))[0].to(driver.CPU()).to_numpy().item()
+
+            print(result(100))
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                result(2**44)  # takes hours
+            except KeyboardInterrupt:
+                print("interrupted")
+            print(result(101))
+    """)
+    assert child(text=text).split() == ["100", "interrupted", "101"]
 
 
 # ---------------------------------------------------------------- every kernel looks
