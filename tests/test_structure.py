@@ -1,0 +1,169 @@
+"""The counters of ``scripts/structure``, on made-up sources whose numbers are known."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from scripts.structure import op_names, typescript
+from scripts.structure.__main__ import compared
+from scripts.structure.modules import Arc, ImportGraph
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ROOT / "extension" / "node_modules"
+
+
+def tree(folder: Path, files: dict[str, str]) -> Path:
+    """A package ``fake`` in ``folder`` with ``files``."""
+    for name, text in {"__init__.py": "", **files}.items():
+        path = folder / "fake" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text))
+    return folder / "fake"
+
+
+# ---------------------------------------------------------------- cycles
+@pytest.mark.parametrize(
+    ("back", "kind"),
+    [
+        ("from fake.a import x", "top"),
+        ("from fake import a", "top"),
+        ("def f():\n    import fake.a", "lazy"),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from fake.a import x", "typing"),
+        ("import importlib\ndef f():\n    importlib.import_module('fake.a')", "string"),
+    ],
+)
+def test_every_kind_of_import_closes_a_cycle(tmp_path: Path, back: str, kind: str) -> None:
+    graph = ImportGraph(tree(tmp_path, {"a.py": "import fake.b\nx = 1", "b.py": back}))
+    assert graph.cycles == [["fake.a", "fake.b"]]
+    forth, closing = graph.inside(graph.cycles[0])
+    assert forth == Arc("fake.a", "fake.b", 1, "top")
+    assert (closing.source, closing.target, closing.kind) == ("fake.b", "fake.a", kind)
+
+
+def test_fronts_and_the_lazy_table_close_none(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "def f():\n    from fake.part import a",
+        "part/__init__.py": "from fake.part.a import x",
+        "part/a.py": "from fake import __version__\nfrom fake.part.b import y",
+        "part/b.py": "y = 1",
+    }
+    graph = ImportGraph(tree(tmp_path, files))
+    assert graph.cycles == []
+    assert Arc("fake.part", "fake.part.a", 1, "top") in graph.arcs
+
+
+def test_a_front_that_its_own_module_asks_is_a_cycle(tmp_path: Path) -> None:
+    files = {
+        "part/__init__.py": "from fake.part.a import x",
+        "part/a.py": "from fake.part import x",
+    }
+    assert ImportGraph(tree(tmp_path, files)).cycles == [["fake.part", "fake.part.a"]]
+
+
+def test_two_rings_that_touch_are_one_cycle_and_strangers_are_two(tmp_path: Path) -> None:
+    ring = {"a.py": "import fake.b, fake.c", "b.py": "import fake.a", "c.py": "import fake.a"}
+    other = {"d.py": "import fake.e, fake.a", "e.py": "import fake.d"}
+    found = ImportGraph(tree(tmp_path, ring | other)).cycles
+    assert found == [["fake.a", "fake.b", "fake.c"], ["fake.d", "fake.e"]]
+
+
+# ---------------------------------------------------------------- names of ops
+ROWS = {"mo.add", "mo.bind", "mo.relu"}
+
+
+@pytest.mark.parametrize(
+    ("source", "ops"),
+    [
+        ("x = op.name == 'mo.add' or op.name in ('mo.add', 'mo.relu')", {"mo.add", "mo.relu"}),
+        ("from fake.opset.rows import BIND\nx = op.name == BIND", {"mo.bind"}),
+        ("from fake.opset import BIND\nx = op.name == BIND", {"mo.bind"}),
+        ("from fake.opset import BIND", set()),
+        ("from fake.opset import rows\nx = op.name == rows.BIND", {"mo.bind"}),
+        ("import fake.opset.rows as rows\nx = op.name == rows.BIND", {"mo.bind"}),
+        ("from fake.opset.rows import RELU\nx = op.row is RELU", {"mo.relu"}),
+        ("from fake.opset.rows import BOTH\nx = op.name in BOTH", set()),
+        ("'''Says mo.add.'''\nx = attrs['mo.scope'], row('add')", set()),
+    ],
+)
+def test_names_of_ops_are_found(tmp_path: Path, source: str, ops: set[str]) -> None:
+    rows = "BIND = 'mo.bind'\nRELU = define('relu')\nBOTH = {'mo.add', 'mo.relu'}"
+    files = {"opset/__init__.py": "from fake.opset.rows import BIND", "opset/rows.py": rows}
+    graph = ImportGraph(tree(tmp_path, {**files, "user.py": source}))
+    assert {pair[1] for pair in op_names.pairs(graph, ROWS)} == ops
+    assert {pair[0] for pair in op_names.pairs(graph, ROWS)} <= {"user.py"}
+
+
+# ---------------------------------------------------------------- TypeScript
+SOURCE = """
+// what is said here as number counts for nothing
+import { A as Renamed } from './a';
+type Json = Record<string, unknown>;
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
+export function read(data: Json): { name: string; size: number } {
+  return { name: text(data.name) ?? '', size: Number(data.size) };
+}
+export function pass(data: unknown, known: string | null): unknown[] {
+  return [data, known ?? '', Number(known), ['a'] as const];
+}
+export const sure = (list: number[]): number => list[0]! + (list[1] as number);
+export const twice = (list: number[]): string => list as unknown as string;
+export function parsed(line: string): string {
+  try {
+    return JSON.parse(line).name;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+export class B extends Renamed {}
+export class C extends B {}
+"""
+
+
+@pytest.mark.skipif(
+    not (MODULES / "typescript").is_dir() or shutil.which("node") is None,
+    reason="needs Node.js and the packages of the extension: scripts/test installs them",
+)
+def test_typescript_is_counted_by_its_syntax_and_types(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "node_modules").symlink_to(MODULES)
+    (tmp_path / "tsconfig.json").write_text(
+        '{"compilerOptions": {"strict": true, "target": "ES2020", "types": []}, "include": ["src"]}'
+    )
+    (tmp_path / "src" / "a.ts").write_text("export class A extends Map<string, number> {}\n")
+    (tmp_path / "src" / "b.ts").write_text(SOURCE)
+    (tmp_path / "src" / "made.ts").write_text("// Generated by a program.\n" + SOURCE)
+
+    found = typescript.counted(tmp_path)
+    texts = {
+        name: [text for file, _, text in sites if file == "b.ts"] for name, sites in found.items()
+    }
+    assert texts["assertions"] == [
+        "list[1] as number",
+        "list as unknown",
+        "list as unknown as string",
+    ]
+    assert texts["fallbacks"] == ["Number(data.size)", "text(data.name) ?? ''"]
+    assert texts["non_null"] == ["sure: list[0]!"]
+    assert texts["deep_classes"] == ["C < B < A"]
+    assert texts["validators"] == ["text", "read", "parsed"]
+
+    made = {name for name, sites in found.items() for file, _, _ in sites if file == "made.ts"}
+    assert made == {"assertions", "non_null", "deep_classes"}
+    allowed = typescript.counted(tmp_path, {"b.ts:sure", "made.ts:sure"}, {"b.ts"})
+    assert not allowed["non_null"]
+    assert not allowed["validators"]
+
+
+# ---------------------------------------------------------------- the table
+@pytest.mark.parametrize(
+    ("count", "fits", "said"), [(3, False, "FAILED"), (2, True, ""), (1, True, "write 1")]
+)
+def test_a_number_may_only_shrink(count: int, fits: bool, said: str) -> None:
+    lines, fit = compared({"casts": count}, {"casts": 2}, [])
+    assert fit is fits
+    assert said in lines[0]
+    assert ("(" in lines[0]) is (count < 2)
