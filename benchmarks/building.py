@@ -1,0 +1,346 @@
+"""What it costs to build, check, rewrite, show and change a graph, beside another checkout.
+
+    python -m benchmarks.building --old PATH [CASE ...] [--rounds 40] [--json FILE]
+
+Two processes, one with the maxlab of this checkout and one with that at PATH, take turns: old, new,
+new, old in each round. A sample is the CPU time of the process for one run of a case, garbage
+collections included, which hardly depends on what else the machine does. A ratio is that of the
+sums of a round, ``new / old``: below 1 this checkout is faster. Told are the medians of both, the
+median ratio, and where it lies with 95 % (bootstrap). A case is no slower than it was when its
+interval begins at 1 or below.
+
+- ``record``: ``ops.add`` in a graph, an op with its location, on 1,000 ops;
+- ``verify``: the verifier on 10,000 ops, types included;
+- ``canonicalise`` and ``pipeline``: the pass, and all passes, on a fresh copy of 10,000 ops;
+- ``picture``: the Python side of a first view of 1,000 ops: the saved document, its text, a live
+  view, and the answer to the page's request for the document;
+- ``edit``: one op of 1,000 reads another value; the view shows it again;
+- ``rerun``: the view gets a graph of a cell that ran again, of whose 1,000 ops one is another op.
+
+The last two also say how many bytes the kernel sends to the page, as JSON and buffers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CASES = ("record", "verify", "canonicalise", "pipeline", "picture", "edit", "rerun")
+UNITS = {"record": ("µs an op", 1e6)}  # of 1,000 ops, in nanoseconds
+ROOT = Path(__file__).resolve().parents[1]
+
+
+# ---------------------------------------------------------------- one side, in a process of its own
+def graph_of(count: int, other_at: int = -1) -> Any:
+    """A graph of about ``count`` ops, a tenth of which passes remove.
+
+    Args:
+        count: How many ops, a multiple of 10.
+        other_at: The number of the block of ten ops that ends with another op than its fellows.
+    """
+    from maxlab.dtype import DType
+    from maxlab.graph import Graph, TensorType, ops
+
+    with Graph("large", input_types=[TensorType(DType.float32, ["rows", 64])]) as graph:
+        x = graph.inputs[0].tensor
+        skip = x
+        for number in range(count // 10):
+            y = ops.tanh(ops.add(x, skip))
+            z = ops.sigmoid(x)
+            twice = ops.mul(ops.add(y, z), ops.add(y, z))
+            flat = ops.reshape(ops.reshape(twice, ["rows", 8, 8]), ["rows", 64])
+            last = ops.exp if number == other_at else ops.tanh
+            x, skip = last(ops.sub(flat, z)), y
+        graph.output(x)
+    return graph
+
+
+def function_of(graph: Any) -> Any:
+    """The IR of ``graph``."""
+    found = getattr(graph, "function", None)
+    return graph._function if found is None else found
+
+
+class Wire:
+    """Counts what a view sends: bytes of JSON and of buffers."""
+
+    def __init__(self, view: Any) -> None:
+        self.bytes = 0
+        view.comm.send = self.send
+
+    def send(self, data: Any = None, buffers: Any = None, **_: Any) -> None:
+        """Take one message of the view's channel."""
+        self.bytes += len(json.dumps(data)) + sum(len(part) for part in buffers or ())
+
+
+def viewed(graph: Any) -> tuple[Any, Wire]:
+    """A live view of ``graph`` whose page has asked for the document, and what it sends through."""
+    from maxlab.lab.widget import GraphView
+
+    view = GraphView(graph)
+    wire = Wire(view)
+    view._received(view, {"type": "need_document"}, [])
+    assert wire.bytes > 10_000, "the document went somewhere else"
+    return view, wire
+
+
+Timed = Callable[[Callable[[], object]], None]
+
+
+def record(timed: Timed) -> Iterator[int]:
+    """1,000 times ``ops.add``."""
+    from maxlab.dtype import DType
+    from maxlab.graph import Graph, TensorType, ops
+
+    kind = TensorType(DType.float32, ["rows", 64])
+    while True:
+        with Graph("adds", input_types=[kind, kind]) as graph:
+            x, y = (value.tensor for value in graph.inputs)
+
+            def adds(x: Any = x, y: Any = y) -> None:
+                for _ in range(1000):
+                    x = ops.add(x, y)
+
+            timed(adds)
+        yield 0
+
+
+def verify(timed: Timed) -> Iterator[int]:
+    """The verifier on 10,000 ops."""
+    from maxlab.opset.verify import verify
+
+    function = function_of(graph_of(10_000))
+    while True:
+        timed(lambda: verify(function))
+        yield 0
+
+
+def passes(timed: Timed, only: str | None) -> Iterator[int]:
+    """The pass ``only``, or all of them, on a fresh copy of 10,000 ops."""
+    from maxlab.compiler.passes import PIPELINE, run
+
+    function = function_of(graph_of(10_000))
+    chosen = [(name, one) for name, one in PIPELINE if only in (None, name)]
+    while True:
+        copy = function.clone()
+        timed(lambda copy=copy: run(copy, chosen))
+        yield 0
+
+
+def picture(timed: Timed) -> Iterator[int]:
+    """A first view of 1,000 ops."""
+    from maxlab.lab.display import mimebundle
+    from maxlab.lab.protocol import GRAPH_MIME
+
+    def show(graph: Any) -> None:
+        bundle = mimebundle(graph, include={GRAPH_MIME, "text/plain"})
+        assert set(bundle) == {GRAPH_MIME, "text/plain"}
+        wires.append(viewed(graph)[1])
+
+    wires: list[Wire] = []
+    graph = graph_of(1000)
+    while True:
+        timed(lambda: show(graph))
+        yield wires.pop().bytes
+
+
+def edit(timed: Timed) -> Iterator[int]:
+    """One op of 1,000 reads another value."""
+    graph = graph_of(1000)
+    view, wire = viewed(graph)
+    ops = function_of(graph).ops
+    op = next(op for op in ops[len(ops) // 2 :] if op.name == "mo.sub")
+    values = [op.operands[1], op.operands[0]]
+    turn = 0
+    while True:
+        turn += 1
+        wire.bytes = 0
+
+        def change(turn: int = turn) -> None:
+            op.set_operand(1, values[turn % 2])
+            view.update()
+
+        timed(change)
+        yield wire.bytes
+
+
+def rerun(timed: Timed) -> Iterator[int]:
+    """A cell that ran again, with one op of 1,000 changed."""
+    turn = 0
+    view, wire = viewed(graph_of(1000))
+    while True:
+        turn += 1
+        graph = graph_of(1000, 50 if turn % 2 else -1)
+        wire.bytes = 0
+        timed(lambda graph=graph: view.update(graph))
+        yield wire.bytes
+
+
+WORK: dict[str, Callable[[Timed], Iterator[int]]] = {
+    "record": record,
+    "verify": verify,
+    "canonicalise": lambda timed: passes(timed, "canonicalise"),
+    "pipeline": lambda timed: passes(timed, None),
+    "picture": picture,
+    "edit": edit,
+    "rerun": rerun,
+}
+
+
+def answer_lines() -> None:
+    """Run the case that each line of standard input names; print its nanoseconds and bytes."""
+    import maxlab
+
+    spent: list[int] = []
+
+    def timed(call: Callable[[], object]) -> None:
+        gc.collect()
+        begin = time.process_time_ns()
+        call()
+        spent.append(time.process_time_ns() - begin)
+
+    print(json.dumps({"maxlab": str(Path(str(maxlab.__file__)).parent)}), flush=True)
+    running: dict[str, Iterator[int]] = {}
+    for line in sys.stdin:
+        name = line.strip()
+        sent = next(running.setdefault(name, WORK[name](timed)))
+        print(json.dumps({"ns": spent.pop(), "bytes": sent}), flush=True)
+
+
+# ---------------------------------------------------------------- both sides
+class Side:
+    """A process that runs cases with the maxlab of ``checkout``."""
+
+    def __init__(self, checkout: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--worker"],
+            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"},
+            cwd=tempfile.gettempdir(),  # far from both: paths in documents are equally long
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        found = Path(self._answer()["maxlab"])
+        assert found == checkout.resolve() / "maxlab", f"{found} is not below {checkout}"
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the worker ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def run(self, case: str) -> tuple[int, int]:
+        """Nanoseconds and bytes of one run of ``case``."""
+        assert self.process.stdin is not None
+        print(case, file=self.process.stdin, flush=True)
+        told = self._answer()
+        return told["ns"], told["bytes"]
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def interval(samples: list[float]) -> tuple[float, float, float]:
+    """The median of ``samples``, and the bounds between which it lies with 95 % (bootstrap)."""
+    rng = np.random.default_rng(0)
+    medians = np.median(rng.choice(samples, (4000, len(samples))), axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return float(np.median(samples)), float(low), float(high)
+
+
+def compared(old: Side, new: Side, case: str, rounds: int) -> dict[str, Any]:
+    """The row of ``case``: medians, ratio and bytes."""
+    for side in (old, new):  # what the first run of a case prepares counts for nobody
+        side.run(case)
+    ns: dict[Side, list[int]] = {old: [], new: []}
+    sent: dict[Side, list[int]] = {old: [], new: []}
+    ratios = []
+    for _ in range(rounds):
+        for side in (old, new, new, old):
+            spent, size = side.run(case)
+            ns[side].append(spent)
+            sent[side].append(size)
+        ratios.append(sum(ns[new][-2:]) / sum(ns[old][-2:]))
+    ratio, low, high = interval(ratios)
+    unit, scale = UNITS.get(case, ("ms", 1e6))
+    row = {
+        "case": case,
+        "unit": unit,
+        "old": float(np.median(ns[old])) / scale,
+        "new": float(np.median(ns[new])) / scale,
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+    }
+    if any(sent[old]):
+        row |= {"old_bytes": max(sent[old]), "new_bytes": max(sent[new])}
+    return row
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """``row`` as a line of the table."""
+    sent = f"{row['old_bytes']:,} → {row['new_bytes']:,}" if "old_bytes" in row else ""
+    return (
+        f"| {row['case']} | {row['old']:.2f} {row['unit']} | {row['new']:.2f} {row['unit']} "
+        f"| {row['ratio']:.3f} ({row['low']:.3f} … {row['high']:.3f}) | {sent} |"
+    )
+
+
+def commit_of(checkout: Path) -> str:
+    """The commit of ``checkout``, with a ``+`` when files of it differ from that."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=10"],
+        cwd=checkout, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return told.stdout.strip() or "unknown"
+
+
+def main() -> None:
+    """Measure, print the table, and write JSON when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--old", type=Path, required=True, help="a checkout to compare with")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    unknown = set(options.cases) - set(CASES)
+    if unknown:
+        parser.error(f"unknown case {min(unknown)!r}; there are {', '.join(CASES)}")
+    checkout = options.old.resolve()
+    found: dict[str, Any] = {
+        "old": commit_of(checkout),
+        "new": commit_of(ROOT),
+        "rounds": options.rounds,
+        "load_before": os.getloadavg()[0],
+        "rows": [],
+    }
+    old, new = Side(checkout), Side(ROOT)
+    print("| case | old | new | new / old, with 95 % | bytes sent |\n|---|---:|---:|---:|---:|")
+    for case in options.cases or CASES:
+        found["rows"].append(compared(old, new, case, options.rounds))
+        print(line_of(found["rows"][-1]), flush=True)
+    old.close()
+    new.close()
+    found["load_after"] = os.getloadavg()[0]
+    print(f"load {found['load_before']:.1f} before, {found['load_after']:.1f} after")
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    answer_lines() if sys.argv[1:] == ["--worker"] else main()
