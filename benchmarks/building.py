@@ -3,11 +3,12 @@
     python -m benchmarks.building --old PATH [CASE ...] [--rounds 40] [--json FILE]
 
 Two processes, one with the maxlab of this checkout and one with that at PATH, take turns: old, new,
-new, old in each round. A sample is the CPU time of the process for one run of a case, garbage
-collections included, which hardly depends on what else the machine does. A ratio is that of the
-sums of a round, ``new / old``: below 1 this checkout is faster. Told are the medians of both, the
-median ratio, and where it lies with 95 % (bootstrap). A case is no slower than it was when its
-interval begins at 1 or below.
+new, old in each round. Every five rounds two new processes begin, since where its memory lies makes
+a process some per cent faster or slower for all of its life. A sample is the CPU time of the process
+for one run of a case, garbage collections included, which hardly depends on what else the machine
+does. A ratio is that of the sums of a round, ``new / old``: below 1 this checkout is faster. Told
+are the medians of both, the median ratio, and where it lies with 95 % (bootstrap over pairs of
+processes). A case is no slower than it was when its interval begins at 1 or below.
 
 - ``record``: ``ops.add`` in a graph, an op with its location, on 1,000 ops;
 - ``verify``: the verifier on 10,000 ops, types included;
@@ -31,6 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,10 @@ import numpy as np
 
 CASES = ("record", "verify", "canonicalise", "pipeline", "picture", "edit", "rerun")
 UNITS = {"record": ("µs an op", 1e6)}  # of 1,000 ops, in nanoseconds
+ROUNDS = 5
+"""Rounds of a pair of processes."""
+
+Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -134,7 +140,7 @@ def passes(timed: Timed, only: str | None) -> Iterator[int]:
     chosen = [(name, one) for name, one in PIPELINE if only in (None, name)]
     while True:
         copy = function.clone()
-        timed(lambda copy=copy: run(copy, chosen))
+        timed(partial(run, copy, chosen))
         yield 0
 
 
@@ -183,7 +189,7 @@ def rerun(timed: Timed) -> Iterator[int]:
         turn += 1
         graph = graph_of(1000, 50 if turn % 2 else -1)
         wire.bytes = 0
-        timed(lambda graph=graph: view.update(graph))
+        timed(partial(view.update, graph))
         yield wire.bytes
 
 
@@ -222,10 +228,10 @@ def answer_lines() -> None:
 class Side:
     """A process that runs cases with the maxlab of ``checkout``."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, seed: int) -> None:
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--worker"],
-            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"},
+            env={**os.environ, "PYTHONPATH": str(checkout), "PYTHONHASHSEED": str(seed)},
             cwd=tempfile.gettempdir(),  # far from both: paths in documents are equally long
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -255,27 +261,32 @@ class Side:
         self.process.wait()
 
 
-def interval(samples: list[float]) -> tuple[float, float, float]:
-    """The median of ``samples``, and the bounds between which it lies with 95 % (bootstrap)."""
+def interval(ratios: Array) -> tuple[float, float, float]:
+    """The median of ``ratios``, [pairs of processes, rounds], and the bounds between which it lies
+    with 95 %, whichever pairs there had been."""
     rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(samples, (4000, len(samples))), axis=1)
-    low, high = np.percentile(medians, [2.5, 97.5])
-    return float(np.median(samples)), float(low), float(high)
+    drawn = ratios[rng.integers(len(ratios), size=(4000, len(ratios)))]
+    low, high = np.percentile(np.median(drawn, axis=(1, 2)), [2.5, 97.5])
+    return float(np.median(ratios)), float(low), float(high)
 
 
-def compared(old: Side, new: Side, case: str, rounds: int) -> dict[str, Any]:
-    """The row of ``case``: medians, ratio and bytes."""
-    for side in (old, new):  # what the first run of a case prepares counts for nobody
-        side.run(case)
-    ns: dict[Side, list[int]] = {old: [], new: []}
-    sent: dict[Side, list[int]] = {old: [], new: []}
-    ratios = []
-    for _ in range(rounds):
-        for side in (old, new, new, old):
-            spent, size = side.run(case)
-            ns[side].append(spent)
-            sent[side].append(size)
-        ratios.append(sum(ns[new][-2:]) / sum(ns[old][-2:]))
+def compared(old: Path, new: Path, case: str, pairs: int) -> dict[str, Any]:
+    """The row of ``case`` over so many pairs of processes: medians, ratio and bytes."""
+    ns: dict[Path, list[int]] = {old: [], new: []}
+    sent: dict[Path, list[int]] = {old: [], new: []}
+    ratios = np.empty((pairs, ROUNDS))
+    for pair in range(pairs):
+        sides = {path: Side(path, pair) for path in (old, new)}
+        for side in sides.values():  # what the first run of a case prepares counts for nobody
+            side.run(case)
+        for turn in range(ROUNDS):
+            for path in (old, new, new, old):
+                spent, size = sides[path].run(case)
+                ns[path].append(spent)
+                sent[path].append(size)
+            ratios[pair, turn] = sum(ns[new][-2:]) / sum(ns[old][-2:])
+        for side in sides.values():
+            side.close()
     ratio, low, high = interval(ratios)
     unit, scale = UNITS.get(case, ("ms", 1e6))
     row = {
@@ -329,13 +340,10 @@ def main() -> None:
         "load_before": os.getloadavg()[0],
         "rows": [],
     }
-    old, new = Side(checkout), Side(ROOT)
     print("| case | old | new | new / old, with 95 % | bytes sent |\n|---|---:|---:|---:|---:|")
     for case in options.cases or CASES:
-        found["rows"].append(compared(old, new, case, options.rounds))
+        found["rows"].append(compared(checkout, ROOT, case, -(-options.rounds // ROUNDS)))
         print(line_of(found["rows"][-1]), flush=True)
-    old.close()
-    new.close()
     found["load_after"] = os.getloadavg()[0]
     print(f"load {found['load_before']:.1f} before, {found['load_after']:.1f} after")
     if options.json is not None:
