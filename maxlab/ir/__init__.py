@@ -3,12 +3,11 @@ verifier."""
 
 from __future__ import annotations
 
+from maxlab.ir.constants import Constant, HostCall
 from maxlab.ir.core import (
     Block,
     Call,
-    Constant,
     Function,
-    HostCall,
     Op,
     Value,
     copied,

@@ -12,7 +12,8 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import Location, MaxlabError, ParseError
 from maxlab.ir.attrtext import ESCAPED, METADATA, MLIR_ELEMENT
-from maxlab.ir.core import Constant, Op
+from maxlab.ir.constants import Constant
+from maxlab.ir.core import Op
 from maxlab.ir.dims import Shape
 from maxlab.ir.dimtext import read_dim
 from maxlab.ir.printer import MAX_DEPTH

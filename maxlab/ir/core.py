@@ -4,14 +4,16 @@ An op is data: a name, operands, attributes and result types. What an op *means*
 which stands above this module. Ids are given once (``n12`` for an op, ``v12`` for a value) and
 survive every pass; an op made by a pass remembers in ``origins`` the ids of the user's ops it
 stands for.
+
+A function is changed by the methods of its values, ops and blocks, and in no other way: each of
+them tells `Function.log`, if there is one, what it changes (``ir.edit_log``). An op that stands in
+no block is nobody's yet, and is changed without a word; adding it to a block tells all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from maxlab.errors import Location
 from maxlab.ir.dims import SymbolicDim
@@ -20,76 +22,6 @@ from maxlab.ir.types import Type, _Typed
 Attr = Any
 """What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
 Constant, HostCall, Call, or a tuple of these."""
-
-
-class Constant:
-    """An array kept in the IR, compared and hashed by its contents.
-
-    ``array`` is never written; arrays of one element know their ``item``.
-    """
-
-    __slots__ = ("_digest", "array")
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        view = array.view()
-        view.flags.writeable = False
-        self.array = view
-        self._digest: str | None = None
-
-    @property
-    def digest(self) -> str:
-        """A hash of dtype, shape and contents."""
-        if self._digest is None:
-            import hashlib  # slow to import, and many graphs have no constant to compare
-
-            contents = np.ascontiguousarray(self.array)
-            state = hashlib.blake2b(
-                f"{self.array.dtype}{self.array.shape}".encode(), digest_size=16
-            )
-            state.update(contents.view(np.uint8).data if contents.size else b"")
-            self._digest = state.hexdigest()
-        return self._digest
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def __repr__(self) -> str:
-        return f"Constant({self.array.dtype}{list(self.array.shape)})"
-
-
-class HostCall:
-    """A function that a compiled graph calls between its kernels, on the thread that runs it.
-
-    It is equal to itself only: two calls are never taken for one, so a function may draw random
-    numbers. It cannot be written to a file.
-
-    Attributes:
-        kind: Who does the work, ``"torch"``; the kind of the step.
-        name: What is done, ``"torch.convolution"``.
-        text: What to show where a kernel has its source.
-        run: Called with the addresses and with the shapes of the results, then of the operands,
-            all of them contiguous; fills the results. What it raises ends the run of the graph.
-    """
-
-    __slots__ = ("kind", "name", "run", "text")
-
-    def __init__(
-        self,
-        kind: str,
-        name: str,
-        text: str,
-        run: Callable[[Sequence[int], Sequence[tuple[int, ...]]], None],
-    ) -> None:
-        self.kind = kind
-        self.name = name
-        self.text = text
-        self.run = run
-
-    def __repr__(self) -> str:
-        return f"HostCall({self.name!r})"
 
 
 class Call:
@@ -126,6 +58,84 @@ class Call:
         return f"Call({self.body.name!r})"
 
 
+class Listener(Protocol):
+    """What is told of the changes of a function: each method just before the change, so that what
+    was interrupted halfway is known."""
+
+    def settle(self) -> None:
+        """Something else than an op added to the function's own block comes next."""
+
+    def op_added(self, op: Op, block: Block, before: Op | None) -> None:
+        """``op`` is to stand in ``block``, before ``before`` or at the end."""
+
+    def op_removed(self, op: Op, block: Block, before: Op | None) -> None:
+        """``op``, which ``before`` follows in ``block``, is to leave it."""
+
+    def operands_set(self, op: Op, new: Sequence[Value]) -> None:
+        """``op`` is to read ``new``."""
+
+    def uses_replaced(self, old: Value, new: Value, places: Sequence[tuple[Op, int]]) -> None:
+        """The operands at ``places``, an op and a number each, which are ``old``, are to be
+        ``new``."""
+
+    def attr_set(self, op: Op, key: str, new: Attr, before: str | None) -> None:
+        """The attribute ``key`` is to be ``new``, or to go if that is `ABSENT`. If it comes or
+        goes, ``before`` is the one behind it."""
+
+    def value_named(self, value: Value, new: str) -> None:
+        """``value`` is to be called ``new``."""
+
+    def type_set(self, value: Value, new: Type) -> None:
+        """``value`` is to have the type ``new``."""
+
+    def source_set(self, op: Op, new: Source) -> None:
+        """``op`` is to come from ``new``."""
+
+    def results_set(self, op: Op, new: Sequence[Value]) -> None:
+        """``op`` is to have the results ``new``."""
+
+    def argument_added(self, value: Value, block: Block, index: int) -> None:
+        """``value`` is to be the argument ``index`` of ``block``."""
+
+    def argument_removed(self, value: Value, block: Block, index: int) -> None:
+        """``value``, the argument ``index`` of ``block``, is to go."""
+
+    def arguments_ordered(self, block: Block, new: Sequence[Value]) -> None:
+        """The arguments of ``block`` are to be in the order of ``new``."""
+
+    def renamed(self, new: str) -> None:
+        """The function is to be called ``new``."""
+
+    def parameters_set(self, new: Sequence[str]) -> None:
+        """The function is to define the symbolic dims ``new``."""
+
+    def rule(self, name: str, node: str) -> None:
+        """What comes next is the rule ``name`` of a pass, applied to the op ``node``; with an empty
+        name, it is no rule's."""
+
+
+class _Absent:
+    """The value of an attribute that an op has not."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT = _Absent()
+
+Source = tuple["Location | None", str, tuple[str, ...]]
+"""Where an op comes from: its place, its scope and its origins."""
+
+
+def _log_of(block: Block | None) -> Listener | None:
+    """Who is told of a change in ``block`` that is no op added to a function."""
+    home = None if block is None else block.home
+    log = None if home is None else home.log
+    if log is not None:
+        log.settle()
+    return log
+
+
 class Value:
     """A result of an op, or an argument of a block."""
 
@@ -151,14 +161,60 @@ class Value:
             raise TypeError(f"{self.id} is {self.type}, not a tensor")
         return self.type
 
+    @property
+    def block(self) -> Block | None:
+        """The block that it is made in; None for a result of an op that stands in none."""
+        return self.owner.block if isinstance(self.owner, Op) else self.owner
+
     def replace_with(self, other: Value) -> None:
         """Let every op that uses this value use ``other``."""
         if other is self:
             return
+        log = _log_of(self.block)
+        if log is not None:
+            log.uses_replaced(self, other, self._places())
         for op, count in self.uses.items():
             op._operands = [other if v is self else v for v in op._operands]
             other.uses[op] = other.uses.get(op, 0) + count
         self.uses = {}
+
+    def replace_at(self, places: Sequence[tuple[Op, int]], other: Value) -> None:
+        """Let the operands at ``places``, an op and a number each, which are this value, be
+        ``other``."""
+        log = _log_of(self.block)
+        if log is not None:
+            log.uses_replaced(self, other, places)
+        for op, number in places:
+            for value in (self, other):
+                value.uses.pop(op, None)
+            op._operands[number] = other
+            for value in op._operands:
+                if value is self or value is other:
+                    value.uses[op] = value.uses.get(op, 0) + 1
+
+    def _places(self) -> list[tuple[Op, int]]:
+        """Where the value is read, by the ops that stand in a block."""
+        return [
+            (op, number)
+            for op in self.uses
+            if op.block is not None
+            for number, value in enumerate(op._operands)
+            if value is self
+        ]
+
+    def rename(self, name: str) -> None:
+        """Call the value ``name``."""
+        log = _log_of(self.block)
+        if log is not None and name != self.name:
+            log.value_named(self, name)
+        self.name = name
+
+    def retype(self, type: Type) -> None:
+        """Give the value another type."""
+        log = _log_of(self.block)
+        if log is not None:
+            log.type_set(self, type)
+        self.type = type
 
     def __repr__(self) -> str:
         return f"%{self.id}: {self.type}"
@@ -207,8 +263,7 @@ class Op:
             f"{id}.{i}" if i else id.replace("n", "v", 1) for i in range(len(result_types))
         ]
         self.results = [Value(ids[i], t, self, i) for i, t in enumerate(result_types)]
-        for value in self._operands:
-            value.uses[self] = value.uses.get(self, 0) + 1
+        self._read()
 
     @property
     def operands(self) -> Sequence[Value]:
@@ -221,20 +276,113 @@ class Op:
         (value,) = self.results
         return value
 
+    @property
+    def source(self) -> Source:
+        """The place, the scope and the origins."""
+        return self.loc, self.scope, self.origins
+
     def set_operand(self, index: int, value: Value) -> None:
         """Let the op read ``value`` as its operand ``index``."""
-        old = self._operands[index]
-        self._operands[index] = value
-        old.uses[self] -= 1
-        if not old.uses[self]:
-            del old.uses[self]
-        value.uses[self] = value.uses.get(self, 0) + 1
+        operands = list(self._operands)
+        operands[index] = value
+        self.set_operands(operands)
+
+    def set_operands(self, values: Sequence[Value]) -> None:
+        """Let the op read ``values``, and nothing else."""
+        log = _log_of(self.block)
+        if log is not None:
+            log.operands_set(self, values)
+        for value in self._operands:
+            value.uses.pop(self, None)
+        self._operands = list(values)
+        self._read()
+
+    def set_attr(self, key: str, value: Attr, before: str | None = None) -> None:
+        """Set an attribute; a new one is put before the attribute ``before``, or at the end.
+
+        With `ABSENT` as its value, the attribute is taken away.
+        """
+        attrs = dict(self.attrs)
+        if key in attrs:
+            keys = list(attrs)
+            after = keys[keys.index(key) + 1 :] if value is ABSENT else []
+            before = after[0] if after else None
+        if value is ABSENT:
+            attrs.pop(key, None)
+        elif key in attrs or before is None:
+            attrs[key] = value
+        else:
+            pairs = list(attrs.items())
+            pairs.insert(list(attrs).index(before), (key, value))
+            attrs = dict(pairs)
+        log = _log_of(self.block)
+        if log is not None and (value is not ABSENT or key in self.attrs):
+            log.attr_set(self, key, value, before)
+        self.attrs = attrs
+
+    def set_attrs(self, attrs: Mapping[str, Attr]) -> None:
+        """Let the op have ``attrs``, in their order, and no others."""
+        if _log_of(self.block) is None:
+            self.attrs = dict(attrs)
+            return
+        wanted = list(attrs)
+        kept = [key for key in self.attrs if key in attrs]
+        if kept != [key for key in wanted if key in self.attrs]:
+            kept = []
+        for key in [key for key in self.attrs if key not in kept]:
+            self.set_attr(key, ABSENT)
+        for number, key in enumerate(wanted):
+            following = next((k for k in wanted[number + 1 :] if k in self.attrs), None)
+            if key not in self.attrs or self.attrs[key] is not attrs[key]:
+                self.set_attr(key, attrs[key], following)
+
+    def set_source(
+        self,
+        loc: Location | None = None,
+        scope: str | None = None,
+        origins: tuple[str, ...] | None = None,
+    ) -> None:
+        """Say where the op comes from; what is left out stays."""
+        self.set_whole_source(
+            (
+                self.loc if loc is None else loc,
+                self.scope if scope is None else scope,
+                self.origins if origins is None else origins,
+            )
+        )
+
+    def set_whole_source(self, source: Source) -> None:
+        """Say where the op comes from, all three of it."""
+        log = _log_of(self.block)
+        if log is not None and source != self.source:
+            log.source_set(self, source)
+        self.loc, self.scope, self.origins = source
+
+    def set_results(self, values: Sequence[Value]) -> None:
+        """Let the op have only ``values`` of its results, or again those that it once had."""
+        log = _log_of(self.block)
+        if log is not None:
+            log.results_set(self, values)
+        self.results = list(values)
+        for index, value in enumerate(self.results):
+            value.index = index
+
+    def add_region(self, region: Block) -> None:
+        """Give ``region`` to the op, which stands in no block yet, as its last one."""
+        assert self.block is None, f"{self.id} stands in a block"
+        region.parent = self
+        self.regions.append(region)
 
     def drop(self) -> None:
-        """Stop reading all operands; the op is about to leave its block."""
+        """Stop reading all operands; the op stands in no block, or is about to leave it."""
         for value in self._operands:
             value.uses.pop(self, None)
         self._operands = []
+
+    def _read(self) -> None:
+        """Be in the uses of the operands."""
+        for value in self._operands:
+            value.uses[self] = value.uses.get(self, 0) + 1
 
     def __repr__(self) -> str:
         operands = ", ".join(f"%{v.id}" for v in self._operands)
@@ -243,38 +391,130 @@ class Op:
 
 class Block:
     """A list of ops with arguments; ops are in an order in which values are made before they are
-    read."""
+    read.
 
-    __slots__ = ("args", "ops", "parent")
+    ``parent`` is the op whose region it is, ``home`` the function that it is a part of; a region
+    that is still being built has a home and no parent yet. ``ops`` and ``args`` are read by
+    everybody and changed by the methods here alone.
+    """
 
-    def __init__(self, parent: Op | None = None) -> None:
+    __slots__ = ("args", "home", "ops", "parent")
+
+    def __init__(self, parent: Op | None = None, home: Function | None = None) -> None:
         self.args: list[Value] = []
         self.ops: list[Op] = []
         self.parent = parent
+        self.home = home
 
+    # ------------------------------------------------------------ ops
     def append(self, op: Op) -> Op:
         """Add ``op`` at the end."""
-        op.block = self
+        self._place(op, None)
         self.ops.append(op)
         return op
 
+    def insert(self, op: Op, before: Op | None) -> Op:
+        """Add ``op`` before the op ``before``; at the end when it is None."""
+        ops = self.ops
+        if before is None:
+            return self.append(op)
+        # Most ops are put before the last one, the output.
+        index = len(ops) - 1 if ops[-1] is before else ops.index(before)
+        self._place(op, before)
+        ops.insert(index, op)
+        return op
+
+    def _place(self, op: Op, before: Op | None) -> None:
+        """Let ``op`` stand in the block; the list has it next, or when a `Rewriting` ends."""
+        home = self.home
+        if home is not None and home.log is not None:
+            if home.block is not self:
+                home.log.settle()
+            home.log.op_added(op, self, before)
+        op.block = self
+        if op.regions:
+            _settle(op, home)
+
     def remove(self, op: Op) -> None:
         """Take ``op``, whose results nobody reads, out of the block."""
+        ops = self.ops
+        index = len(ops) - 1 if ops[-1] is op else ops.index(op)
+        self._displace(op, ops[index + 1] if index + 1 < len(ops) else None)
+        del ops[index]
+
+    def _displace(self, op: Op, following: Op | None) -> None:
+        """Let ``op`` stand in no block; the list loses it next, or when a `Rewriting` ends."""
+        log = _log_of(self)
+        if log is not None:
+            log.op_removed(op, self, following)
+        for region in op.regions:
+            for inner in walk(region):
+                for value in inner._operands:
+                    value.uses.pop(inner, None)
         op.drop()
         op.block = None
-        self.ops.remove(op)
 
     def keep(self, ops: Iterable[Op]) -> None:
-        """Let the block consist of ``ops``; the ones left out stop reading their operands."""
+        """Let the block consist of ``ops`` of it; the ones left out stop reading their operands."""
         kept = list(ops)
         inside = set(kept)
-        for op in self.ops:
-            if op not in inside:
-                op.drop()
-                op.block = None
-        for op in kept:
-            op.block = self
+        assert kept == [op for op in self.ops if op in inside], "kept ops stay in their order"
+        following: Op | None = None
+        for op in reversed(self.ops):
+            if op in inside:
+                following = op
+            else:
+                self._displace(op, following)
         self.ops = kept
+
+    # ------------------------------------------------------------ arguments
+    def add_argument(
+        self, id: str, type: Type, name: str = "", *, index: int | None = None
+    ) -> Value:
+        """A new argument, the last one unless there is an ``index``."""
+        value = Value(id, type, self, 0, name)
+        self.put_argument(value, len(self.args) if index is None else index)
+        return value
+
+    def put_argument(self, value: Value, index: int) -> None:
+        """Let ``value``, which was made for this block, be its argument ``index``."""
+        log = _log_of(self)
+        if log is not None:
+            log.argument_added(value, self, index)
+        self.args.insert(index, value)
+        self._number()
+
+    def remove_argument(self, value: Value) -> None:
+        """Take away the argument ``value``, which nobody reads."""
+        log = _log_of(self)
+        index = self.args.index(value)
+        if log is not None:
+            log.argument_removed(value, self, index)
+        del self.args[index]
+        self._number()
+
+    def order_arguments(self, values: Sequence[Value]) -> None:
+        """Put the arguments in the order of ``values``, which are the same ones."""
+        assert set(values) == set(self.args), "the arguments stay the same ones"
+        log = _log_of(self)
+        if log is not None and list(values) != self.args:
+            log.arguments_ordered(self, values)
+        self.args = list(values)
+        self._number()
+
+    def _number(self) -> None:
+        for index, value in enumerate(self.args):
+            value.index = index
+
+
+def _settle(op: Op, home: Function | None) -> None:
+    """Let the regions of ``op`` be parts of ``home``."""
+    for region in op.regions:
+        region.parent = op
+        region.home = home
+        for inner in region.ops:
+            if inner.regions:
+                _settle(inner, home)
 
 
 class Function:
@@ -283,14 +523,16 @@ class Function:
     ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the
     block's arguments. ``written`` has, of a copy, the names of the ops it was copied from by their
     ids: what the ops that passes make stand for. ``calls`` are the calls of subgraphs that were
-    written into it.
+    written into it. ``log`` is told of every change, as long as there is one.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.block = Block()
+        self.log: Listener | None = None
+        self.block = Block(home=self)
         self.parameters: dict[str, None] = {}
         self._next = 0
+        self._inputs = 0
         self.subgraphs: dict[str, Function] = {}
         self.written: dict[str, str] = {}
         self.calls: list[Call] = []
@@ -303,13 +545,39 @@ class Function:
 
     def add_input(self, type: Type, name: str = "") -> Value:
         """A new argument of the graph; its symbolic dims become parameters."""
-        index = len(self.block.args)
-        value = Value(f"a{index}", type, self.block, index, name or f"input{index}")
-        self.block.args.append(value)
+        index = self._inputs = max(self._inputs, len(self.block.args))
+        self._inputs += 1
+        value = self.block.add_argument(f"a{index}", type, name or f"input{len(self.block.args)}")
         if isinstance(type, _Typed):
-            for parameter in type.shape.parameters:
-                self.parameters[parameter.name] = None
+            names = {p.name: None for p in type.shape.parameters}
+            if any(name not in self.parameters for name in names):
+                self.set_parameters([*self.parameters, *names])
         return value
+
+    def set_parameters(self, names: Iterable[str]) -> None:
+        """Let the symbolic dims ``names`` be those that the inputs define, in this order."""
+        new = tuple(dict.fromkeys(names))
+        if self.log is not None and new != tuple(self.parameters):
+            self.log.settle()
+            self.log.parameters_set(new)
+        self.parameters = dict.fromkeys(new)
+
+    def rename(self, name: str) -> None:
+        """Call the function ``name``."""
+        if self.log is not None and name != self.name:
+            self.log.settle()
+            self.log.renamed(name)
+        self.name = name
+
+    def region(self) -> Block:
+        """A block of this function that no op has yet; see `Op.add_region`."""
+        return Block(home=self)
+
+    def reserve(self, id: str) -> None:
+        """Let no new op or value get ``id``, which was made elsewhere."""
+        digits = id[1:].partition("_")[0]
+        if id[:1] in "nvb" and digits.isascii() and digits.isdigit() and len(digits) < 19:
+            self._next = max(self._next, int(digits) + 1)
 
     def create(
         self,
@@ -370,6 +638,7 @@ class Function:
         copy = Function(self.name)
         copy.parameters = dict(self.parameters)
         copy._next = self._next
+        copy._inputs = self._inputs
         copy.subgraphs = dict(self.subgraphs)
         copy.calls = list(self.calls)
         copy.written = self.written or {op.id: op.name for op in self.walk()}
@@ -399,7 +668,7 @@ def copied(block: Block, into: Block, env: dict[Value, Value]) -> None:
             origins=op.origins,
         )
         for region in op.regions:
-            inner = Block(new)
+            inner = Block(new, into.home)
             copied(region, inner, env)
             new.regions.append(inner)
         for old, made in zip(op.results, new.results, strict=True):

@@ -210,21 +210,18 @@ class _Parser(AttributeReader):
                     own = name[1:]
                     if depth == 0 and own.startswith("arg") and own[3:].isdigit():
                         own = f"a{index}"  # mlir-opt renames inputs, and counts on in subgraphs
-                    value = Value(self._claim(own, env), kind, block, index)
-                    block.args.append(value)
+                    value = block.add_argument(self._claim(own, env), kind)
                     env.values[name] = value
                     defined.append(name)
                     if self.token != ")":
                         self.expect(",")
                 self.next()
             self.expect(":")
-        ops = block.ops
         while self.token != "}":
             if not self.token:
                 self.fail("expected '}'")
             op = self._op(env, defined, depth)
-            op.block = block
-            ops.append(op)
+            block.append(op)
         return defined
 
     def _defined(self, env: _Env) -> str:

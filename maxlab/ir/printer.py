@@ -24,7 +24,8 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import GraphError, Location
 from maxlab.ir.attrtext import attr_text, key_text, quote, type_text
-from maxlab.ir.core import Block, Call, Constant, Function, HostCall, Op, Value
+from maxlab.ir.constants import Constant, HostCall
+from maxlab.ir.core import Block, Call, Function, Op, Value
 from maxlab.ir.dims import Dim, Shape
 from maxlab.ir.types import DeviceRef, Type
 
