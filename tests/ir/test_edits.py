@@ -340,7 +340,7 @@ def removal(function: Function, op: Op) -> RemoveOp:
 def added() -> Edit:
     f = small()
     log = listen(f)
-    add(f, "mo.exp", f.inputs[0], value=Constant(np.float32([1, np.nan])))
+    add(f, "mo.exp", f.inputs[0], value=Constant(np.array([1, np.nan], np.float32)))
     (edit,) = log.edits()
     return edit
 
