@@ -25,9 +25,7 @@ _DATA = ("constant", "external")
 
 def graph_of(function: Function) -> Graph:
     """A graph that is ``function``, to be loaded in a session."""
-    graph = Graph(function.name)
-    graph._function = function
-    return graph
+    return Graph(path=function)
 
 
 def from_data(function: Function) -> set[Value]:
@@ -70,7 +68,7 @@ def hoisted(model: Model) -> tuple[Graph, Registry]:
     for value, name, array in zip(frontier, names, arrays, strict=True):
         registry[name] = array
         _become_weight(function, value, name)
-    _drop_unused(function)
+    function.block.keep(_needed(function))
     return graph_of(function), registry
 
 
@@ -86,9 +84,10 @@ def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
     assert output is not None
     work.block.remove(output)
     work.block.append(Op("hoisted", "mo.output", wanted, []))
-    work.block.args.clear()
-    work.parameters.clear()
-    _drop_unused(work)
+    work.block.keep(_needed(work))
+    for value in list(work.inputs):
+        work.block.remove_argument(value)
+    work.set_parameters(())
     session = InferenceSession(model._session_devices(), model.num_threads)
     part = session.load(graph_of(work), weights_registry=model._prepared.tensors, guard=model.guard)
     return part.execute()
@@ -115,10 +114,8 @@ def frozen(model: Model, inputs: Iterable[int], arrays: Sequence[Tensor]) -> tup
         name = f"{function.name}.{value.name}"
         registry[name] = arrays[number]
         _become_weight(function, value, name)
-    kept = [value for n, value in enumerate(function.inputs) if n not in gone]
-    function.block.args[:] = kept
-    for number, value in enumerate(kept):
-        value.index = number
+    for value in [function.inputs[number] for number in gone]:
+        function.block.remove_argument(value)
     return graph_of(function), registry
 
 
@@ -130,10 +127,9 @@ def retyped(model: Model, old: DType, new: DType) -> tuple[Graph, Registry]:
     function.subgraphs = dict(source.subgraphs)
     env: dict[Value, Value] = {}
     for value in source.inputs:
-        made = function.add_input(_retyped(value.type, old, new), value.name)
-        made.id = value.id
-        env[value] = made
-    function.parameters.update(source.parameters)
+        type = _retyped(value.type, old, new)
+        env[value] = function.block.add_argument(value.id, type, value.name)
+    function.set_parameters(source.parameters)
     for op in source.ops:
         twin = Op(
             op.id,
@@ -147,7 +143,7 @@ def retyped(model: Model, old: DType, new: DType) -> tuple[Graph, Registry]:
             origins=op.origins,
         )
         for before, after in zip(op.results, twin.results, strict=True):
-            after.name = before.name
+            after.rename(before.name)
             env[before] = after
         function.block.append(twin)
     registry: Registry = {
@@ -197,13 +193,12 @@ def _become_weight(function: Function, value: Value, name: str) -> None:
         loc=value.op.loc if value.op is not None else None,
         origins=value.op.origins if value.op is not None else (),
     )
-    op.block = function.block
-    function.ops.insert(0, op)
+    function.block.insert(op, function.ops[0])
     value.replace_with(op.result)
 
 
-def _drop_unused(function: Function) -> None:
-    """Take out of ``function`` what no output needs."""
+def _needed(function: Function) -> list[Op]:
+    """The ops of ``function`` that an output needs."""
     needed: set[Op] = set()
     waiting = [function.output]
     while waiting:
@@ -212,7 +207,7 @@ def _drop_unused(function: Function) -> None:
             continue
         needed.add(op)
         waiting.extend(v.op for v in op.operands)
-    function.block.keep([op for op in function.ops if op in needed])
+    return [op for op in function.ops if op in needed]
 
 
 def tiled(model: Model, arrays: Sequence[Tensor], dims: Mapping[str, int]) -> list[Tensor]:

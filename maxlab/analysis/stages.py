@@ -12,12 +12,12 @@ from typing import Literal
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Marker
-from maxlab.compiler.passes import Rewrite, pipeline
+from maxlab.compiler.passes import pipeline, rewrites_of
 from maxlab.compiler.passes.canonicalise import RULES
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
-from maxlab.ir import Function, Op
+from maxlab.ir import Function, Op, Rewrite
 from maxlab.opset import OPSET
 from maxlab.opset.control import OUTPUT
 
@@ -183,8 +183,7 @@ def stages(target: Model | Profile) -> list[Stage]:
     found = [Stage("graph", count, count, None, _ops(work), (), fates.next_stage())]
     for name, apply in pipeline(compiled.options.split_k):
         before = {op.id: (op.name, op.origins) for op in work.ops}
-        rewrites: list[Rewrite] = []
-        apply(work, rewrites)
+        rewrites = rewrites_of(work, apply)
         after = {op.id: op for op in work.ops}
         for rewrite in rewrites:
             _follow(fates, rewrite, before, after, source)

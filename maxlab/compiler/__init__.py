@@ -12,13 +12,13 @@ from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.outlining import outline
-from maxlab.compiler.passes import PassRecord, pipeline, run
+from maxlab.compiler.passes import PassRecord, pipeline, recorded
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
 from maxlab.errors import GraphError
-from maxlab.ir import Function, Op, Value
+from maxlab.ir import Function, Op, Value, at_revision, listen
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 
@@ -132,11 +132,15 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     def lap() -> None:
         marks.append(time.perf_counter_ns())
 
-    work = function.clone()
-    outline(work, options)
-    take_chains_out(work)
-    marker = Marker(work, options.keep)
-    passes = run(work, pipeline(options.split_k))
+    work, marker = _begun(function, options)
+    log, source = listen(function), function
+    revision = log.revision
+
+    def once_more() -> Function:
+        then = at_revision(source, revision)  # it may have been changed since
+        return _begun(then if then is not None else source, options)[0]
+
+    passes = recorded(work, pipeline(options.split_k), once_more)
     kept = marker.taken_out()
     lap()
     schedule = Schedule(work, options, kept.values())
@@ -161,6 +165,14 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots,
         planner.functions, planner.schedules,
     )  # fmt: skip
+
+
+def _begun(function: Function, options: Options) -> tuple[Function, Marker]:
+    """A copy of ``function`` as the first pass gets it, and what marks the values to keep."""
+    work = function.clone()
+    outline(work, options)
+    take_chains_out(work)
+    return work, Marker(work, options.keep)
 
 
 __all__ = ["Compiled", "Options", "compile_function"]

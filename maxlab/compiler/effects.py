@@ -17,22 +17,16 @@ def take_chains_out(function: Function) -> None:
 
 
 def _without_chains(block: Block) -> None:
-    kept = []
     for op in block.ops:
-        chains = [v for v in op.operands if isinstance(v.type, ChainType)]
-        if chains:
-            op._operands = [v for v in op._operands if v not in chains]
-            for chain in chains:
-                chain.uses.pop(op, None)
-        op.results = [v for v in op.results if not isinstance(v.type, ChainType)]
+        if any(isinstance(v.type, ChainType) for v in op.operands):
+            op.set_operands([v for v in op.operands if not isinstance(v.type, ChainType)])
+        if any(isinstance(v.type, ChainType) for v in op.results):
+            op.set_results([v for v in op.results if not isinstance(v.type, ChainType)])
         for region in op.regions:
             _without_chains(region)
-            region.args = [v for v in region.args if not isinstance(v.type, ChainType)]
-            for index, value in enumerate(region.args):
-                value.index = index
-        if op.name != CHAIN:
-            kept.append(op)
-    block.keep(kept)
+            for value in [v for v in region.args if isinstance(v.type, ChainType)]:
+                region.remove_argument(value)
+    block.keep([op for op in block.ops if op.name != CHAIN])
 
 
 def has_effect(op: Op) -> bool:

@@ -34,11 +34,11 @@ def numbered(function: Function) -> Function:
 
 def _number(function: Function) -> None:
     for value in _values(function):
-        value.type = _lowered(value.type)
+        value.retype(_lowered(value.type))
     for op in function.walk():
         if "types" in op.attrs:
             types: Any = op.attrs["types"]
-            op.attrs = {**op.attrs, "types": tuple(map(_lowered, types))}
+            op.set_attr("types", tuple(map(_lowered, types)))
 
 
 def _values(function: Function) -> list[Value]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from maxlab.compiler.options import Options
-from maxlab.ir import Call, Function, Op, Value
+from maxlab.ir import Call, Function, Op, Rewriting, Value
 from maxlab.opset import OPSET
 from maxlab.opset.control import CALL
 
@@ -44,18 +44,21 @@ def outline(function: Function, options: Options) -> None:
     }
     starts = {id: call for call in chosen for id in call.ids.values()}
     made: dict[Call, Op] = {}
-    kept: list[Op] = []
-    for op in function.ops:
-        found = starts.get(op.id)
-        if found is None:
-            kept.append(op)
-        elif found not in made:
-            made[found] = _call_op(function, found, bodies[found.body], values)
-            kept.append(made[found])
-    for call, op in made.items():
-        for number, result in zip(bodies[call.body].outputs, op.results, strict=True):
-            values[call.results[number]].replace_with(result)
-    function.block.keep(kept)
+    gone: list[Op] = []
+    with Rewriting(function) as rewriting:
+        for op in function.ops:
+            found = starts.get(op.id)
+            if found is None:
+                continue
+            gone.append(op)
+            if found not in made:
+                made[found] = _call_op(function, found, bodies[found.body], values)
+                rewriting.insert(made[found], op)
+        for call, op in made.items():
+            for number, result in zip(bodies[call.body].outputs, op.results, strict=True):
+                values[call.results[number]].replace_with(result)
+        for op in reversed(gone):
+            rewriting.remove(op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +79,13 @@ def _call_op(function: Function, call: Call, body: _Body, values: Mapping[str, V
         source = operands[number].op
         assert source is not None
         names[name] = source.attrs["name"]
-    op = function.create(
+    return function.create(
         CALL,
         [v for n, v in enumerate(operands) if n not in body.weights],
         [values[call.results[n]].type for n in body.outputs],
         {"call": Call(body.function, call.ids, names, (), ())},
         origins=tuple(call.ids.values()),
     )
-    op.block = function.block
-    return op
 
 
 def _body_of(body: Function, operands: Sequence[Sequence[Value]]) -> _Body:
@@ -97,20 +98,15 @@ def _body_of(body: Function, operands: Sequence[Sequence[Value]]) -> _Body:
         if all(op is not None and op.name == EXTERNAL for op in given):
             names[number] = f"{arg.name} of {body.name}"
     outputs = _trim(copy)
-    left: list[Value] = []
-    made: list[Op] = []
+    first = copy.ops[0]
     for number, arg in enumerate(list(copy.inputs)):
         if number not in names:
-            arg.index = len(left)
-            left.append(arg)
             continue
         attrs = {"name": names[number], "type": arg.type, "placeholder": True}
         op = copy.create(EXTERNAL, [], OPSET[EXTERNAL].infer([], attrs), attrs)
-        op.block = copy.block
+        copy.block.insert(op, first)
         arg.replace_with(op.result)
-        made.append(op)
-    copy.block.args = left
-    copy.block.ops[:0] = made
+        copy.block.remove_argument(arg)
     return _Body(copy, names, outputs)
 
 
@@ -123,8 +119,7 @@ def _trim(function: Function) -> list[int]:
     for number, value in enumerate(output.operands):
         if value.op is not None and value.op.name != EXTERNAL:
             own.setdefault(value, number)
-    output.drop()
-    function.ops.pop()
+    function.block.remove(output)
     function.block.append(function.create(output.name, list(own), [], loc=output.loc))
     return list(own.values())
 

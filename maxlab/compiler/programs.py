@@ -85,7 +85,7 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     function._next = outside._next
     function.written = outside.written
     names = {**outside.parameters, **dict.fromkeys(definitions(outside))}
-    function.parameters = names
+    function.set_parameters(names)
     own = region_definitions(function.block, names)
     if own:
         _rename(function.block, own)
@@ -114,8 +114,7 @@ def _changed(function: Function) -> list[int]:
     assert output is not None
     given = list(output.operands)
     numbers = [n for n, value in enumerate(given) if value is not function.inputs[n]]
-    output.drop()
-    function.block.ops.pop()
+    function.block.remove(output)
     left = function.create(output.name, [given[n] for n in numbers], [], loc=output.loc)
     function.block.append(left)
     return numbers
@@ -131,7 +130,7 @@ def compile_subgraph(planner: Planner, function: Function) -> Body:
         return found
     outside, options = planner.schedule.function, planner.schedule.options
     work = function.clone()
-    work.parameters |= {**outside.parameters, **dict.fromkeys(definitions(outside))}
+    work.set_parameters([*work.parameters, *outside.parameters, *definitions(outside)])
     outline(work, options)
     run(work, pipeline(options.split_k))
     schedule = Schedule(work, options)
@@ -177,12 +176,12 @@ def _rename(block: Block, sizes: Mapping[str, Poly]) -> None:
         return attr
 
     for op in block.ops:
-        op.attrs = {name: renamed(attr) for name, attr in op.attrs.items()}
+        op.set_attrs({name: renamed(attr) for name, attr in op.attrs.items()})
         for result in op.results:
-            result.type = renamed(result.type)
+            result.retype(renamed(result.type))
         for region in op.regions:
             for arg in region.args:
-                arg.type = renamed(arg.type)
+                arg.retype(renamed(arg.type))
             _rename(region, sizes)
 
 

@@ -468,8 +468,7 @@ class Schedule(Views):
                 "mo.reshape", [value], [value.type], {"shape": shape}, loc=op.loc, scope=op.scope,
                 origins=value.op.origins if value.op is not None else op.origins,
             )  # fmt: skip
-            self.function.ops.insert(self.function.ops.index(op), made)
-            made.block = self.function.block
+            self.function.block.insert(made, op)
             copy = made.result
             if not alone:
                 self._copies[value, innermost] = copy

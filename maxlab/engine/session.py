@@ -334,13 +334,10 @@ class InferenceSession:
                     library.verify_custom_op(op)
                     declared = library[name]
                     values = complete(declared, dict(op.attrs["parameters"]))
-                    op.attrs = {
-                        **op.attrs,
-                        "parameters": tuple(values.items()),
-                        "file": declared.file,
-                        "line": declared.line,
-                        "source": declared.source,
-                    }
+                    op.set_attr("parameters", tuple(values.items()))
+                    op.set_attr("file", declared.file)
+                    op.set_attr("line", declared.line)
+                    op.set_attr("source", declared.source)
         return work
 
     def _devices_of(self, function: Function) -> dict[DeviceRef, Device]:

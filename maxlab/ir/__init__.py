@@ -26,7 +26,9 @@ from maxlab.ir.dims import (
     mlir_text,
     parse_dim,
 )
+from maxlab.ir.edit_log import Log, Rewrite, apply, at_revision, listen, touched
 from maxlab.ir.poly import Poly
+from maxlab.ir.rewriting import Rewriting
 from maxlab.ir.source import Scopes, user_frame, user_location
 from maxlab.ir.types import (
     BufferType,
@@ -60,8 +62,11 @@ __all__ = [
     "HostCall",
     "Op",
     "HandleType",
+    "Log",
     "OpaqueType",
     "Poly",
+    "Rewrite",
+    "Rewriting",
     "Scopes",
     "Shape",
     "StaticDim",
@@ -69,12 +74,16 @@ __all__ = [
     "TensorType",
     "Type",
     "Value",
+    "apply",
+    "at_revision",
     "copied",
     "from_poly",
+    "listen",
     "mlir_text",
     "parse_dim",
     "parse_type",
     "symbols_of",
+    "touched",
     "user_frame",
     "user_location",
     "walk",

@@ -12,7 +12,7 @@ from maxlab.analysis.advice.action import Action, Kind, Recipe
 from maxlab.analysis.bounds import Estimate, Traffic, estimates, traffic_of
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Marker, Options
-from maxlab.compiler.passes import pipeline
+from maxlab.compiler.passes import applied, pipeline
 from maxlab.compiler.plan import Plan, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.schedule import Schedule
@@ -119,7 +119,7 @@ class Context:
         work = function.clone()
         marker = Marker(work, options.keep)
         for _, apply in pipeline(options.split_k):  # not recorded: nothing is being compiled
-            apply(work, [])
+            applied(work, apply)
         return Planner(Schedule(work, options, marker.taken_out().values())).build()
 
     def replanned_ns(self, plan: Plan) -> float:

@@ -7,7 +7,14 @@ from maxlab.compiler.passes.cse import eliminate_common_subexpressions
 from maxlab.compiler.passes.dce import eliminate_dead_code
 from maxlab.compiler.passes.decompose import decompose
 from maxlab.compiler.passes.fold import fold_constants
-from maxlab.compiler.passes.manager import Pass, PassRecord, Rewrite, run
+from maxlab.compiler.passes.manager import (
+    Pass,
+    PassRecord,
+    applied,
+    recorded,
+    rewrites_of,
+    run,
+)
 from maxlab.compiler.passes.place import place_data
 from maxlab.compiler.passes.sink import sink_data
 from maxlab.compiler.passes.split import split_products
@@ -35,4 +42,13 @@ def pipeline(split_k: str) -> tuple[tuple[str, Pass], ...]:
     return (*PIPELINE[:at], ("split", split_products), *PIPELINE[at:])
 
 
-__all__ = ["PIPELINE", "Pass", "PassRecord", "Rewrite", "pipeline", "run"]
+__all__ = [
+    "PIPELINE",
+    "Pass",
+    "PassRecord",
+    "applied",
+    "pipeline",
+    "recorded",
+    "rewrites_of",
+    "run",
+]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from maxlab.compiler.passes.manager import Rewrite
-from maxlab.ir import Function, Op, TensorType, Value
+from maxlab.ir import Op, Rewriting, TensorType, Value
 from maxlab.opset import OPSET
 
 
@@ -102,17 +101,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 
 
-def canonicalise(function: Function, rewrites: list[Rewrite]) -> None:
+def canonicalise(rewriting: Rewriting) -> None:
     """Apply the identities, from the inputs to the outputs."""
-    kept: list[Op] = []
-    for op in function.ops:
+    for op in rewriting.function.ops:
         for rule in RULES.get(op.name, ()):
             simpler = rule(op)
             if simpler is not None:
-                op.result.replace_with(simpler)
-                into = simpler.op.id if simpler.op is not None else simpler.id
-                rewrites.append(Rewrite(rule.__name__, op.id, (into,)))
+                rewriting.rule(rule.__name__, op)
+                rewriting.replace(op, [simpler])
                 break
-        else:
-            kept.append(op)
-    function.block.keep(kept)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from maxlab.compiler.passes.manager import Rewrite
-from maxlab.ir import Function, Op
+from maxlab.ir import Op, Rewriting
 from maxlab.opset import OPSET
 
 
@@ -28,21 +27,16 @@ def _key(op: Op) -> Hashable:
     return (op.name, tuple(operands), attrs)
 
 
-def eliminate_common_subexpressions(function: Function, rewrites: list[Rewrite]) -> None:
+def eliminate_common_subexpressions(rewriting: Rewriting) -> None:
     """Let equal ops share the first one's results; the origins of both are kept."""
     seen: dict[Hashable, Op] = {}
-    kept: list[Op] = []
-    for op in function.ops:
+    for op in rewriting.function.ops:
         row = OPSET.get(op.name)
         if row is not None and (row.kind in ("output", "program") or row.asserts or row.effect):
-            kept.append(op)
             continue
         first = seen.setdefault(_key(op), op)
         if first is op:
-            kept.append(op)
             continue
-        for old, new in zip(op.results, first.results, strict=True):
-            old.replace_with(new)
-        first.origins = tuple(dict.fromkeys((*first.origins, *op.origins)))
-        rewrites.append(Rewrite("same", op.id, (first.id,)))
-    function.block.keep(kept)
+        rewriting.rule("same", op)
+        first.set_source(origins=tuple(dict.fromkeys((*first.origins, *op.origins))))
+        rewriting.replace(op, first.results)

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from maxlab import opset
-from maxlab.compiler.passes.manager import Rewrite
 from maxlab.dtype import DType
-from maxlab.ir import ChainType, Constant, DeviceRef, Function, Op, TensorType, Value
+from maxlab.ir import ChainType, Constant, DeviceRef, Op, Rewriting, TensorType, Value
 
 
 class Expansion:
-    """The builder that ``decompose`` writes with (``opset.Builder``)."""
+    """The builder that ``decompose`` writes with (``opset.Builder``); new ops come before
+    ``source``."""
 
-    def __init__(self, function: Function, source: Op) -> None:
-        self._function = function
+    def __init__(self, rewriting: Rewriting, source: Op) -> None:
+        self._rewriting = rewriting
         self._source = source
         self.made: list[Op] = []
 
@@ -44,10 +44,10 @@ class Expansion:
         self, name: str, operands: Sequence[Value], types: Any, attrs: dict[str, Any]
     ) -> Value:
         source = self._source
-        op = self._function.create(
+        op = self._rewriting.function.create(
             name, operands, types, attrs, loc=source.loc, scope=source.scope, origins=source.origins
         )
-        op.block = self._function.block
+        self._rewriting.insert(op, source)
         self.made.append(op)
         return op.result
 
@@ -56,25 +56,20 @@ def _device(op: Op) -> DeviceRef:
     return op.results[0].tensor_type.device
 
 
-def decompose(function: Function, rewrites: list[Rewrite]) -> None:
+def decompose(rewriting: Rewriting) -> None:
     """Expand every composite op, and what the expansions themselves contain of composites."""
-    done: list[Op] = []
-    pending = list(reversed(function.ops))
+    pending = list(reversed(rewriting.function.ops))
     while pending:
         op = pending.pop()
         row = opset.OPSET.get(op.name)
         if row is None or row.decompose is None:
-            done.append(op)
             continue
-        expansion = Expansion(function, op)
+        rewriting.rule(op.name, op)
+        expansion = Expansion(rewriting, op)
         made = row.decompose(expansion, op)
         found = [made] if isinstance(made, Value) else list(made)
         # Where chains are still there, as in a look at the passes, what comes next follows those
         # before the op.
         found += [v for v in op.operands if isinstance(v.type, ChainType)]
-        for old, new in zip(op.results, found, strict=True):
-            old.replace_with(new)
-        op.drop()
-        rewrites.append(Rewrite(op.name, op.id, tuple(o.id for o in expansion.made)))
+        rewriting.replace(op, found)
         pending.extend(reversed(expansion.made))
-    function.block.keep(done)

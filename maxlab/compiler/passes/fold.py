@@ -5,10 +5,9 @@ reference.
 from __future__ import annotations
 
 from maxlab import opset
-from maxlab.compiler.passes.manager import Rewrite
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
-from maxlab.ir import Constant, Function, Op, Shape, TensorType
+from maxlab.ir import Constant, Op, Rewriting, Shape, TensorType
 
 MAX_ELEMENTS = 4096
 """Larger results are computed by generated code, once per call; the graph would only grow by
@@ -38,10 +37,9 @@ def _foldable(op: Op) -> bool:
     return total <= MAX_ELEMENTS and inputs <= MAX_ELEMENTS
 
 
-def fold_constants(function: Function, rewrites: list[Rewrite]) -> None:
+def fold_constants(rewriting: Rewriting) -> None:
     """Replace ops on small constants by their value."""
-    changed = False
-    for position, op in enumerate(function.ops):
+    for op in rewriting.function.ops:
         if not _foldable(op):
             continue
         arrays = [v.op.attrs["value"].array for v in op.operands if v.op is not None]
@@ -49,7 +47,7 @@ def fold_constants(function: Function, rewrites: list[Rewrite]) -> None:
             (made,) = opset.evaluate(op, arrays, {})
         except (MaxlabError, ValueError):
             continue  # found again, with its place, when the model runs
-        constant = function.create(
+        constant = rewriting.function.create(
             "mo.constant",
             [],
             [op.result.type],
@@ -58,11 +56,6 @@ def fold_constants(function: Function, rewrites: list[Rewrite]) -> None:
             scope=op.scope,
             origins=op.origins,
         )
-        op.result.replace_with(constant.result)
-        constant.block = function.block
-        function.ops[position] = constant
-        op.drop()
-        rewrites.append(Rewrite("fold", op.id, (constant.id,)))
-        changed = True
-    if changed:
-        function.block.keep(list(function.ops))
+        rewriting.rule("fold", op)
+        rewriting.insert(constant, op)
+        rewriting.replace(op, constant.results)

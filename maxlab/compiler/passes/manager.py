@@ -1,4 +1,4 @@
-"""Runs the passes in order and remembers what each one did, so that a user can look at it."""
+"""Runs the passes in order; what each one did is read from a log, when a user looks at it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,55 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from maxlab import trace
-from maxlab.ir import Function
+from maxlab.ir import Function, Rewrite, Rewriting, listen
+
+Pass = Callable[[Rewriting], None]
+"""A pass: it changes the function of what it is called with, by its methods."""
+
+Passes = Sequence[tuple[str, Pass]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """One change: ``rule`` turned the op ``node`` into ``into``, or removed it."""
+class Replay:
+    """The passes once more, on a copy of what they were run on, with a log.
 
-    rule: str
-    node: str
-    into: tuple[str, ...] = ()
+    Passes do the same to equal functions, so nothing of what they do is kept when a graph is
+    compiled: who asks what a rule did waits for a second run of the passes, once.
+
+    Args:
+        copy: Makes the function as it was before the first pass.
+        passes: The passes.
+    """
+
+    def __init__(self, copy: Callable[[], Function], passes: Passes) -> None:
+        self._copy = copy
+        self._passes = passes
+        self._found: list[list[Rewrite]] | None = None
+
+    def rewrites(self, number: int) -> list[Rewrite]:
+        """What the pass ``number`` did."""
+        if self._found is None:
+            function = self._copy()
+            self._found = [rewrites_of(function, apply) for _, apply in self._passes]
+        return self._found[number]
 
 
 @dataclass(slots=True)
 class PassRecord:
-    """What one pass did: op counts before and after, its time, and each rewrite."""
+    """What one pass did: op counts before and after, its time, how many rules it applied, and
+    each of them, found when it is asked for."""
 
     name: str
     before: int
     after: int
     elapsed_ns: int
-    rewrites: list[Rewrite] = field(default_factory=list)
+    count: int
+    _number: int = field(repr=False)
+    _replay: Replay = field(repr=False)
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        """Each rule that was applied, to which op, and what took its place."""
+        return self._replay.rewrites(self._number)
 
     def diff(self) -> str:
         """The rewrites, a line each."""
@@ -39,17 +67,40 @@ class PassRecord:
         return "\n".join(lines)
 
 
-Pass = Callable[[Function, list[Rewrite]], None]
+def applied(function: Function, apply: Pass) -> int:
+    """How many rules the pass applied; it has changed ``function``."""
+    with Rewriting(function) as rewriting:
+        apply(rewriting)
+    return rewriting.count
 
 
-def run(function: Function, passes: Sequence[tuple[str, Pass]]) -> list[PassRecord]:
-    """The records of ``passes``, which have changed ``function`` in place, in order."""
-    records: list[PassRecord] = []
+def rewrites_of(function: Function, apply: Pass) -> list[Rewrite]:
+    """What the pass did to ``function``, which it has changed."""
+    log = listen(function)
+    mark = log.mark()
+    applied(function, apply)
+    return log.rewrites(mark)
+
+
+def run(function: Function, passes: Passes) -> list[tuple[int, int, int, int]]:
+    """Change ``function`` by ``passes``, in order; of each, the number of ops before and after, the
+    nanoseconds that it took, and the number of rules that it applied."""
+    facts: list[tuple[int, int, int, int]] = []
     for name, apply in passes:
         start, before = time.perf_counter_ns(), len(function.ops)
-        rewrites: list[Rewrite] = []
-        apply(function, rewrites)
+        count = applied(function, apply)
         elapsed = time.perf_counter_ns() - start
-        records.append(PassRecord(name, before, len(function.ops), elapsed, rewrites))
-        trace.emit("pass", name, graph=function.name, rewrites=len(rewrites), ns=elapsed)
-    return records
+        facts.append((before, len(function.ops), elapsed, count))
+        trace.emit("pass", name, graph=function.name, rewrites=count, ns=elapsed)
+    return facts
+
+
+def recorded(function: Function, passes: Passes, copy: Callable[[], Function]) -> list[PassRecord]:
+    """The records of ``passes``, which have changed ``function``; ``copy`` makes the function once
+    more as it was, for whoever reads ``rewrites``."""
+    replay = Replay(copy, passes)
+    facts = run(function, passes)
+    return [
+        PassRecord(name, *fact, number, replay)
+        for number, ((name, _), fact) in enumerate(zip(passes, facts, strict=True))
+    ]

@@ -7,39 +7,28 @@ What is computed from indices alone, a range or a dim, is made where it is wante
 
 from __future__ import annotations
 
-from maxlab.compiler.passes.manager import Rewrite
-from maxlab.ir import Function, Op, TensorType, Value
+from maxlab.ir import Op, Rewriting, TensorType, Value
 from maxlab.opset import OPSET
 
 
-def place_data(function: Function, rewrites: list[Rewrite]) -> None:
+def place_data(rewriting: Rewriting) -> None:
     """Move transfers ahead of the views of weights and constants."""
-    if not any(op.name == "mo.transfer" for op in function.ops):
-        return
-    kept: list[Op] = []
-    for op in function.ops:
+    for op in rewriting.function.ops:
         source = op.operands[0].op if op.name == "mo.transfer" else None
         if source is not None and OPSET[source.name].kind == "iota" and not source.operands:
-            made = _made_there(function, op, source)
-            kept.append(made)
-            op.result.replace_with(made.result)
-            rewrites.append(Rewrite("make_there", op.id, (made.id,)))
+            rewriting.rule("make_there", op)
+            rewriting.replace(op, [_made_there(rewriting, op, source)])
             continue
         views = _views_of_data(op.operands[0]) if op.name == "mo.transfer" else []
-        if not views:
-            kept.append(op)
-            continue
-        moved = _moved(function, op, views)
-        kept += moved
-        op.result.replace_with(moved[-1].result)
-        rewrites.append(Rewrite("transfer_data", op.id, tuple(o.id for o in moved)))
-    function.block.keep(kept)
+        if views:
+            rewriting.rule("transfer_data", op)
+            rewriting.replace(op, [_moved(rewriting, op, views)])
 
 
-def _made_there(function: Function, transfer: Op, source: Op) -> Op:
+def _made_there(rewriting: Rewriting, transfer: Op, source: Op) -> Value:
     """``source``, which has no operands, on the device of ``transfer``."""
     attrs = {**source.attrs, "device": transfer.attrs["device"]}
-    op = function.create(
+    op = rewriting.function.create(
         source.name,
         [],
         OPSET[source.name].infer([], attrs),
@@ -48,8 +37,8 @@ def _made_there(function: Function, transfer: Op, source: Op) -> Op:
         scope=source.scope,
         origins=source.origins,
     )
-    op.block = function.block
-    return op
+    rewriting.insert(op, transfer)
+    return op.result
 
 
 def _views_of_data(value: Value) -> list[Op]:
@@ -68,13 +57,13 @@ def _views_of_data(value: Value) -> list[Op]:
     return []
 
 
-def _moved(function: Function, transfer: Op, views: list[Op]) -> list[Op]:
-    made: list[Op] = []
+def _moved(rewriting: Rewriting, transfer: Op, views: list[Op]) -> Value:
+    """What ``views`` are of the data, transferred: it stands before ``transfer``."""
 
     def add(source: Op, operand: Value) -> Value:
         assert isinstance(operand.type, TensorType)  # data is no buffer
         types = OPSET[source.name].infer([operand.type], source.attrs)
-        op = function.create(
+        op = rewriting.function.create(
             source.name,
             [operand],
             types,
@@ -83,14 +72,13 @@ def _moved(function: Function, transfer: Op, views: list[Op]) -> list[Op]:
             scope=source.scope,
             origins=source.origins,
         )
-        op.block = function.block
-        made.append(op)
+        rewriting.insert(op, transfer)
         return op.result
 
     value = add(transfer, views[-1].operands[0])
     for view in reversed(views):
         value = add(view, value)
-    return made
+    return value
 
 
 __all__ = ["place_data"]

@@ -7,36 +7,30 @@ a number is part of the text of a kernel.
 
 from __future__ import annotations
 
-from maxlab.compiler.passes.manager import Rewrite
-from maxlab.ir import Block, Function, Op, Value
+from maxlab.ir import Block, Function, Op, Rewriting, Value
 from maxlab.opset import OPSET
 
 _DATA = ("constant", "external", "iota")
 
 
-def sink_data(function: Function, rewrites: list[Rewrite]) -> None:
+def sink_data(rewriting: Rewriting) -> None:
     """Let regions have copies of the data that they captured."""
-    for op in function.ops:
+    for op in rewriting.function.ops:
         if op.regions:
-            _sink(function, op, rewrites)
+            _sink(rewriting, op)
 
 
-def _sink(function: Function, op: Op, rewrites: list[Rewrite]) -> None:
+def _sink(rewriting: Rewriting, op: Op) -> None:
     first = len(op.operands) - len(op.regions[0].args)  # the operands before are no arguments
     carried = op.attrs.get("carried", 0)
     for position in reversed(range(first + carried, len(op.operands))):
         made = _data_behind(op.operands[position])
         if not made:
             continue
+        rewriting.rule("sink", made[0])
         for region in op.regions:
-            _write_again(function, region, position - first, made)
-        value = op.operands[position]
-        op._operands.pop(position)
-        if value not in op._operands:
-            del value.uses[op]
-        else:
-            value.uses[op] -= 1
-        rewrites.append(Rewrite("sink", made[0].id, (op.id,)))
+            _write_again(rewriting.function, region, position - first, made)
+        op.set_operands([v for n, v in enumerate(op.operands) if n != position])
 
 
 def _data_behind(value: Value) -> list[Op]:
@@ -55,11 +49,10 @@ def _data_behind(value: Value) -> list[Op]:
 
 def _write_again(function: Function, region: Block, index: int, ops: list[Op]) -> None:
     """Let ``region`` have copies of ``ops`` instead of its argument ``index``."""
-    arg = region.args.pop(index)
-    for later, value in enumerate(region.args):
-        value.index = later
+    arg = region.args[index]
+    first = region.ops[0]
     operands: list[Value] = []
-    for number, source in enumerate(ops):
+    for source in ops:
         copy = function.create(
             source.name,
             operands,
@@ -69,11 +62,11 @@ def _write_again(function: Function, region: Block, index: int, ops: list[Op]) -
             scope=source.scope,
             origins=source.origins,
         )
-        copy.result.name = source.result.name
-        copy.block = region
-        region.ops.insert(number, copy)
+        copy.result.rename(source.result.name)
+        region.insert(copy, first)
         operands = [copy.result]
     arg.replace_with(operands[0])
+    region.remove_argument(arg)
 
 
 __all__ = ["sink_data"]

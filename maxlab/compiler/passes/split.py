@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from maxlab.compiler.attention import find_attention
 from maxlab.compiler.passes.decompose import Expansion
-from maxlab.compiler.passes.manager import Rewrite
 from maxlab.dtype import DType
-from maxlab.ir import Dim, Function, Op, StaticDim, Value
+from maxlab.ir import Dim, Op, Rewriting, StaticDim, Value
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
 
@@ -32,20 +31,13 @@ def parts_of(length: int) -> int:
     return next((n for n in range(most, 1, -1) if length % n == 0), 1)
 
 
-def split_products(function: Function, rewrites: list[Rewrite]) -> None:
+def split_products(rewriting: Rewriting) -> None:
     """Write the long products of halves in parts."""
-    whole = set(find_attention(function))  # which a kernel of its own makes
-    done: list[Op] = []
-    for op in function.ops:
+    whole = set(find_attention(rewriting.function))  # which a kernel of its own makes
+    for op in rewriting.function.ops:
         if op.name == "mo.matmul" and op not in whole and _is_long(op):
-            expansion = Expansion(function, op)
-            op.result.replace_with(_split(expansion, op))
-            op.drop()
-            rewrites.append(Rewrite("split_k", op.id, tuple(o.id for o in expansion.made)))
-            done += expansion.made
-        else:
-            done.append(op)
-    function.block.keep(done)
+            rewriting.rule("split_k", op)
+            rewriting.replace(op, [_split(Expansion(rewriting, op), op)])
 
 
 def _is_long(op: Op) -> bool:
