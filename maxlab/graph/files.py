@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from maxlab import files
-from maxlab.errors import ArgumentTypeError, FileError, InvalidPathError, ParseError
-from maxlab.graph.module import unknown_graph
+from maxlab.errors import ArgumentError, ArgumentTypeError, FileError, InvalidPathError, ParseError
 from maxlab.ir import Function
+from maxlab.ir.parser import parse_module
+from maxlab.opset.verify import verify
 
 UNNAMED = "graph"
 """The name of a graph that was given none."""
@@ -42,9 +43,6 @@ def read_functions(path: files.AnyPath) -> list[Function]:
         InvalidPathError: ML793, there is no file that can be read.
         ParseError: The file has no graph.
     """
-    from maxlab.ir.parser import parse_module
-    from maxlab.opset.verify import verify
-
     try:
         text = files.read_bytes(path, "the graph", MOST_BYTES).decode("utf-8")
     except (FileError, ArgumentTypeError) as error:
@@ -62,4 +60,13 @@ def read_functions(path: files.AnyPath) -> list[Function]:
     return functions
 
 
-__all__ = ["UNNAMED", "read_function", "read_functions"]
+def unknown_graph(where: str, name: str, known: list[str]) -> ArgumentError:
+    """The error for a graph that is not among the graphs ``known``."""
+    return ArgumentError(
+        "ML366",
+        f"{where} has no graph {name!r}",
+        fix=f"its graphs are {', '.join(known)}" if known else "it has no graphs",
+    )
+
+
+__all__ = ["UNNAMED", "read_function", "read_functions", "unknown_graph"]

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from maxlab import files, trace
+from maxlab.dtype import DType
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
     GraphError,
+    Location,
+    MaxlabError,
+    NoGraphError,
 )
-from maxlab.graph.adopting import Adopting
+from maxlab.graph import ops
 from maxlab.graph.build import (
     as_name,
+    as_tensor,
     constant_array,
     is_array,
     is_number,
@@ -26,33 +34,62 @@ from maxlab.graph.build import (
     tensor,
     to_numpy,
 )
-from maxlab.graph.context import CurrentGraph, current_graph, pop, push
+from maxlab.graph.chains import DeviceChains
+from maxlab.graph.control_flow import closed, traced
 from maxlab.graph.files import UNNAMED, read_function
 from maxlab.graph.foreign import users_own
-from maxlab.graph.kernel_library import gathered
-from maxlab.graph.module import Module
-from maxlab.graph.value import TensorValue, Value, wrap
+from maxlab.graph.inlining import Calls
+from maxlab.graph.journal import Noted
+from maxlab.graph.kernel_library import KernelLibrary, gathered
+from maxlab.graph.operands import data_of, plain
+from maxlab.graph.regions import Region
+from maxlab.graph.shelf import Shelf
+from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
+from maxlab.graph.weight import Weight
+from maxlab.graph.weight_table import WeightTable
+from maxlab.graph.weights import Weights
+from maxlab.graph.weights.declared import DeclaredWeights
+from maxlab.graph.writer import Transaction, Writer
 from maxlab.ir import (
+    Constant,
     DeviceRef,
     Dim,
     Function,
     Shape,
+    StaticDim,
     SymbolicDim,
+    TensorType,
     Type,
     symbols_of,
     user_frame,
     user_location,
 )
-from maxlab.ir import Value as IrValue
+from maxlab.ir.printer import generic, pretty
+from maxlab.opset import OPSET, lookup
+from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
+from maxlab.opset.effects import devices_of
 
-if TYPE_CHECKING:
-    from maxlab.graph.weights import Weights
+_ROWS = {name.removeprefix("mo."): row for name, row in OPSET.items()}
 
 LIVE: weakref.WeakSet[Graph] = weakref.WeakSet()
 """The graphs of this process that are still referenced, for the notebook's list."""
 
 
-class Graph(Adopting):
+class CurrentGraph:
+    """``Graph.current``: the graph that is being built."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Graph:
+        found = current()
+        if not isinstance(found, Graph):
+            raise NoGraphError(
+                "ML313",
+                "no graph is being built",
+                fix="write it inside of `with Graph(...):`",
+            )
+        return found
+
+
+class Graph:
     """A tensor program: typed inputs, ops, and outputs. Compile it with
     ``engine.InferenceSession``.
 
@@ -109,7 +146,7 @@ class Graph(Adopting):
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if context is not None or not (module is None or isinstance(module, Module)):
+        if context is not None or not (module is None or isinstance(module, Shelf)):
             what = "a context" if context is not None else f"module={module!r}"
             raise GraphError(
                 "ML319",
@@ -125,8 +162,13 @@ class Graph(Adopting):
             function = Function(name) if path is None else read_function(path, name)
         if module is not None:
             module.require_free(function.name)
-        super().__init__(function)
         self.name = name = function.name
+        self._writer = writer = Writer(self, function)
+        self._chains = DeviceChains(writer)
+        self._weights = WeightTable(writer)
+        self._calls = Calls(writer, self._chains, self._weights)
+        self._subgraphs: Noted[str, Graph] = Noted(writer.journal)
+        writer.state[SCOPE_TYPES] = Noted(writer.journal)
         self._depth = 0
         self._parent: Graph | None = None
         self._kernel_library = gathered(custom_extensions)
@@ -145,21 +187,21 @@ class Graph(Adopting):
                         f"an input type is {type!r}, expected a TensorType or BufferType",
                         fix="write TensorType(dtype, shape)",
                     )
-                self._function.add_input(type)
-        self._inputs: list[Value] = [wrap(v) for v in self._function.inputs]
+                function.add_input(type)
+        self._inputs: list[Value] = [wrap(v) for v in function.inputs]
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
-        self._module: Module | None = module
+        self._module: Any = module
         if forward is not None:
             self._trace(forward, args, kwargs)
         if module is not None:  # now that nothing can fail any more
-            module._add(self)
+            module.add(self)
 
     def _trace(
         self, forward: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> None:
-        self._scopes._base = user_frame(2)
-        push(self)
+        self._writer.scopes.open(user_frame())
+        enter(self)
         self._depth += 1
         try:
             with users_own():
@@ -171,19 +213,19 @@ class Graph(Adopting):
     # ------------------------------------------------------------ context
     def __enter__(self) -> Graph:
         if self._depth == 0:
-            self._scopes._base = user_frame(1)
+            self._writer.scopes.open(user_frame())
         self._depth += 1
-        push(self)
+        enter(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._leave()
 
     def _leave(self) -> None:
-        pop(self)
+        leave(self)
         self._depth -= 1
         if self._depth == 0:
-            self._scopes.close()
+            self._writer.scopes.close()
 
     # ------------------------------------------------------------ weights
     @staged
@@ -198,18 +240,17 @@ class Graph(Adopting):
         Raises:
             GraphError: ML321, another weight has this name.
         """
-        from maxlab.graph.weight import Weight
-
         if not isinstance(weight, Weight):
             raise ArgumentTypeError(
                 "ML333",
                 f"add_weight: expected a Weight, got {type(weight).__name__}",
                 fix="make one: Weight(name, DType.float32, shape, DeviceRef.CPU())",
             )
-        if current_graph() is not self:
+        if current() is not self:
             with self:
                 return self.add_weight(weight, force_initial_weight_on_host)
-        return self._add_weight(weight, force_initial_weight_on_host)
+        made: TensorValue = wrap(self._weights.add(weight, force_initial_weight_on_host))
+        return made
 
     def weights(self) -> Weights:
         """A root for the names of weights that have no data yet:
@@ -222,9 +263,259 @@ class Graph(Adopting):
             >>> weights.layers[0].w.allocate(DType.float32, [4, 4])
             Weight('layers.0.w', dtype=DType.float32, shape=[Dim(4), Dim(4)], device=cpu:0)
         """
-        from maxlab.graph.weights.declared import DeclaredWeights
-
         return DeclaredWeights()
+
+    # ------------------------------------------------------------ the builder
+    # What `opset.builder.Builder` asks for: all that adds ops goes through these.
+    ops: Any = ops
+
+    @property
+    def state(self) -> Noted[str, Any]:
+        """What operations remember from call to call; a transaction that fails restores it."""
+        return self._writer.state
+
+    def tensor(self, x: Any, what: str = "the operand") -> TensorValue:
+        """``x``, a value, dim, shape, weight or array, as a tensor of this graph.
+
+        Raises:
+            ArgumentTypeError: ML317, anything else.
+        """
+        if x.__class__ is TensorValue:
+            found: TensorValue = x
+            return found
+        return as_tensor(self, x, what)
+
+    def literal(self, x: Any, dtype: DType, device: DeviceRef) -> TensorValue:
+        """The constant ``x``, a number, array or nested sequence, in ``dtype``.
+
+        Raises:
+            DTypeError: ML102, a value that ``dtype`` cannot hold.
+        """
+        return self.op("constant", [], value=Constant(data_of(x, dtype)), device=device)[0]
+
+    def type_of(self, value: Value) -> Type:
+        """The type of ``value``."""
+        return value.type
+
+    def op(self, name: str, operands: Sequence[Any], /, **attrs: Any) -> tuple[Any, ...]:
+        """The results of a new op ``mo.<name>``, whose types the op table infers; see
+        ``opset.builder.Ops``.
+
+        Raises:
+            GraphError: ML301, there is no such op; ML314, an operand belongs to another graph, or
+                this graph is not the one that is being built.
+            MaxlabError: What the op's type rule says.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+            ...     (y,) = graph.op("exp", graph.inputs)
+            ...     y.shape
+            [Dim('n')]
+        """
+        writer = self._writer
+        row = _ROWS.get(name) or lookup(f"mo.{name}")
+        values = writer.owned(operands)
+        if attrs:
+            attrs = {key: plain(value) for key, value in attrs.items()}
+        types = writer.types_of(row, values, attrs)
+        if row.effect:
+            return self._effect(row.name, values, types, attrs)
+        made = writer.append(row.name, values, types, attrs).results
+        return (wrap(made[0]),) if len(made) == 1 else tuple(map(wrap, made))
+
+    def _effect(
+        self, name: str, values: list[Any], types: Sequence[Type], attrs: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """The results of an op that has its place in the order of effects of its devices."""
+        devices = devices_of(OPSET[name], [v.type for v in values], attrs)
+        chains = [self._chains.of(device) for device in devices]
+        results = [*types, *(chain.type for chain in chains)]
+        made = self._writer.append(name, [*values, *chains], results, attrs).results
+        for device, chain in zip(devices, made[len(types) :], strict=True):
+            self._chains.newest[device] = chain
+        return tuple(map(wrap, made[: len(types)]))
+
+    def region(
+        self,
+        what: str,
+        arguments: Sequence[Value | Type],
+        body: Callable[..., Sequence[Value]],
+    ) -> Region:
+        """The region of the ops that ``body`` adds; see ``opset.builder.Builder``.
+
+        Raises:
+            UnsupportedError: ML756, it computes a dim.
+        """
+        return traced(self._writer, self._chains, what, arguments, body)
+
+    def control(
+        self, name: str, operands: Sequence[Any], regions: Sequence[Region], /, **attrs: Any
+    ) -> tuple[Any, ...]:
+        """The results of a new op ``mo.<name>`` that runs ``regions``."""
+        values = self._writer.owned(operands)
+        row = lookup(f"mo.{name}")
+        made = closed(self._writer, self._chains, row, values, regions, attrs)
+        return tuple(map(wrap, made))
+
+    def call(self, body: Any, arguments: Sequence[Any], prefix: str = "") -> tuple[Any, ...]:
+        """The results of the graph ``body`` on ``arguments``; see ``ops.call``.
+
+        Raises:
+            ArgumentTypeError: ML348, ``body`` is not a graph.
+            GraphError: ML346, it is not a subgraph of this graph, and not in its module; ML322, it
+                has no output; ML321, a weight of the prefixed name has another type.
+            ArgumentError: ML347, another number of arguments, or one of another type.
+        """
+        if not isinstance(body, Graph):
+            raise ArgumentTypeError(
+                "ML348",
+                f"call: expected a Graph, got {type(body).__name__}",
+                fix="pass what graph.add_subgraph or module.build_subgraph returned",
+            )
+        if not self._may_call(body):
+            raise GraphError(
+                "ML346",
+                f"call: {body.name!r} is not a subgraph of {self.name!r}",
+                fix=f"make it with {self.name}.add_subgraph(...)",
+            )
+        body.output_types  # noqa: B018 - raises when there is no output
+        return tuple(self._calls.write(body, arguments, prefix))
+
+    def _may_call(self, graph: Graph) -> bool:
+        at: Graph | None = self
+        while at is not None:
+            if any(known is graph for known in at._subgraphs.values()):
+                return graph is not self
+            if at._module is not None and at._module is graph._module:
+                return not self._is_within(graph)  # no graph calls itself
+            at = at._parent
+        return False
+
+    def _is_within(self, graph: Graph) -> bool:
+        at: Graph | None = self
+        while at is not None and at is not graph:
+            at = at._parent
+        return at is graph
+
+    def weight(self, weight: Weight) -> TensorValue:
+        """The value of ``weight`` in this graph; see ``add_weight``."""
+        return self.add_weight(weight)
+
+    def has_weight(self, weight: Weight) -> bool:
+        """Whether ``weight`` is the weight of its name in this graph."""
+        return self._weights.weights.get(weight.name) is weight
+
+    def known_dim(self, value: Value) -> Dim | None:
+        """The dim whose size ``value``, a rank-0 integer, always is; None when a run decides."""
+        raw = value._ir()
+        op, type = raw.op, raw.type
+        if op is None or not isinstance(type, TensorType):
+            return None
+        if type.rank or not type.dtype.is_integral():
+            return None
+        dim: Dim | None = op.attrs.get("dim") if op.name == "mo.dim" else None
+        data = self.known_data(value)
+        return dim if data is None else StaticDim(int(data))
+
+    def known_data(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The elements of ``value`` if it is a constant of the graph; None otherwise."""
+        op = value._ir().op
+        if op is None or op.name != "mo.constant":
+            return None
+        data: np.ndarray[Any, Any] = op.attrs["value"].array
+        return data
+
+    @property
+    def kernels(self) -> KernelLibrary:
+        """The library with the custom ops of this graph."""
+        return self._kernel_library
+
+    def dim_names(self) -> Collection[str]:
+        """The names of dims that have a size in this graph, those of the inputs first."""
+        function = self._writer.function
+        names = dict.fromkeys(function.parameters)
+        for op in function.walk():
+            for result in op.results:
+                if isinstance(result.type, TensorType):
+                    names.update((p.name, None) for p in result.type.shape.parameters)
+        return names
+
+    def transaction(self) -> Transaction:
+        """A context that is undone if it raises, whatever it raises: the graph is as it was.
+
+        Ids of what was undone are not given again.
+
+        Example:
+            >>> from maxlab.graph import Graph, ops
+            >>> with Graph("g", input_types=[]) as graph:
+            ...     before = str(graph)
+            ...     try:
+            ...         with graph.transaction():
+            ...             _ = ops.shape_to_tensor([1, 2])
+            ...             raise KeyError
+            ...     except KeyError:
+            ...         str(graph) == before
+            True
+        """
+        return Transaction(self._writer)
+
+    def at(self, place: Location | None, scope: str) -> AbstractContextManager[None]:
+        """A context whose ops stand at ``place`` in ``scope``, wherever the code that adds them
+        is."""
+        return self._writer.at(place, scope)
+
+    # ------------------------------------------------------------ effects
+    @property
+    def device_chains(self) -> DeviceChains:
+        """The newest chain of each device: what is loaded, stored or printed there next comes
+        behind it.
+        """
+        return self._chains
+
+    @property
+    def always_ready_chain(self) -> _ChainValue:
+        """A chain that is behind nothing; the same one each time."""
+        return self._chains.ready()
+
+    # ------------------------------------------------------------ what calls and views read
+    @property
+    def body(self) -> Function:
+        """The function that callers write down; it does not change when the graph does."""
+        return self._calls.body
+
+    @property
+    def weight_table(self) -> WeightTable:
+        """The weights of the graph, and their values."""
+        return self._weights
+
+    @property
+    def scope_types(self) -> Noted[str, str]:
+        """What stands at a scope path: the class names of the modules that were called."""
+        found: Noted[str, str] = self._writer.state[SCOPE_TYPES]
+        return found
+
+    @property
+    def function(self) -> Function:
+        """The ops of the graph as the compiler reads them, the newest last."""
+        return self._writer.function
+
+    @property
+    def _function(self) -> Function:
+        return self._writer.function
+
+    @_function.setter
+    def _function(self, function: Function) -> None:
+        self._writer.function = function
+
+    @property
+    def _error(self) -> MaxlabError | None:
+        return self._writer.error
+
+    @property
+    def _revision(self) -> int:
+        return self._writer.revision
 
     # ------------------------------------------------------------ outputs
     @property
@@ -245,25 +536,21 @@ class Graph(Adopting):
         Raises:
             GraphError: An output belongs to another graph.
         """
-        if current_graph() is not self:
+        if current() is not self:
             with self:
                 self.output(*outputs)
             return
-        values: list[IrValue] = []
+        values: list[Any] = []
         for x in outputs:
             if isinstance(x, Value):
-                values.append(self._own(x))
+                values.append(x)
             elif is_weak(x):
-                array = own_copy(to_numpy(x), x)
-                values.append(self._own(constant_array(array, DeviceRef.CPU())))
+                values.append(constant_array(own_copy(to_numpy(x), x), DeviceRef.CPU()))
             else:
-                values.append(self._own(tensor(x, "an output")))
-        function = self._function
-        old = function.output
-        if old is not None:
-            old.drop()
-            function.ops.remove(old)
-        location, _ = self._scopes.capture(2)
+                values.append(tensor(x, "an output"))
+        owned = self._writer.owned(values)
+        location, _ = self._writer.place()
+        old = self._writer.function.output
         if old is not None:
             frame = user_frame()
             warnings.warn_explicit(
@@ -274,8 +561,7 @@ class Graph(Adopting):
                 frame.f_code.co_filename if frame is not None else "<graph>",
                 frame.f_lineno if frame is not None else 1,
             )
-        function.block.append(function.create("mo.output", values, [], {}, loc=location, scope=""))
-        self._revision += 1
+        self._writer.set_output(owned, location)
 
     @property
     def output_types(self) -> list[Type]:
@@ -284,7 +570,7 @@ class Graph(Adopting):
         Raises:
             GraphError: ML322, ``output`` was not called.
         """
-        op = self._function.output
+        op = self._writer.function.output
         if op is None:
             raise GraphError(
                 "ML322",
@@ -344,15 +630,15 @@ class Graph(Adopting):
         return subgraph
 
     @property
-    def module(self) -> Module | None:
-        """The module that the graph is part of; None when it is part of none."""
+    def module(self) -> Any:
+        """The ``Module`` that the graph is part of; None when it is part of none."""
         return self._module
 
     # ------------------------------------------------------------ reading
     @property
     def revision(self) -> int:
         """A number that grows with every change of the graph."""
-        return self._revision
+        return self._writer.revision
 
     @property
     def kernel_libraries_paths(self) -> list[Path]:
@@ -362,7 +648,7 @@ class Graph(Adopting):
     @property
     def parameters(self) -> list[SymbolicDim]:
         """The symbolic dims of the inputs, in order."""
-        return symbols_of(v.type for v in self._function.inputs)
+        return symbols_of(v.type for v in self._writer.function.inputs)
 
     def save(self, path: Path | str) -> None:
         """Write the graph to a file, in MLIR's generic form; ``Graph(path=...)`` reads it.
@@ -385,17 +671,13 @@ class Graph(Adopting):
             ...     Graph(path=file.name).output_types == graph.output_types
             True
         """
-        from maxlab.ir.printer import generic
-
-        files.write_text(path, generic(self._function), "the graph")
+        files.write_text(path, generic(self._writer.function), "the graph")
 
     def __str__(self) -> str:
-        from maxlab.ir.printer import pretty
-
-        return pretty(self._function)
+        return pretty(self._writer.function)
 
     def __repr__(self) -> str:
-        ops = len([op for op in self._function.ops if op.name != "mo.output"])
+        ops = len([op for op in self._writer.function.ops if op.name != "mo.output"])
         return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
 
     def to_html(self, path: Path | str | None = None) -> Any:

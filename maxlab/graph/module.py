@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab import files
 from maxlab.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
+from maxlab.graph.files import read_functions, unknown_graph
+from maxlab.graph.graph import Graph
+from maxlab.ir.printer import generic_module
 
 
 class Module:
@@ -42,9 +42,6 @@ class Module:
     """
 
     def __init__(self, path: Path | str | None = None, *, custom_extensions: Any = ()) -> None:
-        from maxlab.graph.files import read_functions
-        from maxlab.graph.graph import Graph
-
         self._graphs: dict[str, Graph] = {}
         if path is not None:
             for function in read_functions(path):
@@ -88,7 +85,12 @@ class Module:
                 fix="give the graph another name, or use another module",
             )
 
-    def _add(self, graph: Graph) -> None:
+    def add(self, graph: Graph) -> None:
+        """Put ``graph`` into the module; ``Graph(..., module=module)`` does it.
+
+        Raises:
+            ArgumentError: ML365, a graph of the module has its name.
+        """
         self.require_free(graph.name)
         self._graphs[graph.name] = graph
 
@@ -116,8 +118,6 @@ class Module:
             ...     Module(file.name), Graph("triple", path=file.name).name
             (Module(double, triple), 'triple')
         """
-        from maxlab.ir.printer import generic_module
-
         if not self._graphs:
             raise ArgumentError(
                 "ML366", "the module has no graphs to write", fix="Graph(..., module=module)"
@@ -134,13 +134,4 @@ class Module:
         return f"Module({', '.join(self._graphs)})"
 
 
-def unknown_graph(where: str, name: str, known: list[str]) -> ArgumentError:
-    """The error for a graph that is not among the graphs ``known``."""
-    return ArgumentError(
-        "ML366",
-        f"{where} has no graph {name!r}",
-        fix=f"its graphs are {', '.join(known)}" if known else "it has no graphs",
-    )
-
-
-__all__ = ["Module", "unknown_graph"]
+__all__ = ["Module"]

@@ -10,7 +10,7 @@ import enum
 from dataclasses import dataclass
 
 from maxlab.errors import EncodingError
-from maxlab.graph.build import staged
+from maxlab.graph.staged import placed
 from maxlab.opset.quantized import FORMATS
 
 
@@ -73,7 +73,7 @@ class QuantizationEncoding(enum.Enum):
         return self is not QuantizationEncoding.GPTQ
 
     @property
-    @staged
+    @placed
     def block_parameters(self) -> BlockParameters:
         """The size of a block.
 

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from maxlab.errors import ArgumentError, ShapeError
-from maxlab.graph.build import staged
-from maxlab.ir import StaticDim
-
-if TYPE_CHECKING:
-    from maxlab.graph.weight import Weight
+from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.graph.staged import placed
+from maxlab.ir import Shape, StaticDim
 
 Range: TypeAlias = tuple[int, int]
 Part: TypeAlias = tuple[tuple[Range, ...], ...]
 """For each axis, the (start, stop) of each run of indices, one behind the other."""
+
+
+class Whole(Protocol):
+    """What a weight says of itself to be cut."""
+
+    name: str
+    quantization_encoding: QuantizationEncoding | None
+
+    @property
+    def shape(self) -> Shape:
+        """The dims of its data."""
+        ...
 
 
 def share(size: int, index: int, count: int) -> Range:
@@ -65,19 +75,19 @@ class ShardingStrategy:
         require_positive(f"{self.name}: num_devices", self.num_devices)
 
     @staticmethod
-    @staged
+    @placed
     def rowwise(num_devices: int) -> ShardingStrategy:
         """Shards of the first axis."""
         return _along("rowwise", num_devices, 0)
 
     @staticmethod
-    @staged
+    @placed
     def columnwise(num_devices: int) -> ShardingStrategy:
         """Shards of the second axis."""
         return _along("columnwise", num_devices, 1)
 
     @staticmethod
-    @staged
+    @placed
     def axiswise(axis: int, num_devices: int) -> ShardingStrategy:
         """Shards of ``axis``, which counts from the end when it is negative."""
         if isinstance(axis, bool) or not isinstance(axis, int):
@@ -85,7 +95,7 @@ class ShardingStrategy:
         return _along("axiswise", num_devices, axis)
 
     @staticmethod
-    @staged
+    @placed
     def replicate(num_devices: int) -> ShardingStrategy:
         """The whole weight for each device."""
 
@@ -95,7 +105,7 @@ class ShardingStrategy:
         return ShardingStrategy(num_devices, "replicate", cut)
 
     @staticmethod
-    @staged
+    @placed
     def head_aware_columnwise(num_devices: int, num_heads: int, head_dim: int) -> ShardingStrategy:
         """Shards of the second axis, ``[…, num_heads * head_dim]``, that keep heads in one piece:
         for the projection behind attention.
@@ -111,7 +121,7 @@ class ShardingStrategy:
         return ShardingStrategy(num_devices, "head_aware_columnwise", cut)
 
     @staticmethod
-    @staged
+    @placed
     def stacked_qkv(num_devices: int, num_heads: int, head_dim: int) -> ShardingStrategy:
         """Shards of queries, keys and values that lie behind each other along the first axis, each
         of ``num_heads * head_dim`` rows: every shard has the same heads of the three.
@@ -154,7 +164,7 @@ class ShardingStrategy:
         return self.name == "stacked_qkv"
 
 
-def part_of(weight: Weight, strategy: ShardingStrategy, index: int) -> Part:
+def part_of(weight: Whole, strategy: ShardingStrategy, index: int) -> Part:
     """What shard ``index`` takes of the data of ``weight``; of a quantised one, in bytes.
 
     Raises:

@@ -9,14 +9,16 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, shown
-from maxlab.graph import ops
-from maxlab.graph.build import add, constant_array, pair, staged, tensor
+from maxlab.graph.operands import is_array, no_tensor
+from maxlab.graph.staged import staged
 from maxlab.ir import (
     BufferType,
     ChainType,
+    Constant,
     DeviceRef,
     Dim,
     DimLike,
+    HandleType,
     OpaqueType,
     Shape,
     StaticDim,
@@ -25,7 +27,20 @@ from maxlab.ir import (
     user_location,
 )
 from maxlab.ir import Value as IrValue
+from maxlab.opset.builder import builder, current, one
 from maxlab.opset.rules import require_float
+
+
+def _do(name: str, *args: Any, **kwargs: Any) -> TensorValue:
+    """What the function ``name`` of ``graph.ops`` makes of ``args``, in the builder in use."""
+    b = current(*args)
+    if b is None:
+        for x in args:
+            if isinstance(x, TensorValue):
+                x._ir()  # a weight that has no graph says so, before an op that it meets does
+        b = builder(what=f"ops.{name}")
+    made: TensorValue = getattr(b.ops, name)(*args, **kwargs)
+    return made
 
 
 @runtime_checkable
@@ -229,23 +244,23 @@ class BufferValue(Value):
     def print(self, label: str = "debug_buffer") -> None:
         """Nothing; what the buffer holds is printed each time the model comes here; see
         ``ops.print``."""
-        ops.print(ops.buffer_load(self), label)
+        _do("print", _do("buffer_load", self), label)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
         """A copy of the part of the buffer that ``index`` names, as it is now; ``[...]`` is all of
         it. See ``ops.slice_tensor``."""
-        loaded = ops.buffer_load(self)
+        loaded = _do("buffer_load", self)
         return loaded if index is Ellipsis else loaded[index]
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorValueLike) -> None:
         """Nothing; ``value`` is stored into the part of the buffer that ``index`` names; ``[...]``
         is all of it. See ``ops.buffer_store_slice``."""
         if index is Ellipsis:
-            ops.buffer_store(self, value)
+            _do("buffer_store", self, value)
             return
         if not isinstance(index, tuple) or (len(index) == 2 and isinstance(index[1], str)):
             index = (index,)
-        ops.buffer_store_slice(self, value, index)
+        _do("buffer_store_slice", self, value, index)
 
 
 class TensorValue(Value):
@@ -285,14 +300,12 @@ class TensorValue(Value):
     @property
     def type(self) -> TensorType:
         """The type: dtype, shape and device."""
-        found = self._ir().type
-        assert isinstance(found, TensorType)
-        return found
+        return self._value.type  # type: ignore[return-value]  # `wrap` has chosen the class by it
 
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self.type.dtype
+        return self._value.type.dtype  # type: ignore[attr-defined,no-any-return]  # as above
 
     @property
     def shape(self) -> Shape:
@@ -320,7 +333,7 @@ class TensorValue(Value):
         Raises:
             AxisError: ML303, fewer than two dims.
         """
-        return ops.transpose(self, -1, -2)
+        return _do("transpose", self, -1, -2)
 
     def transpose(self, dim_1: int, dim_2: int) -> TensorValue:
         """The tensor with two dims swapped; see ``ops.transpose``.
@@ -328,53 +341,53 @@ class TensorValue(Value):
         Raises:
             AxisError: ML303 (an IndexError), a dim out of range.
         """
-        return ops.transpose(self, dim_1, dim_2)
+        return _do("transpose", self, dim_1, dim_2)
 
     def permute(self, dims: Sequence[int]) -> TensorValue:
         """The tensor with its dims in the order ``dims``; see ``ops.permute``."""
-        return ops.permute(self, dims)
+        return _do("permute", self, dims)
 
     def reshape(self, shape: Iterable[DimLike]) -> TensorValue:
         """The same elements in the shape ``shape``, where one dim may be -1; see
         ``ops.reshape``."""
-        return ops.reshape(self, shape)
+        return _do("reshape", self, shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> TensorValue:
         """The tensor with the dims ``start_dim`` to ``end_dim``, inclusive, merged; see
         ``ops.flatten``."""
-        return ops.flatten(self, start_dim, end_dim)
+        return _do("flatten", self, start_dim, end_dim)
 
     def broadcast_to(self, shape: Iterable[DimLike]) -> TensorValue:
         """The tensor repeated to the shape ``shape``; see ``ops.broadcast_to``."""
-        return ops.broadcast_to(self, shape)
+        return _do("broadcast_to", self, shape)
 
     def rebind(self, shape: Iterable[DimLike], message: str = "") -> TensorValue:
         """The tensor with its dims named or asserted anew; see ``ops.rebind``."""
-        return ops.rebind(self, shape, message)
+        return _do("rebind", self, shape, message)
 
     def cast(self, dtype: DType) -> TensorValue:
         """The elements converted to ``dtype``; see ``ops.cast``."""
-        return ops.cast(self, dtype)
+        return _do("cast", self, dtype)
 
     def to(self, device: DeviceRef) -> TensorValue:
         """The tensor on ``device``; see ``ops.transfer_to``."""
-        return ops.transfer_to(self, device)
+        return _do("transfer_to", self, device)
 
     def max(self, axis: int = -1) -> TensorValue:
         """The largest along ``axis``, which stays with size 1; NaN if there is one."""
-        return ops.max(self, axis=axis)
+        return _do("max", self, axis=axis)
 
     def min(self, axis: int = -1) -> TensorValue:
         """The smallest along ``axis``, which stays with size 1; NaN if there is one."""
-        return ops.min(self, axis=axis)
+        return _do("min", self, axis=axis)
 
     def mean(self, axis: int = -1) -> TensorValue:
         """The mean along ``axis``, which stays with size 1."""
-        return ops.mean(self, axis)
+        return _do("mean", self, axis)
 
     def argmax(self, axis: int = -1) -> TensorValue:
         """The int64 index of the first largest element along ``axis``, which stays with size 1."""
-        return ops.argmax(self, axis)
+        return _do("argmax", self, axis)
 
     @staged
     def var(self, axis: int = -1) -> TensorValue:
@@ -386,8 +399,8 @@ class TensorValue(Value):
             AxisError: ML303, ``axis`` is out of range.
         """
         require_float("var", self.type)
-        deviation = self - ops.mean(self, axis)
-        return ops.mean(deviation * deviation, axis)
+        deviation = self - _do("mean", self, axis)
+        return _do("mean", deviation * deviation, axis)
 
     @staged
     def stdev(self, axis: int = -1) -> TensorValue:
@@ -398,17 +411,17 @@ class TensorValue(Value):
             AxisError: ML303, ``axis`` is out of range.
         """
         require_float("stdev", self.type)
-        return ops.sqrt(self.var(axis))
+        return _do("sqrt", self.var(axis))
 
     def print(self, label: str = "debug_tensor") -> None:
         """Nothing; the tensor is printed each time the model comes here; see ``ops.print``."""
-        ops.print(self, label)
+        _do("print", self, label)
 
     # ------------------------------------------------------------ indexing
     def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
         if not isinstance(index, tuple) or (len(index) == 2 and isinstance(index[1], str)):
             index = (index,)
-        return ops.slice_tensor(self, index)
+        return _do("slice_tensor", self, index)
 
     def __iter__(self) -> Iterator[TensorValue]:
         if not self.rank or not isinstance(self.shape[0], StaticDim):
@@ -426,28 +439,28 @@ class TensorValue(Value):
 
     # ------------------------------------------------------------ operators
     def __add__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.add(self, rhs)
+        return _do("add", self, rhs)
 
     def __radd__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.add(lhs, self)
+        return _do("add", lhs, self)
 
     def __sub__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.sub(self, rhs)
+        return _do("sub", self, rhs)
 
     def __rsub__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.sub(lhs, self)
+        return _do("sub", lhs, self)
 
     def __mul__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.mul(self, rhs)
+        return _do("mul", self, rhs)
 
     def __rmul__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.mul(lhs, self)
+        return _do("mul", lhs, self)
 
     def __truediv__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.div(self, rhs)
+        return _do("div", self, rhs)
 
     def __rtruediv__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.div(lhs, self)
+        return _do("div", lhs, self)
 
     def __floordiv__(self, rhs: TensorValueLike) -> TensorValue:
         return _floordiv(self, rhs)
@@ -456,10 +469,10 @@ class TensorValue(Value):
         return _floordiv(lhs, self)
 
     def __mod__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.mod(self, rhs)
+        return _do("mod", self, rhs)
 
     def __rmod__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.mod(lhs, self)
+        return _do("mod", lhs, self)
 
     def __divmod__(self, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
         return _divmod(self, rhs)
@@ -468,25 +481,25 @@ class TensorValue(Value):
         return _divmod(lhs, self)
 
     def __pow__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.pow(self, rhs)
+        return _do("pow", self, rhs)
 
     def __rpow__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.pow(lhs, self)
+        return _do("pow", lhs, self)
 
     def __matmul__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.matmul(self, rhs)
+        return _do("matmul", self, rhs)
 
     def __rmatmul__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.matmul(lhs, self)
+        return _do("matmul", lhs, self)
 
     def __neg__(self) -> TensorValue:
-        return ops.negate(self)
+        return _do("negate", self)
 
     def __pos__(self) -> TensorValue:
         return self
 
     def __abs__(self) -> TensorValue:
-        return ops.abs(self)
+        return _do("abs", self)
 
     def __round__(self, ndigits: int | None = None) -> TensorValue:
         if ndigits is not None and not (isinstance(ndigits, int) and ndigits == 0):
@@ -497,46 +510,46 @@ class TensorValue(Value):
                 at=user_location(),
                 fix=f"write round(x * 10**{digits}) / 10**{digits}",
             )
-        return ops.round(self)
+        return _do("round", self)
 
     def __invert__(self) -> TensorValue:
-        return ops.logical_not(self)
+        return _do("logical_not", self)
 
     def __and__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.logical_and(self, rhs)
+        return _do("logical_and", self, rhs)
 
     def __rand__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.logical_and(lhs, self)
+        return _do("logical_and", lhs, self)
 
     def __or__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.logical_or(self, rhs)
+        return _do("logical_or", self, rhs)
 
     def __ror__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.logical_or(lhs, self)
+        return _do("logical_or", lhs, self)
 
     def __xor__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.logical_xor(self, rhs)
+        return _do("logical_xor", self, rhs)
 
     def __rxor__(self, lhs: TensorValueLike) -> TensorValue:
-        return ops.logical_xor(lhs, self)
+        return _do("logical_xor", lhs, self)
 
     def __eq__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
-        return ops.equal(self, rhs)
+        return _do("equal", self, rhs)
 
     def __ne__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
-        return ops.not_equal(self, rhs)
+        return _do("not_equal", self, rhs)
 
     def __gt__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.greater(self, rhs)
+        return _do("greater", self, rhs)
 
     def __ge__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.greater_equal(self, rhs)
+        return _do("greater_equal", self, rhs)
 
     def __lt__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.greater(rhs, self)
+        return _do("greater", rhs, self)
 
     def __le__(self, rhs: TensorValueLike) -> TensorValue:
-        return ops.greater_equal(rhs, self)
+        return _do("greater_equal", rhs, self)
 
     def __bool__(self) -> NoReturn:
         raise _no_truth("the truth of a tensor of the graph")
@@ -551,29 +564,43 @@ def _no_truth(what: str) -> ArgumentTypeError:
     )
 
 
-@staged
 def _floordiv(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
-    return add("floordiv", pair("//", lhs, rhs))
+    made: TensorValue = builder(lhs, rhs, what="//").ops.elementwise.floordiv(lhs, rhs)
+    return made
 
 
-@staged
 def _divmod(lhs: TensorValueLike, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
-    left, right = pair("divmod", lhs, rhs)
-    return add("floordiv", [left, right]), add("mod", [left, right])
+    both = builder(lhs, rhs, what="divmod").ops.elementwise.divmod(lhs, rhs)
+    quotient, remainder = both
+    return quotient, remainder
 
 
 @staged
 def _tensor_ir(value: Any) -> IrValue:
     """The IR value of what the constructor of ``TensorValue`` takes."""
+    what = "the value of a TensorValue"
     if isinstance(value, IrValue):
         value = wrap(value)
-    if isinstance(value, (list, tuple)) and not isinstance(value, Shape):
-        array = np.asarray(value)
-        if array.dtype == np.float64:
-            array = array.astype(np.float32)
-        DType.from_numpy(array.dtype)
-        return constant_array(array, DeviceRef.CPU())._ir()
-    return tensor(value, "the value of a TensorValue")._ir()
+    convert = None if isinstance(value, TensorValue) else getattr(value, "__tensorvalue__", None)
+    if convert is not None:
+        value = convert()
+    if isinstance(value, TensorValue):
+        return value._ir()
+    listed = isinstance(value, (list, tuple)) and not isinstance(value, Shape)
+    if not (listed or isinstance(value, (Dim, Shape)) or is_array(value)):
+        raise no_tensor(value, what)
+    b = builder(what=what)
+    if not listed:
+        return _ir_of(b.tensor(value, what))
+    array = np.asarray(value)
+    if array.dtype == np.float64:
+        array = array.astype(np.float32)
+    DType.from_numpy(array.dtype)
+    return _ir_of(one(b, "constant", [], value=Constant(array), device=DeviceRef.CPU()))
+
+
+def _ir_of(value: Value) -> IrValue:
+    return value._ir()
 
 
 def _text(value: Value, type: TensorType | BufferType) -> str:
@@ -600,16 +627,15 @@ def _expect(value: Any, cls: type[V], what: str, article: str = "a") -> V:
 
 def wrap(value: IrValue) -> Any:
     """The ``Value`` of the class that fits the type of ``value``."""
-    kind = value.type
-    cls: type[Value] = Value
-    if isinstance(kind, TensorType):
-        cls = TensorValue
-    elif isinstance(kind, BufferType):
-        cls = BufferValue
-    elif isinstance(kind, OpaqueType):
-        cls = _OpaqueValue
-    elif isinstance(kind, ChainType):
-        cls = _ChainValue
-    made = object.__new__(cls)
+    made = object.__new__(_CLASSES.get(value.type.__class__, Value))
     made._value = value
     return made
+
+
+_CLASSES: dict[type[Type], type[Value]] = {
+    TensorType: TensorValue,
+    HandleType: TensorValue,
+    BufferType: BufferValue,
+    OpaqueType: _OpaqueValue,
+    ChainType: _ChainValue,
+}

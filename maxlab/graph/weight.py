@@ -7,12 +7,14 @@ from typing import Any, NoReturn
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, GraphError, shown
-from maxlab.graph.build import as_dtype, as_name, require_graph, staged
+from maxlab.graph.operands import as_dtype, as_name
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.sharding import Part, ShardingStrategy, part_of
+from maxlab.graph.staged import placed
 from maxlab.graph.value import TensorValue
 from maxlab.ir import DeviceRef, DimLike, Op, Shape, TensorType, user_location
 from maxlab.ir import Value as IrValue
+from maxlab.opset.builder import builder
 
 
 class Weight(TensorValue):
@@ -56,7 +58,7 @@ class Weight(TensorValue):
         """An empty weight, whatever arguments the ``__init__`` of a subclass takes."""
         return object.__new__(cls)
 
-    @staged
+    @placed
     def __init__(
         self,
         name: str,
@@ -100,8 +102,8 @@ class Weight(TensorValue):
         self.sharding_strategy = sharding_strategy
 
     def _ir(self) -> IrValue:
-        graph = require_graph(f"the weight {self.name!r}")
-        return graph.add_weight(self)._ir()
+        value: TensorValue = builder(what=f"the weight {self.name!r}").weight(self)
+        return value._ir()
 
     @property
     def type(self) -> TensorType:
@@ -165,7 +167,7 @@ class Weight(TensorValue):
             )
         self._strategy = strategy
 
-    @staged
+    @placed
     def shard(self, devices: Iterable[DeviceRef]) -> list[Weight]:
         """The shards of the weight, one for each device, in their order.
 

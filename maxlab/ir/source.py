@@ -3,6 +3,7 @@ becomes its scope."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import linecache
 import os
@@ -13,20 +14,32 @@ from types import CodeType, FrameType
 from maxlab.errors import Location
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_INTERNAL: dict[CodeType, bool] = {}
+_INTERNAL: dict[str, bool] = {}
+"""Whether a source file is maxlab's own, by its name."""
+_SCOPED: dict[int, tuple[CodeType, bool]] = {}
+"""Whether code of maxlab has the local `SCOPE_LOCAL`, by its id; the code is kept, and its id."""
 _LOCATIONS: dict[tuple[CodeType, int, str], Location] = {}
 SCOPE_LOCAL = "_maxlab_scope"
 """A frame inside the package that has a local of this name opens a scope with that (absolute)
 path."""
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""Code whose frames may be called from one place first and from another one later."""
 
 
 def _is_internal(code: CodeType) -> bool:
-    known = _INTERNAL.get(code)
+    name = code.co_filename
+    known = _INTERNAL.get(name)
     if known is None:
-        name = code.co_filename
-        known = name.startswith((_PACKAGE, "<frozen"))
-        _INTERNAL[code] = known
+        known = _INTERNAL[name] = name.startswith((_PACKAGE, "<frozen"))
     return known
+
+
+def _has_scope(code: CodeType) -> bool:
+    """Whether frames of ``code``, which is maxlab's own, open a scope."""
+    known = _SCOPED.get(id(code))
+    if known is None:
+        known = _SCOPED[id(code)] = (code, SCOPE_LOCAL in code.co_varnames)
+    return known[1]
 
 
 def display_name(filename: str) -> str:
@@ -68,9 +81,9 @@ def _location(frame: FrameType) -> Location:
     return found
 
 
-def user_frame(depth: int = 1) -> FrameType | None:
+def user_frame() -> FrameType | None:
     """The innermost frame of the stack that is not maxlab's own."""
-    frame: FrameType | None = sys._getframe(depth)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_internal(frame.f_code):
         frame = frame.f_back
     return frame
@@ -79,7 +92,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 def user_location() -> Location | None:
     """The place in the user's code that led here; None when there is none, as in an embedded
     call."""
-    frame = user_frame(2)
+    frame = user_frame()
     return _location(frame) if frame is not None else None
 
 
@@ -89,55 +102,89 @@ class Scopes:
     The path is read from the frames between the one that opened the graph and the op: a call of a
     module contributes the module's path, a call of one of the user's functions its name, numbered
     when one function is called again. The frames of the newest op are kept alive, so that a frame
-    at the same depth is the same call if and only if it is the same object; ``close`` lets them go.
+    that is met again is the same call, with the same callers; ``close`` lets them go.
     """
 
-    def __init__(self, base: FrameType | None) -> None:
+    def __init__(self, base: FrameType | None = None) -> None:
+        self.open(base)
+        self._taken: dict[str, int] = {}
+
+    def open(self, base: FrameType | None) -> None:
+        """Read paths from ``base`` on, the frame in which the graph was opened."""
         self._base = base
         self._frames: list[FrameType] = []
         self._paths: list[str] = []
-        self._taken: dict[str, int] = {}
+        self._depth_of: dict[FrameType, int] = {}
+        self._places: dict[tuple[int, int], tuple[CodeType, Location]] = {}
+        self._strayed = False  # whether the newest op was added from elsewhere than below the base
 
     def close(self) -> None:
         """Forget all frames; the numbering stays."""
-        self._base = None
-        self._frames = []
-        self._paths = []
+        self.open(None)
 
-    def capture(self, depth: int = 2) -> tuple[Location | None, str]:
+    def capture(self) -> tuple[Location | None, str]:
         """The location and the scope path of the code that is adding an op."""
-        frame: FrameType | None = sys._getframe(depth)
-        stack: list[FrameType] = []
+        base, depth_of = self._base, self._depth_of
+        frame: FrameType | None = sys._getframe(1)
         innermost: FrameType | None = None
-        while frame is not None and frame is not self._base:
-            if _is_internal(frame.f_code):
-                if SCOPE_LOCAL in frame.f_code.co_varnames:
-                    stack.append(frame)
-            else:
+        new: list[FrameType] = []  # frames that the newest op did not have, from the inside out
+        same = 0
+        while frame is not None and frame is not base:
+            code = frame.f_code
+            internal = _INTERNAL.get(code.co_filename)
+            if internal is None:
+                internal = _is_internal(code)
+            if not internal:
                 if innermost is None:
                     innermost = frame
-                stack.append(frame)
-            frame = frame.f_back
-        if innermost is None and frame is not None:
-            innermost = frame if not _is_internal(frame.f_code) else None
-        if frame is None and self._base is not None:
-            stack = [f for f in stack if _is_internal(f.f_code)]  # called from elsewhere
-        stack.reverse()
-        location = _location(innermost) if innermost is not None else None
-        return location, self._path(stack)
-
-    def _path(self, stack: list[FrameType]) -> str:
-        same = 0
-        for old, new in zip(self._frames, stack, strict=False):
-            if old is not new:
+            elif not _has_scope(code):
+                frame = frame.f_back
+                continue
+            depth = depth_of.get(frame)
+            if depth is not None and not code.co_flags & _RESUMED:
+                same = depth + 1
                 break
+            new.append(frame)
+            frame = frame.f_back
+        end = frame
+        if innermost is None:
+            while frame is not None and _is_internal(frame.f_code):
+                frame = frame.f_back
+            innermost = frame
+        if not same:
+            self._strayed = end is None and base is not None
+        if self._strayed:
+            new = [f for f in new if _is_internal(f.f_code)]
+        frames, paths = self._frames, self._paths
+        while (
+            new and same < len(frames) and new[-1] is frames[same]
+        ):  # resumed, by the same callers
+            new.pop()
             same += 1
+        location = self._place(innermost) if innermost is not None else None
+        if new or same != len(paths):
+            self._turn(same, new)
+        return location, paths[-1] if paths else ""
+
+    def _place(self, frame: FrameType) -> Location:
+        """The location of ``frame``, which is looked up once for each instruction."""
+        code = frame.f_code
+        key = (id(code), frame.f_lasti)
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = (code, _location(frame))
+        return found[1]
+
+    def _turn(self, same: int, new: list[FrameType]) -> None:
+        """Keep the ``same`` outermost frames, and enter those that are ``new``."""
+        for frame in self._frames[same:]:
+            self._depth_of.pop(frame, None)
         del self._frames[same:], self._paths[same:]
-        for frame in stack[same:]:
+        for frame in reversed(new):
             parent = self._paths[-1] if self._paths else ""
             self._paths.append(self._enter(parent, frame))
+            self._depth_of[frame] = len(self._frames)
             self._frames.append(frame)
-        return self._paths[-1] if self._paths else ""
 
     def _enter(self, parent: str, frame: FrameType) -> str:
         name = frame.f_code.co_name

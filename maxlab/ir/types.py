@@ -257,7 +257,7 @@ def _shape(shape: Iterable[DimLike], dtype: DType) -> Shape:
 class _Typed(Type):
     """What tensors and buffers share: dtype, shape and device."""
 
-    __slots__ = ("_key", "_layout", "device", "dtype", "shape", "sizes")
+    __slots__ = ("_hash", "_key", "_layout", "device", "dtype", "shape", "sizes")
     _word = ""
     dtype: DType
     shape: Shape
@@ -265,6 +265,7 @@ class _Typed(Type):
     sizes: tuple[Poly, ...]
     _layout: FilterLayout | None
     _key: tuple[Any, ...]
+    _hash: int | None
 
     def __init__(
         self,
@@ -286,6 +287,7 @@ class _Typed(Type):
         self._layout = _layout
         self.sizes = tuple(dim.poly for dim in self.shape)
         self._key = (type(self), dtype, tuple(self.shape), self.device, _layout)
+        self._hash = None
 
     @property
     def rank(self) -> int:
@@ -313,10 +315,13 @@ class _Typed(Type):
         return list(self.shape.parameters)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Typed) and self._key == other._key
+        return self is other or (isinstance(other, _Typed) and self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        known = self._hash
+        if known is None:
+            known = self._hash = hash(self._key)
+        return known
 
     def __str__(self) -> str:
         device = "" if self.device == _CPU0 else f", {self.device}"

@@ -132,7 +132,7 @@ def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None
 
 
 def _graph_document(name: str, function: Function, graph: Any) -> protocol.GraphDocument:
-    found = listed(function, getattr(graph, "_scope_types", {}))
+    found = listed(function, getattr(graph, "scope_types", {}))
     ops = found.ops
     paths = Paths([shown.scope for shown in ops], {**found.functions, **found.modules})
     of_op = [paths.of(shown.scope) for shown in ops]

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from maxlab.errors import ArgumentTypeError
-from maxlab.graph.context import current_graph
+from maxlab.opset.builder import SCOPE_TYPES, Builder, current
 
 Hook = Callable[["Layer", tuple[Any, ...], dict[str, Any], Any], Any]
 """A function of the layer, its arguments, its keyword arguments and its outputs; see
@@ -81,7 +80,9 @@ class _Visit:
 
     __slots__ = ("graph", "path", "paths", "prefix")
 
-    def __init__(self, graph: Any, prefix: str, paths: dict[int, str], path: str) -> None:
+    def __init__(
+        self, graph: Builder[Any] | None, prefix: str, paths: dict[int, str], path: str
+    ) -> None:
         self.graph = graph
         self.prefix = prefix
         self.paths = paths
@@ -116,7 +117,8 @@ class _Roots:
         return known[1]
 
 
-_roots: weakref.WeakKeyDictionary[Any, _Roots] = weakref.WeakKeyDictionary()
+_ROOTS = "roots of layers"
+_HOOKS = "hooks of layers"
 
 
 def join(*parts: str) -> str:
@@ -125,7 +127,7 @@ def join(*parts: str) -> str:
 
 
 def _enter(layer: Layer) -> tuple[_Visit, Any]:
-    graph = current_graph()
+    graph = current()
     outer = _visit.get()
     if outer is not None and outer.graph is graph:
         relative = outer.paths.get(id(layer))
@@ -137,9 +139,9 @@ def _enter(layer: Layer) -> tuple[_Visit, Any]:
     else:
         prefix = ""
         if graph is not None:
-            roots = _roots.get(graph)
+            roots = graph.state.get(_ROOTS)
             if roots is None:
-                roots = _roots[graph] = _Roots()
+                roots = graph.state[_ROOTS] = _Roots()
             prefix = roots.path(layer, not _children(layer))
             _name_weights(layer, graph)
         visit = _Visit(graph, prefix, _paths(layer, graph, prefix), prefix)
@@ -150,18 +152,18 @@ def _children(layer: Layer) -> bool:
     return bool(getattr(layer, "sublayers", None))
 
 
-def _paths(layer: Layer, graph: Any, prefix: str) -> dict[int, str]:
+def _paths(layer: Layer, graph: Builder[Any] | None, prefix: str) -> dict[int, str]:
     """The paths below ``layer`` by identity; the graph is told the types that stand there."""
     tree = getattr(layer, "_tree", None)
     found: list[tuple[str, Layer]] = [("", layer)] if tree is None else tree()
-    types = getattr(graph, "_scope_types", None)
+    types = graph.state.get(SCOPE_TYPES) if graph is not None else None
     if types is not None:
         for path, child in found:
             types.setdefault(join(prefix, path), type(child).__name__)
     return {id(child): path for path, child in reversed(found)}
 
 
-def _name_weights(layer: Layer, graph: Any) -> None:
+def _name_weights(layer: Layer, graph: Builder[Any]) -> None:
     name = getattr(layer, "_name_weights", None)
     if name is not None:
         name(graph)
@@ -169,12 +171,11 @@ def _name_weights(layer: Layer, graph: Any) -> None:
 
 # ---------------------------------------------------------------- hooks
 _everywhere: list[Hook] = []
-_in_graph: weakref.WeakKeyDictionary[Any, list[Hook]] = weakref.WeakKeyDictionary()
 
 
 def _hooks() -> list[Hook]:
-    graph = current_graph()
-    own = _in_graph.get(graph) if graph is not None else None
+    graph = current()
+    own = graph.state.get(_HOOKS) if graph is not None else None
     return [*_everywhere, *own] if own else list(_everywhere)
 
 
@@ -208,19 +209,19 @@ def add_layer_hook(fn: Hook) -> None:
     """
     if not callable(fn):
         raise _not_callable(fn)
-    graph = current_graph()
+    graph = current()
     if graph is None:
         _everywhere.append(fn)
     else:
-        _in_graph.setdefault(graph, []).append(fn)
+        graph.state[_HOOKS] = [*graph.state.get(_HOOKS, ()), fn]
 
 
 def clear_hooks() -> None:
     """Remove the hooks of all graphs, and those of the graph that is being built."""
     _everywhere.clear()
-    graph = current_graph()
+    graph = current()
     if graph is not None:
-        _in_graph.pop(graph, None)
+        graph.state.pop(_HOOKS, None)
 
 
 @contextmanager

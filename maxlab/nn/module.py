@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from maxlab.errors import ArgumentTypeError, ModuleError
-from maxlab.graph import DeviceRef, Graph, Type, Value, Weight
+from maxlab.graph import DeviceRef, Type, Value, Weight
 from maxlab.nn import states
 from maxlab.nn.calls import Layer
+from maxlab.opset.builder import Builder, builder
+
+if TYPE_CHECKING:
+    from maxlab.graph import Graph
 
 _version = 0
 """Counts the changes of any tree of modules, so that paths found before a change are not used after
@@ -136,7 +140,7 @@ class Module(Layer):
                     found.append((f"{path}.{local}" if path else local, weight))
         return found
 
-    def _name_weights(self, graph: Graph) -> None:
+    def _name_weights(self, graph: Builder[Any]) -> None:
         """Name the weights that no state dict has named, as this module is called as a whole
         model."""
         seen: set[int] = set()
@@ -144,7 +148,7 @@ class Module(Layer):
             if id(weight) in seen:
                 continue
             seen.add(id(weight))
-            if not states.slot_of(weight).final and graph._weights.get(weight.name) is not weight:
+            if not states.slot_of(weight).final and not graph.has_weight(weight):
                 weight.name = name
 
     # ------------------------------------------------------------ state dicts
@@ -357,7 +361,7 @@ class Module(Layer):
             ...         (x,) = ops.call(block, x, prefix=f"{i}.")
             ...     graph.output(x)
         """
-        parent = Graph.current
+        parent: Any = builder(what="a subgraph")
         groups: list[int | None] = []
         flat: list[Type] = []
         for number, entry in enumerate(input_types):
@@ -370,25 +374,23 @@ class Module(Layer):
                 )
             groups.append(None if isinstance(entry, Type) else len(group))
             flat.extend(group)
-        subgraph = parent.add_subgraph(name, input_types=flat)
         renamed: list[tuple[Weight, str, bool]] = []
-        try:
-            for full, weight in self._named_weights():
-                if states.slot_of(weight).final or parent._weights.get(weight.name) is weight:
-                    full = weight.name
-                if weight_prefix and full.startswith(weight_prefix):
-                    renamed.append((weight, weight.name, weight._placeholder))
-                    weight.name = full.removeprefix(weight_prefix)
-                    weight._placeholder = True
-            with subgraph:
-                subgraph.output(*_flat(self(*_grouped(subgraph.inputs, groups))))
-        except BaseException:
-            parent._subgraphs.pop(name, None)
-            raise
-        finally:
-            for weight, old, placeholder in reversed(renamed):
-                weight.name = old
-                weight._placeholder = placeholder
+        with parent.transaction():
+            subgraph: Graph = parent.add_subgraph(name, input_types=flat)
+            try:
+                for full, weight in self._named_weights():
+                    if states.slot_of(weight).final or parent.has_weight(weight):
+                        full = weight.name
+                    if weight_prefix and full.startswith(weight_prefix):
+                        renamed.append((weight, weight.name, weight._placeholder))
+                        weight.name = full.removeprefix(weight_prefix)
+                        weight._placeholder = True
+                with subgraph:
+                    subgraph.output(*_flat(self(*_grouped(subgraph.inputs, groups))))
+            finally:
+                for weight, old, placeholder in reversed(renamed):
+                    weight.name = old
+                    weight._placeholder = placeholder
         return subgraph
 
 

@@ -27,9 +27,19 @@ from maxlab.errors import (
     ExecutionError,
     ShapeError,
 )
-from maxlab.ir import BufferType, ChainType, Dim, HostCall, Op, Poly, TensorType, Type
+from maxlab.ir import (
+    BufferType,
+    ChainType,
+    DeviceRef,
+    Dim,
+    HostCall,
+    Op,
+    Poly,
+    TensorType,
+    Type,
+)
 from maxlab.ir.poly import ONE, ZERO
-from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
+from maxlab.opset.core import Array, Attrs, Call, Check, Cost, OpDef, define, elements
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import same_device
 
@@ -41,6 +51,21 @@ MISMATCH = -1
 
 def _nothing(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> Cost:
     return Cost(Poly.constant(0))
+
+
+def devices_of(row: OpDef, types: Sequence[Any], attrs: Attrs) -> list[DeviceRef]:
+    """The devices on which an op of the kind ``row`` has an effect: none if it has no effect."""
+    if not row.effect or row.name == CHAIN:
+        return []
+    if "device" in attrs:
+        return [attrs["device"]]
+    if row.effect == "make":
+        return [attrs["type"].device]
+    if row.effect == "print":
+        return [DeviceRef.CPU()]
+    if row.effect == "sync":
+        return list(dict.fromkeys(type.device for type in types))
+    return [types[0].device]
 
 
 # ---------------------------------------------------------------- chains

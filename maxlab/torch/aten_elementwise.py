@@ -6,12 +6,12 @@ maxlab's own promotion never decides.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph import TensorValue, ops
-from maxlab.graph.build import add as add_op
 from maxlab.torch.aten import NotImported, Site, aten, tensor
 
 Unary = Callable[[TensorValue], TensorValue]
@@ -62,7 +62,7 @@ def _div_mode(at: Site, x: Any, y: Any, rounding_mode: str | None = None) -> Ten
     if rounding_mode is None:
         return _div(at, x, y)
     if rounding_mode == "floor":
-        return add_op("floordiv", _pair(at, x, y))
+        return operator.floordiv(*_pair(at, x, y))
     if not at.dtype.is_float():
         raise NotImported("integers are divided towards zero")
     return ops.trunc(ops.div(*_pair(at, x, y)))
@@ -70,7 +70,7 @@ def _div_mode(at: Site, x: Any, y: Any, rounding_mode: str | None = None) -> Ten
 
 @aten("floor_divide.default", "floor_divide.Scalar")
 def _floor_divide(at: Site, x: Any, y: Any) -> TensorValue:
-    return add_op("floordiv", _pair(at, x, y))
+    return operator.floordiv(*_pair(at, x, y))
 
 
 @aten("remainder.Tensor", "remainder.Scalar")

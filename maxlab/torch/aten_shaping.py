@@ -12,8 +12,8 @@ from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph import TensorValue, ops
-from maxlab.graph.build import add as add_op
 from maxlab.ir import Dim, Shape, StaticDim
+from maxlab.opset.builder import builder, one
 from maxlab.torch.aten import HOST, NotImported, Site, aten, axis_of, tensor
 
 
@@ -67,7 +67,8 @@ def _repeat(at: Site, x: Any, repeats: Sequence[Any]) -> TensorValue:
 def _cut(x: TensorValue, axis: int, start: Dim, size: Dim, step: int = 1) -> TensorValue:
     if start == 0 and size == x.shape[axis] and step == 1:
         return x
-    part: TensorValue = add_op(
+    part: TensorValue = one(
+        builder(what="a slice"),
         "slice",
         [x],
         starts=tuple(start if n == axis else Dim(0) for n in range(x.rank)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,7 @@ from torch.fx import Node
 
 from maxlab.errors import MaxlabError, UnsupportedError
 from maxlab.graph import Graph, TensorType, TensorValue, Weight, ops
-from maxlab.graph.build import add as add_op
-from maxlab.ir import Dim, Op, Shape
+from maxlab.ir import Dim, Shape
 
 # The tables fill themselves when they are imported.
 from maxlab.torch import (  # noqa: F401
@@ -150,7 +150,7 @@ class Importer:
 
     def _bind_inputs(self, nodes: Sequence[Node]) -> None:
         for node, value in zip(nodes, self.graph.inputs, strict=True):
-            value._ir().name = node.name
+            value.to_mlir().name = node.name
             self.inputs.append(node.name)
             self._values[node] = value
 
@@ -195,7 +195,7 @@ class Importer:
     def _place_data(self) -> None:
         """Let weights stand where they are first read: that is what the user wrote about them."""
         data = ("mo.constant.external", "mo.constant")
-        for op in self.graph._function.ops:
+        for op in self.graph.function.ops:
             if op.name == "mo.constant.external" or (op.name in data and op.loc is None):
                 reader = next(iter(op.result.uses), None)
                 if reader is not None:
@@ -242,39 +242,37 @@ class Importer:
             self._values[node] = None  # an assertion about sizes, which the export has proved
             return
         types = types_of(value, self.names)
-        mark, before = self.graph._mark(), len(self.graph._function.ops)
         handler = handler_of(node)
         try:
-            if handler is None:
-                raise NotImported(NO_SUCH)
-            site = Site(node, types)
-            args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._argument)
-            made = handler(site, *args, **kwargs)
-            many = isinstance(value, (tuple, list))
-            found = tuple(
-                _conform(m, t) for m, t in zip(made if many else [made], types, strict=True)
-            )
-            self._values[node] = found if many else found[0]
+            with self.graph.transaction(), self._at(node):
+                if handler is None:
+                    raise NotImported(NO_SUCH)
+                site = Site(node, types)
+                args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._argument)
+                made = handler(site, *args, **kwargs)
+                many = isinstance(value, (tuple, list))
+                found = tuple(
+                    _conform(m, t) for m, t in zip(made if many else [made], types, strict=True)
+                )
+                self._values[node] = found if many else found[0]
         except (NotImported, MaxlabError, TypeError) as error:
-            self.graph._rollback(mark)
             reason = error.what if isinstance(error, MaxlabError) else str(error)
             self._build_part(Part([node], {node: reason}))
             return
         self._count(node, "maxlab")
-        self._tell(self.graph._function.ops[before:], node)
 
     def _argument(self, node: Node) -> Any:
         if node in self._values:
             return self._values[node]
         raise NotImported("it reads what no value of maxlab holds")
 
-    def _tell(self, made: Sequence[Op], node: Node) -> None:
-        """Say of the ops ``made`` where the user wrote what they compute."""
-        place = location_of(node)
+    @contextmanager
+    def _at(self, node: Node) -> Iterator[None]:
+        """Lets ops stand where the user wrote what ``node`` computes."""
         scope, modules = scope_of(node)
-        self.graph._scope_types.update(modules)
-        for op in made:
-            op.loc, op.scope = place, scope
+        self.graph.scope_types.update(modules)
+        with self.graph.at(location_of(node), scope):
+            yield
 
     # ------------------------------------------------------------ what torch runs
     def _build_part(self, part: Part) -> None:
@@ -285,7 +283,11 @@ class Importer:
         part.results = results
         for node, why in part.reasons.items():
             self._count(node, "torch", why)
-        before = len(self.graph._function.ops)
+        main = next((n for n in part.nodes if is_operation(n)), part.nodes[0])
+        with self._at(main):
+            self._add_part(part, inside, types)
+
+    def _add_part(self, part: Part, inside: set[Node], types: Sequence[TensorType]) -> None:
         read = dict.fromkeys(
             n for node in part.nodes for n in node.all_input_nodes if n not in inside
         )
@@ -302,16 +304,13 @@ class Importer:
             flops = dim_of(flops_of(part), self.names)
         except (NotImported, RuntimeError, TypeError):  # a count is a courtesy
             flops = Dim(0)
-        made: Any = add_op("host", values, call=call, types=tuple(types), flops=flops)
-        found: list[TensorValue] = list(made) if isinstance(made, list) else [made]
-        for (node, index), value in zip(results, found, strict=True):
-            value._ir().name = part.name
+        found = self.graph.op("host", values, call=call, types=tuple(types), flops=flops)
+        for (node, index), value in zip(part.results, found, strict=True):
+            value.to_mlir().name = part.name
             if index is None:
                 self._values[node] = value
             else:
                 self._values[node][index] = value
-        main = next((n for n in part.nodes if is_operation(n)), part.nodes[0])
-        self._tell(self.graph._function.ops[before:], main)
 
     def _add_operands(self, node: Node, operands: list[Operand], values: list[TensorValue]) -> None:
         value = self._values[node]

@@ -475,7 +475,7 @@ def test_a_body_that_raises_leaves_nothing_behind() -> None:
         with pytest.raises(KeyError, match="mine"):
             branch(pred, [ROW], broken, lambda: x)
         assert str(graph) == before
-        assert not graph._regions
+        assert not graph._writer.regions
         y = branch(pred, [ROW], lambda: x + 1, lambda: x)[0]
         graph.output(y)
     assert run(graph, np.zeros(1, np.float32), True)[0] == 1

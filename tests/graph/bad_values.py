@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -463,21 +464,25 @@ def answer(where: str, value: str, act: Callable[[], Any]) -> Finding | None:
     return None
 
 
+class Undone(Exception):  # noqa: N818 - no mistake: what was built is taken back
+    """Takes back what a transaction has built."""
+
+
 def swept(name: str, values: Mapping[str, Callable[[], Any]] = BAD) -> Iterator[Finding]:
     """What goes wrong when each argument of the operation ``name`` is each of ``values``."""
     setting = Setting()
     graph = setting.graph
     with graph:
         good = CALLS[name](setting)
-        mark = graph._mark()
         for key, old in good.items():
             for label, make in values.items():
                 bad = make()
                 if key in CALLED and callable(bad):
                     continue  # what it raises is the user's own error
                 arguments = {**good, key: (bad, *old[1:]) if key.startswith("*") else bad}
-                found = answer(f"{name}({key})", label, partial(called, name, arguments))
-                graph._rollback(mark)
+                with suppress(Undone), graph.transaction():
+                    found = answer(f"{name}({key})", label, partial(called, name, arguments))
+                    raise Undone
                 if found is not None:
                     yield found
 

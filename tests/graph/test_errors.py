@@ -391,7 +391,7 @@ def test_a_failed_op_leaves_the_graph_as_it_was() -> None:
         x = graph.inputs[0].tensor
         y = x * 2
         function = graph._function
-        before = (list(function.ops), function._next, dict(y._ir().uses), dict(x._ir().uses))
+        before = (list(function.ops), str(graph), dict(y._ir().uses), dict(x._ir().uses))
         acts: list[Callable[[], Any]] = [
             lambda: y + weight,  # the weight was added before the shapes were compared
             lambda: ops.stack([y, x, weight]),
@@ -402,10 +402,10 @@ def test_a_failed_op_leaves_the_graph_as_it_was() -> None:
         for act in acts:
             with pytest.raises(ValueError):  # noqa: PT011 - the table above names each
                 act()
-            assert (list(function.ops), function._next) == before[:2]
+            assert (list(function.ops), str(graph)) == before[:2]
             assert (dict(y._ir().uses), dict(x._ir().uses)) == before[2:]
-            assert not graph._weights
-            assert not graph._weight_values
+            assert not graph.weight_table.weights
+            assert not graph.weight_table.values
 
 
 def test_a_failed_op_after_the_output_keeps_the_output() -> None:

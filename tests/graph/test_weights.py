@@ -280,9 +280,9 @@ def test_a_weight_is_added_when_it_is_used() -> None:
     weight = Weight("w", F32, [4, 2])
     assert (weight.rank, weight.type) == (2, TensorType(F32, [4, 2]))
     with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
-        assert not graph._weights
+        assert not graph.weight_table.weights
         graph.output(graph.inputs[0].tensor @ weight, weight[0], weight.T * weight[0, 0])
-        assert list(graph._weights) == ["w"]
+        assert list(graph.weight_table.weights) == ["w"]
         names = [op.name for op in graph._function.ops]
         assert names.count("mo.constant.external") == 1
         assert graph.add_weight(weight)._ir() is graph.add_weight(weight)._ir()
@@ -378,8 +378,8 @@ def test_calls_with_placeholder_weights() -> None:
             (x,) = ops.call(body, x, prefix=f"layers.{number}.")
         (x,) = ops.call(body, x, prefix="layers.0.")
         graph.output(x)
-    assert list(graph._weights) == ["layers.0.w", "layers.1.w", "layers.2.w"]
-    w = {name: numbers(4, 4) + i for i, name in enumerate(graph._weights)}
+    assert list(graph.weight_table.weights) == ["layers.0.w", "layers.1.w", "layers.2.w"]
+    w = {name: numbers(4, 4) + i for i, name in enumerate(graph.weight_table.weights)}
     a = numbers(2, 4)
     expected = a
     for name in [*w, "layers.0.w"]:
@@ -415,7 +415,7 @@ def test_calls_on_another_device() -> None:
         graph.output(x)
     names = [op.name for op in graph._function.ops]
     assert names.count("mo.constant.external") == 1
-    assert graph._weights["a.w"].name == "a.w"
+    assert graph.weight_table.weights["a.w"].name == "a.w"
 
 
 def test_a_call_keeps_the_line_of_the_body() -> None:

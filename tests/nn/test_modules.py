@@ -578,9 +578,9 @@ def test_scopes_are_module_paths() -> None:
     assert found["encoder.layers.0"] == ["add"]
     assert found["encoder.layers.0.attention"] == ["softmax"]
     assert found["embeddings"] == ["constant.external", "gather"]
-    assert graph._scope_types["encoder.layers.1.attention"] == "Attention"
-    assert graph._scope_types["encoder.layers"] == "LayerList"
-    assert graph._scope_types[""] == "Model"
+    assert graph.scope_types["encoder.layers.1.attention"] == "Attention"
+    assert graph.scope_types["encoder.layers"] == "LayerList"
+    assert graph.scope_types[""] == "Model"
 
 
 def test_places_are_in_the_users_code() -> None:
@@ -770,7 +770,7 @@ def test_one_body_is_called_with_the_weights_of_each_layer() -> None:
     # the layer itself is as it was
     assert encoder.layers[0].attention.query.weight.name == "layers.0.attention.query.weight"
     assert not encoder.layers[0].attention.query.weight._placeholder
-    assert graph._scope_types["block.attention"] == "Attention"
+    assert graph.scope_types["block.attention"] == "Attention"
     assert "block.attention" in scopes(graph)
 
 

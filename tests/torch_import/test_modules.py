@@ -309,8 +309,8 @@ def test_ops_know_their_line_and_their_module() -> None:
     assert first.loc.file.endswith("test_modules.py")
     assert "self.qkv(x).view" in first.loc.text
     assert first.loc.function == "attend"
-    assert model.graph._scope_types["0"] == "Block"
-    assert model.graph._scope_types["1.down"] == "Linear"
+    assert model.graph.scope_types["0"] == "Block"
+    assert model.graph.scope_types["1.down"] == "Linear"
     places = {op.loc.file for op in model.graph._function.ops if op.loc is not None}
     assert all("torch/nn" not in place for place in places)
 

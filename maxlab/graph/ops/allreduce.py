@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from maxlab.graph.build import staged
 from maxlab.graph.ops.collectives import collective
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
+from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
 
 
 @staged

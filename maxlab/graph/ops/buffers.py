@@ -5,20 +5,17 @@ written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import cast, is_number, is_weak, literal, staged, tensor
-from maxlab.graph.chains import buffer, effect
+from maxlab.graph.build import buffer, builder, cast, is_number, is_weak, literal, staged, tensor
 from maxlab.graph.ops.dynamic import one_int, to_device
 from maxlab.graph.ops.indexing import _Cut, _cut, _entries, _slice
+from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
 from maxlab.opset.effects import _require_shape, _require_source, require_buffer
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 
 
 @staged
@@ -46,7 +43,7 @@ def buffer_create(type: BufferType) -> BufferValue:
             f"buffer_create takes a BufferType, got {type!r}",
             fix="write BufferType(dtype, shape, device), or tensor.type.as_buffer()",
         )
-    made: BufferValue = effect("buffer.create", [], type.device, type=type)[0]
+    made: BufferValue = builder(what="ops.buffer_create").op("buffer.create", [], type=type)[0]
     return made
 
 
@@ -61,8 +58,7 @@ def buffer_load(x: BufferValue) -> TensorValue:
         ArgumentTypeError: ML776, ``x`` is not a buffer.
     """
     value = buffer(x, "buffer_load: the operand")
-    made: TensorValue = effect("buffer.load", [value], value.device)[0]
-    return made
+    return add_op("buffer.load", [value])
 
 
 def _source(what: str, destination: BufferValue, source: Any, shape: Shape) -> TensorValue:
@@ -105,7 +101,7 @@ def buffer_store(destination: BufferValue | HasBufferValue, source: TensorValueL
     """
     value = buffer(destination, "buffer_store: the destination")
     made = _source("buffer_store", value, source, value.shape)
-    effect("buffer.store", [value, made], value.device)
+    add_op("buffer.store", [value, made])
 
 
 @staged
@@ -186,10 +182,9 @@ def buffer_store_slice(
                     bounds.append(to_device(one_int(bound, value.device), value.device))
                 else:
                     known[axis] = bound
-    effect(
+    add_op(
         "buffer.store_slice",
         [value, made, *bounds],
-        value.device,
         starts=tuple(starts),
         stops=tuple(stops),
         steps=tuple(cut.step for cut in cuts),
@@ -236,17 +231,15 @@ def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
         here
         x = tensor([1, 2], dtype=int32, shape=[2])
     """
-    from maxlab.graph.value import TensorValue
 
     given: Any = value
     if not isinstance(label, str):
         raise ArgumentTypeError(
             "ML783", f"print: the label must be a string, got {label!r}", fix="pass a string"
         )
-    host = DeviceRef.CPU()
     if isinstance(value, str):
         text = value if label == "debug_tensor" else f"{label}: {value}"
-        effect("print", [], host, label=label, text=text)
+        add_op("print", [], label=label, text=text)
         return
     if not isinstance(given, TensorValue) and not hasattr(given, "__tensorvalue__"):
         raise ArgumentTypeError(
@@ -255,4 +248,4 @@ def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
             fix="load a buffer first: ops.print(ops.buffer_load(x)); Python's print is there for "
             "what is known while the graph is built",
         )
-    effect("print", [to_device(tensor(given), host)], host, label=label, text="")
+    add_op("print", [to_device(tensor(given), DeviceRef.CPU())], label=label, text="")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.errors import ArgumentError
-from maxlab.graph.build import staged, tensor
-from maxlab.graph.chains import buffer, effects
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
+from maxlab.graph.build import buffer, builder, staged, tensor
+from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
 
 
 def collective(
@@ -31,9 +28,7 @@ def collective(
         )
     if not values:
         return []
-    devices = list(dict.fromkeys(x.device for x in values))
-    made: list[TensorValue] = effects(name, [*values, *buffers], devices, **attrs)
-    return made
+    return list(builder(what=f"ops.{name}").op(name, [*values, *buffers], **attrs))
 
 
 @staged

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ResultsError, UnsupportedError
-from maxlab.graph.build import is_array, is_weak, literal, require_graph, staged, tensor
-from maxlab.graph.regions import Region, close, trace
+from maxlab.graph.build import builder, is_array, is_weak, literal, staged, tensor
+from maxlab.graph.foreign import users_own
+from maxlab.graph.ops.devices import transfer_to
+from maxlab.graph.value import BufferValue, TensorValue, Value, _OpaqueValue
 from maxlab.ir import BufferType, DeviceRef, TensorType, Type
-from maxlab.ir import Value as IrValue
+from maxlab.opset.builder import Builder
 from maxlab.opset.control import is_flag
-
-if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
-    from maxlab.graph.value import TensorValue
 
 
 @staged
@@ -56,7 +55,7 @@ def cond(
         >>> model(np.array([-1, 2], np.float32), True)[0].to_numpy()
         array([0., 2.], dtype=float32)
     """
-    graph = require_graph("ops.cond")
+    b = builder(what="ops.cond")
     types = [] if out_types is None else list(out_types)
     for type in types:
         if not isinstance(type, Type):
@@ -66,14 +65,13 @@ def cond(
                 fix="write TensorType(dtype, shape)",
             )
         _require_tensor("cond", "a result", type)
-    flag = _flag(graph, pred, "cond: pred")
-    done = []
+    flag = _flag(b, pred, "cond: pred")
+    regions = []
     for name, function in (("then_fn", then_fn), ("else_fn", else_fn)):
         what = f"cond: {name}"
         _require_callable(what, function)
-        region, made = trace(graph, what, function, [])
-        done.append((region, _results(graph, region, made, types)))
-    return _wrapped(close(graph, "mo.cond", [flag], done, types, {"types": tuple(types)}))
+        regions.append(b.region(what, [], _giving(b, what, function, types)))
+    return list(b.control("cond", [flag], regions, types=tuple(types)))
 
 
 @staged
@@ -119,9 +117,8 @@ def while_loop(
         >>> engine.InferenceSession().load(graph)(27)[0].item()
         111
     """
-    from maxlab.graph.value import BufferValue, Value
 
-    graph = require_graph("ops.while_loop")
+    b = builder(what="ops.while_loop")
     single = isinstance(initial_values, Value) or hasattr(initial_values, "__tensorvalue__")
     given = [initial_values] if single or is_array(initial_values) else list(initial_values)
     if not given:
@@ -137,32 +134,25 @@ def while_loop(
                 f"while_loop: an initial value is a buffer, {value.type}",
                 fix="leave it out: the body can load and store any buffer of the graph",
             )
-    starts = [graph._own(_carried(value, "while_loop: an initial value")) for value in given]
-    types = [start.type for start in starts]
-    arguments = [(start.type, start.name) for start in starts]
+    starts = [_carried(value, "while_loop: an initial value") for value in given]
+    types = [b.type_of(start) for start in starts]
     _require_callable("while_loop: predicate", predicate)
     _require_callable("while_loop: body", body)
-    tested: list[IrValue] = []
 
-    def test(*values: Any) -> None:
-        tested.append(_flag(graph, predicate(*values), "while_loop: what predicate returns"))
+    def test(*values: Any) -> list[Any]:
+        with users_own():
+            made = predicate(*values)
+        return [_flag(b, made, "while_loop: what predicate returns")]
 
-    before, _ = trace(graph, "while_loop: predicate", test, arguments)
-    region, made = trace(graph, "while_loop: body", body, arguments)
-    regions = [(before, tested), (region, _results(graph, region, made, types))]
-    return _wrapped(close(graph, "mo.while", starts, regions, types, {"carried": len(types)}))
-
-
-def _wrapped(values: Sequence[IrValue]) -> list[Any]:
-    from maxlab.graph.value import TensorValue, _OpaqueValue, wrap
-
-    made = [wrap(value) for value in values]
-    return [value for value in made if isinstance(value, (TensorValue, _OpaqueValue))]
+    regions = [
+        b.region("while_loop: predicate", starts, test),
+        b.region("while_loop: body", starts, _giving(b, "while_loop: body", body, types)),
+    ]
+    return list(b.control("while", starts, regions, carried=len(types)))
 
 
 def _carried(value: Any, what: str) -> Any:
     """A handle as it is, anything else as a tensor."""
-    from maxlab.graph.value import _OpaqueValue
 
     return value if isinstance(value, _OpaqueValue) else tensor(value, what)
 
@@ -185,22 +175,18 @@ def _require_tensor(what: str, which: str, type: Type) -> None:
         )
 
 
-def _flag(graph: Graph, value: Any, what: str) -> IrValue:
+def _flag(b: Builder[Any], value: Any, what: str) -> Any:
     """``value`` as one bool on the host."""
-    from maxlab.dtype import DType
-    from maxlab.graph.ops.devices import transfer_to
-    from maxlab.graph.value import Value
-
     if isinstance(value, bool):
         value = literal(value, DType.bool, DeviceRef.CPU())
     if isinstance(value, Value) or is_array(value) or hasattr(value, "__tensorvalue__"):
         flag = tensor(value, what)
         if flag.device.is_gpu():
             flag = transfer_to(flag, DeviceRef.CPU())
-        found = graph._own(flag)
-        if is_flag(found.type):
-            return found
-        text = str(found.type)
+        found = b.type_of(flag)
+        if is_flag(found):
+            return flag
+        text = str(found)
     else:
         text = type(value).__name__
     raise ArgumentError(
@@ -210,37 +196,39 @@ def _flag(graph: Graph, value: Any, what: str) -> IrValue:
     )
 
 
-def _results(graph: Graph, region: Region, made: Any, types: Sequence[Type]) -> list[IrValue]:
-    """What a function of the user returned, as values of ``region`` of ``types``.
+def _giving(
+    b: Builder[Any], what: str, function: Callable[..., Any], types: Sequence[Type]
+) -> Callable[..., list[Any]]:
+    """``function`` of the user as the body of a region that gives values of ``types``.
 
     Raises:
-        ResultsError: ML752, it is something else.
+        ResultsError: ML752, from a call: it returned something else.
     """
-    from maxlab.graph.value import Value
 
-    if made is None:
-        listed: list[Any] = []
-    elif isinstance(made, Value) or is_array(made) or not isinstance(made, Iterable):
-        listed = [made]
-    else:
-        listed = list(made)
-    if len(listed) != len(types):
-        raise _mismatch(f"{region.what} returns {len(listed)} values, expected {len(types)}")
-    graph._regions.append(region)  # constants and what is captured belong to it
-    try:
-        values = []
+    def body(*values: Any) -> list[Any]:
+        with users_own():
+            made = function(*values)
+        if made is None:
+            listed: list[Any] = []
+        elif isinstance(made, Value) or is_array(made) or not isinstance(made, Iterable):
+            listed = [made]
+        else:
+            listed = list(made)
+        if len(listed) != len(types):
+            raise _mismatch(f"{what} returns {len(listed)} values, expected {len(types)}")
+        given = []
         for number, (value, wanted) in enumerate(zip(listed, types, strict=True)):
             if is_weak(value) and isinstance(wanted, TensorType):
                 value = literal(value, wanted.dtype, wanted.device)
-            found = graph._own(_carried(value, f"{region.what}: result {number}"))
-            if found.type != wanted:
+            found = _carried(value, f"{what}: result {number}")
+            if b.type_of(found) != wanted:
                 raise _mismatch(
-                    f"{region.what} returns {found.type} as value {number}, expected {wanted}"
+                    f"{what} returns {b.type_of(found)} as value {number}, expected {wanted}"
                 )
-            values.append(found)
-        return values
-    finally:
-        graph._regions.pop()
+            given.append(found)
+        return given
+
+    return body
 
 
 def _mismatch(what: str) -> ResultsError:

@@ -15,27 +15,26 @@ from maxlab.graph.build import (
 from maxlab.graph.build import (
     as_dtype,
     as_name,
+    builder,
     cast,
     constant_array,
     is_array,
     known_dim,
     literal,
     own_copy,
-    require_graph,
     shape_tensor,
     staged,
     tensor,
     to_numpy,
 )
 from maxlab.graph.ops.dynamic import bind_dim, to_device
+from maxlab.graph.value import DLPackArray, TensorValue, TensorValueLike, Value
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape, StaticDim, TensorType
 from maxlab.opset.data import range_size
 from maxlab.opset.dynamic import out_dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from maxlab.graph.value import DLPackArray, TensorValue, TensorValueLike
 
 
 @staged
@@ -209,7 +208,7 @@ def range(
         ...     ops.range(0, n * 2, 2, dtype=DType.int64, device=DeviceRef.CPU()).shape
         [Dim('n')]
     """
-    require_graph("ops.range")
+    builder(what="ops.range")
     dtype = _range_dtype((start, stop, step)) if dtype is None else as_dtype("range", dtype)
     place = DeviceRef.from_device(device)
     if out_dim is None and any(_is_tensor(x) for x in (start, stop, step)):
@@ -245,7 +244,7 @@ def _range_dtype(bounds: Sequence[Any]) -> DType:
 
 
 def _is_tensor(x: Any) -> bool:
-    return hasattr(x, "_ir") or hasattr(x, "__tensorvalue__")
+    return isinstance(x, Value) or hasattr(x, "__tensorvalue__")
 
 
 def _known(x: Any) -> Dim | None:

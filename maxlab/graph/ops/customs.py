@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, MaxlabError, ShapeError
-from maxlab.graph.build import explain, require_graph, staged, tensor
-from maxlab.graph.chains import effect
+from maxlab.graph.build import builder, explain, staged, tensor
+from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, Value, _OpaqueValue
 from maxlab.ir import DeviceRef, OpaqueType, TensorType, Type
+from maxlab.opset.builder import Builder
 from maxlab.opset.custom import INPLACE, OP, bind, complete, is_effect, require_unchanging
 from maxlab.opset.declared import Declaration
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
-
-if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
-    from maxlab.graph.value import Value
 
 
 @staged
@@ -71,16 +68,14 @@ def custom(
         >>> model(np.array([1, 2], np.float32))[0].to_numpy()
         array([3., 6.], dtype=float32)
     """
-    graph = require_graph("ops.custom")
-    declared = _declaration(graph, "custom", name)
+    b = builder(what="ops.custom")
+    declared = _declaration(b, "custom", name)
     require_unchanging(declared)
     place = DeviceRef.from_device(device)
     operands = [_value(name, n, x) for n, x in enumerate(_listed(name, values))]
-    types, attrs = _bound(graph, declared, place, operands, out_types, parameters)
-    if is_effect(declared):
-        return effect(INPLACE.removeprefix("mo."), operands, place, **attrs)
-    made: Any = graph._append(OP, [graph._own(x) for x in operands], types, attrs)
-    return list(made) if isinstance(made, list) else [made]
+    attrs = _bound(b, declared, place, operands, out_types, parameters)
+    op = INPLACE if is_effect(declared) else OP
+    return list(b.op(op.removeprefix("mo."), operands, **attrs))
 
 
 @staged
@@ -135,34 +130,33 @@ def inplace_custom(
         >>> engine.InferenceSession().load(graph)(given), given
         ([], array([1, 6], dtype=int32))
     """
-    graph = require_graph("ops.inplace_custom")
-    declared = _declaration(graph, "inplace_custom", name)
+    b = builder(what="ops.inplace_custom")
+    declared = _declaration(b, "inplace_custom", name)
     place = DeviceRef.from_device(device)
     operands = [_operand(name, n, x) for n, x in enumerate(_listed(name, values))]
     require_buffers(declared, [x.type for x in operands])
-    _, attrs = _bound(graph, declared, place, operands, out_types or (), parameters)
-    require_apart(declared, [graph._own(x) for x in operands])
-    return effect(INPLACE.removeprefix("mo."), operands, place, **attrs)
+    attrs = _bound(b, declared, place, operands, out_types or (), parameters)
+    require_apart(declared, [x._ir() for x in operands])
+    return list(b.op(INPLACE.removeprefix("mo."), operands, **attrs))
 
 
-def _declaration(graph: Graph, what: str, name: Any) -> Declaration:
+def _declaration(b: Builder[Any], what: str, name: Any) -> Declaration:
     if not isinstance(name, str):
         raise ArgumentTypeError(
             "ML768", f"{what}: the name must be a string, got {name!r}", fix="pass the op's name"
         )
-    return graph._kernel_library[name]
+    declared: Declaration = b.kernels[name]
+    return declared
 
 
 def _value(name: str, number: int, given: Any) -> Any:
     """A handle as it is, anything else as a tensor."""
-    from maxlab.graph.value import _OpaqueValue
 
     return given if isinstance(given, _OpaqueValue) else tensor(given, f"{name}: operand {number}")
 
 
 def _operand(name: str, number: int, given: Any) -> Any:
     """A buffer or a handle as it is, anything else as a tensor."""
-    from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue
 
     if isinstance(given, HasBufferValue) and not isinstance(given, TensorValue):
         given = given.__buffervalue__()
@@ -172,14 +166,14 @@ def _operand(name: str, number: int, given: Any) -> Any:
 
 
 def _bound(
-    graph: Graph,
+    b: Builder[Any],
     declared: Declaration,
     place: DeviceRef,
     operands: Sequence[Any],
     out_types: Sequence[Type],
     parameters: Any,
-) -> tuple[list[Type], dict[str, Any]]:
-    """The types of the results and the attributes of a call of ``declared``."""
+) -> dict[str, Any]:
+    """The attributes of a call of ``declared``."""
     name = declared.name
     types = [_result_type(name, type) for type in _listed(name, out_types)]
     if parameters is not None and not isinstance(parameters, Mapping):
@@ -189,15 +183,14 @@ def _bound(
             fix="pass parameters={'NAME': value}",
         )
     chosen = complete(declared, parameters or {})
-    owned = [graph._own(x) for x in operands]
     try:
         bind(declared, as_tensors([x.type for x in operands]), types, chosen, place)
     except MaxlabError as error:
         if not error.why:
-            explain(error, owned)
+            explain(error, [x._ir() for x in operands])
         raise
-    _require_known_dims(graph, name, types)
-    attrs = {
+    _require_known_dims(b, name, types)
+    return {
         "name": name,
         "parameters": tuple(chosen.items()),
         "types": tuple(types),
@@ -206,7 +199,6 @@ def _bound(
         "line": declared.line,
         "source": declared.source,
     }
-    return types, attrs
 
 
 def _listed(name: str, given: Any) -> list[Any]:
@@ -216,7 +208,6 @@ def _listed(name: str, given: Any) -> list[Any]:
             f"{name}: values and out_types are lists, got {given!r}",
             fix="put it into a list: [x]",
         )
-    from maxlab.graph.value import Value
 
     if isinstance(given, Value):
         raise ArgumentTypeError(
@@ -236,17 +227,13 @@ def _result_type(name: str, type: Any) -> Type:
     return made
 
 
-def _require_known_dims(graph: Graph, name: str, types: Sequence[Type]) -> None:
+def _require_known_dims(b: Builder[Any], name: str, types: Sequence[Type]) -> None:
     """Refuse results with dims whose sizes nothing in the graph tells."""
     tensors = [type for type in types if isinstance(type, TensorType)]
     wanted = {p.name for type in tensors for p in type.shape.parameters}
-    if wanted <= set(graph._function.parameters):
+    if not wanted:
         return
-    known = set(graph._function.parameters)
-    for op in graph._function.walk():
-        for result in op.results:
-            if isinstance(result.type, TensorType):
-                known.update(p.name for p in result.type.shape.parameters)
+    known = set(b.dim_names())
     for missing in sorted(wanted - known):
         raise ShapeError(
             "ML766",

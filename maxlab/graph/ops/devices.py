@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
+from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
 
 
 @staged

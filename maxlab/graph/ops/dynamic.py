@@ -6,17 +6,15 @@ later op may use it; a number, or a dim that has a size already, is asserted whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import cast, is_weak, literal, staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape
 from maxlab.opset.dynamic import out_dim_of
 from maxlab.opset.rules import require_dtype, same_dtype
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxlab.dtype import DType
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_dtype, float_pair, literal, pair, staged, tensor
 from maxlab.graph.build import cast as cast_op
 from maxlab.graph.build import is_weak as is_weak_operand
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged
@@ -219,6 +215,19 @@ def logical_xor(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
         ArgumentTypeError: ML318, neither operand is a tensor of the graph.
     """
     return add_op("logical_xor", pair("logical_xor", lhs, rhs))
+
+
+@staged
+def floordiv(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
+    """The quotients of two tensors, broadcast, rounded down: the operator ``//``."""
+    return add_op("floordiv", pair("//", lhs, rhs))
+
+
+@staged
+def divmod(lhs: TensorValueLike, rhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
+    """The quotients of two tensors, rounded down, and the remainders: Python's ``divmod``."""
+    left, right = pair("divmod", lhs, rhs)
+    return add_op("floordiv", [left, right]), add_op("mod", [left, right])
 
 
 @staged

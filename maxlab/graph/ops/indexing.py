@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, known_dim, literal, staged, tensor
 from maxlab.graph.ops.dynamic import bind_dim, one_int, to_device
+from maxlab.graph.value import Index, TensorValue, TensorValueLike
 from maxlab.ir import Dim, Shape, StaticDim
 from maxlab.opset.dynamic import out_dim_of
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import Index, TensorValue, TensorValueLike
 
 
 @staged

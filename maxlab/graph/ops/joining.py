@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from maxlab.dtype import check_scalar
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tensor
 from maxlab.graph.ops.shaping import dims_of, text_of
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Poly, Shape, StaticDim, from_poly
 from maxlab.opset import lookup
 from maxlab.opset.rules import axis_of, same_dtype
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 # ---------------------------------------------------------------- join

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxlab.errors import ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import pair, staged
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Shape
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.ops.spatial import ints
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.quantization import QuantizationConfig, QuantizationEncoding
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.quantized import FORMATS, PRODUCTS
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 def _name_of(what: str, encoding: Any, known: tuple[str, ...]) -> str:

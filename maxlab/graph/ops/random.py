@@ -8,38 +8,32 @@ give different ones.
 from __future__ import annotations
 
 import math
-import weakref
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from maxlab.dtype import DType, check_unmasked
 from maxlab.errors import ArgumentError, ArgumentTypeError, SeedError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_int, cast, is_number, literal, require_graph, staged, tensor
-from maxlab.graph.value import wrap
+from maxlab.graph.build import as_int, builder, cast, is_number, literal, staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike, Value
 from maxlab.ir import DeviceRef, TensorType
-from maxlab.ir import Value as IrValue
 from maxlab.opset.random import limits
-
-if TYPE_CHECKING:
-    from maxlab.graph.graph import Graph
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 SeedType = TensorType(DType.int64, [], DeviceRef.CPU())
 """The type of an input that ``set_seed`` takes: an int64 number on the CPU."""
 
 
-@dataclass(slots=True)
+_STREAM = "random stream"
+
+
+@dataclass(frozen=True, slots=True)
 class _Stream:
     """What the next random op of a graph is made with."""
 
-    seed: int | IrValue
+    seed: int | TensorValue
     number: int = 0
-
-
-_streams: weakref.WeakKeyDictionary[Graph, _Stream] = weakref.WeakKeyDictionary()
 
 
 @staged
@@ -72,8 +66,8 @@ def set_seed(seed: TensorValue | int = 0) -> None:
         >>> (one == again).all(), (one == other).any()
         (np.True_, np.False_)
     """
-    graph = require_graph("ops.random.set_seed")
-    if hasattr(seed, "_ir") or hasattr(seed, "__tensorvalue__"):
+    b = builder(what="ops.random.set_seed")
+    if isinstance(seed, Value) or hasattr(seed, "__tensorvalue__"):
         value = tensor(seed, "random.set_seed: the seed")
         if value.dtype is not DType.int64 or value.rank:
             shape = ", ".join(map(str, value.shape))
@@ -82,7 +76,7 @@ def set_seed(seed: TensorValue | int = 0) -> None:
                 f"random.set_seed: the seed is {value.dtype.name} [{shape}], and must be one int64",
                 fix="give the graph an input of the type ops.random.SeedType",
             )
-        _streams[graph] = _Stream(graph._own(value))
+        b.state[_STREAM] = _Stream(value)
         return
     number = as_int("random.set_seed", seed, "the seed")
     if not -(2**63) <= number < 2**64:
@@ -91,27 +85,26 @@ def set_seed(seed: TensorValue | int = 0) -> None:
             f"random.set_seed: the seed {number} has more than 64 bits",
             fix="use seed % 2**64",
         )
-    _streams[graph] = _Stream(number % 2**64)
+    b.state[_STREAM] = _Stream(number % 2**64)
 
 
 def _draw(
     what: str, like: TensorType, dtype: DType, parameters: tuple[float, float]
 ) -> TensorValue:
     """A new random op, of the next stream of the current graph."""
-    graph = require_graph(f"ops.random.{what}")
-    stream = _streams.get(graph)
+    b = builder(what=f"ops.random.{what}")
+    stream: _Stream | None = b.state.get(_STREAM)
     if stream is None:
         raise SeedError(
             "ML377",
-            f"random.{what}: the graph {graph.name!r} has no seed",
+            f"random.{what}: the graph {b.name!r} has no seed",
             fix="choose one first: ops.random.set_seed(0)",
         )
     operands, seed = [], 0
     if isinstance(stream.seed, int):
         seed = stream.seed
     else:
-        value = wrap(stream.seed)
-        place = like.device
+        value, place = stream.seed, like.device
         operands = [value if value.device == place else add_op("transfer", [value], device=place)]
     made = add_op(
         "random",
@@ -124,7 +117,7 @@ def _draw(
         stream=stream.number,
         parameters=parameters,
     )
-    stream.number += 1
+    b.state[_STREAM] = replace(stream, number=stream.number + 1)
     return made
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, literal, staged, tensor
 from maxlab.graph.ops.elementwise import elementwise_max, elementwise_min
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 def _reduce(name: str, what: str, x: TensorValueLike, axis: int) -> TensorValue:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from maxlab.errors import ArgumentError, UnsupportedError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Shape
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 class InterpolationMode(enum.Enum):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged

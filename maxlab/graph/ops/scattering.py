@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_weak, literal, staged, tensor
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 def _indices(what: str, indices: Any, x: TensorValue) -> TensorValue:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_int, cast, is_array, literal, staged, tensor
+from maxlab.graph.build import as_int, builder, cast, is_array, literal, staged, tensor
 from maxlab.graph.ops.dynamic import bind_dim, to_device
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
 from maxlab.opset.dynamic import out_dim_of
 from maxlab.opset.rules import axis_of, require_integral
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 def dims_of(what: str, shape: Any) -> Shape:
@@ -341,14 +339,13 @@ def _constant_repeats(repeats: TensorValue) -> np.ndarray[Any, Any]:
     Raises:
         ArgumentError: ML339, it is no constant, or has a negative number.
     """
-    op = repeats._ir().op
-    if op is None or op.name != "mo.constant":
+    counts = builder(what="ops.repeat_interleave").known_data(repeats)
+    if counts is None:
         raise ArgumentError(
             "ML339",
             "repeat_interleave: only a run can tell how many elements there will be",
             fix='name the dim of the result: out_dim="repeated"',
         )
-    counts: np.ndarray[Any, Any] = op.attrs["value"].array
     if counts.size and counts.min() < 0:
         raise ArgumentError(
             "ML339",

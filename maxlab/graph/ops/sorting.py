@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.rules import axis_of
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 
 @staged

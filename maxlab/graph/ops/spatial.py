@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.errors import ArgumentError, UnsupportedError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_weak, literal, staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import ConvInputLayout, FilterLayout
 from maxlab.opset.windows import require_rank
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
 
 FIRST = {4: "FCRS", 5: "FCQRS"}
 LAST = {4: "RSCF", 5: "QRSCF"}

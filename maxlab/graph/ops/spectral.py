@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import as_dtype, as_int, constant_array, require_graph, staged, tensor
+from maxlab.graph.build import as_dtype, as_int, builder, constant_array, staged, tensor
+from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef, Shape, StaticDim
 from maxlab.opset.fft import hann
 from maxlab.opset.rules import axis_of
-
-if TYPE_CHECKING:
-    from maxlab.graph.value import TensorValue, TensorValueLike
-
 
 MOST_OF_A_WINDOW = 1 << 26
 """Elements of the largest window: a graph keeps it as a constant."""
@@ -144,7 +141,7 @@ def hann_window(
         >>> engine.InferenceSession().load(graph)()[0].to_numpy()
         array([0. , 0.5, 1. , 0.5], dtype=float32)
     """
-    require_graph("ops.hann_window")
+    builder(what="ops.hann_window")
     length = as_int("hann_window", window_length, "window_length")
     kind = as_dtype("hann_window", dtype)
     if length < 0:

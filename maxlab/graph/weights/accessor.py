@@ -10,8 +10,8 @@ import numpy as np
 
 from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
-from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.graph.weights.base import (
@@ -138,7 +138,7 @@ class FileWeights:
                 memory.require_whole()
         return array
 
-    @staged
+    @placed
     def data(self) -> WeightData:
         """The data of the weight of this name, read-only, and mapped rather than copied wherever
         the file holds it in order.
@@ -151,7 +151,7 @@ class FileWeights:
         facts = self._facts()
         return WeightData(self._array(), self._prefix, facts.dtype, facts.shape, facts.encoding)
 
-    @staged
+    @placed
     def allocate(
         self,
         dtype: DType | None = None,
@@ -189,7 +189,7 @@ class FileWeights:
         self._allocated[self._prefix] = array
         return weight
 
-    @staged
+    @placed
     def allocate_as_bytes(self, dtype: DType | None = None) -> Weight:
         """A ``Weight`` of this name that holds the bytes of the data as ``uint8``.
 
@@ -219,7 +219,7 @@ class FileWeights:
         return self._allocated
 
     @property
-    @staged
+    @placed
     def dtype(self) -> DType:
         """The dtype of the weight of this name; ``uint8`` when it is quantised. Reads no data.
 
@@ -230,7 +230,7 @@ class FileWeights:
         return self._facts().dtype
 
     @property
-    @staged
+    @placed
     def shape(self) -> Shape:
         """The shape of the weight of this name; that of its bytes when it is quantised. Reads no
         data.
@@ -242,7 +242,7 @@ class FileWeights:
         return self._facts().shape
 
     @property
-    @staged
+    @placed
     def quantization_encoding(self) -> QuantizationEncoding | None:
         """The encoding of the weight of this name, or None when it is not quantised.
 

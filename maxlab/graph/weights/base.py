@@ -16,7 +16,7 @@ from maxlab import opset
 from maxlab.driver.mapped import require_whole
 from maxlab.dtype import DType
 from maxlab.errors import MissingWeightError, WeightError
-from maxlab.graph.build import as_dtype
+from maxlab.graph.operands import as_dtype
 from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
-from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.graph.weights.base import (
@@ -54,7 +54,7 @@ class DeclaredWeights:
         """Whether a weight of exactly this name was declared."""
         return self._prefix in self._declared
 
-    @staged
+    @placed
     def data(self) -> WeightData:
         """Never anything: declared weights have no data.
 
@@ -65,7 +65,7 @@ class DeclaredWeights:
         error.fix = "a graph's own weights get their data when the model is loaded"
         raise error
 
-    @staged
+    @placed
     def allocate(
         self,
         dtype: DType | None = None,

@@ -10,8 +10,8 @@ import numpy as np
 
 from maxlab.driver.mapped import FileMemory
 from maxlab.errors import WeightError
-from maxlab.graph.build import staged
 from maxlab.graph.quantization import QuantizationEncoding
+from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
 from maxlab.graph.weights.gguf_file import KINDS, GGUFFile, GGUFTensor
@@ -50,7 +50,7 @@ class GGUFWeights(FileWeights):
 
     __slots__ = ()
 
-    @staged
+    @placed
     def __init__(
         self,
         source: os.PathLike[str] | gguf.GGUFReader,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maxlab.errors import WeightError
-from maxlab.graph.build import staged
+from maxlab.graph.staged import placed
 from maxlab.graph.weights.base import Weights
 from maxlab.graph.weights.gguf import GGUFWeights
 from maxlab.graph.weights.gguf_file import GGUFFile
@@ -45,7 +45,7 @@ def _suffix(path: Path) -> str:
     return Path(name.removesuffix(_INDEX)).suffix
 
 
-@staged
+@placed
 def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
     """The format of weight files, told by their suffixes; an index counts as what it is an index
     of.
@@ -89,7 +89,7 @@ def weights_format(weight_paths: Sequence[os.PathLike[str]]) -> WeightsFormat:
     return next(iter(found))
 
 
-@staged
+@placed
 def load_weights(paths: Sequence[os.PathLike[str]], *, private: bool = False) -> Weights:
     """The weights of one checkpoint, found by attribute and index.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxlab.driver.mapped import FileMemory
 from maxlab.errors import WeightError
-from maxlab.graph.build import staged
+from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
 from maxlab.graph.weights.base import step
@@ -142,7 +142,7 @@ class PytorchWeights(FileWeights):
 
     __slots__ = ()
 
-    @staged
+    @placed
     def __init__(
         self,
         filepath: os.PathLike[str],

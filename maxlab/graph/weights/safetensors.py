@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
-from maxlab.graph.build import staged
+from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
 from maxlab.graph.weights.mapped import MAX_RANK, MappedFile, addressable
@@ -209,7 +209,7 @@ class SafetensorWeights(FileWeights):
 
     __slots__ = ("_filepaths", "_files", "_private")
 
-    @staged
+    @placed
     def __init__(
         self,
         filepaths: Sequence[os.PathLike[str]],

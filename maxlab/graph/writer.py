@@ -1,0 +1,330 @@
+"""How ops get into a function while it is being built, and how they are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from maxlab.errors import (
+    DTypeError,
+    GraphError,
+    Location,
+    MaxlabError,
+    ShapeError,
+    UnsupportedError,
+)
+from maxlab.graph.journal import Journal, Noted
+from maxlab.graph.origins import explain, origin
+from maxlab.graph.regions import Region, outermost
+from maxlab.graph.value import Value
+from maxlab.ir import Block, Function, Op, Type, user_location
+from maxlab.ir import Value as IrValue
+from maxlab.ir.source import Scopes
+from maxlab.opset import OpDef
+from maxlab.opset.builder import Builder, current
+from maxlab.opset.dynamic import BIND
+from maxlab.opset.inference import inferred
+
+
+class Transaction:
+    """What ``Builder.transaction`` of a graph gives: all or nothing.
+
+    When the code inside raises, whatever it was, the graph is as it was before. An error of maxlab
+    gets the user's line, and the graph remembers it until the next op.
+    """
+
+    __slots__ = ("_mark", "_writer")
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._mark = 0
+
+    def __enter__(self) -> None:
+        journal = self._writer.journal
+        self._mark = journal.mark
+        journal.open += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        journal = self._writer.journal
+        journal.open -= 1
+        if error is None:
+            if not journal.open:
+                journal.forget()
+            return
+        journal.back(self._mark)
+        if isinstance(error, MaxlabError):
+            error.locate(user_location())
+            self._writer.error = error
+
+
+class Writer:
+    """Writes ops into one function: where they go, what they may read, and what is undone.
+
+    Attributes:
+        owner: The builder whose ops these are; only while it is in use may they be added.
+        function: What is written.
+        journal: The inverses of what open transactions have changed.
+        state: What operations remember; see ``Builder.state``.
+        regions: Those that are being built, the innermost last.
+        scopes: Reads places and scopes from the stack.
+        error: The newest error, which a view of the partial graph shows; None after the next op.
+        revision: Grows with every change.
+    """
+
+    def __init__(self, owner: Builder[Any], function: Function) -> None:
+        self.owner = owner
+        self.function = function
+        self.journal = Journal()
+        self.state: Noted[str, Any] = Noted(self.journal)
+        self.regions: list[Region] = []
+        self.scopes = Scopes()
+        self.error: MaxlabError | None = None
+        self.revision = 0
+        self._placed: tuple[Location | None, str] | None = None
+
+    # ------------------------------------------------------------ where
+    @property
+    def block(self) -> Block:
+        """Where ops go."""
+        return self.regions[-1].block if self.regions else self.function.block
+
+    @contextmanager
+    def at_root(self) -> Iterator[None]:
+        """Let ops go to the graph itself, before the op whose regions are being built."""
+        inside, self.regions = self.regions, []
+        try:
+            yield
+        finally:
+            self.regions = inside
+
+    @contextmanager
+    def at(self, place: Location | None, scope: str) -> Iterator[None]:
+        """Let ops stand at ``place`` in ``scope``."""
+        before, self._placed = self._placed, (place, scope)
+        try:
+            yield
+        finally:
+            self._placed = before
+
+    def place(self) -> tuple[Location | None, str]:
+        """The location and the scope of an op that is added now."""
+        return self._placed or self.scopes.capture()
+
+    # ------------------------------------------------------------ what may be read
+    def require_use(self) -> None:
+        """Raises unless ops may be added now.
+
+        Raises:
+            GraphError: ML314, another graph is being built, or none.
+        """
+        if current() is not self.owner:
+            raise GraphError(
+                "ML314",
+                f"the graph {self.owner.name!r} is not the one that is being built",
+                fix=f"write it inside of `with {self.owner.name}:`",
+            )
+
+    def own(self, value: Any) -> IrValue:
+        """What stands for ``value``, which must belong to this graph, where ops go now.
+
+        Raises:
+            GraphError: ML314, it belongs to another graph, or this graph is not in use.
+        """
+        if not isinstance(value, Value):
+            value = self.owner.tensor(value)
+        self.require_use()
+        return self.reached(value._ir())
+
+    def reached(self, raw: IrValue) -> IrValue:
+        """What stands for ``raw`` where ops go now: itself, or the argument that captures it."""
+        owner = raw.owner
+        block = owner.block if isinstance(owner, Op) else owner
+        if block is self.block:
+            return raw
+        blocks = [self.function.block, *(region.block for region in self.regions)]
+        if not any(block is known for known in blocks):
+            top = outermost(block.parent) if block is not None else None
+            ended = top is not None and top.block is self.function.block
+            raise self._unreachable(raw, ended)
+        for region in self.regions[[b is block for b in blocks].index(True) :]:
+            raw = self.captured(region, raw)
+        return raw
+
+    def captured(self, region: Region, value: IrValue) -> IrValue:
+        """The argument of ``region`` that stands for ``value``, which is made outside."""
+        found = region.captured.get(value)
+        if found is None:
+            self.journal.note(_release, region, value)
+            found = self.add_argument(region, value.type, value.name)
+            region.captured[value] = found
+        return found
+
+    def add_argument(self, region: Region, type: Type, name: str) -> IrValue:
+        """A new argument of ``region``."""
+        block = region.block
+        id = f"b{self.function.fresh()}"
+        made = IrValue(id, type, block, len(block.args), name)
+        block.args.append(made)
+        return made
+
+    def _unreachable(self, value: IrValue, ended: bool) -> GraphError:
+        """The error for ``value``, which no block that is being built can read."""
+        if ended:
+            return GraphError(
+                "ML314",
+                f"the value %{value.id} ({value.type}) belongs to a branch or to the body of a "
+                "loop, which may not have run",
+                why=[f"it is {origin(value)}"],
+                fix="return it from the function that made it, and use what cond or while_loop "
+                "gives",
+            )
+        return GraphError(
+            "ML314",
+            f"the value %{value.id} ({value.type}) belongs to another graph than "
+            f"{self.owner.name!r}, or to an op that was undone",
+            why=[f"it is {origin(value)}"],
+            fix="pass it in as an input, or build it again in this graph",
+        )
+
+    # ------------------------------------------------------------ adding ops
+    def op(self, row: OpDef, values: Sequence[IrValue], attrs: dict[str, Any]) -> Op:
+        """A new op of the kind ``row``, which has no effect, on values that may be read here.
+
+        Raises:
+            MaxlabError: What the op's type rule says.
+        """
+        return self.append(row.name, values, self.types_of(row, values, attrs), attrs)
+
+    def owned(self, operands: Sequence[Any]) -> list[IrValue]:
+        """What stands for each of ``operands`` where ops go now.
+
+        Raises:
+            GraphError: ML314, one belongs to another graph, or this graph is not in use.
+        """
+        self.require_use()
+        block = self.block
+        values = []
+        for operand in operands:
+            value = operand._ir() if isinstance(operand, Value) else self.own(operand)
+            owner = value.owner
+            if (owner.block if isinstance(owner, Op) else owner) is not block:
+                value = self.reached(value)
+            values.append(value)
+        return values
+
+    def types_of(
+        self, row: OpDef, values: Sequence[IrValue], attrs: dict[str, Any]
+    ) -> Sequence[Type]:
+        """The types of the results of ``row``; an error says where its operands came from."""
+        try:
+            return inferred(row, [value.type for value in values], attrs)
+        except (DTypeError, ShapeError) as error:
+            explain(error, values)
+            raise
+
+    def append(
+        self,
+        name: str,
+        operands: Sequence[IrValue],
+        types: Sequence[Type],
+        attrs: dict[str, Any],
+        regions: Sequence[Block] = (),
+    ) -> Op:
+        """A new op where ops go now."""
+        location, scope = self._placed or self.scopes.capture()
+        op = self.function.create(name, operands, types, attrs, loc=location, scope=scope)
+        if regions:
+            op.regions = list(regions)
+            for region in regions:
+                region.parent = op
+        self.insert(op)
+        return op
+
+    def insert(self, op: Op) -> None:
+        """Put ``op``, which stands nowhere, where ops go now.
+
+        Raises:
+            UnsupportedError: ML756, it computes a dim, in a region.
+        """
+        if self.regions and op.name == BIND:
+            op.drop()
+            raise UnsupportedError(
+                "ML756",
+                f"{self.regions[-1].what} computes the dim {str(op.attrs['dim'])!r}, which only a "
+                "run of it tells",
+                at=op.loc,
+                fix="compute it before, or write it with sizes that are known: a mask instead of "
+                "nonzero",
+            )
+        # What a weight is does not depend on which branch reads it first.
+        root = self.function.block
+        block = root if op.name == "mo.constant.external" else self.block
+        self.journal.note(_withdraw, op, block)
+        output = self.function.output if block is root else None
+        if output is not None:  # more ops after output(): they come before it
+            block.ops.insert(len(block.ops) - 1, op)
+            op.block = block
+        else:
+            block.append(op)
+        self.revision += 1
+        self.error = None
+
+    # ------------------------------------------------------------ outputs
+    def set_output(self, values: Sequence[IrValue], place: Location | None) -> None:
+        """Let the function give ``values``, instead of what it gave."""
+        function = self.function
+        old = function.output
+        if old is not None:
+            self.journal.note(_put_back, old, list(old.operands), function.block)
+            old.drop()
+            function.ops.remove(old)
+        op = function.create("mo.output", values, [], {}, loc=place, scope="")
+        self.journal.note(_withdraw, op, function.block)
+        function.block.append(op)
+        self.revision += 1
+
+
+def _release(region: Region, value: IrValue) -> None:
+    """Undo the capture of ``value``, which was the newest argument."""
+    made = region.captured.pop(value, None)
+    if made is not None and region.block.args[-1] is made:
+        region.block.args.pop()
+
+
+def _withdraw(op: Op, block: Block) -> None:
+    """Undo that ``op`` was put into ``block``."""
+    forget(op)
+    ops = block.ops
+    for at in range(len(ops) - 1, max(len(ops) - 3, -1), -1):  # the last one, or before the output
+        if ops[at] is op:
+            del ops[at]
+            return
+
+
+def _put_back(op: Op, operands: Sequence[IrValue], block: Block) -> None:
+    """Undo that ``op``, the output, was taken out of ``block``."""
+    if not op.operands and operands:
+        op._operands = list(operands)
+        for value in operands:
+            value.uses[op] = value.uses.get(op, 0) + 1
+    if not block.ops or block.ops[-1] is not op:
+        block.append(op)
+
+
+def forget(op: Op) -> None:
+    """Let ``op``, and what stands in its regions, read nothing and stand nowhere."""
+    for region in op.regions:
+        for inner in region.ops:
+            forget(inner)
+    op.drop()
+    op.block = None
+
+
+__all__ = ["Transaction", "Writer", "forget"]

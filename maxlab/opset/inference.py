@@ -1,0 +1,81 @@
+"""The types of an op's results, remembered: the same op on the same types is inferred once."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maxlab.dtype import DType
+from maxlab.ir import BufferType, DeviceRef, Dim, TensorType, Type
+from maxlab.opset.core import OpDef
+
+MOST = 16384
+"""Results that are remembered; then all are forgotten."""
+
+_PLAIN = (bool, int, float, str, type(None), DType, Dim, DeviceRef, Type, enum.Enum)
+_known: dict[tuple[Any, ...], tuple[tuple[Type, ...], tuple[list[Dim] | None, ...]]] = {}
+"""The types by row, types and attributes; beside each its dims, since a shape is a list that a
+user may write into."""
+
+
+def inferred(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
+    """The types of the results of ``row`` on operands of ``types``.
+
+    They are remembered by row, types and attributes. Attributes that hold data or functions are
+    never kept, and neither is an error: each is raised anew, with its own place.
+
+    Raises:
+        MaxlabError: What the row's type rule says.
+    """
+    key: tuple[Any, ...] | None = (row.name, *types)
+    if attrs:
+        frozen = _frozen(attrs.values())
+        key = None if frozen is None else (row.name, *types, *attrs, frozen)
+    if key is None:
+        return tuple(row.infer(types, attrs))
+    known = _known.get(key)
+    if known is not None:
+        found, shapes = known
+        for type, shape in zip(found, shapes, strict=True):
+            if shape is not None and not list.__eq__(type.shape, shape):  # type: ignore[attr-defined]
+                break
+        else:
+            return found
+    found = tuple(row.infer(types, attrs))
+    if all(map(_is_as_made, types)):
+        if len(_known) >= MOST:
+            _known.clear()
+        _known[key] = found, tuple(list(t.shape) if _has_shape(t) else None for t in found)
+    return found
+
+
+def _has_shape(type: Any) -> bool:
+    return isinstance(type, (TensorType, BufferType))
+
+
+def _is_as_made(type: Any) -> bool:
+    """Whether nobody has written into the shape of ``type``, which is a list."""
+    return not _has_shape(type) or type.sizes == tuple(dim.poly for dim in type.shape)
+
+
+def _frozen(values: Any) -> tuple[Any, ...] | None:
+    """``values`` with their classes, since 1, 1.0 and True are equal; None if one is not plain."""
+    made: list[Any] = []
+    for value in values:
+        kind = value.__class__
+        if isinstance(value, _PLAIN):
+            made.append(kind)
+            made.append(value)
+        elif isinstance(value, (tuple, list)):
+            inner = _frozen(value)
+            if inner is None:
+                return None
+            made.append(kind)
+            made.append(inner)
+        else:
+            return None
+    return tuple(made)
+
+
+__all__ = ["inferred"]
