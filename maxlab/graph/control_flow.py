@@ -9,7 +9,7 @@ from maxlab.graph.chains import DeviceChains
 from maxlab.graph.regions import Region
 from maxlab.graph.value import Value, wrap
 from maxlab.graph.writer import Writer
-from maxlab.ir import Block, ChainType, Type
+from maxlab.ir import ChainType, Type
 from maxlab.ir import Value as IrValue
 from maxlab.opset import OpDef
 
@@ -22,7 +22,7 @@ def traced(
     body: Callable[..., Sequence[Value]],
 ) -> Region:
     """A region of the ops that ``body`` adds, called with values like ``arguments``."""
-    region = Region(what, Block())
+    region = Region(what, writer.function.region())
     for like in arguments:
         if isinstance(like, Type):
             writer.add_argument(region, like, "")
@@ -70,9 +70,7 @@ def closed(
         region.block.append(end)
         rest = [writer.captured(region, v) for v in (*captured, *taken)]
         block, last = region.block, set(rest)
-        block.args = [*(v for v in block.args if v not in last), *rest]
-        for index, value in enumerate(block.args):
-            value.index = index
+        block.order_arguments([*(v for v in block.args if v not in last), *rest])
     op = writer.append(
         row.name,
         [*operands, *captured, *taken],

@@ -28,7 +28,7 @@ def read_function(path: files.AnyPath, name: str) -> Function:
     if len(found) == 1:
         (function,) = found
         if name != UNNAMED:
-            function.name = name
+            function.rename(name)
         return function
     for function in found:
         if function.name == name:

@@ -507,7 +507,7 @@ class Graph:
 
     @_function.setter
     def _function(self, function: Function) -> None:
-        self._writer.function = function
+        self._writer.write(function)
 
     @property
     def _error(self) -> MaxlabError | None:
@@ -515,7 +515,7 @@ class Graph:
 
     @property
     def _revision(self) -> int:
-        return self._writer.revision
+        return self._writer.log.revision
 
     # ------------------------------------------------------------ outputs
     @property
@@ -638,7 +638,7 @@ class Graph:
     @property
     def revision(self) -> int:
         """A number that grows with every change of the graph."""
-        return self._writer.revision
+        return self._writer.log.revision
 
     @property
     def kernel_libraries_paths(self) -> list[Path]:

@@ -46,15 +46,16 @@ class Calls:
         self._writer = writer
         self._chains = chains
         self._weights = weights
-        self._called: tuple[int, Function] | None = None
+        self._called: tuple[tuple[Function, int], Function] | None = None
 
     @property
     def body(self) -> Function:
         """What graphs that call this one write down. Of a graph that may change later, a copy: its
         calls are told apart by what was called."""
         writer = self._writer
-        if self._called is None or self._called[0] != writer.revision:
-            self._called = writer.revision, writer.function.clone()
+        known = writer.function, writer.log.revision
+        if self._called is None or self._called[0] != known:
+            self._called = known, writer.function.clone()
         return self._called[1]
 
     def write(self, graph: Callee, arguments: Sequence[Any], prefix: str) -> list[Value]:
@@ -138,18 +139,16 @@ class Calls:
         for made, old in zip(copy.results, op.results, strict=True):
             made.name = old.name
         for region in op.regions:
-            inner = Block(copy)
+            inner = Block()
             env: dict[IrValue, IrValue] = {}
             for arg in region.args:
-                id = f"b{function.fresh()}"
-                env[arg] = IrValue(id, arg.type, inner, arg.index, arg.name)
-                inner.args.append(env[arg])
+                env[arg] = inner.add_argument(f"b{function.fresh()}", arg.type, arg.name)
             for old_op in region.ops:
                 given = [env[v] for v in old_op.operands]
                 twin = self._copied(old_op, given, location, scope, ids)
                 inner.append(twin)
                 env.update(zip(old_op.results, twin.results, strict=True))
-            copy.regions.append(inner)
+            copy.add_region(inner)
         return copy
 
     def _adopt_scope_types(self, graph: Callee) -> None:

@@ -90,7 +90,7 @@ class WeightTable:
 
     def _external(self, attrs: dict[str, Any]) -> IrValue:
         value = self._writer.op(lookup("mo.constant.external"), [], attrs).result
-        value.name = str(attrs["name"])
+        value.rename(attrs["name"])
         return value
 
     def _moved(self, value: IrValue, device: DeviceRef) -> IrValue:

@@ -19,7 +19,7 @@ from maxlab.graph.journal import Journal, Noted
 from maxlab.graph.origins import explain, origin
 from maxlab.graph.regions import Region, outermost
 from maxlab.graph.value import Value
-from maxlab.ir import Block, Function, Op, Type, user_location
+from maxlab.ir import Block, Function, Op, Type, listen, user_location
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
 from maxlab.opset import OpDef
@@ -35,16 +35,18 @@ class Transaction:
     gets the user's line, and the graph remembers it until the next op.
     """
 
-    __slots__ = ("_mark", "_writer")
+    __slots__ = ("_edits", "_mark", "_writer")
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._edits = writer.log.transaction()
         self._mark = 0
 
     def __enter__(self) -> None:
         journal = self._writer.journal
         self._mark = journal.mark
         journal.open += 1
+        self._edits.__enter__()
 
     def __exit__(
         self,
@@ -54,6 +56,7 @@ class Transaction:
     ) -> None:
         journal = self._writer.journal
         journal.open -= 1
+        self._edits.__exit__(kind, error, trace)
         if error is None:
             if not journal.open:
                 journal.forget()
@@ -70,24 +73,28 @@ class Writer:
     Attributes:
         owner: The builder whose ops these are; only while it is in use may they be added.
         function: What is written.
-        journal: The inverses of what open transactions have changed.
+        log: The edits of the function, which a transaction that fails takes back.
+        journal: The inverses of what open transactions have changed besides.
         state: What operations remember; see ``Builder.state``.
         regions: Those that are being built, the innermost last.
         scopes: Reads places and scopes from the stack.
         error: The newest error, which a view of the partial graph shows; None after the next op.
-        revision: Grows with every change.
     """
 
     def __init__(self, owner: Builder[Any], function: Function) -> None:
         self.owner = owner
-        self.function = function
+        self.write(function)
         self.journal = Journal()
         self.state: Noted[str, Any] = Noted(self.journal)
         self.regions: list[Region] = []
         self.scopes = Scopes()
         self.error: MaxlabError | None = None
-        self.revision = 0
         self._placed: tuple[Location | None, str] | None = None
+
+    def write(self, function: Function) -> None:
+        """Let ``function`` be the one that is written."""
+        self.function = function
+        self.log = listen(function)
 
     # ------------------------------------------------------------ where
     @property
@@ -161,18 +168,14 @@ class Writer:
         """The argument of ``region`` that stands for ``value``, which is made outside."""
         found = region.captured.get(value)
         if found is None:
-            self.journal.note(_release, region, value)
+            self.journal.note(region.captured.pop, value, None)
             found = self.add_argument(region, value.type, value.name)
             region.captured[value] = found
         return found
 
     def add_argument(self, region: Region, type: Type, name: str) -> IrValue:
         """A new argument of ``region``."""
-        block = region.block
-        id = f"b{self.function.fresh()}"
-        made = IrValue(id, type, block, len(block.args), name)
-        block.args.append(made)
-        return made
+        return region.block.add_argument(f"b{self.function.fresh()}", type, name)
 
     def _unreachable(self, value: IrValue, ended: bool) -> GraphError:
         """The error for ``value``, which no block that is being built can read."""
@@ -240,10 +243,8 @@ class Writer:
         """A new op where ops go now."""
         location, scope = self._placed or self.scopes.capture()
         op = self.function.create(name, operands, types, attrs, loc=location, scope=scope)
-        if regions:
-            op.regions = list(regions)
-            for region in regions:
-                region.parent = op
+        for region in regions:
+            op.add_region(region)
         self.insert(op)
         return op
 
@@ -266,14 +267,8 @@ class Writer:
         # What a weight is does not depend on which branch reads it first.
         root = self.function.block
         block = root if op.name == "mo.constant.external" else self.block
-        self.journal.note(_withdraw, op, block)
-        output = self.function.output if block is root else None
-        if output is not None:  # more ops after output(): they come before it
-            block.ops.insert(len(block.ops) - 1, op)
-            op.block = block
-        else:
-            block.append(op)
-        self.revision += 1
+        # More ops after output(): they come before it.
+        block.insert(op, self.function.output if block is root else None)
         self.error = None
 
     # ------------------------------------------------------------ outputs
@@ -282,49 +277,8 @@ class Writer:
         function = self.function
         old = function.output
         if old is not None:
-            self.journal.note(_put_back, old, list(old.operands), function.block)
-            old.drop()
-            function.ops.remove(old)
-        op = function.create("mo.output", values, [], {}, loc=place, scope="")
-        self.journal.note(_withdraw, op, function.block)
-        function.block.append(op)
-        self.revision += 1
+            function.block.remove(old)
+        function.block.append(function.create("mo.output", values, [], loc=place))
 
 
-def _release(region: Region, value: IrValue) -> None:
-    """Undo the capture of ``value``, which was the newest argument."""
-    made = region.captured.pop(value, None)
-    if made is not None and region.block.args[-1] is made:
-        region.block.args.pop()
-
-
-def _withdraw(op: Op, block: Block) -> None:
-    """Undo that ``op`` was put into ``block``."""
-    forget(op)
-    ops = block.ops
-    for at in range(len(ops) - 1, max(len(ops) - 3, -1), -1):  # the last one, or before the output
-        if ops[at] is op:
-            del ops[at]
-            return
-
-
-def _put_back(op: Op, operands: Sequence[IrValue], block: Block) -> None:
-    """Undo that ``op``, the output, was taken out of ``block``."""
-    if not op.operands and operands:
-        op._operands = list(operands)
-        for value in operands:
-            value.uses[op] = value.uses.get(op, 0) + 1
-    if not block.ops or block.ops[-1] is not op:
-        block.append(op)
-
-
-def forget(op: Op) -> None:
-    """Let ``op``, and what stands in its regions, read nothing and stand nowhere."""
-    for region in op.regions:
-        for inner in region.ops:
-            forget(inner)
-    op.drop()
-    op.block = None
-
-
-__all__ = ["Transaction", "Writer", "forget"]
+__all__ = ["Transaction", "Writer"]

@@ -150,7 +150,7 @@ class Importer:
 
     def _bind_inputs(self, nodes: Sequence[Node]) -> None:
         for node, value in zip(nodes, self.graph.inputs, strict=True):
-            value.to_mlir().name = node.name
+            value.to_mlir().rename(node.name)
             self.inputs.append(node.name)
             self._values[node] = value
 
@@ -199,7 +199,7 @@ class Importer:
             if op.name == "mo.constant.external" or (op.name in data and op.loc is None):
                 reader = next(iter(op.result.uses), None)
                 if reader is not None:
-                    op.loc, op.scope = reader.loc, reader.scope
+                    op.set_whole_source((reader.loc, reader.scope, op.origins))
 
     # ------------------------------------------------------------ nodes
     def _unseen(self, node: Node) -> str:
@@ -306,7 +306,7 @@ class Importer:
             flops = Dim(0)
         found = self.graph.op("host", values, call=call, types=tuple(types), flops=flops)
         for (node, index), value in zip(part.results, found, strict=True):
-            value.to_mlir().name = part.name
+            value.to_mlir().rename(part.name)
             if index is None:
                 self._values[node] = value
             else:
