@@ -18,7 +18,7 @@ from maxlab.errors import (
 from maxlab.graph.journal import Journal, Noted
 from maxlab.graph.origins import explain, origin
 from maxlab.graph.regions import Region, outermost
-from maxlab.graph.value import Value
+from maxlab.graph.value import TensorValue, Value
 from maxlab.ir import Block, Function, Op, Type, listen, user_location
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
@@ -215,9 +215,12 @@ class Writer:
         block = self.block
         values = []
         for operand in operands:
-            value = operand._ir() if isinstance(operand, Value) else self.own(operand)
+            if operand.__class__ is TensorValue:
+                value = operand._value
+            else:
+                value = operand._ir() if isinstance(operand, Value) else self.own(operand)
             owner = value.owner
-            if (owner.block if isinstance(owner, Op) else owner) is not block:
+            if (owner.block if owner.__class__ is Op else owner) is not block:
                 value = self.reached(value)
             values.append(value)
         return values
@@ -267,8 +270,11 @@ class Writer:
         # What a weight is does not depend on which branch reads it first.
         root = self.function.block
         block = root if op.name == "mo.constant.external" else self.block
-        # More ops after output(): they come before it.
-        block.insert(op, self.function.output if block is root else None)
+        output = self.function.output if block is root else None
+        if output is None:
+            block.append(op)
+        else:  # more ops after output(): they come before it
+            block.insert(op, output)
         self.error = None
 
     # ------------------------------------------------------------ outputs

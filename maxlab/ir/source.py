@@ -16,8 +16,10 @@ from maxlab.errors import Location
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INTERNAL: dict[str, bool] = {}
 """Whether a source file is maxlab's own, by its name."""
-_SCOPED: dict[int, tuple[CodeType, bool]] = {}
-"""Whether code of maxlab has the local `SCOPE_LOCAL`, by its id; the code is kept, and its id."""
+_SCOPED: dict[int, bool] = {}
+"""Whether code of maxlab has the local `SCOPE_LOCAL`, by its id. Comparing code is slow."""
+_KEPT: list[CodeType] = []
+"""The code that has an id in `_SCOPED`: it is not given to other code."""
 _LOCATIONS: dict[tuple[CodeType, int, str], Location] = {}
 SCOPE_LOCAL = "_maxlab_scope"
 """A frame inside the package that has a local of this name opens a scope with that (absolute)
@@ -34,12 +36,13 @@ def _is_internal(code: CodeType) -> bool:
     return known
 
 
-def _has_scope(code: CodeType) -> bool:
-    """Whether frames of ``code``, which is maxlab's own, open a scope."""
-    known = _SCOPED.get(id(code))
-    if known is None:
-        known = _SCOPED[id(code)] = (code, SCOPE_LOCAL in code.co_varnames)
-    return known[1]
+def _scoped(code: CodeType) -> bool | None:
+    """Whether frames of ``code`` open a scope; None if it is not maxlab's own."""
+    if not _is_internal(code):
+        return None
+    _KEPT.append(code)
+    known = _SCOPED[id(code)] = SCOPE_LOCAL in code.co_varnames
+    return known
 
 
 def display_name(filename: str) -> str:
@@ -124,22 +127,21 @@ class Scopes:
 
     def capture(self) -> tuple[Location | None, str]:
         """The location and the scope path of the code that is adding an op."""
-        base, depth_of = self._base, self._depth_of
+        base, depth_of, known = self._base, self._depth_of, _SCOPED
         frame: FrameType | None = sys._getframe(1)
         innermost: FrameType | None = None
         new: list[FrameType] = []  # frames that the newest op did not have, from the inside out
         same = 0
         while frame is not None and frame is not base:
             code = frame.f_code
-            internal = _INTERNAL.get(code.co_filename)
-            if internal is None:
-                internal = _is_internal(code)
-            if not internal:
-                if innermost is None:
-                    innermost = frame
-            elif not _has_scope(code):
+            scoped = known.get(id(code))
+            if scoped is None:
+                scoped = _scoped(code)
+            if scoped is False:
                 frame = frame.f_back
                 continue
+            if scoped is None and innermost is None:
+                innermost = frame
             depth = depth_of.get(frame)
             if depth is not None and not code.co_flags & _RESUMED:
                 same = depth + 1

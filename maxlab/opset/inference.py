@@ -37,10 +37,14 @@ def inferred(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     known = _known.get(key)
     if known is not None:
         found, shapes = known
-        for type, shape in zip(found, shapes, strict=True):
-            if shape is not None and not list.__eq__(type.shape, shape):  # type: ignore[attr-defined]
-                break
-        else:
+        if len(found) == 1:  # most ops, and the quicker way
+            shape = shapes[0]
+            if shape is None or list.__eq__(found[0].shape, shape):  # type: ignore[attr-defined]
+                return found
+        elif all(
+            shape is None or list.__eq__(type.shape, shape)  # type: ignore[attr-defined]
+            for type, shape in zip(found, shapes, strict=True)
+        ):
             return found
     found = tuple(row.infer(types, attrs))
     if all(map(_is_as_made, types)):
