@@ -4,7 +4,7 @@
 
 Two processes, one with the maxlab of this checkout and one with that at PATH, take turns: old, new,
 new, old in each round. Every five rounds two new processes begin, since where its memory lies makes
-a process some per cent faster or slower for all of its life. A sample is the CPU time of the process
+a process some per cent faster or slower for all of its life. A sample is the CPU time of a process
 for one run of a case, garbage collections included, which hardly depends on what else the machine
 does. A ratio is that of the sums of a round, ``new / old``: below 1 this checkout is faster. Told
 are the medians of both, the median ratio, and where it lies with 95 % (bootstrap over pairs of

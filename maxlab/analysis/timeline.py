@@ -17,6 +17,7 @@ import numpy as np
 from maxlab import trace
 from maxlab.analysis import timeline_events
 from maxlab.analysis.slices import COLUMN_DTYPES, TRACK_KINDS, Builder, Columns, Track, TrackKind
+from maxlab.analysis.trace_export import write_chrome
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
@@ -148,8 +149,6 @@ class Timeline:
         Raises:
             FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
         """
-        from maxlab.analysis.trace_export import write_chrome
-
         return write_chrome(self, path)
 
     def head(self) -> dict[str, Any]:

@@ -9,20 +9,46 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
 
 from maxlab import files
-
-if TYPE_CHECKING:
-    from maxlab.analysis.timeline import Timeline
+from maxlab.analysis.slices import Track
 
 CHUNK = 4096
 """Events that are written at once."""
 
 
-def write_chrome(timeline: Timeline, path: str | Path) -> Path:
+class Slices(Protocol):
+    """What an export reads of a ``Timeline``, in the words of its attributes."""
+
+    @property
+    def tracks(self) -> Sequence[Track]: ...
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def colors(self) -> Mapping[str, str]: ...
+    @property
+    def kernels(self) -> Sequence[str]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def simulated(self) -> bool: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def t0_ns(self) -> int: ...
+    @property
+    def nodes(self) -> Sequence[Sequence[str]]: ...
+    def columns(self) -> Mapping[str, np.ndarray[Any, Any]]: ...
+
+
+def write_chrome(timeline: Slices, path: str | Path) -> Path:
     """The path of the trace file that was written.
 
     The file is complete or, where writing fails, as it was: it is replaced at the end.
@@ -45,7 +71,7 @@ def write_chrome(timeline: Timeline, path: str | Path) -> Path:
     return target
 
 
-def events_of(timeline: Timeline) -> Iterator[dict[str, Any]]:
+def events_of(timeline: Slices) -> Iterator[dict[str, Any]]:
     """The events of the trace of ``timeline``, metadata first. Times are microseconds.
 
     Example:
@@ -99,7 +125,7 @@ def _metadata(what: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": pid, "tid": tid, "ts": 0, "args": args}
 
 
-def _write(timeline: Timeline, file: BinaryIO | gzip.GzipFile) -> None:
+def _write(timeline: Slices, file: BinaryIO | gzip.GzipFile) -> None:
     other = {
         "model": timeline.name,
         "device": timeline.device,

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from maxlab.compiler.axes import MAX_OPS
 from maxlab.compiler.groups import Group
+from maxlab.compiler.limits import Limits
 from maxlab.compiler.reasons import Reason
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset import OPSET
 
-if TYPE_CHECKING:
-    from maxlab.compiler.schedule import Schedule
-
 TAKERS = ("map", "row", "col", "concat", "copy")
 """Kinds of groups that compute what they read, if it is a map that nobody else reads."""
+
+
+class Grouped(Protocol):
+    """The groups of a function before any of them is inlined, as ``Schedule`` has them."""
+
+    @property
+    def groups(self) -> Sequence[Group]: ...
+    @property
+    def group_of(self) -> Mapping[Value, Group]: ...
+    @property
+    def effects(self) -> Mapping[Op, Group]: ...
+    @property
+    def addressed(self) -> Collection[Value]: ...
+    @property
+    def laid_out(self) -> Collection[Value]: ...
+    @property
+    def limits(self) -> Limits: ...
+    def bases(self, value: Value) -> Iterable[Value]: ...
 
 
 class Inliner:
@@ -28,7 +44,7 @@ class Inliner:
         why: For values that are stored although a group could compute them, the rule.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Grouped) -> None:
         self.schedule = schedule
         self.into: dict[Group, Group] = {}
         self.why: dict[Value, Reason] = {}

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from maxlab.engine.kernel_log import (
     place_of,
     tell,
 )
+from maxlab.engine.observing import Observer
 from maxlab.ir import DeviceRef
 from maxlab.toolchain._abi import ffi
 
@@ -53,19 +54,6 @@ RECORDINGS = 8
 Devices = Mapping[DeviceRef, Accelerator]
 Hosts = Mapping[DeviceRef, CPU]
 """CPUs with memory of their own, by their names; every other CPU that a graph names is the host."""
-
-
-class Observer(Protocol):
-    """Sees every step of one run, in order, by the owner of its device."""
-
-    def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
-        """``step`` is about to be given to ``queue``, a kernel with these words."""
-
-    def end(self, step: Step, context: Context, queue: Queue) -> None:
-        """``step`` has been given to ``queue``."""
-
-    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
-        """The host has done ``step``."""
 
 
 @dataclass(slots=True)

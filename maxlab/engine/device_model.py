@@ -24,13 +24,14 @@ from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.mapped import require_read
 from maxlab.engine.binding import HostSteps, add_buffers, refused_steps
-from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Hosts, Observer
+from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Devices, Hosts
 from maxlab.engine.device_kernel import Captured, DeviceKernelView
 from maxlab.engine.device_timer import DeviceTimer
 from maxlab.engine.file_watch import settled
 from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
 from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
+from maxlab.engine.observing import Observer
 from maxlab.engine.profile import KernelView
 from maxlab.engine.staged_model import MAX_LATER
 from maxlab.engine.weights import Prepared

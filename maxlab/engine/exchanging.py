@@ -5,19 +5,46 @@ loops of the host alone (``MX_EXCHANGE``, ``mx_k_settle``), for slots of any dev
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Step
+from maxlab.driver import Accelerator
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.engine.binding import allocate
+from maxlab.engine.observing import Observer
+from maxlab.ir import DeviceRef
 from maxlab.toolchain._abi import ffi
 
-if TYPE_CHECKING:
-    from maxlab.driver import Accelerator
-    from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Observer
+
+class Places(Protocol):
+    """Where the slots of one execution are, as a frame says it.
+
+    Attributes:
+        addresses: The address of each slot.
+        homes: By the number of a step that settles: the own addresses of the slots that it brings
+            home.
+    """
+
+    addresses: list[int]
+    homes: dict[int, dict[int, int]]
 
 
-def exchange(step: Step, frame: DeviceFrame) -> None:
+class Bound(Protocol):
+    """A plan bound to sizes and devices, as far as moving memory needs it."""
+
+    @property
+    def compiled(self) -> Compiled: ...
+    @property
+    def env(self) -> Mapping[str, int]: ...
+    @property
+    def devices(self) -> Mapping[DeviceRef, Accelerator]: ...
+    @property
+    def runtime(self) -> Any: ...
+
+
+def exchange(step: Step, frame: Places) -> None:
     """Let slots of ``frame`` have the memory that ``step`` gives them from here on."""
     assert step.exchange is not None
     addresses = frame.addresses
@@ -31,9 +58,7 @@ def exchange(step: Step, frame: DeviceFrame) -> None:
         addresses[slot] = address
 
 
-def settle(
-    step: Step, binding: DeviceBinding, frame: DeviceFrame, observer: Observer | None
-) -> None:
+def settle(step: Step, binding: Bound, frame: Places, observer: Observer | None) -> None:
     """Bring what a loop has carried home, and let its slots have their own memory again."""
     assert step.exchange is not None
     slots = binding.compiled.plan.slots

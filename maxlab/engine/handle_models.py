@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from maxlab.driver import Tensor
-from maxlab.engine.device_binding import DeviceBinding, Observer
+from maxlab.engine.device_binding import DeviceBinding
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.handles import Handles, Made, collecting, failure, some_run
 from maxlab.engine.model import Model
+from maxlab.engine.observing import Observer
 from maxlab.engine.staged_model import Stage, StagedModel
 from maxlab.opset.custom_text import NOTHING, SAME
 

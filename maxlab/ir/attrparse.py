@@ -14,8 +14,7 @@ from maxlab.errors import Location, MaxlabError, ParseError
 from maxlab.ir.attrtext import ESCAPED, METADATA, MLIR_ELEMENT
 from maxlab.ir.constants import Constant
 from maxlab.ir.core import Op
-from maxlab.ir.dims import Shape
-from maxlab.ir.dimtext import read_dim
+from maxlab.ir.dims import Shape, parse_dim
 from maxlab.ir.printer import MAX_DEPTH
 from maxlab.ir.tokens import error_at, position, tokenize, unquote
 from maxlab.ir.types import (
@@ -156,7 +155,7 @@ class AttributeReader:
     def _read_shape(self, text: str) -> Shape:
         if not text.strip():
             return Shape()
-        return Shape(read_dim(part) for part in text.split(","))
+        return Shape(parse_dim(part) for part in text.split(","))
 
     def _read_device(self, text: str) -> DeviceRef:
         match = _DEVICE.fullmatch(text)
@@ -278,7 +277,7 @@ class AttributeReader:
         body = self._body(token, head)
         match head:
             case "#mo.dim":
-                return read_dim(body)
+                return parse_dim(body)
             case "#mo.shape":
                 if not (body.startswith("[") and body.endswith("]")):
                     self.fail("expected #mo.shape<[dims]>")

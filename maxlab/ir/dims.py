@@ -17,6 +17,7 @@ from maxlab.errors import (
     ShapeError,
     shown,
 )
+from maxlab.ir.dimtext import read_poly
 from maxlab.ir.poly import Poly
 
 LARGEST = 2**63 - 1
@@ -347,9 +348,7 @@ def parse_dim(text: str) -> Dim:
     Raises:
         ParseError: ML351, anything but names, integers, ``+ - * //`` and parentheses.
     """
-    from maxlab.ir.dimtext import read_dim  # it makes dims, so it comes after this module
-
-    return read_dim(text)
+    return from_poly(read_poly(text))
 
 
 def mlir_text(dim: Dim) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from maxlab.errors import ParseError
-from maxlab.ir.dims import Dim, from_poly
 from maxlab.ir.poly import Poly
 
 _TOKEN = re.compile(r"\s*+(//|[-+*()]|[^\s()+\-*/]++|.)")
@@ -19,20 +18,18 @@ _MAX_DIVISIONS = 96
 _MAX_TERMS = 4096
 
 
-def read_dim(text: str) -> Dim:
-    """The dim that ``text`` spells, with ``//`` or ``floordiv`` for division.
+def read_poly(text: str) -> Poly:
+    """The polynomial that ``text`` spells, with ``//`` or ``floordiv`` for division.
 
     Raises:
         ParseError: ML351, anything else, or an expression too large to be a dim.
 
     Example:
-        >>> print(read_dim("(batch + 1) * 2"))
+        >>> print(read_poly("(batch + 1) * 2"))
         batch * 2 + 2
     """
     word = text.strip()
-    if word.isidentifier():
-        return from_poly(Poly.symbol(word))
-    return from_poly(_Reader(text).read())
+    return Poly.symbol(word) if word.isidentifier() else _Reader(text).read()
 
 
 class _Reader:

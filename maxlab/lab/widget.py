@@ -30,6 +30,7 @@ from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
 from maxlab.lab import bundle, protocol, questions
 from maxlab.lab.inputs import inputs_for
+from maxlab.lab.mime import bundle_of
 from maxlab.lab.snapshot import Snapshot, kernel_source, take
 
 Shown = Graph | Model | Profile | Recorded
@@ -184,8 +185,6 @@ class GraphView(anywidget.AnyWidget):
         return f"GraphView({name!r}, {ops} op{'' if ops == 1 else 's'})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Any:
-        from maxlab.lab.display import bundle_of
-
         shown = self._shown()
         return bundle_of(self._snapshot, repr(self), lambda: self, include, exclude, shown)
 

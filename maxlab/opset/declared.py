@@ -23,8 +23,7 @@ from typing import Literal
 
 from maxlab.dtype import DType
 from maxlab.errors import Location, MaxlabError, ParseError
-from maxlab.ir.dims import Dim
-from maxlab.ir.dimtext import read_dim
+from maxlab.ir.dimtext import read_poly
 from maxlab.ir.poly import Poly
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import wrong_note
@@ -561,8 +560,7 @@ def expression(text: str) -> Poly:
     Raises:
         ParseError: ML351, anything else.
     """
-    dim: Dim = read_dim(_MEMBER.sub(lambda m: f"{m[1]}__of_{m[2]}", text))
-    return dim.poly
+    return read_poly(_MEMBER.sub(lambda m: f"{m[1]}__of_{m[2]}", text))
 
 
 __all__ = [

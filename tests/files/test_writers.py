@@ -52,7 +52,7 @@ class Given:
         self.to_pycuda(folder / "compiled.py")
 
     def repro(self, path: Path) -> Any:
-        return write_repro(path, "double", self.step, None, self.alone, [])
+        return write_repro(path, "double", self.step, "", self.alone, [])
 
     def to_pycuda(self, path: Path) -> Any:
         with driver.simulated():

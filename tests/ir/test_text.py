@@ -33,8 +33,8 @@ from maxlab.ir import (
     TensorType,
     Type,
     Value,
+    parse_dim,
 )
-from maxlab.ir.dimtext import read_dim
 from maxlab.ir.parser import parse_function
 from maxlab.ir.printer import generic, pretty
 from tests.ids import stable
@@ -431,7 +431,7 @@ def test_any_function_round_trips(function: Function) -> None:
 @settings(deadline=None, max_examples=300)
 @given(dims())
 def test_any_dim_round_trips(dim: Dim) -> None:
-    assert read_dim(str(dim)) == dim
+    assert parse_dim(str(dim)) == dim
     made = round_trip(with_attr(dim)).ops[0].attrs["value"]
     assert made == dim
 

@@ -62,7 +62,7 @@ def comms(monkeypatch: pytest.MonkeyPatch) -> list[FakeComm]:
 @pytest.fixture
 def kernel(comms: list[FakeComm], monkeypatch: pytest.MonkeyPatch) -> list[FakeComm]:
     """The comms of a process that takes itself for a notebook's kernel."""
-    from maxlab.lab import display
+    from maxlab.lab import mime
 
-    monkeypatch.setattr(display, "has_kernel", lambda: True)
+    monkeypatch.setattr(mime, "has_kernel", lambda: True)
     return comms

@@ -114,7 +114,7 @@ def test_scripts_run_and_do_nothing_else(what: str, tmp_path: Path) -> None:
     alone = Alone("f", "void f() {}", memory, [False], ["float32"], {})
     graph = Graph("g", lambda x: x * 2, [ROW])
     step = engine.InferenceSession(num_threads=1).load(graph).compiled.plan.steps[0]
-    path = write_repro(tmp_path / "repro.py", trap, step, None, alone, [])
+    path = write_repro(tmp_path / "repro.py", trap, step, "", alone, [])
     scripts = [path]
     with driver.simulated():
         row = TensorType(DType.float32, ["n"], DeviceRef.GPU())

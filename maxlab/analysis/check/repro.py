@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from maxlab import files
 from maxlab.analysis.check.alone import Alone
 from maxlab.compiler.plan import Step
 from maxlab.engine.device_kernel import quoted
-
-if TYPE_CHECKING:
-    from maxlab.analysis.check.result import NodeCheck
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +35,7 @@ def write_repro(
     path: files.AnyPath,
     graph: str,
     step: Step,
-    first: NodeCheck | None,
+    wrong: str,
     alone: Alone,
     wanted: Sequence[tuple[int, Array]],
 ) -> Path:
@@ -48,7 +45,7 @@ def write_repro(
         path: Where the script goes.
         graph: The name of the graph.
         step: The kernel's step.
-        first: What is wrong with it.
+        wrong: What is wrong with it; empty when no op of it is known to be.
         alone: The kernel.
         wanted: For pointers that it writes, what the references say.
 
@@ -58,8 +55,8 @@ def write_repro(
     """
     suffix = ".c" if alone.headers is None else ".cu"
     what = f"{step.id} ({step.name}) of the graph {graph}, alone on the memory that it had."
-    if first is not None:
-        what += f"\n\n{first.id} ({first.op}): {first.message}\n"
+    if wrong:
+        what += f"\n\n{wrong}\n"
     arrays = {f"want{n}": np.ascontiguousarray(a).reshape(-1).view(np.uint8) for n, a in wanted}
     memory, text = (files.beside(path, end, "the script") for end in (".npz", suffix))
     alone.save(memory, **arrays)  # type: ignore[arg-type]  # want0, want1 …

@@ -171,7 +171,8 @@ class Comparison:
                 fix="call it when comparison.first is an op of a generated kernel",
             )
         first = self.first
-        return write_repro(path, self.model.name, bad.facts.step, first, bad.alone, bad.wanted)
+        wrong = f"{first.id} ({first.op}): {first.message}" if first is not None else ""
+        return write_repro(path, self.model.name, bad.facts.step, wrong, bad.alone, bad.wanted)
 
     def table(self, rows: int | None = 20) -> str:
         """The ops as text, the worst first.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from maxlab.lab.cuda_sim.lockstep import LineCount, Request
 from maxlab.lab.cuda_sim.magic import run_cell
 from maxlab.lab.cuda_sim.memory import MemoryAccess
-from maxlab.lab.cuda_sim.run import SimRun, ThreadState, run
+from maxlab.lab.cuda_sim.result import SimRun, ThreadState
+from maxlab.lab.cuda_sim.run import run
 
 __all__ = ["LineCount", "MemoryAccess", "Request", "SimRun", "ThreadState", "run", "run_cell"]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from maxlab.errors import MaxlabError, NotebookError, ToolchainError
-from maxlab.lab.cuda_sim.run import NAME, SimRun, run
+from maxlab.lab.cuda_sim.result import SimRun
+from maxlab.lab.cuda_sim.run import NAME, run
 
 USAGE = """\
 %%cuda_sim --grid G --block B [--args A ...] [--shared BYTES] [--kernel NAME]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from maxlab.lab.cuda_sim.lockstep import Request
 from maxlab.lab.cuda_sim.memory import BANKS, SECTOR, MemoryAccess, phases, sectors
-from maxlab.lab.cuda_sim.run import SimRun, plural
+from maxlab.lab.cuda_sim.result import SimRun, plural
 from maxlab.lab.cuda_sim.style import OWN_KEYS
 from maxlab.lab.markup import escape
 

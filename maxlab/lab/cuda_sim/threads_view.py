@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from maxlab.driver.sim import Watch
 from maxlab.lab.cuda_sim.lockstep import WARP
-from maxlab.lab.cuda_sim.run import SimRun, ThreadState, plural
+from maxlab.lab.cuda_sim.result import SimRun, ThreadState, plural
 from maxlab.lab.cuda_sim.style import MOST_PANELS, OWN_KEYS
 from maxlab.lab.markup import escape
 

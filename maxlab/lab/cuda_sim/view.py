@@ -12,7 +12,7 @@ from maxlab.driver.sim import Report
 from maxlab.lab.cuda_sim.lockstep import LineCount
 from maxlab.lab.cuda_sim.memory import MemoryAccess
 from maxlab.lab.cuda_sim.memory_view import costs, grade
-from maxlab.lab.cuda_sim.run import SimRun, plural
+from maxlab.lab.cuda_sim.result import SimRun, plural
 from maxlab.lab.cuda_sim.style import CSS
 from maxlab.lab.cuda_sim.threads_view import grids
 from maxlab.lab.markup import escape

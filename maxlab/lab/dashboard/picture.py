@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maxlab.diagnostics.monitor._format import Column
+from maxlab.lab import mime
 from maxlab.lab.dashboard.store import Store, thinned
 from maxlab.lab.protocol import WIDGET_MIME
 
@@ -45,17 +46,16 @@ def bundle_of(
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
-    from maxlab.lab.display import has_kernel
 
-    def wanted(mime: str) -> bool:
-        return (not include or mime in include) and not (exclude and mime in exclude)
+    def wanted(kind: str) -> bool:
+        return (not include or kind in include) and not (exclude and kind in exclude)
 
     data: dict[str, Any] = {}
     if wanted("text/plain"):
         data["text/plain"] = plain_text
     if wanted("image/svg+xml") and store.samples:
         data["image/svg+xml"] = draw(store)
-    if wanted(WIDGET_MIME) and has_kernel():
+    if wanted(WIDGET_MIME) and mime.has_kernel():
         data[WIDGET_MIME] = {
             "version_major": 2,
             "version_minor": 0,

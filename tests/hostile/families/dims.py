@@ -9,7 +9,7 @@ from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, Dim, Graph, Shape, TensorType, TensorValue, ops
-from maxlab.ir.dimtext import read_dim
+from maxlab.ir import parse_dim
 from tests.hostile.harness import WEIRD, Case, Family
 
 SIZES: tuple[Any, ...] = (
@@ -90,9 +90,9 @@ def _built(number: int) -> Case:
 
 def _read(text: str) -> Case:
     def run(folder: Path) -> None:
-        dim = read_dim(text)
-        if read_dim(str(dim)) != dim:
-            raise AssertionError(f"{dim} reads back as {read_dim(str(dim))}")
+        dim = parse_dim(text)
+        if parse_dim(str(dim)) != dim:
+            raise AssertionError(f"{dim} reads back as {parse_dim(str(dim))}")
 
     return Case(f"the dim {text!r:.60}", run)
 
