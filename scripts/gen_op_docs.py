@@ -118,11 +118,11 @@ def page() -> str:
     """The text of the page."""
     lines = [HEAD.rstrip("\n")]
     lines += [f"| {kind} | {what.replace('``', '`')} |" for kind, what in kinds().items()]
-    families: dict[str, list[OpDef]] = {}
+    chapters: dict[str, list[OpDef]] = {}
     for row in OPSET.values():
-        families.setdefault(row.family, []).append(row)
-    for family, rows in sorted(families.items()):
-        lines += ["", f"## {family}", "", "| op | kind | what it makes | dtypes | targets |"]
+        chapters.setdefault(row.chapter, []).append(row)
+    for chapter, rows in sorted(chapters.items()):
+        lines += ["", f"## {chapter}", "", "| op | kind | what it makes | dtypes | targets |"]
         lines.append("| --- | --- | --- | --- | --- |")
         for row in sorted(rows, key=lambda row: row.name):
             name = row.name.removeprefix("mo.")

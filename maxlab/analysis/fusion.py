@@ -17,8 +17,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.ir import Call, Function, Op, Value
-from maxlab.opset import OPSET
-from maxlab.opset.control import CALL
+from maxlab.opset import OPSET, is_call, is_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def why(model: Model | Profile, a: str, b: str) -> Why:
         return Why(a, b, False, kernels, "inside", INSIDE, attempt)
     for id, other, place in ((a, b, second), (b, a, first)):
         op, reader = compiled.source.find(id), compiled.source.find(other)
-        if op is None or reader is None or op.name != "mo.constant.external" or place is None:
+        if op is None or reader is None or not is_weight(op) or place is None:
             continue
         if place is not places[0] or reader.regions:
             name = f"{reader.name.removeprefix('mo.')} {other}"
@@ -137,13 +136,13 @@ def _places(
         nodes = {
             names[id]
             for op in schedule.function.ops
-            if op.name != CALL
+            if not is_call(op)
             for id in op.origins
             if id in names
         }
         yield _Place(schedule, names, frozenset(nodes))
         for op in schedule.function.ops:
-            if op.name == CALL:
+            if is_call(op):
                 call: Call = op.attrs["call"]
                 inner = {own: names[id] for own, id in call.ids.items() if id in names}
                 body = next((r for r, _ in compiled.schedules if r is call.body), None)

@@ -13,7 +13,7 @@ from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Call, DeviceRef
-from maxlab.opset.control import CALL
+from maxlab.opset import is_call
 
 GPU_ARENA = 256
 """Arenas of models with GPUs are multiples of so many bytes (``engine.device_binding``)."""
@@ -327,7 +327,7 @@ def _makers(model: Model) -> dict[str, tuple[str | None, str]]:
         piece = "" if user.name == op.name else f" ({op.name.removeprefix('mo.')})"
         for value in op.results:
             found[value.id] = origin, f"{short} {origin}{piece}"
-        if op.name == CALL:
+        if is_call(op):
             call: Call = op.attrs["call"]
             output = call.body.output
             assert output is not None

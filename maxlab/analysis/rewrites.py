@@ -17,7 +17,7 @@ from maxlab.engine import InferenceSession, Model
 from maxlab.errors import UnsupportedError
 from maxlab.graph import Graph
 from maxlab.ir import Constant, Function, Op, Shape, TensorType, Value
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, named
 
 Registry = dict[str, Any]
 _DATA = ("constant", "external")
@@ -83,7 +83,7 @@ def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
     output = work.output
     assert output is not None
     work.block.remove(output)
-    work.block.append(Op("hoisted", "mo.output", wanted, []))
+    work.block.append(Op("hoisted", named("output"), wanted, []))
     work.block.keep(_needed(work))
     for value in list(work.inputs):
         work.block.remove_argument(value)
@@ -186,7 +186,7 @@ def _become_weight(function: Function, value: Value, name: str) -> None:
     typed = value.tensor_type
     plain = TensorType(typed.dtype, typed.shape, typed.device)
     op = function.create(
-        "mo.constant.external",
+        named("weight"),
         [],
         [plain],
         {"name": name, "type": plain, "placeholder": False},

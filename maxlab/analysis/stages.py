@@ -18,8 +18,7 @@ from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.ir import Function, Op, Rewrite
-from maxlab.opset import OPSET
-from maxlab.opset.control import OUTPUT
+from maxlab.opset import OPSET, is_output
 
 State = Literal["kept", "rewritten", "folded", "removed", "fused"]
 
@@ -175,7 +174,7 @@ def stages(target: Model | Profile) -> list[Stage]:
     compiled = model.compiled
     times = {record.name: record.elapsed_ns for record in compiled.passes}
     top = set(compiled.source.ops)
-    source = {op.id: op for op in compiled.source.walk() if op in top or op.name != OUTPUT}
+    source = {op.id: op for op in compiled.source.walk() if op in top or not is_output(op)}
     work = compiled.source.clone()
     marker = Marker(work, compiled.options.keep)
     fates = _Fates({id: Fate("kept") for id in source})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from maxlab.ir import Block, ChainType, Function, Op, Value
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, is_chain
 from maxlab.opset.core import changed_operands
-from maxlab.opset.effects import CHAIN
 
 
 def take_chains_out(function: Function) -> None:
@@ -26,7 +25,7 @@ def _without_chains(block: Block) -> None:
             _without_chains(region)
             for value in [v for v in region.args if isinstance(v.type, ChainType)]:
                 region.remove_argument(value)
-    block.keep([op for op in block.ops if op.name != CHAIN])
+    block.keep([op for op in block.ops if not is_chain(op)])
 
 
 def has_effect(op: Op) -> bool:

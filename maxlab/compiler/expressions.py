@@ -113,13 +113,9 @@ class Expressions:
 
     def _iota(self, op: Op, index: Index) -> Expr:
         dtype = op.result.tensor_type.dtype
-        if op.name == "mo.dim":
-            position = Dim(op.attrs["dim"]).poly
-        elif op.name == "mo.iota":
-            position = index[op.attrs["axis"]]
-        else:
-            position = Dim(op.attrs["start"]).poly + index[0] * Dim(op.attrs["step"]).poly
-        node = self.exprs.make("index", DType.int64, position)
+        position = OPSET[op.name].position
+        assert position is not None
+        node = self.exprs.make("index", DType.int64, position(op.attrs, index))
         return (
             node if dtype is DType.int64 else self.exprs.make("cast", dtype, DType.int64, (node,))
         )
@@ -135,14 +131,14 @@ class Expressions:
             node = self._tensor_range(op, index)
         else:
             args = tuple(self.read(v, broadcast_index(index, shape_of(v))) for v in op.operands)
-            if op.name == "mo.cast":
+            if row.role == "cast":
                 node = (
                     args[0]
                     if args[0].dtype is dtype
                     else self.exprs.make("cast", dtype, args[0].dtype, args)
                 )
-            elif op.name == "mo.div" and self._by_reciprocal(dtype, args):
-                one = self.exprs.make("op", dtype, "recip", args[1:])
+            elif row.inverse and self._by_reciprocal(dtype, args):
+                one = self.exprs.make("op", dtype, row.inverse, args[1:])
                 node = self.exprs.make("op", dtype, "mul", (args[0], one))
             else:
                 node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)

@@ -8,7 +8,7 @@ from typing import Literal
 from maxlab.compiler.axes import Index
 from maxlab.ir import DeviceRef, Op, Value
 from maxlab.ir.poly import ONE
-from maxlab.opset.dynamic import BIND
+from maxlab.opset import role_of
 
 GroupKind = Literal[
     "map",
@@ -47,7 +47,7 @@ class Group:
     @property
     def binds(self) -> bool:
         """Whether what it computes becomes the size of a dim."""
-        return self.main is not None and self.main.name == BIND
+        return role_of(self.main) == "bind"
 
     @property
     def bit(self) -> int:

@@ -12,7 +12,7 @@ from maxlab.compiler.limits import Limits
 from maxlab.compiler.reasons import Reason
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, Poly
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, is_cast
 
 TAKERS = ("map", "row", "col", "concat", "copy")
 """Kinds of groups that compute what they read, if it is a map that nobody else reads."""
@@ -180,7 +180,7 @@ def _expansion(group: Group, reader: Group) -> str:
     """
     if reader.kind == "concat" or all(OPSET[op.name].kind == "gather" for op in group.ops):
         return ""  # reading through an index costs no more than reading what was read so
-    if all(op.name == "mo.cast" for op in group.ops):
+    if all(map(is_cast, group.ops)):
         return ""  # nor does reading what is to be cast, which may even be smaller
     size, domain = _product(group.domain), _product(reader.domain)
     if size == domain:

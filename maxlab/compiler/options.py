@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Function, Op, Value
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, named
 
 LogLevel = Literal["notset", "trace", "debug", "info", "warning", "error", "critical"]
 AssertLevel = Literal["none", "warn", "safe", "all"]
@@ -182,7 +182,7 @@ class Marker:
             for key, value in _values(function, id):
                 self._keys.append(key)
                 values.append(value)
-        self._op = Op("keep", "mo.output", values, [])
+        self._op = Op("keep", named("output"), values, [])
 
     def taken_out(self) -> dict[str, Value]:
         """The values by the ids they were asked for by; nothing reads them for us any more."""

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 
 from maxlab.compiler.options import Options
 from maxlab.ir import Call, Function, Op, Rewriting, Value
-from maxlab.opset import OPSET
-from maxlab.opset.control import CALL
+from maxlab.opset import OPSET, is_weight, named
 
-EXTERNAL = "mo.constant.external"
 LEAST = 2
 """Calls from which on a body is compiled by itself: one alone may as well be fused with what is
 around it."""
@@ -80,7 +78,7 @@ def _call_op(function: Function, call: Call, body: _Body, values: Mapping[str, V
         assert source is not None
         names[name] = source.attrs["name"]
     return function.create(
-        CALL,
+        named("call"),
         [v for n, v in enumerate(operands) if n not in body.weights],
         [values[call.results[n]].type for n in body.outputs],
         {"call": Call(body.function, call.ids, names, (), ())},
@@ -95,15 +93,16 @@ def _body_of(body: Function, operands: Sequence[Sequence[Value]]) -> _Body:
     names: dict[int, str] = {}
     for number, arg in enumerate(copy.inputs):
         given = [values[number].op for values in operands]
-        if all(op is not None and op.name == EXTERNAL for op in given):
+        if all(map(is_weight, given)):
             names[number] = f"{arg.name} of {body.name}"
     outputs = _trim(copy)
     first = copy.ops[0]
+    weight = named("weight")
     for number, arg in enumerate(list(copy.inputs)):
         if number not in names:
             continue
         attrs = {"name": names[number], "type": arg.type, "placeholder": True}
-        op = copy.create(EXTERNAL, [], OPSET[EXTERNAL].infer([], attrs), attrs)
+        op = copy.create(weight, [], OPSET[weight].infer([], attrs), attrs)
         copy.block.insert(op, first)
         arg.replace_with(op.result)
         copy.block.remove_argument(arg)
@@ -117,7 +116,7 @@ def _trim(function: Function) -> list[int]:
     assert output is not None
     own: dict[Value, int] = {}
     for number, value in enumerate(output.operands):
-        if value.op is not None and value.op.name != EXTERNAL:
+        if value.op is not None and not is_weight(value.op):
             own.setdefault(value, number)
     function.block.remove(output)
     function.block.append(function.create(output.name, list(own), [], loc=output.loc))

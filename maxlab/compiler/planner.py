@@ -24,7 +24,7 @@ from maxlab.compiler.traffic import Touch, Touched, in_bytes
 from maxlab.dtype import DType
 from maxlab.ir import Function, HostCall, Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import OPSET, flops_of
+from maxlab.opset import OPSET, flops_of, is_weight
 from maxlab.opset.custom import label_of
 
 
@@ -136,7 +136,7 @@ class Planner:
         if value.op is None:
             slot.kind, slot.index, slot.name = "input", value.index, value.name
         elif data is not None and data.op is not None:  # also what is transferred when it is loaded
-            if data.op.name == "mo.constant.external":
+            if is_weight(data.op):
                 slot.kind, slot.name = "weight", data.op.attrs["name"]
             else:
                 slot.kind, slot.data = (

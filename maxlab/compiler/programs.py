@@ -43,8 +43,7 @@ from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, c
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.ir.types import _Typed
-from maxlab.opset import checks_of
-from maxlab.opset.control import CALL, COND, WHILE
+from maxlab.opset import checks_of, role_of
 from maxlab.opset.dynamic import definitions, region_definitions
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
     own = region_definitions(function.block, names)
     if own:
         _rename(function.block, own)
-    outputs = _changed(function) if op.name == WHILE and number else None
+    outputs = _changed(function) if role_of(op) == "loop" and number else None
     guard = guard_of(function)
     options = planner.schedule.options
     run(function, pipeline(options.split_k))
@@ -400,7 +399,13 @@ class _Programs:
     def build(self) -> None:
         """All steps of the op, and one behind them that knows what the op reads and makes."""
         first = len(self.plan.steps)
-        {WHILE: self.loop, CALL: self.call, COND: self.cond}[self.op.name]()
+        match role_of(self.op):
+            case "loop":
+                self.loop()
+            case "branch":
+                self.cond()
+            case _:
+                self.call()
         end = self.control("jump")
         end.jump = 1
         states = self.planner.schedule.states

@@ -45,7 +45,7 @@ from maxlab.compiler.reasons import Reason
 from maxlab.compiler.views import Views
 from maxlab.ir import BufferType, Function, Op, Value
 from maxlab.ir.poly import ONE
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, named
 from maxlab.opset.dynamic import late_dims, named_dims
 from maxlab.opset.view import broadcast_index
 
@@ -465,7 +465,8 @@ class Schedule(Views):
         if copy is None:
             shape = value.tensor_type.shape
             made = self.function.create(
-                "mo.reshape", [value], [value.type], {"shape": shape}, loc=op.loc, scope=op.scope,
+                named("reshape"), [value], [value.type], {"shape": shape},
+                loc=op.loc, scope=op.scope,
                 origins=value.op.origins if value.op is not None else op.origins,
             )  # fmt: skip
             self.function.block.insert(made, op)
@@ -543,12 +544,8 @@ class Schedule(Views):
         result = parts.product.result
         rank = len(shape_of(result))
         for user in result.uses:
-            order = list(range(rank))
-            if user.name == "mo.permute":
-                order = [d % rank for d in user.attrs["dims"]]
-            elif user.name == "mo.transpose":
-                a, b = user.attrs["axis_1"] % rank, user.attrs["axis_2"] % rank
-                order[a], order[b] = order[b], order[a]
+            axes = OPSET[user.name].axes
+            order = list(range(rank) if axes is None else axes(user.attrs, rank))
             if order[-1] == rank - 1 and order != sorted(order):  # a head stays in one piece
                 self.layouts[result] = tuple(order)
                 break

@@ -24,6 +24,7 @@ from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.graph.weights.base import near_names
 from maxlab.ir import DeviceRef, Function, Op, TensorType
+from maxlab.opset import is_weight
 from maxlab.toolchain import Runtime
 from maxlab.toolchain.interrupts import STOPPED, raised
 
@@ -235,7 +236,7 @@ def _declared(function: Function) -> dict[str, Op]:
     """
     found: dict[str, Op] = {}
     for op in function.ops:
-        if op.name != "mo.constant.external":
+        if not is_weight(op):
             continue
         name = op.attrs["name"]
         known = found.setdefault(name, op)

@@ -16,6 +16,7 @@ from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
 from maxlab.lab.display import mimebundle
 from maxlab.lab.protocol import GRAPH_MIME
+from maxlab.opset import is_output
 
 _numbers = count(1)
 _ids: weakref.WeakKeyDictionary[Graph | Model, str] = weakref.WeakKeyDictionary()
@@ -63,7 +64,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
                 title=str(obj.name),
                 names=tuple(sorted(names.get(id(obj), []))),
                 stamp=f"{_id(obj)}.{obj.revision}",
-                ops=sum(op.name != "mo.output" for op in function.ops),
+                ops=sum(not is_output(op) for op in function.ops),
             )
         )
     return sorted(found, key=lambda item: int(item.id[1:]))

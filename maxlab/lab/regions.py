@@ -17,10 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from maxlab.ir import Block, Function, Op, Value
-from maxlab.opset.control import COND, OUTPUT, WHILE
+from maxlab.opset import Role, is_output, role_of
 
-PARTS = {COND: ("then", "else"), WHILE: ("predicate", "body")}
-"""What the regions of an op are called."""
+PARTS: Mapping[Role | None, tuple[str, str]] = {
+    "branch": ("then", "else"),
+    "loop": ("predicate", "body"),
+}
+"""What the regions of an op of a role are called."""
 
 _OWNER = re.compile(r"\b(n\w+):(\w+)")
 
@@ -95,7 +98,7 @@ class _Lister:
     def block(self, block: Block, region: str = "", begun: Sequence[str] = ()) -> None:
         """List ``block``, whose scope is ``region`` and stands for the scope ``begun`` of ops."""
         for op in block.ops:
-            if op.name != OUTPUT:
+            if not is_output(op):
                 self._op(op, self._scope(op, region, begun))
 
     def _scope(self, op: Op, region: str, begun: Sequence[str]) -> str:
@@ -112,13 +115,14 @@ class _Lister:
         return ".".join([region, *inner])
 
     def _op(self, op: Op, scope: str) -> None:
-        names = PARTS.get(op.name)
+        role = role_of(op)
+        names = PARTS.get(role)
         if names is None or not op.regions:
             self.found.ops.append(Shown(op, scope, [self._of(v) for v in op.operands]))
             return
         owner = f"{op.id}:{op.name.removeprefix('mo.')}"
         owner = f"{scope}.{owner}" if scope else owner
-        if op.name == WHILE:
+        if role == "loop":
             carried = op.attrs["carried"]
             begins = [self._of(v) for v in op.operands[:carried]]
             given = [*op.results[:carried], *(self._of(v) for v in op.operands[carried:])]
@@ -132,7 +136,7 @@ class _Lister:
             self._region(op, region, f"{owner}.{name}", name)
             gives.append([self._of(v) for v in region.ops[-1].operands])
         shown = Shown(op, owner, begins, gives)
-        self.found.ops.insert(place if op.name == WHILE else len(self.found.ops), shown)
+        self.found.ops.insert(place if role == "loop" else len(self.found.ops), shown)
 
     def _region(self, op: Op, region: Block, scope: str, name: str) -> None:
         begun = op.scope.split(".") if op.scope else []
@@ -158,7 +162,7 @@ def _behind(parts: Sequence[str], begun: Sequence[str]) -> list[str]:
 
 def _common(region: Block, begun: Sequence[str]) -> list[str]:
     """The first scope inside of ``begun``, with its number, that all ops of ``region`` are in."""
-    scopes = [_behind(op.scope.split("."), begun) for op in region.ops if op.name != OUTPUT]
+    scopes = [_behind(op.scope.split("."), begun) for op in region.ops if not is_output(op)]
     if not scopes or not all(scopes) or not scopes[0][0]:
         return []
     width = 2 if len(scopes[0]) > 1 and scopes[0][1].isdigit() else 1

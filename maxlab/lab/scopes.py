@@ -9,6 +9,7 @@ from typing import Any
 from maxlab.ir import Constant, Op, Value
 from maxlab.lab import protocol
 from maxlab.lab.regions import Listed, Shown, label_of_scope, unnumbered
+from maxlab.opset import is_weight
 
 UNTOLD_ATTRS = frozenset({"name", "placeholder", "align"})
 """Attributes of a weight that say which weight it is, not what is computed with it."""
@@ -155,7 +156,7 @@ def _fingerprint(
 
 
 def _signature(op: Op) -> str:
-    external = op.name == "mo.constant.external"
+    external = is_weight(op)
     attrs = ";".join(
         f"{key}={_attr(value)}"
         for key, value in sorted(op.attrs.items())

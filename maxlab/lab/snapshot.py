@@ -26,7 +26,7 @@ from maxlab.lab import protocol, words
 from maxlab.lab.questions import answers_to_save
 from maxlab.lab.regions import Shown, listed
 from maxlab.lab.scopes import Paths, scopes_of
-from maxlab.opset import OPSET, flops_of
+from maxlab.opset import OPSET, Role, flops_of, role_of
 from maxlab.opset.custom import label_of
 
 MOST_SOURCE = 400_000
@@ -142,7 +142,7 @@ def _graph_document(name: str, function: Function, graph: Any) -> protocol.Graph
         values.add(value, "input")
     nodes = []
     for shown, path in zip(ops, of_op, strict=True):
-        kind = _KINDS.get(shown.op.name, "tensor")
+        kind = _KINDS.get(role_of(shown.op), "tensor")
         for result in shown.op.results:
             values.add(result, kind)
         nodes.append(_node(shown, path))
@@ -167,10 +167,7 @@ def _graph_document(name: str, function: Function, graph: Any) -> protocol.Graph
     return document
 
 
-_KINDS: dict[str, protocol.ValueKind] = {
-    "mo.constant": "constant",
-    "mo.constant.external": "weight",
-}
+_KINDS: dict[Role | None, protocol.ValueKind] = {"data": "constant", "weight": "weight"}
 
 
 class _Values:
@@ -212,7 +209,8 @@ class _Values:
 
 def _node(shown: Shown, path: str) -> protocol.Node:
     op = shown.op
-    name = op.attrs["call"].name if op.name == "mo.host" else label_of(op)
+    row = OPSET.get(op.name)
+    name = row.label(op.attrs) if row is not None and row.label is not None else label_of(op)
     made: protocol.Node = {
         "id": op.id,
         "op": name,
@@ -224,7 +222,7 @@ def _node(shown: Shown, path: str) -> protocol.Node:
         "source": words.source_of(op.loc),
         "error": None,
     }
-    if op.name in OPSET:
+    if row is not None:
         flops = words.quantity(flops_of(op))
         if flops != 0:
             made["flops"] = flops

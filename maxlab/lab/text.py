@@ -8,6 +8,7 @@ from __future__ import annotations
 from maxlab.lab import protocol
 from maxlab.lab.markup import visible
 from maxlab.lab.regions import PARTS, readable
+from maxlab.opset import OPSET
 
 MOST_LINES = 40
 """Ops and inputs that are listed; the rest is counted."""
@@ -54,7 +55,8 @@ def _op(node: protocol.Node, names: dict[str, str], types: dict[str, str]) -> st
         return f"✗ {node['op']}({', '.join(names[i] for i in node['operands'])})"
     words = [names[i] for i in node["operands"]]
     words += [f"{key}={text}" for key, text in node["attrs"].items()]
-    parts = PARTS.get(f"mo.{node['op']}", ())
+    row = OPSET.get(f"mo.{node['op']}")
+    parts = PARTS.get(row.role, ()) if row is not None else ()
     for part, given in zip(parts, node.get("gives", ()), strict=False):
         words.append(f"{part}=[{', '.join(names[i] for i in given)}]")
     text = f"{node['op']}({', '.join(words)})"

@@ -11,8 +11,7 @@ from maxlab.errors import Location
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Op, Poly, Shape, StaticDim, Type
 from maxlab.ir.types import HandleType, _Typed
 from maxlab.lab import protocol
-from maxlab.opset.control import COND
-from maxlab.opset.custom import OPS as CUSTOM
+from maxlab.opset import OPSET
 
 SMALL = 8
 """Constants of up to this many elements are written out."""
@@ -99,17 +98,11 @@ def attr_text(value: Any) -> str:
 
 
 def attrs_of(op: Op) -> dict[str, str]:
-    """The attributes that a reader asks for: a weight is told by its name and type, and that
-    something is on the CPU goes without saying."""
-    if op.name == "mo.constant.external":
-        return {"weight": attr_text(op.attrs.get("name", ""))}
-    if op.name == "mo.host":
-        return {"run by": op.attrs["call"].kind}
-    if op.name == COND:
-        return {}  # its types are those of its results
-    if op.name in CUSTOM:
-        made = {name: attr_text(value) for name, value in op.attrs["parameters"]}
-        return {"kernel": f"{op.attrs['file']}:{op.attrs['line']}", **made}
+    """The attributes that a reader asks for, as the row of ``op`` says; that something is on the
+    CPU goes without saying."""
+    row = OPSET.get(op.name)
+    if row is not None and row.shown is not None:
+        return {key: attr_text(value) for key, value in row.shown(op.attrs).items()}
     return {key: attr_text(value) for key, value in op.attrs.items() if value != DeviceRef.CPU()}
 
 

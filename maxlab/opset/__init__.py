@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from maxlab.opset import (
+    binary,
+    casting,
     collective,
     control,
     convolution,
@@ -39,7 +41,21 @@ from maxlab.opset.core import (
     fault_of,
     flops_of,
     lookup,
+    scalar_text,
     scalar_weight,
+)
+from maxlab.opset.facts import Family, Role
+from maxlab.opset.roles import (
+    is_call,
+    is_cast,
+    is_chain,
+    is_constant,
+    is_dim,
+    is_output,
+    is_transfer,
+    is_weight,
+    named,
+    role_of,
 )
 
 __all__ = [
@@ -48,8 +64,12 @@ __all__ = [
     "Call",
     "Check",
     "Cost",
+    "Family",
     "OpDef",
+    "Role",
     "Sample",
+    "binary",
+    "casting",
     "checks_of",
     "collective",
     "control",
@@ -66,12 +86,23 @@ __all__ = [
     "flops_of",
     "host",
     "inplace",
+    "is_call",
+    "is_cast",
+    "is_chain",
+    "is_constant",
+    "is_dim",
+    "is_output",
+    "is_transfer",
+    "is_weight",
     "lookup",
+    "named",
     "pooling",
     "quantized",
     "random",
     "reduce",
     "resizing",
+    "role_of",
+    "scalar_text",
     "scalar_weight",
     "scan",
     "scattering",

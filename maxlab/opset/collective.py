@@ -16,6 +16,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import BufferType, Op, Poly, TensorType, Type, Value
+from maxlab.opset.attributes import INT
 from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, define, elements
 from maxlab.opset.rules import axis_of, same_dtype
 
@@ -115,6 +116,7 @@ define(
     "composite",
     "device",
     "The operands of all devices laid side by side along one axis, on each of them.",
+    attrs={"axis": INT},
     infer=_gather_infer,
     reference=_gather_reference,
     decompose=_gather_decompose,
@@ -176,6 +178,7 @@ define(
     "composite",
     "device",
     "The sum of the operands of all devices, on each of them.",
+    family="reduce",
     infer=_sum_infer,
     reference=_sum_reference,
     decompose=_sum_decompose,

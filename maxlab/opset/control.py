@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
 from maxlab.ir import Block, ChainType, Op, TensorType, Type, Value
+from maxlab.opset.attributes import INT, TYPES, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, evaluate, lookup
 
 COND = "mo.cond"
@@ -116,6 +117,9 @@ define(
     "program",
     "control",
     "The results of one of two regions, which a bool chooses; the other does not run.",
+    attrs={"types": TYPES},
+    role="branch",
+    shown=lambda attrs: {},  # its types are those of its results
     infer=lambda types, attrs: list(attrs["types"]),
     reference=_reference,
     cost=_nothing,
@@ -125,6 +129,9 @@ define(
     "program",
     "control",
     "Values that a region computes anew for as long as another region gives true.",
+    attrs={"carried": INT},
+    role="loop",
+    foreign={"aten": ("while_loop",), "onnx": ("Loop",)},
     infer=lambda types, attrs: list(types[: attrs["carried"]]),
     reference=_reference,
     cost=_nothing,
@@ -134,6 +141,8 @@ define(
     "program",
     "control",
     "The results of a subgraph that is called more than once, compiled once for all calls.",
+    attrs={"call": Attribute("call")},
+    role="call",
     infer=lambda types, attrs: [v.type for v in attrs["call"].body.output.operands],
     reference=_reference,
     cost=_nothing,

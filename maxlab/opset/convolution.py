@@ -16,8 +16,20 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ShapeError
 from maxlab.ir import Op, Poly, Shape, StaticDim, TensorType, Type, Value, from_poly
+from maxlab.opset.attributes import BOOL, INT, INTS, Schema
 from maxlab.opset.convolution_kernels import write_transposed, write_windows
-from maxlab.opset.core import Array, Attrs, Builder, Call, Check, Cost, Sample, define, elements
+from maxlab.opset.core import (
+    Array,
+    Attrs,
+    Builder,
+    Call,
+    Check,
+    Cost,
+    Sample,
+    define,
+    elements,
+)
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.rules import same_device, same_dtype
 from maxlab.opset.windows import (
     known,
@@ -272,29 +284,41 @@ def _samples() -> list[Sample]:
     return found
 
 
-_ROW = {
-    "infer": _infer,
-    "reference": _reference,
-    "checks": _checks,
-    "cost": _cost,
-    "terms": _terms,
-    "samples": _samples,
+ATTRIBUTES: Schema = {
+    "stride": INTS,
+    "dilation": INTS,
+    "padding": INTS,
+    "groups": INT,
+    "channels_first": BOOL,
 }
 define(
     "conv",
     "composite",
     "spatial",
     "The convolution of images with a filter.",
+    attrs=ATTRIBUTES,
+    foreign=foreign_names("convolution", "Conv"),
+    infer=_infer,
+    reference=_reference,
     decompose=_decompose,
-    **_ROW,
+    checks=_checks,
+    cost=_cost,
+    terms=_terms,
+    samples=_samples,
 )
 define(
     "conv.window",
     "kernel",
     "spatial",
     "A convolution whose windows are read where they lie.",
+    attrs=ATTRIBUTES,
+    infer=_infer,
+    reference=_reference,
     kernel=write_windows,
-    **_ROW,
+    checks=_checks,
+    cost=_cost,
+    terms=_terms,
+    samples=_samples,
 )
 
 
@@ -392,6 +416,8 @@ define(
     "kernel",
     "spatial",
     "The transposed convolution of images with a filter [R, S, in, out].",
+    attrs={"stride": INTS, "dilation": INTS, "padding": INTS, "channels_first": BOOL},
+    foreign=foreign_names("conv_transpose2d", "ConvTranspose"),
     infer=_transposed_infer,
     reference=_transposed,
     checks=_transposed_checks,

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -38,6 +38,16 @@ from maxlab.errors import ExecutionError, GraphError
 from maxlab.ir import ChainType, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
+from maxlab.opset.attributes import Schema
+from maxlab.opset.facts import (
+    FAMILIES,
+    Chapter,
+    Family,
+    Foreign,
+    Identity,
+    Role,
+    ScalarText,
+)
 from maxlab.opset.kernel import Site
 
 Array = np.ndarray[Any, Any]
@@ -139,6 +149,8 @@ Infer = Callable[[Sequence[TensorType], Attrs], Sequence[Type]]
 Reference = Callable[..., Any]
 ViewIndex = Callable[["ViewCall", tuple[Poly, ...]], tuple[Poly, ...]]
 Decompose = Callable[[Builder, Op], Value | Sequence[Value]]
+Checks = Callable[[Sequence[TensorType], Sequence[Type], Attrs], Sequence[Check]]
+CostOf = Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost]
 Effect = Literal["", "chain", "make", "read", "write", "print", "sync"]
 
 
@@ -157,20 +169,43 @@ class OpDef:
 
     name: str
     kind: Kind
-    family: str
+    chapter: Chapter
+    """the chapter of its page in the docs"""
     summary: str
+    family: Family
+    """the family by which views colour it; that of its chapter, unless the row says another one"""
     infer: Infer
     reference: Reference
+    role: Role = "compute"
+    """what it is for those that read a graph, see ``opset.facts``"""
+    attrs: Schema = field(default_factory=dict)
+    """its attributes, by name"""
+    identities: tuple[Identity, ...] = ()
+    """when it gives an operand as it is"""
+    foreign: Foreign = field(default_factory=Foreign)
+    """its names in other libraries"""
+    label: Callable[[Attrs], str] | None = None
+    """what a reader calls the op, where its attributes say so"""
+    shown: Callable[[Attrs], Mapping[str, Any]] | None = None
+    """what a reader asks of its attributes, where that is not all of them"""
     scalar: Callable[[Attrs], str] | None = None
-    """the scalar operator, where the attributes choose among ``scalars``"""
-    scalars: tuple[str, ...] = ()
+    """the scalar operator, where the attributes choose among those of ``scalar_text``"""
+    scalar_text: Mapping[str, ScalarText] = field(default_factory=dict)
+    """how each language spells its scalar operators, by their names"""
+    inverse: str = ""
+    """for ``x op y`` that is ``x * g(y)`` up to rounding: the scalar operator ``g``"""
+    position: Callable[[Attrs, tuple[Poly, ...]], Poly] | None = None
+    """for an op of the kind ``iota`` without operands: its element at an index"""
     view: ViewIndex | None = None
+    axes: Callable[[Attrs, int], Sequence[int]] | None = None
+    """for a view that reorders axes: the operand's axis behind each axis of the result, of which
+    there are as many as the number given"""
     reduce: str | None = None
     decompose: Decompose | None = None
     kernel: Callable[[Site], None] | None = None
     """writes the kernels of an op of the kind ``kernel``"""
-    checks: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Sequence[Check]] | None = None
-    cost: Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost] | None = None
+    checks: Checks | None = None
+    cost: CostOf | None = None
     samples: Callable[[], Sequence[Sample]] | None = None
     weight: int = 1
     """flops of one scalar evaluation, for maps without a ``cost`` of their own"""
@@ -202,15 +237,52 @@ class OpDef:
     """makes the function of an op of the kind ``host`` that has none among its attributes"""
 
     def scalar_name(self, attrs: Attrs) -> str:
-        """The scalar operator of a map or gather op with these attributes."""
+        """The scalar operator of a map op with these attributes."""
         return self.scalar(attrs) if self.scalar is not None else self.name.removeprefix("mo.")
+
+
+class Facts(TypedDict, total=False):
+    """The facts of ``OpDef`` that ``define`` takes by keyword, of the same types."""
+
+    family: Family
+    infer: Required[Infer]
+    reference: Required[Reference]
+    role: Role
+    attrs: Schema
+    identities: tuple[Identity, ...]
+    foreign: Foreign
+    label: Callable[[Attrs], str] | None
+    shown: Callable[[Attrs], Mapping[str, Any]] | None
+    scalar: Callable[[Attrs], str] | None
+    scalar_text: Mapping[str, ScalarText]
+    inverse: str
+    position: Callable[[Attrs, tuple[Poly, ...]], Poly] | None
+    view: ViewIndex | None
+    axes: Callable[[Attrs, int], Sequence[int]] | None
+    reduce: str | None
+    decompose: Decompose | None
+    kernel: Callable[[Site], None] | None
+    checks: Checks | None
+    cost: CostOf | None
+    samples: Callable[[], Sequence[Sample]] | None
+    weight: int
+    commutative: bool
+    ulps: int
+    terms: Callable[[Sequence[Array], Attrs], int] | None
+    magnitude: Callable[[Sequence[Array], Attrs], Array] | None
+    same_order: bool
+    effect: Effect
+    changed: Callable[[Attrs], tuple[int, ...]] | None
+    asserts: bool
+    fault: Callable[[Op, int, int], ExecutionError] | None
+    host: Callable[[Op], HostCall] | None
 
 
 OPSET: dict[str, OpDef] = {}
 _SCALARS: dict[str, OpDef] = {}
 
 
-def define(name: str, kind: Kind, family: str, summary: str, **facts: Any) -> OpDef:
+def define(name: str, kind: Kind, chapter: Chapter, summary: str, **facts: Unpack[Facts]) -> OpDef:
     """The new row ``mo.<name>`` of the table.
 
     Raises:
@@ -219,10 +291,25 @@ def define(name: str, kind: Kind, family: str, summary: str, **facts: Any) -> Op
     full = f"mo.{name}"
     if full in OPSET:
         raise ValueError(f"{full} is declared twice")
-    OPSET[full] = row = OpDef(full, kind, family, summary, **facts)
-    for scalar in row.scalars or (name,):
+    facts.setdefault("family", FAMILIES[chapter])
+    OPSET[full] = row = OpDef(full, kind, chapter, summary, **facts)
+    for scalar in row.scalar_text:
         _SCALARS[scalar] = row
     return row
+
+
+def scalar_text(name: str) -> ScalarText:
+    """How each language spells the scalar operator ``name``.
+
+    Raises:
+        GraphError: ML301, no row has this scalar operator.
+    """
+    row = _SCALARS.get(name)
+    if row is None:
+        raise GraphError(
+            "ML301", f"there is no scalar operator {name!r}", fix="the ops are listed in docs/ops"
+        )
+    return row.scalar_text[name]
 
 
 def scalar_weight(name: str) -> int:

@@ -21,6 +21,7 @@ from maxlab.errors import (
 )
 from maxlab.ir import Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.attributes import DEVICE, INT, PAIRS, TEXT, TYPES, Schema
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, index_fault
 from maxlab.opset.custom_binding import Bound, bind, declared_at
 from maxlab.opset.custom_text import Translator, came_from
@@ -268,11 +269,34 @@ def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs)
     return Cost(items * bound.poly(said.get("work", "1")))
 
 
+ATTRIBUTES: Schema = {
+    "name": TEXT,
+    "parameters": PAIRS,
+    "types": TYPES,
+    "device": DEVICE,
+    "file": TEXT,
+    "line": INT,
+    "source": TEXT,
+}
+
+
+def _label(attrs: Attrs) -> str:
+    return str(attrs["name"])
+
+
+def _told(attrs: Attrs) -> dict[str, Any]:
+    return {"kernel": f"{attrs['file']}:{attrs['line']}", **dict(attrs["parameters"])}
+
+
 define(
     "custom",
     "kernel",
     "custom",
     "What the kernel of a user computes, as a kernel library declares it.",
+    attrs=ATTRIBUTES,
+    role="custom",
+    label=_label,
+    shown=_told,
     infer=_infer,
     reference=_reference,
     kernel=_kernel,

@@ -11,8 +11,10 @@ from maxlab.dtype import DType, check_scalar
 from maxlab.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from maxlab.ir import Constant, DeviceRef, Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ZERO
+from maxlab.opset.attributes import BOOL, DEVICE, DIM, DIMS, DTYPE, INT, TEXT, TYPE, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
+from maxlab.opset.facts import everywhere, foreign_names
 from maxlab.opset.rules import (
     axis_of,
     broadcast_dims,
@@ -36,6 +38,9 @@ define(
     "constant",
     "data",
     "Data kept in the graph.",
+    attrs={"value": Attribute("constant"), "device": DEVICE},
+    role="data",
+    foreign=foreign_names(onnx="Constant"),
     infer=_constant_infer,
     reference=lambda call: call.attrs["value"].array,
 )
@@ -54,6 +59,17 @@ define(
     "external",
     "data",
     "Data that the weights registry has under a name.",
+    attrs={
+        "name": TEXT,
+        "type": TYPE,
+        "placeholder": BOOL,
+        "align": Attribute("int", optional=True),
+        "of": Attribute("text", optional=True),
+        "whole": Attribute("dims", optional=True),
+        "part": Attribute("pairs", optional=True),
+    },
+    role="weight",
+    shown=lambda attrs: {"weight": attrs.get("name", "")},
     infer=_external_infer,
     reference=_external_reference,
 )
@@ -68,6 +84,10 @@ define(
     "iota",
     "data",
     "The size of a dim, a rank-0 int64; on the CPU unless a device is given.",
+    attrs={"dim": DIM, "device": Attribute("device", optional=True, default=DeviceRef.CPU())},
+    role="dim",
+    position=lambda attrs, index: Dim(attrs["dim"]).poly,
+    foreign=foreign_names("sym_size", "Size"),
     infer=_dim_infer,
     reference=lambda call: np.asarray(call.size(call.attrs["dim"]), np.int64),
     samples=lambda: [Sample((), {"dim": 7})],
@@ -85,7 +105,16 @@ def _iota(call: Call) -> Array:
     return np.broadcast_to(line, shape)
 
 
-define("iota", "iota", "data", "The index along one axis.", infer=_iota_infer, reference=_iota)
+define(
+    "iota",
+    "iota",
+    "data",
+    "The index along one axis.",
+    attrs={"shape": DIMS, "axis": INT, "dtype": DTYPE, "device": DEVICE},
+    position=lambda attrs, index: index[attrs["axis"]],
+    infer=_iota_infer,
+    reference=_iota,
+)
 
 
 # ---------------------------------------------------------------- range
@@ -121,11 +150,24 @@ def range_size(start: Dim, stop: Dim, step: int) -> Dim:
     return (start - stop + (-step - 1)) // -step
 
 
+def _range_position(attrs: Attrs, index: tuple[Poly, ...]) -> Poly:
+    return Dim(attrs["start"]).poly + index[0] * Dim(attrs["step"]).poly
+
+
 define(
     "range",
     "iota",
     "data",
     "start, start + step, … up to but not including stop.",
+    attrs={
+        "start": Attribute("dim", optional=True),
+        "step": Attribute("dim", optional=True),
+        "size": DIM,
+        "dtype": DTYPE,
+        "device": Attribute("device", none=True),
+    },
+    position=_range_position,
+    foreign=foreign_names("arange", "Range"),
     infer=_range_infer,
     reference=_range,
     checks=_range_checks,
@@ -189,6 +231,8 @@ define(
     "gather",
     "index",
     "The operand's slices at the given indices of one axis; a negative index counts from the end.",
+    attrs={"axis": INT},
+    foreign=foreign_names("index_select", "Gather"),
     infer=_gather_infer,
     reference=_gather,
     samples=_gather_samples,
@@ -242,6 +286,8 @@ define(
     "concat",
     "view",
     "The operands side by side along one axis.",
+    attrs={"axis": INT},
+    foreign=foreign_names("cat", "Concat"),
     infer=_concat_infer,
     reference=lambda call, *xs: np.concatenate(xs, axis=call.attrs["axis"]),
     samples=_concat_samples,
@@ -282,6 +328,8 @@ define(
     "pad",
     "view",
     "The operand surrounded by a constant.",
+    attrs={"paddings": DIMS, "value": Attribute("number")},
+    foreign=foreign_names("constant_pad_nd", "Pad"),
     infer=_pad_infer,
     reference=_pad,
     samples=lambda: [
@@ -383,6 +431,7 @@ define(
     "contract",
     "contract",
     "The matrix product over the last two dims; leading dims broadcast.",
+    foreign=foreign_names("matmul", "MatMul"),
     infer=_matmul_infer,
     reference=_matmul,
     cost=_matmul_cost,
@@ -400,6 +449,8 @@ define(
     "map",
     "elementwise",
     "One over each element.",
+    scalar_text={"recip": everywhere("{one} / {0}")},
+    foreign=foreign_names("reciprocal", "Reciprocal"),
     infer=_recip_infer,
     reference=lambda call, x: 1 / _wide(x),
     weight=4,
@@ -409,6 +460,7 @@ define(
     "output",
     "data",
     "The end of a graph: its operands are the results.",
+    role="output",
     infer=lambda types, attrs: [],
     reference=lambda call, *xs: [],
 )

@@ -18,6 +18,7 @@ from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import Block, Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
 from maxlab.ir.types import _Typed
+from maxlab.opset.attributes import DIM, TEXT
 from maxlab.opset.core import OPSET, Attrs, Check, Cost, Sample, define
 from maxlab.opset.kernel import Site
 
@@ -159,6 +160,8 @@ define(
     "kernel",
     "index",
     "The operand, which becomes, or must be, the size of a dim.",
+    attrs={"dim": DIM, "what": TEXT, "negative": TEXT},
+    role="bind",
     infer=_bind_infer,
     reference=lambda call, x: x,
     kernel=_bind_kernel,

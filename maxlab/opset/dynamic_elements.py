@@ -16,8 +16,10 @@ from maxlab.errors import DTypeError, ShapeError
 from maxlab.ir import Dim, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.attributes import DIM
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
 from maxlab.opset.dynamic import require_count
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import require_dtype, same_device, same_dtype
 
@@ -252,6 +254,8 @@ define(
     "kernel",
     "index",
     "The indices of the elements that are not zero, in row-major order; they are counted before.",
+    attrs={"out_dim": DIM},
+    foreign=foreign_names("nonzero", "NonZero"),
     infer=_nonzero_infer,
     reference=_nonzero,
     kernel=_nonzero_kernel,
@@ -316,6 +320,7 @@ define(
     "kernel",
     "index",
     "The operand with the updates, in row-major order, where the mask is true.",
+    foreign=foreign_names("masked_scatter"),
     infer=_masked_infer,
     reference=_masked,
     kernel=_masked_kernel,

@@ -10,9 +10,11 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ExecutionError
 from maxlab.ir import Dim, Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.attributes import DIM, INT, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define
 from maxlab.opset.dynamic import require_count
 from maxlab.opset.dynamic_elements import CHUNK, items_of, require_starts
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import require_integral, same_device, scalar_bounds
 
@@ -64,6 +66,8 @@ define(
     "kernel",
     "index",
     "For each element of the result of repeat_interleave, which element it repeats.",
+    attrs={"out_dim": DIM},
+    foreign=foreign_names("repeat_interleave"),
     infer=_repeat_infer,
     reference=_repeat,
     kernel=_repeat_kernel,
@@ -229,6 +233,7 @@ define(
     "kernel",
     "index",
     "Where a slice whose bounds are computed begins, and how many elements it has.",
+    attrs={"size": DIM, "step": INT, "raw": Attribute("bools")},
     infer=_slice_infer,
     reference=_slice_bounds,
     kernel=_slice_kernel,

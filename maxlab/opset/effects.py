@@ -39,6 +39,7 @@ from maxlab.ir import (
     Type,
 )
 from maxlab.ir.poly import ONE, ZERO
+from maxlab.opset.attributes import DIMS, INTS, PAIRS, TEXT, TYPE, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, OpDef, define, elements
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import same_device
@@ -74,6 +75,8 @@ define(
     "chain",
     "effect",
     "The chain before all effects of a device; without a device, the one that is always ready.",
+    attrs={"device": Attribute("device", optional=True)},
+    role="chain",
     infer=lambda types, attrs: [ChainType()],
     reference=lambda call: [],
     effect="chain",
@@ -133,6 +136,7 @@ define(
     "kernel",
     "effect",
     "A new buffer, which holds zeros at the beginning of each run.",
+    attrs={"type": TYPE},
     infer=_create_infer,
     reference=lambda call: np.zeros(call.shapes[0], call.dtypes[0].ml_numpy),
     kernel=_create_kernel,
@@ -376,6 +380,7 @@ define(
     "kernel",
     "effect",
     "Copies a tensor into the elements at start + i * step of each dim of a buffer.",
+    attrs={"starts": DIMS, "stops": DIMS, "steps": INTS, "shape": DIMS, "computed": PAIRS},
     infer=_slice_infer,
     reference=_slice_reference,
     kernel=_slice_kernel,
@@ -451,6 +456,7 @@ define(
     "host",
     "effect",
     "Prints a tensor, or a text, while the model runs.",
+    attrs={"label": TEXT, "text": TEXT},
     infer=_print_infer,
     reference=lambda call, *arrays: [],
     host=_print_call,

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxlab.errors import DeviceError
 from maxlab.ir import Dim, HostCall, TensorType, Type
+from maxlab.opset.attributes import DIM, TYPES, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, define
 
 
@@ -49,6 +50,10 @@ define(
     "host",
     "host",
     "What a function of Python makes of the operands; ``flops`` says how much work that is.",
+    attrs={"call": Attribute("function"), "types": TYPES, "flops": DIM},
+    role="host",
+    label=lambda attrs: str(attrs["call"].name),
+    shown=lambda attrs: {"run by": attrs["call"].kind},
     infer=_infer,
     reference=_reference,
     cost=_cost,

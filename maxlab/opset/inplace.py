@@ -15,10 +15,13 @@ from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import BufferType, HandleType, OpaqueType, Type
 from maxlab.opset.core import Array, Attrs, Call, define, index_fault
 from maxlab.opset.custom import (
+    ATTRIBUTES,
     INPLACE,
     _cost,
     _kernel,
+    _label,
     _reference,
+    _told,
     bound_of,
     declaration_of,
     is_effect,
@@ -101,6 +104,10 @@ define(
     "kernel",
     "custom",
     "What the kernel of a user computes and changes in place, as a kernel library declares it.",
+    attrs=ATTRIBUTES,
+    role="custom",
+    label=_label,
+    shown=_told,
     infer=_infer,
     reference=_call_reference,
     kernel=_kernel,

@@ -11,7 +11,9 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.ir import Dim, Poly, TensorType, Type, from_poly
-from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
+from maxlab.opset.attributes import BOOL, DIMS, INTS
+from maxlab.opset.core import Array, Attrs, Call, Check, Checks, Cost, Sample, define, elements
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import require_float
 from maxlab.opset.windows import (
@@ -270,14 +272,34 @@ def _pool_samples(floats: bool) -> list[Sample]:
     return found
 
 
+def _pool_checks(what: str) -> Checks:
+    def checks(
+        operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs
+    ) -> list[Check]:
+        (result,) = results
+        assert isinstance(result, TensorType)
+        return size_checks(what, operands, result.shape)
+
+    return checks
+
+
 define(
     "max_pool2d",
     "kernel",
     "spatial",
     "The largest element of each window.",
+    attrs={
+        "kernel_size": INTS,
+        "stride": INTS,
+        "dilation": INTS,
+        "padding": INTS,
+        "ceil_mode": BOOL,
+    },
+    family="reduce",
+    foreign=foreign_names("max_pool2d", "MaxPool"),
     infer=_max_infer,
     reference=_max,
-    checks=lambda operands, results, attrs: size_checks("max_pool2d", operands, results[0].shape),
+    checks=_pool_checks("max_pool2d"),
     kernel=_max_kernel,
     cost=_pool_cost,
     samples=lambda: _pool_samples(False),
@@ -287,9 +309,19 @@ define(
     "kernel",
     "spatial",
     "The mean of each window.",
+    attrs={
+        "kernel_size": INTS,
+        "stride": INTS,
+        "dilation": INTS,
+        "padding": INTS,
+        "ceil_mode": BOOL,
+        "count_boundary": BOOL,
+    },
+    family="reduce",
+    foreign=foreign_names("avg_pool2d", "AveragePool"),
     infer=_avg_infer,
     reference=_avg,
-    checks=lambda operands, results, attrs: size_checks("avg_pool2d", operands, results[0].shape),
+    checks=_pool_checks("avg_pool2d"),
     kernel=_avg_kernel,
     cost=_pool_cost,
     samples=lambda: _pool_samples(True),
@@ -474,6 +506,15 @@ define(
     "kernel",
     "spatial",
     "Blocks added up in the image that they are taken from.",
+    attrs={
+        "output_size": DIMS,
+        "kernel_size": INTS,
+        "stride": INTS,
+        "dilation": INTS,
+        "padding": INTS,
+    },
+    family="reduce",
+    foreign=foreign_names("col2im", "Col2Im"),
     infer=_fold_infer,
     reference=_fold,
     checks=_fold_checks,

@@ -14,6 +14,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, ShapeError
 from maxlab.ir import Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ONE
+from maxlab.opset.attributes import TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import same_device
@@ -466,6 +467,8 @@ define(
     "kernel",
     "quantized",
     "The float32 numbers that blocks of few bits stand for.",
+    attrs={"encoding": TEXT},
+    family="elementwise",
     infer=_dequantize_infer,
     reference=_dequantize_reference,
     kernel=_dequantize_kernel,
@@ -479,6 +482,7 @@ define(
     "kernel",
     "quantized",
     "A product with a transposed matrix in blocks of few bits; the left rows are quantised first.",
+    attrs={"encoding": TEXT},
     infer=_qmatmul_infer,
     reference=_qmatmul_reference,
     kernel=_qmatmul_kernel,

@@ -24,6 +24,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Poly, TensorType, Type
+from maxlab.opset.attributes import DEVICE, DIMS, DTYPE, INT, TEXT, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import require_dtype, same_device
@@ -447,6 +448,15 @@ define(
     "kernel",
     "random",
     "Random numbers of a distribution, by Philox 4x32-10; the same on every target, in every run.",
+    attrs={
+        "distribution": TEXT,
+        "dtype": DTYPE,
+        "shape": DIMS,
+        "device": DEVICE,
+        "seed": INT,
+        "stream": INT,
+        "parameters": Attribute("floats"),
+    },
     infer=_infer,
     reference=_reference,
     kernel=_kernel,

@@ -10,6 +10,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
+from maxlab.opset.attributes import FLOAT, INT
 from maxlab.opset.core import (
     Array,
     Attrs,
@@ -22,6 +23,7 @@ from maxlab.opset.core import (
     elements,
 )
 from maxlab.opset.elementwise import _wide
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.rules import axis_of, require_float, same_device, same_dtype
 
 
@@ -140,6 +142,8 @@ define(
     "reduce",
     "reduce",
     "The sum along an axis; integers wrap.",
+    attrs={"axis": INT},
+    foreign=foreign_names("sum", "ReduceSum"),
     infer=_infer("sum"),
     reference=_fold(_sum),
     reduce="sum",
@@ -150,6 +154,8 @@ define(
     "reduce",
     "reduce",
     "The largest along an axis; NaN if there is one.",
+    attrs={"axis": INT},
+    foreign=foreign_names("amax", "ReduceMax"),
     infer=_infer("max"),
     reference=_fold(np.max),
     reduce="max",
@@ -160,6 +166,8 @@ define(
     "reduce",
     "reduce",
     "The smallest along an axis; NaN if there is one.",
+    attrs={"axis": INT},
+    foreign=foreign_names("amin", "ReduceMin"),
     infer=_infer("min"),
     reference=_fold(np.min),
     reduce="min",
@@ -302,6 +310,8 @@ define(
     "composite",
     "reduce",
     "The mean along an axis; of integers, the true one without its fraction: no sum wraps.",
+    attrs={"axis": INT},
+    foreign=foreign_names("mean", "ReduceMean"),
     infer=_mean_infer,
     reference=_mean,
     decompose=_mean_decompose,
@@ -340,6 +350,8 @@ define(
     "composite",
     "reduce",
     "The index of the first largest element along an axis, int64.",
+    attrs={"axis": INT},
+    foreign=foreign_names("argmax", "ArgMax"),
     infer=_infer("argmax", DType.int64),
     reference=_arg(np.argmax),
     decompose=_arg_decompose("max"),
@@ -353,6 +365,8 @@ define(
     "composite",
     "reduce",
     "The index of the first smallest element along an axis, int64.",
+    attrs={"axis": INT},
+    foreign=foreign_names("argmin", "ArgMin"),
     infer=_infer("argmin", DType.int64),
     reference=_arg(np.argmin),
     decompose=_arg_decompose("min"),
@@ -421,6 +435,9 @@ define(
     "composite",
     "reduce",
     "Probabilities along an axis: exp(x - max) over their sum.",
+    attrs={"axis": INT},
+    family="activation",
+    foreign=foreign_names("_softmax", "Softmax"),
     infer=_soft_infer("softmax"),
     reference=_softmax,
     decompose=_softmax_decompose,
@@ -433,6 +450,9 @@ define(
     "composite",
     "reduce",
     "The logarithm of softmax, computed without forming it.",
+    attrs={"axis": INT},
+    family="activation",
+    foreign=foreign_names("_log_softmax", "LogSoftmax"),
     infer=_soft_infer("logsoftmax"),
     reference=_logsoftmax,
     decompose=_logsoftmax_decompose,
@@ -509,6 +529,9 @@ define(
     "reduce",
     "Each last-axis row shifted to mean 0 and scaled to variance 1, times gamma plus beta "
     "(Ba et al., 2016).",
+    attrs={"epsilon": FLOAT},
+    family="norm",
+    foreign=foreign_names("native_layer_norm", "LayerNormalization"),
     infer=_layer_norm_infer,
     reference=_layer_norm,
     decompose=_layer_norm_decompose,

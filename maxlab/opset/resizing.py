@@ -14,7 +14,9 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.ir import Dim, Poly, Shape, TensorType, Type
+from maxlab.opset.attributes import DIMS, TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import require_float
 from maxlab.opset.windows import declared, number, product, require_rank, require_some, wide
@@ -230,6 +232,9 @@ define(
     "kernel",
     "spatial",
     "An image read at another height and width.",
+    attrs={"shape": DIMS, "mode": TEXT},
+    family="index",
+    foreign=foreign_names(onnx="Resize"),
     infer=_infer,
     reference=_reference,
     checks=_checks,

@@ -10,7 +10,9 @@ from maxlab.dtype import DType
 from maxlab.errors import DTypeError
 from maxlab.ir import Poly, TensorType, Type
 from maxlab.ir.poly import ONE
+from maxlab.opset.attributes import BOOL, INT
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import axis_of
 
@@ -316,6 +318,8 @@ define(
     "kernel",
     "scan",
     "The running sum along an axis; integers wrap.",
+    attrs={"axis": INT, "exclusive": BOOL, "reverse": BOOL},
+    foreign=foreign_names("cumsum", "CumSum"),
     infer=_infer,
     reference=_reference,
     kernel=_kernel,

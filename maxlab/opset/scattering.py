@@ -14,7 +14,9 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ExecutionError, ShapeError
 from maxlab.ir import Dim, StaticDim, TensorType, Type
+from maxlab.opset.attributes import INT
 from maxlab.opset.core import Array, Attrs, Call, Check, Sample, define
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.rules import axis_of, require_integral, same_device, same_dtype
 from maxlab.opset.scattering_kernels import gather_kernel, scatter_kernel, scatter_nd_kernel
 
@@ -136,6 +138,8 @@ define(
     "index",
     "The operand's parts at rows of indices, each of which indexes its leading dims; the dims "
     "before them are shared.",
+    attrs={"batch_dims": INT},
+    foreign=foreign_names(onnx="GatherND"),
     infer=_gather_infer,
     reference=_gather,
     kernel=gather_kernel,
@@ -260,6 +264,8 @@ define(
     "kernel",
     "index",
     "The operand with updates at the given indices of one axis; of several at one place, the last.",
+    attrs={"axis": INT},
+    foreign=foreign_names("scatter", "ScatterElements"),
     infer=_scatter_infer,
     reference=_scatter,
     kernel=scatter_kernel,
@@ -344,6 +350,7 @@ define(
     "index",
     "The operand with updates at rows of indices, each of which indexes its leading dims; of "
     "several at one place, the last.",
+    foreign=foreign_names(onnx="ScatterND"),
     infer=_scatter_nd_infer,
     reference=_scatter_nd,
     kernel=scatter_nd_kernel,

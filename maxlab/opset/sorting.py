@@ -12,8 +12,10 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, AxisError, ShapeError
 from maxlab.ir import Poly, StaticDim, TensorType, Type
+from maxlab.opset.attributes import BOOL, INT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.elementwise import _wide
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.sorting_kernels import argsort_kernel, top_kernel
 
 _MOST = 2**32 - 1
@@ -120,6 +122,9 @@ define(
     "kernel",
     "sort",
     "The k largest along the last axis, in order, and their indices; NaN is the largest.",
+    attrs={"k": INT},
+    family="reduce",
+    foreign=foreign_names("topk", "TopK"),
     infer=_top_infer,
     reference=_top,
     kernel=top_kernel,
@@ -173,6 +178,8 @@ define(
     "kernel",
     "sort",
     "The indices that sort a tensor of rank 1, equal elements by index; NaN is the largest.",
+    attrs={"ascending": BOOL},
+    foreign=foreign_names("argsort"),
     infer=_argsort_infer,
     reference=lambda call, x: _order(x, not call.attrs["ascending"]),
     kernel=argsort_kernel,

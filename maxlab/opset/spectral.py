@@ -12,7 +12,9 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.ir import Constant, Dim, Op, Poly, StaticDim, TensorType, Type, Value
 from maxlab.ir.poly import ONE
+from maxlab.opset.attributes import BOOL, INT, TEXT, Attribute
 from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
+from maxlab.opset.facts import foreign_names
 from maxlab.opset.fft import MOST, Inverse, Text, scale_of
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import axis_of, require_float, same_device
@@ -296,6 +298,8 @@ define(
     "composite",
     "spectral",
     "The real row that a half spectrum is of, along an axis.",
+    attrs={"n": INT, "axis": INT, "normalization": TEXT, "complex": BOOL, "buffer_size_mb": INT},
+    foreign=foreign_names("fft_irfft"),
     infer=_infer,
     reference=_reference,
     decompose=_decompose,
@@ -307,6 +311,7 @@ define(
     "kernel",
     "spectral",
     "irfft along the last axis, with the sines and cosines that it needs.",
+    attrs={"n": INT, "axis": INT, "normalization": TEXT, "complex": BOOL, "buffer_size_mb": INT},
     infer=_rows_infer,
     reference=_reference,
     kernel=_kernel,
@@ -414,6 +419,12 @@ define(
     "composite",
     "elementwise",
     "Matrices with everything outside of a band about the diagonal set to 0.",
+    attrs={
+        "num_lower": Attribute("int", none=True),
+        "num_upper": Attribute("int", none=True),
+        "exclude": BOOL,
+    },
+    foreign=foreign_names("tril", "Trilu"),
     infer=_band_infer,
     reference=_band_reference,
     decompose=_band_decompose,

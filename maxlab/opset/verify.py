@@ -10,6 +10,7 @@ from maxlab.errors import GraphError, MaxlabError
 from maxlab.ir import ChainType, Function, Op, Type
 from maxlab.ir.poly import Poly
 from maxlab.ir.verifier import verify as verify_structure
+from maxlab.opset.attributes import wrong_attributes
 from maxlab.opset.control import verify_regions
 from maxlab.opset.core import OpDef, ViewCall, lookup
 
@@ -21,22 +22,22 @@ def infer_types(op: Op) -> list[Type]:
         GraphError: ML301, there is no such op; ML358, operands or attributes that it does not take.
     """
     row = lookup(op.name)
-    if row.name == "mo.output":
+    wrong = wrong_attributes(row.attrs, op.attrs)
+    if wrong is not None:
+        what, fix = wrong
+        raise GraphError("ML358", f"{op.name} {op.id} {what}", at=op.loc, fix=fix)
+    if row.role == "output":
         return []
     types: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
     try:
         _require_operands(row, len(types))
         made: Sequence[Type] = row.infer(types, op.attrs)
         _try_rules(row, types, made, op.attrs)
-    except KeyError as error:
-        raise GraphError(
-            "ML358", f"{op.name} {op.id} lacks the attribute {error}", at=op.loc
-        ) from error
     except MaxlabError as error:
         raise GraphError(
             "ML358", f"{op.name} {op.id} is not well typed: {error.what}", at=op.loc, fix=error.fix
         ) from error
-    except (TypeError, ValueError, AttributeError, IndexError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         # The rule unpacks its operands and reads its attributes: other ones than it takes.
         raise GraphError(
             "ML358",

@@ -15,10 +15,14 @@ import numpy as np
 from maxlab.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
 from maxlab.ir import Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ONE, ZERO
+from maxlab.opset.attributes import DEVICE, DIMS, INT, INTS, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Check, Sample, ViewCall, define, elements
+from maxlab.opset.facts import Cancels, Idle, foreign_names
 from maxlab.opset.rules import ONE_DIM, axis_of
 
 Index = tuple[Poly, ...]
+STILL = (Idle("still_view"),)
+"""The identity of a view that changes nothing, such as a reshape to the same shape."""
 
 
 def _x(*shape: int) -> Array:
@@ -135,6 +139,10 @@ define(
     "view",
     "view",
     "The same elements in the same order, in another shape.",
+    attrs={"shape": DIMS},
+    role="reshape",
+    identities=STILL,
+    foreign=foreign_names("view", "Reshape"),
     infer=_reshape_infer,
     reference=_reshape_reference,
     view=_reshape_view,
@@ -162,6 +170,9 @@ define(
     "view",
     "view",
     "The dims from start_dim to end_dim, inclusive, merged into one.",
+    attrs={"start_dim": INT, "end_dim": INT},
+    identities=STILL,
+    foreign=foreign_names("flatten", "Flatten"),
     infer=_flatten_infer,
     reference=_reshape_reference,
     view=_reshape_view,
@@ -190,6 +201,9 @@ define(
     "view",
     "view",
     "The operand without a dim of size 1.",
+    attrs={"axis": INT},
+    identities=STILL,
+    foreign=foreign_names("squeeze", "Squeeze"),
     infer=_squeeze_infer,
     reference=_reshape_reference,
     view=_reshape_view,
@@ -212,6 +226,9 @@ define(
     "view",
     "view",
     "The operand with a new dim of size 1.",
+    attrs={"axis": INT},
+    identities=STILL,
+    foreign=foreign_names("unsqueeze", "Unsqueeze"),
     infer=_unsqueeze_infer,
     reference=_reshape_reference,
     view=_reshape_view,
@@ -248,11 +265,23 @@ def _permute_view(call: ViewCall, index: Index) -> Index:
     return tuple(found)
 
 
+def _permuted_axes(attrs: Attrs, rank: int) -> list[int]:
+    return [d % rank for d in attrs["dims"]]
+
+
+def _in_order(attrs: Attrs) -> bool:
+    return list(attrs["dims"]) == list(range(len(attrs["dims"])))
+
+
 define(
     "permute",
     "view",
     "view",
     "The operand with its dims in another order.",
+    attrs={"dims": INTS},
+    identities=(Idle("still_view", when=_in_order),),
+    axes=_permuted_axes,
+    foreign=foreign_names("permute", "Transpose"),
     infer=_permute_infer,
     reference=lambda call, x: np.transpose(x, [d % x.ndim for d in call.attrs["dims"]]),
     view=_permute_view,
@@ -285,11 +314,22 @@ def _transpose_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return _retype(x, [x.shape[d] for d in _swap(attrs, x.rank)])
 
 
+def _transposed_axes(attrs: Attrs, rank: int) -> list[int]:
+    axes = list(range(rank))
+    a, b = attrs["axis_1"] % rank, attrs["axis_2"] % rank
+    axes[a], axes[b] = b, a
+    return axes
+
+
 define(
     "transpose",
     "view",
     "view",
     "The operand with two dims swapped.",
+    attrs={"axis_1": INT, "axis_2": INT},
+    identities=(Cancels("double_transpose", axes=("axis_1", "axis_2")),),
+    axes=_transposed_axes,
+    foreign=foreign_names("transpose"),
     infer=_transpose_infer,
     reference=lambda call, x: np.transpose(x, _swap(call.attrs, x.ndim)),
     view=lambda call, index: tuple(index[d] for d in _swap(call.attrs, len(index))),
@@ -332,6 +372,9 @@ define(
     "view",
     "view",
     "The operand repeated along dims where its size is 1.",
+    attrs={"shape": DIMS},
+    identities=STILL,
+    foreign=foreign_names("expand", "Expand"),
     infer=_broadcast_infer,
     reference=lambda call, x: np.broadcast_to(x, call.shapes[0]),
     view=lambda call, index: broadcast_index(index, call.source),
@@ -371,6 +414,9 @@ define(
     "view",
     "view",
     "The operand repeated along each dim.",
+    attrs={"repeats": DIMS},
+    identities=STILL,
+    foreign=foreign_names("repeat", "Tile"),
     infer=_tile_infer,
     reference=lambda call, x: np.tile(x, [call.size(Dim(r)) for r in call.attrs["repeats"]]),
     view=lambda call, index: tuple(
@@ -439,6 +485,8 @@ define(
     "view",
     "view",
     "The elements at start + i * step of each dim.",
+    attrs={"starts": DIMS, "steps": INTS, "shape": DIMS},
+    foreign=foreign_names("slice", "Slice"),
     infer=_slice_infer,
     reference=_slice_reference,
     view=_slice_view,
@@ -490,6 +538,11 @@ define(
     "view",
     "view",
     "The operand with its dims named or asserted anew; nothing is computed.",
+    attrs={
+        "shape": DIMS,
+        "message": Attribute("text", optional=True, default=""),
+        "layout": Attribute("layout", optional=True, none=True),
+    },
     infer=_rebind_infer,
     reference=lambda call, x: x,
     view=lambda call, index: index,
@@ -516,6 +569,9 @@ define(
     "transfer",
     "device",
     "The operand on another device.",
+    attrs={"device": DEVICE},
+    role="transfer",
+    identities=(Idle("still_view"),),
     infer=_transfer_infer,
     reference=lambda call, x: x,
 )

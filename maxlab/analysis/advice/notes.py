@@ -10,7 +10,7 @@ from maxlab.compiler.loops import walk
 from maxlab.dtype import DType
 from maxlab.engine.times import time_text
 from maxlab.ir.poly import ONE
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, is_cast
 
 PANEL = 32
 """Columns that a product of float32 computes at once (``MX_NR`` of mx_abi.h)."""
@@ -84,7 +84,7 @@ def casts(context: Context) -> Iterator[Action]:
     """Kernels that only change a dtype."""
     for kernel in context.kernels:
         ops = [context.op(node) for node in kernel.step.nodes]
-        if not ops or any(op is None or op.name != "mo.cast" for op in ops):
+        if not ops or not all(map(is_cast, ops)):
             continue
         yield context.action(
             f"cast:{kernel.id}",
@@ -128,7 +128,11 @@ def padding(context: Context) -> Iterator[Action]:
     for kernel in context.kernels:
         step, terms = kernel.step, kernel.estimate
         op = next(
-            (o for n in step.nodes if (o := context.op(n)) is not None and o.name == "mo.matmul"),
+            (
+                o
+                for n in step.nodes
+                if (o := context.op(n)) is not None and OPSET[o.name].kind == "contract"
+            ),
             None,
         )
         if step.kind != "contract" or op is None or terms.expected_ns < terms.memory_ns:

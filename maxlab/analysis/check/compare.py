@@ -24,7 +24,7 @@ from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import ExecutionError, InputError, MaxlabError
 from maxlab.ir import ChainType, Op, Value
-from maxlab.opset import evaluate
+from maxlab.opset import evaluate, is_output, is_weight
 from maxlab.opset.control import GAVE_UP
 from maxlab.opset.custom import has_reference, label_of
 
@@ -462,9 +462,9 @@ def _plain(
     what an op without a reference wrote, by the ids of the values."""
     known = {v: np.array(x) for v, x in inputs.items()}  # stores change them
     for op in ops:
-        if op.name == "mo.output":
+        if is_output(op):
             continue
-        if op.name == "mo.constant.external":
+        if is_weight(op):
             shape = tuple(d.evaluate(env) for d in op.result.tensor_type.shape)
             if op.attrs["name"] in weights:
                 known[op.result] = weights[op.attrs["name"]].reshape(shape)

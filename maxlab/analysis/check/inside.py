@@ -14,11 +14,10 @@ import numpy as np
 from maxlab.compiler.effects import has_effect
 from maxlab.errors import ArgumentError
 from maxlab.ir import Call, Function, Op, Value, walk
-from maxlab.opset import evaluate
-from maxlab.opset.control import CALL, run_regions
+from maxlab.opset import evaluate, is_call, is_weight
+from maxlab.opset.control import run_regions
 
 Array = np.ndarray[Any, Any]
-EXTERNAL = "mo.constant.external"
 
 
 def owners(function: Function) -> dict[Op, Op]:
@@ -48,17 +47,17 @@ def run_inside(
     sizes = dict(env)
 
     def run(inner: Op, given: Sequence[Array], names: Mapping[str, str] | None) -> list[Array]:
-        if inner.name == EXTERNAL:
+        if is_weight(inner):
             name = inner.attrs["name"]
             shape = tuple(d.evaluate(sizes) for d in inner.result.tensor_type.shape)
             made = [weights[name if names is None else names[name]].reshape(shape)]
-        elif inner.name == CALL or inner.regions:
+        elif is_call(inner) or inner.regions:
             call: Call | None = inner.attrs.get("call")
             known = names if call is None else call.weights
             made = run_regions(inner, given, lambda one, xs: run(one, xs, known), bool)
         else:
             made = evaluate(inner, list(given), sizes)
-        if seen is not None and inner is not op and inner.name != EXTERNAL:
+        if seen is not None and inner is not op and not is_weight(inner):
             seen(inner, given, made)
         return made
 

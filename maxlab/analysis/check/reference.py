@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from maxlab.analysis.check.inside import EXTERNAL, run_inside
+from maxlab.analysis.check.inside import run_inside
 from maxlab.analysis.check.rounding import Rounded, evaluate_rounded, exact
 from maxlab.compiler.effects import has_effect
 from maxlab.ir import BufferType, Call, Function, Op, Value
-from maxlab.opset import evaluate, lookup
-from maxlab.opset.control import CALL, run_regions
+from maxlab.opset import evaluate, is_call, is_output, is_weight, lookup
+from maxlab.opset.control import run_regions
 from maxlab.opset.core import changed_operands
 
 Array = np.ndarray[Any, Any]
@@ -46,7 +46,7 @@ class Reference:
         rng = np.random.default_rng(seed)
         found: dict[Value, Rounded] = {}
         for op in self._needed(wanted, known):
-            if op.name == EXTERNAL:
+            if is_weight(op):
                 shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
                 found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
                 continue
@@ -68,16 +68,12 @@ class Reference:
         rng = np.random.default_rng(0)
         found = dict(known)
         for op in self.function.ops:
-            if op.name == EXTERNAL and op.attrs["name"] in self._weights:
+            if is_weight(op) and op.attrs["name"] in self._weights:
                 shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
                 found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
                 continue
             effect = lookup(op.name).effect
-            if (
-                op.name == "mo.output"
-                or effect == "print"
-                or any(v not in found for v in op.operands)
-            ):
+            if is_output(op) or effect == "print" or any(v not in found for v in op.operands):
                 continue  # what reads a weight that no kernel does is no output
             if op.id in taken:
                 arrays = taken[op.id]
@@ -111,11 +107,11 @@ class Reference:
         names: Mapping[str, str] | None,
     ) -> list[Rounded]:
         """As ``_made``, for an op in a call whose weights have ``names`` here."""
-        if op.name == EXTERNAL:
+        if is_weight(op):
             shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
             name = op.attrs["name"]
             return [exact(self._weights[name if names is None else names[name]].reshape(shape))]
-        if op.name != CALL and not op.regions:
+        if not is_call(op) and not op.regions:
             return evaluate_rounded(op, operands, self.env, rng)
         call: Call | None = op.attrs.get("call")
         known = names if call is None else call.weights

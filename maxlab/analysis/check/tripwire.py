@@ -27,6 +27,7 @@ from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array, intercepted
 from maxlab.errors import ExecutionError, Location, MaxlabError
 from maxlab.ir import ChainType, Op, Value
+from maxlab.opset import is_constant
 
 Array = np.ndarray[Any, Any]
 
@@ -260,9 +261,7 @@ class _Search:
         groups = [facts.group]
         groups += self._model.compiled.schedule.inliner.groups_in(facts.group)
         return any(
-            value.op is not None
-            and value.op.name == "mo.constant"
-            and _marks(value.op.attrs["value"].array, "inf").any()
+            is_constant(value.op) and _marks(value.op.attrs["value"].array, "inf").any()
             for group in groups
             for op in group.ops
             for value in op.operands
@@ -375,7 +374,7 @@ def _came_in(op: Op, seen: Mapping[Value, Array], kind: str) -> bool:
     """Whether one of the operands of ``op`` has it already."""
     for value in op.operands:
         array = seen.get(value)
-        if array is None and value.op is not None and value.op.name == "mo.constant":
+        if array is None and is_constant(value.op):
             array = value.op.attrs["value"].array
         if array is not None and _marks(array, kind).any():
             return True

@@ -23,8 +23,7 @@ from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.ir import Call, ChainType, Op, Value
-from maxlab.opset import OPSET
-from maxlab.opset.control import CALL
+from maxlab.opset import OPSET, is_call, is_weight
 
 Array = np.ndarray[Any, Any]
 BINS = 48
@@ -262,7 +261,7 @@ class Edges:
                 result = next((r for r in op.results if r.id == name), None)
                 if op.results:
                     return op.id, result or op.results[0]
-            if op.name == "mo.constant.external" and op.attrs["name"] == name:
+            if is_weight(op) and op.attrs["name"] == name:
                 return op.id, op.result
         raise ArgumentError(
             "ML805",
@@ -282,7 +281,7 @@ class Edges:
                 if result.id == value.id:
                     return result
                 if value.op.id in op.origins and result.type == value.type:
-                    if op.name == CALL and not _gives(op, result, value):
+                    if is_call(op) and not _gives(op, result, value):
                         continue  # the call computes it on the way
                     found = result
         return found

@@ -22,7 +22,7 @@ from maxlab.engine.profile import time_text
 from maxlab.engine.stepping import Walk
 from maxlab.errors import ArgumentError
 from maxlab.ir import Value
-from maxlab.opset.control import CALL
+from maxlab.opset import is_call
 from maxlab.opset.custom import has_reference
 
 Array = np.ndarray[Any, Any]
@@ -275,7 +275,7 @@ def _require_own_step(model: Model, step: Step) -> None:
     group = next(g for g in compiled.schedule.groups if g.number == step.group)
     assert group.main is not None
     what = f"the kernel {step.id} ({step.name}) cannot be tried alone: it is of the body of "
-    if group.main.name == CALL:
+    if is_call(group.main):
         raise ArgumentError(
             "ML759",
             what + "a subgraph that is called more than once",

@@ -21,6 +21,7 @@ from maxlab.analysis.runs.pairs import Pair, Side
 from maxlab.analysis.runs.saved import SavedRun, kernels_data
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
+from maxlab.opset import is_output
 
 MOST_KEPT = 12
 """Runs of a graph that are kept; the oldest goes first."""
@@ -72,7 +73,7 @@ class History:
         compiled = profile.model.compiled
         printed = [profile.model.printed(step) for step in compiled.plan.steps]
         document = {
-            "nodes": [{"id": op.id} for op in compiled.source.ops if op.name != "mo.output"],
+            "nodes": [{"id": op.id} for op in compiled.source.ops if not is_output(op)],
             "kernels": [
                 {"id": step.id, "source": text.text if text is not None else step.builtin}
                 for step, text in zip(compiled.plan.steps, printed, strict=True)

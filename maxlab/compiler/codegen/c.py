@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import (
@@ -27,6 +28,7 @@ from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
 from maxlab.dtype import DType
 from maxlab.ir.poly import FloorDiv, Poly
+from maxlab.opset.facts import Language
 from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 BLOCK = 256
@@ -141,6 +143,8 @@ def _eager(roots: Sequence[Expr]) -> list[Expr]:
 
 class Printer:
     """Prints one kernel; ``symbols`` collects the dims it needs."""
+
+    language: ClassVar[Language] = "c"
 
     def __init__(self, symbols: list[str] | None = None) -> None:
         self.write = Writer()
@@ -267,7 +271,7 @@ class Printer:
             text = self.source(position)
             del self.axes["$"]
             return loaded(f"p{number}[{text}]", node.dtype)
-        return expression(node, a)
+        return expression(node, a, self.language)
 
     def _wrapped(self, node: Expr, at: str) -> str:
         """An index counted from the end when negative, and refused when it is out of range."""

@@ -86,6 +86,8 @@ class CudaPrinted(Printed):
 class CudaPrinter(Printer):
     """Prints loops over the threads of a warp or a block, or over a whole grid."""
 
+    language = "cuda"
+
     def __init__(self) -> None:
         super().__init__()
         self.folding = "block"

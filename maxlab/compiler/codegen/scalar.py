@@ -1,4 +1,4 @@
-"""Scalar operators as text: one printer for every target, since C and CUDA spell them alike.
+"""Scalar expressions as text; the op table has the spelling of each operator in each language.
 
 Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if
 each op had stored its
@@ -7,12 +7,17 @@ result; bools as i32; everything else as itself.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from maxlab.compiler.loops import Expr
 from maxlab.dtype import DType
+from maxlab.errors import DTypeError
+from maxlab.opset.core import scalar_text
+from maxlab.opset.facts import Language
 
 _C = {
     DType.bool: "i32",
@@ -32,15 +37,8 @@ _C = {
 _STORED = {**_C, DType.bool: "u8", DType.float16: "u16", DType.bfloat16: "u16"}
 _STORED |= {dtype: "u8" for dtype in DType if dtype.is_float8()}  # copied, not computed with
 HALVES = {DType.float16: "f16", DType.bfloat16: "bf16"}
-
-_INFIX = {"add": "+", "sub": "-", "mul": "*"}
-_COMPARE = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">="}
-_LOGIC = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
-_ROUND = {"floor": "floor", "trunc": "trunc", "round": "rint"}
-_CALLS = {
-    "sqrt", "rsqrt", "exp", "log", "log1p", "erf", "sin", "cos", "tanh", "atanh", "sigmoid",
-    "silu", "gelu", "gelu_tanh", "gelu_quick", "pow", "floordiv", "mod",
-}  # fmt: skip
+_UNSIGNED = {"i8": "u32", "i16": "u32", "i32": "u32", "i64": "u64", "u8": "u32", "u16": "u32"}
+"""The types in which integers wrap: C computes nothing narrower than 32 bits."""
 
 
 def compute_type(dtype: DType) -> str:
@@ -103,62 +101,42 @@ def stored(text: str, dtype: DType) -> str:
     return f"(u8)({text})" if dtype is DType.bool else text
 
 
-def _wrapping(symbol: str, kind: str, a: str, b: str) -> str:
-    """Integer arithmetic through the unsigned type: it wraps and is never undefined."""
-    unsigned = {"i8": "u32", "i16": "u32", "i32": "u32", "i64": "u64"}.get(kind, kind)
-    if kind in ("u8", "u16"):
-        unsigned = "u32"
-    return f"({kind})(({unsigned}){a} {symbol} ({unsigned}){b})"
+@functools.cache
+def _names(dtype: DType) -> Mapping[str, str]:
+    """What templates of scalar operators name: types and constants, for operands of ``dtype``."""
+    kind = _C[dtype]
+    floats = is_float(dtype)
+    return {
+        "k": kind,
+        "u": _UNSIGNED.get(kind, kind),
+        "zero": literal(0, dtype),
+        "one": literal(1, dtype),
+        "minus_one": literal(-1, dtype) if floats else "",
+        "infinity": literal(math.inf, dtype) if floats else "",
+    }
 
 
-def operator(name: str, dtype: DType, operand: DType, a: list[str]) -> str:
+def operator(name: str, dtype: DType, operand: DType, a: Sequence[str], language: Language) -> str:
     """The text of the scalar operator ``name`` with result ``dtype`` on operands of ``operand``
     spelt ``a``.
+
+    Raises:
+        GraphError: ML301, there is no such operator.
+        DTypeError: ML107 or ML109, it takes no integers, or no floats.
     """
-    kind = _C[operand]
-    floats = kind in ("f32", "f64")
-    if name in _INFIX:
-        text = f"{a[0]} {_INFIX[name]} {a[1]}" if floats else _wrapping(_INFIX[name], kind, *a)
-    elif name == "div":
-        text = f"{a[0]} / {a[1]}"
-    elif name == "recip":
-        text = f"{literal(1, operand)} / {a[0]}"
-    elif name in _COMPARE:
-        return f"{a[0]} {_COMPARE[name]} {a[1]}"
-    elif name in _LOGIC:
-        return f"{a[0]} {_LOGIC[name]} {a[1]}"
-    elif name == "logical_not":
-        return f"!{a[0]}"
-    elif name == "is_nan":
-        return f"{a[0]} != {a[0]}"
-    elif name == "is_inf":
-        return f"mx_abs_{kind}({a[0]}) == {literal(math.inf, operand)}"
-    elif name == "where":
-        return f"{a[0]} ? {a[1]} : {a[2]}"
-    elif name in ("max", "min"):
-        sign = ">" if name == "max" else "<"
-        text = (
-            f"mx_{name}_{kind}({a[0]}, {a[1]})"
-            if floats
-            else f"{a[0]} {sign} {a[1]} ? {a[0]} : {a[1]}"
-        )
-    elif name == "negate":
-        text = f"-{a[0]}" if floats else _wrapping("-", kind, literal(0, operand), a[0])
-    elif name == "relu":
-        zero = literal(0, operand)
-        text = f"mx_max_{kind}({a[0]}, {zero})" if floats else f"{a[0]} > {zero} ? {a[0]} : {zero}"
-    elif name == "abs":
-        text = f"mx_abs_{kind}({a[0]})"
-    elif name in _ROUND:
-        text = f"mx_{_ROUND[name]}_{kind}({a[0]})" if floats else a[0]
-    elif name == "acos":  # of the nearest number in [-1, 1]
-        one, low = literal(1, operand), literal(-1, operand)
-        text = f"mx_acos_{kind}(mx_max_{kind}(mx_min_{kind}({a[0]}, {one}), {low}))"
-    elif name in _CALLS:
-        text = f"mx_{name}_{kind}({', '.join(a)})"
-    else:
-        raise AssertionError(f"the scalar operator {name} has no text")
-    return rounded(text, dtype)
+    spelling = scalar_text(name)[language]
+    template = spelling.floats if is_float(operand) else spelling.integers
+    if not template:
+        raise _takes_none(name, operand)
+    text = template.format(*a, **_names(operand))
+    return rounded(text, dtype) if spelling.rounds else text
+
+
+def _takes_none(name: str, operand: DType) -> DTypeError:
+    code, wanted = ("ML109", "integers") if is_float(operand) else ("ML107", "floats")
+    return DTypeError(
+        code, f"{name} takes {wanted}, got {operand.name}", fix="cast the operand with ops.cast"
+    )
 
 
 def conversion(source: DType, target: DType, a: str) -> str:
@@ -178,11 +156,12 @@ def conversion(source: DType, target: DType, a: str) -> str:
     return rounded(a if kind == into else f"({into}){a}", target)
 
 
-def expression(node: Expr, a: list[str]) -> str:
+def expression(node: Expr, a: Sequence[str], language: Language) -> str:
     """The text of an ``op``, ``cast`` or ``const`` node whose operands are spelt ``a``."""
     if node.kind == "const":
         return literal(node.data, node.dtype)
     if node.kind == "cast":
         return conversion(node.data, node.dtype, a[0])
-    operand = node.args[1].dtype if node.data == "where" else node.args[0].dtype
-    return operator(node.data, node.dtype, operand, a)
+    # Of three operands the first is a condition.
+    operand = node.args[1 if len(node.args) == 3 else 0].dtype
+    return operator(node.data, node.dtype, operand, a, language)

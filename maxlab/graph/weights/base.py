@@ -21,8 +21,8 @@ from maxlab.graph.quantization import QuantizationEncoding
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weight import Weight
 from maxlab.ir import DeviceRef, DimLike, Shape
+from maxlab.opset.casting import convert
 from maxlab.opset.core import Call
-from maxlab.opset.elementwise import convert
 
 _Self = TypeVar("_Self", bound="Weights")
 CPU0 = DeviceRef.CPU()

@@ -15,6 +15,7 @@ from maxlab.driver import Accelerator, simulated
 from maxlab.dtype import DType
 from maxlab.engine import Model
 from maxlab.graph import ops
+from maxlab.opset.facts import Language
 from tests.analysis.check.planting import Array, Body, model_of, placed, plant
 
 
@@ -260,8 +261,8 @@ def test_a_mistake_of_the_printer_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     """Not a changed text, but a compiler that writes the wrong one."""
     sound = scalar.expression
 
-    def wrong(node: Any, args: list[str]) -> str:
-        text = sound(node, args)
+    def wrong(node: Any, args: list[str], language: Language) -> str:
+        text = sound(node, args, language)
         return f"({text}) * 1.01f" if node.data == "sigmoid" else text
 
     monkeypatch.setattr("maxlab.compiler.codegen.c.expression", wrong)

@@ -1,0 +1,96 @@
+"""What an op is for, asked without its name.
+
+Code that reads a graph asks ``is_weight(op)``, or tells roles apart by ``role_of(op)``; code that
+has to make an op of a role gets its name from ``named``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeGuard
+
+from maxlab.ir import Op
+from maxlab.opset.core import OPSET
+from maxlab.opset.facts import Role
+
+
+def role_of(op: Op | None) -> Role | None:
+    """The role that the op table gives ``op``; None without an op, or for one it does not have.
+
+    Example:
+        >>> role_of(Op("n0", "mo.output", [], [])), role_of(None)
+        ('output', None)
+    """
+    row = OPSET.get(op.name) if op is not None else None
+    return row.role if row is not None else None
+
+
+@functools.cache
+def named(role: Role) -> str:
+    """The name of the op whose role is ``role``.
+
+    Raises:
+        ValueError: Several ops have this role, or none.
+
+    Example:
+        >>> named("weight")
+        'mo.constant.external'
+    """
+    names = [name for name, row in OPSET.items() if row.role == role]
+    if len(names) != 1:
+        raise ValueError(f"{len(names)} ops have the role {role!r}")
+    return names[0]
+
+
+def is_constant(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` is data that stands in the graph: its attribute ``value``."""
+    return role_of(op) == "data"
+
+
+def is_weight(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` is data of the weights registry: what has its attribute ``name`` there."""
+    return role_of(op) == "weight"
+
+
+def is_dim(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` is the size of a dim: its attribute ``dim``."""
+    return role_of(op) == "dim"
+
+
+def is_cast(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` changes the dtype alone."""
+    return role_of(op) == "cast"
+
+
+def is_transfer(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` is its operand on another device."""
+    return role_of(op) == "transfer"
+
+
+def is_call(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` runs a subgraph: the body of its attribute ``call``."""
+    return role_of(op) == "call"
+
+
+def is_chain(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` begins an order of effects."""
+    return role_of(op) == "chain"
+
+
+def is_output(op: Op | None) -> TypeGuard[Op]:
+    """Whether ``op`` ends a graph or a region: its operands are the results."""
+    return role_of(op) == "output"
+
+
+__all__ = [
+    "is_call",
+    "is_cast",
+    "is_chain",
+    "is_constant",
+    "is_dim",
+    "is_output",
+    "is_transfer",
+    "is_weight",
+    "named",
+    "role_of",
+]
