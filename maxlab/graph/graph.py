@@ -281,8 +281,7 @@ class Graph:
             ArgumentTypeError: ML317, anything else.
         """
         if x.__class__ is TensorValue:
-            found: TensorValue = x
-            return found
+            return x
         return as_tensor(self, x, what)
 
     def literal(self, x: Any, dtype: DType, device: DeviceRef) -> TensorValue:
@@ -291,7 +290,9 @@ class Graph:
         Raises:
             DTypeError: ML102, a value that ``dtype`` cannot hold.
         """
-        return self.op("constant", [], value=Constant(data_of(x, dtype)), device=device)[0]
+        made: TensorValue
+        (made,) = self.op("constant", [], value=Constant(data_of(x, dtype)), device=device)
+        return made
 
     def type_of(self, value: Value) -> Type:
         """The type of ``value``."""

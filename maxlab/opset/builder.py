@@ -7,7 +7,7 @@ knows of graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
@@ -129,8 +129,8 @@ class Builder(Ops[V], Protocol[V]):
         ...
 
     @property
-    def kernels(self) -> Mapping[str, Any]:
-        """The declarations of custom ops by name.
+    def kernels(self) -> Any:
+        """The declarations of custom ops, by name: a mapping.
 
         Raises:
             ArgumentError: ML760 from a lookup, there is no such declaration.

@@ -50,17 +50,18 @@ def inferred(row: OpDef, types: Sequence[Any], attrs: Mapping[str, Any]) -> tupl
     if all(map(_is_as_made, types)):
         if len(_known) >= MOST:
             _known.clear()
-        _known[key] = found, tuple(list(t.shape) if _has_shape(t) else None for t in found)
+        _known[key] = found, tuple(_dims_of(t) for t in found)
     return found
 
 
-def _has_shape(type: Any) -> bool:
-    return isinstance(type, (TensorType, BufferType))
+def _dims_of(type: Type) -> list[Dim] | None:
+    return list(type.shape) if isinstance(type, (TensorType, BufferType)) else None
 
 
-def _is_as_made(type: Any) -> bool:
+def _is_as_made(type: Type) -> bool:
     """Whether nobody has written into the shape of ``type``, which is a list."""
-    return not _has_shape(type) or type.sizes == tuple(dim.poly for dim in type.shape)
+    dims = _dims_of(type)
+    return dims is None or type.sizes == tuple(dim.poly for dim in dims)  # type: ignore[attr-defined]
 
 
 def _frozen(values: Any) -> tuple[Any, ...] | None:

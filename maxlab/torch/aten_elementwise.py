@@ -6,7 +6,6 @@ maxlab's own promotion never decides.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +61,7 @@ def _div_mode(at: Site, x: Any, y: Any, rounding_mode: str | None = None) -> Ten
     if rounding_mode is None:
         return _div(at, x, y)
     if rounding_mode == "floor":
-        return operator.floordiv(*_pair(at, x, y))
+        return _floor_divide(at, x, y)
     if not at.dtype.is_float():
         raise NotImported("integers are divided towards zero")
     return ops.trunc(ops.div(*_pair(at, x, y)))
@@ -70,7 +69,8 @@ def _div_mode(at: Site, x: Any, y: Any, rounding_mode: str | None = None) -> Ten
 
 @aten("floor_divide.default", "floor_divide.Scalar")
 def _floor_divide(at: Site, x: Any, y: Any) -> TensorValue:
-    return operator.floordiv(*_pair(at, x, y))
+    left, right = _pair(at, x, y)
+    return left // right
 
 
 @aten("remainder.Tensor", "remainder.Scalar")
