@@ -88,7 +88,7 @@ def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
     for value in list(work.inputs):
         work.block.remove_argument(value)
     work.set_parameters(())
-    session = InferenceSession(model._session_devices(), model.num_threads)
+    session = InferenceSession(model.session_devices(), model.num_threads)
     part = session.load(graph_of(work), weights_registry=model._prepared.tensors, guard=model.guard)
     return part.execute()
 

@@ -16,7 +16,8 @@ from maxlab.engine.times import is_idle, plural, time_text
 from maxlab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
-    from maxlab.engine.profile import KernelTime, Profile
+    from maxlab.engine.profile import Profile
+    from maxlab.engine.times import KernelTime
 
 VERSION = 1
 _made: weakref.WeakKeyDictionary[Profile, Roofline] = weakref.WeakKeyDictionary()

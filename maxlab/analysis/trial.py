@@ -216,7 +216,7 @@ def _changed(
         narrow = DType[recipe.rewrite]
         graph, registry = rewrites.retyped(model, wide, narrow)
         chosen = [rewrites.converted(x, narrow) if x.dtype is wide else x for x in inputs]
-    session = InferenceSession(model._session_devices(), model.num_threads)
+    session = InferenceSession(model.session_devices(), model.num_threads)
     made = session.load(graph, weights_registry=registry, options=model.options)
     return made, chosen, 1
 

@@ -26,14 +26,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard, may_fail
 from maxlab.compiler.passes import pipeline, run
-from maxlab.compiler.plan import Env, Exchange, Launch, Packing, Plan, Slot, Step
+from maxlab.compiler.plan import Env, Exchange, Launch, Packing, Slot, Step
+from maxlab.compiler.plan_sink import Body, PlanSink, data_key
 from maxlab.compiler.reuse import Reuse
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import grain_of, piece_of
@@ -46,39 +46,10 @@ from maxlab.ir.types import _Typed
 from maxlab.opset import checks_of, role_of
 from maxlab.opset.dynamic import definitions, region_definitions
 
-if TYPE_CHECKING:
-    from maxlab.compiler.planner import Planner
 
-
-@dataclass(slots=True)
-class Body:
-    """A region, compiled.
-
-    Attributes:
-        function: Its ops after all passes.
-        schedule: Their groups.
-        plan: Its plan, whose inputs and outputs are those of the region.
-        guard: What must hold of the sizes.
-        outputs: The numbers of what it gives that is not what it was given at the same place.
-        origins: Of a subgraph, by the id of a compiled op those of the ops that it stands for.
-        homes: Of a loop, by the place of an output in ``outputs``, the number of what is carried
-            whose memory it is written to.
-    """
-
-    function: Function
-    schedule: Schedule
-    plan: Plan
-    guard: Guard
-    outputs: list[int]
-    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    homes: dict[int, int] = field(default_factory=dict)
-
-
-def compile_body(planner: Planner, op: Op, number: int) -> Body:
+def compile_body(sink: PlanSink, op: Op, number: int) -> Body:
     """The region ``number`` of ``op``, compiled."""
-    from maxlab.compiler.planner import Planner
-
-    outside = planner.schedule.function
+    outside = sink.schedule.function
     function = Function(f"{outside.name}.{op.id}.{number}")
     copied(op.regions[number], function.block, {})
     function._next = outside._next
@@ -90,16 +61,13 @@ def compile_body(planner: Planner, op: Op, number: int) -> Body:
         _rename(function.block, own)
     outputs = _changed(function) if role_of(op) == "loop" and number else None
     guard = guard_of(function)
-    options = planner.schedule.options
+    options = sink.schedule.options
     run(function, pipeline(options.split_k))
     schedule = Schedule(function, options)
-    inner = Planner(schedule)
-    inner.subgraphs, inner.schedules = planner.subgraphs, planner.schedules
-    inner.root = planner.root
-    inner.schedules.append((inner.root, schedule))
-    plan = inner.build()
+    inner = sink.inner(schedule, sink.root)
+    plan = inner.plan
     outside._next = function._next
-    planner.functions += [function, *inner.functions]
+    sink.functions += [function, *inner.functions]
     if outputs is None:
         return Body(function, schedule, plan, guard, list(range(len(plan.outputs))))
     homes = Reuse(plan, function.inputs, outputs).homes
@@ -119,28 +87,24 @@ def _changed(function: Function) -> list[int]:
     return numbers
 
 
-def compile_subgraph(planner: Planner, function: Function) -> Body:
+def compile_subgraph(sink: PlanSink, function: Function) -> Body:
     """The subgraph ``function``, compiled once for all of its calls."""
     from maxlab.compiler.outlining import outline
-    from maxlab.compiler.planner import Planner
 
-    found = planner.subgraphs.get(function)
+    found = sink.subgraphs.get(function)
     if found is not None:
         return found
-    outside, options = planner.schedule.function, planner.schedule.options
+    outside, options = sink.schedule.function, sink.schedule.options
     work = function.clone()
     work.set_parameters([*work.parameters, *outside.parameters, *definitions(outside)])
     outline(work, options)
     run(work, pipeline(options.split_k))
     schedule = Schedule(work, options)
-    inner = Planner(schedule)
-    inner.subgraphs, inner.schedules = planner.subgraphs, planner.schedules
-    inner.root = function
-    inner.schedules.append((function, schedule))
-    plan = inner.build()
+    inner = sink.inner(schedule, function)
+    plan = inner.plan
     origins = {op.id: op.origins for one in (work, *inner.functions) for op in one.walk()}
     made = Body(work, schedule, plan, Guard(), list(range(len(plan.outputs))), origins)
-    planner.subgraphs[function] = made
+    sink.subgraphs[function] = made
     return made
 
 
@@ -186,20 +150,20 @@ def _rename(block: Block, sizes: Mapping[str, Poly]) -> None:
 
 # ---------------------------------------------------------------- steps
 class _Programs:
-    """Adds the steps of one op to the plan of ``planner``."""
+    """Adds the steps of one op to the plan of ``sink``."""
 
-    def __init__(self, planner: Planner, group: Group) -> None:
+    def __init__(self, sink: PlanSink, group: Group) -> None:
         assert group.main is not None
-        self.planner = planner
-        self.plan = planner.plan
+        self.sink = sink
+        self.plan = sink.plan
         self.group = group
         self.op = group.main
 
     def base(self, value: Value) -> int:
         """The slot that holds ``value``."""
         shape = shape_of(value)
-        base, _ = self.planner.schedule.resolve(value, own_index(shape), extents_of(shape))
-        return self.planner.slot(base)
+        base, _ = self.sink.schedule.resolve(value, own_index(shape), extents_of(shape))
+        return self.sink.slot(base)
 
     def control(self, kind: str, pointers: Sequence[int] = ()) -> Step:
         """A new step that says where to go on; its ``jump`` is not known yet."""
@@ -207,7 +171,7 @@ class _Programs:
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             return Launch((), 1, 1, 0)
 
-        step = self.planner.add(
+        step = self.sink.add(
             self.group, kind, None, pointers, launch, ONE, touches=dict, computed=()
         )
         step.device = DeviceRef.CPU()
@@ -234,7 +198,7 @@ class _Programs:
             return Launch((), count, grain, 0, piece)
 
         gpu = device.is_gpu()
-        step = self.planner.add(
+        step = self.sink.add(
             self.group,
             "transfer" if gpu else "copy",
             None,
@@ -296,7 +260,7 @@ class _Programs:
     ) -> dict[int, int]:
         """The slot of this plan for each one of the body's, whose ``weights`` have these names."""
         slots = self.plan.slots
-        known = self.planner.known_data()
+        known = self.sink.known_data()
         place: dict[int, int] = {}
         for slot in body.plan.slots:
             if slot.kind == "input":
@@ -326,8 +290,8 @@ class _Programs:
     def cond(self) -> None:
         """The steps of ``mo.cond``."""
         flag, *captured = self.op.operands
-        results = [self.planner.slot(value) for value in self.op.results]
-        bodies = [compile_body(self.planner, self.op, n) for n in range(2)]
+        results = [self.sink.slot(value) for value in self.op.results]
+        bodies = [compile_body(self.sink, self.op, n) for n in range(2)]
         branch = self.control("branch", [self.base(flag)])
         self.insert(bodies[0], captured, results)
         if bodies[1].plan.steps or bodies[1].guard.stated:
@@ -340,11 +304,11 @@ class _Programs:
 
     def loop(self) -> None:
         """The steps of ``mo.while``."""
-        planner, plan = self.planner, self.plan
-        states = [planner.slot(value) for value in self.op.results]
+        sink, plan = self.sink, self.plan
+        states = [sink.slot(value) for value in self.op.results]
         carried = self.op.results
         operands = [*carried, *self.op.operands[len(carried) :]]
-        predicate, body = (compile_body(planner, self.op, n) for n in range(2))
+        predicate, body = (compile_body(sink, self.op, n) for n in range(2))
         turn = next_turn(plan, body.outputs, body.homes, states)
         exchanges = [self._exchange(turn.homes)] if turn.homes else []
         first = len(plan.steps)
@@ -361,7 +325,7 @@ class _Programs:
         self.land(branch)
         end = len(plan.steps)
         plan.loops.append(range(first, end))
-        add_settling(planner, self.group, turn.rings, states)
+        add_settling(sink, self.group, turn.rings, states)
         for step in exchanges:
             assert step.exchange is not None
             at = step.number
@@ -380,8 +344,8 @@ class _Programs:
     def call(self) -> None:
         """The steps of ``mo.call``."""
         call: Call = self.op.attrs["call"]
-        body = compile_subgraph(self.planner, call.body)
-        results = [self.planner.slot(value) for value in self.op.results]
+        body = compile_subgraph(self.sink, call.body)
+        results = [self.sink.slot(value) for value in self.op.results]
         self.insert(body, self.op.operands, results, call)
 
     def _memory(self, body: Body, number: int) -> int:
@@ -408,12 +372,12 @@ class _Programs:
                 self.call()
         end = self.control("jump")
         end.jump = 1
-        states = self.planner.schedule.states
-        begun = [self.planner.schedule.group_of[v].number for v in self.op.operands if v in states]
+        states = self.sink.schedule.states
+        begun = [self.sink.schedule.group_of[v].number for v in self.op.operands if v in states]
         # what a loop began with is written over: the steps that copied it say where it came from
         sources = [n for s in self.plan.steps[:first] if s.group in begun for n in s.pointers]
         operands = [self.base(v) for v in self.op.operands if v not in states]
-        results = [self.planner.slot(v) for v in self.op.results]
+        results = [self.sink.slot(v) for v in self.op.results]
         end.keeps = tuple(dict.fromkeys((*results, *operands, *sources)))
         self.plan.programs.append(range(first, len(self.plan.steps)))
 
@@ -439,18 +403,6 @@ def _placed_traffic(
     return moved
 
 
-def data_key(slot: Slot) -> tuple[Any, ...]:
-    """What slots that hold the same data have in common; empty for other slots."""
-    if slot.kind == "weight":
-        return "weight", slot.name, slot.device
-    if slot.kind == "constant":
-        return "constant", id(slot.data), slot.device
-    if slot.kind == "packed" and slot.packing is not None:
-        of = slot.packing
-        return "packed", slot.device, of.source, of.kernel, of.sizes, of.items, of.nbytes, of.offset
-    return ()
-
-
 class _Renaming:
     """The ids of one call for those of its body."""
 
@@ -470,9 +422,9 @@ class _Renaming:
         return {id: self.ids(origins) for id, origins in step.renamed.items()}
 
 
-def add_program(planner: Planner, group: Group) -> None:
+def add_program(sink: PlanSink, group: Group) -> None:
     """Add the steps of the op of ``group``, which has regions."""
-    _Programs(planner, group).build()
+    _Programs(sink, group).build()
 
 
 __all__ = ["Body", "add_program", "compile_body", "guard_of"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.compiler.codegen import cuda
 from maxlab.compiler.codegen.cuda import CudaPrinted
@@ -28,6 +28,7 @@ from maxlab.compiler.loops import Expr, Kernel
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.masks import visible_keys
 from maxlab.compiler.plan import Env, GpuKernels, GpuLaunch, Launch, LibraryCall, Step
+from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.products import Contraction, attention_of, contraction_of
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import attention_touched, product_touched, touched
@@ -35,9 +36,6 @@ from maxlab.driver.backend import Product, Properties
 from maxlab.dtype import DType
 from maxlab.ir import Op
 from maxlab.ir.poly import ONE, Poly
-
-if TYPE_CHECKING:
-    from maxlab.compiler.planner import Planner
 
 BLOCKS_PER_PROCESSOR = 16
 """Blocks of 256 threads that keep a multiprocessor full, twice over, so that none ends alone."""
@@ -69,10 +67,10 @@ def grid_of(wanted: int, properties: Properties) -> tuple[int, int, int]:
 
 
 class GpuSteps:
-    """Adds the GPU's steps to the plan of ``planner``."""
+    """Adds the GPU's steps to the plan of ``sink``."""
 
-    def __init__(self, planner: Planner) -> None:
-        self.planner = planner
+    def __init__(self, sink: PlanSink) -> None:
+        self.sink = sink
 
     def rows(
         self,
@@ -82,8 +80,8 @@ class GpuSteps:
         computed: Sequence[Op] | None = None,
     ) -> None:
         """The step of a map or row kernel."""
-        planner, kernel = self.planner, lowered.kernel
-        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
+        sink, kernel = self.sink, lowered.kernel
+        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
         flat = kernel.kind == "map" and not kernel.rows
         extent = kernel.inner.extent if flat else ONE
         for axis in kernel.rows:
@@ -93,9 +91,9 @@ class GpuSteps:
         elif kernel.kind == "map":
             kernels = _mapped_rows(kernel, extent)
         else:
-            lean = functools.cache(lambda: Lowering(planner.schedule, group).rows())
+            lean = functools.cache(lambda: Lowering(sink.schedule, group).rows())
             kernels = _folded_rows(lowered, lean, extent)
-        step = planner.add(
+        step = sink.add(
             group,
             kernel.kind if group.kind in ("map", "row") else group.kind,
             kernels.printed(),
@@ -115,13 +113,13 @@ class GpuSteps:
             if made is None:
                 return None
             left = [n for at, n in enumerate(pointers) if at != target]
-            return planner.apart(lambda: self.rows(group, made, left, computed))
+            return sink.apart(lambda: self.rows(group, made, left, computed))
 
         step.in_place = in_place
 
     def columns(self, group: Group, lowered: Lowered) -> None:
         """The step of a column kernel, or of a product that has no faster way."""
-        planner, kernel = self.planner, lowered.kernel
+        sink, kernel = self.sink, lowered.kernel
         items = kernel.inner.extent
         for axis in kernel.rows:
             items = items * axis.extent
@@ -132,11 +130,11 @@ class GpuSteps:
             grid = grid_of(-(-count // cuda.THREADS), properties)
             return GpuLaunch(0, grid, (cuda.THREADS, 1, 1), 0, 0, count)
 
-        planner.add(
+        sink.add(
             group,
             "reduce" if group.kind == "col" else group.kind,
             printed,
-            [planner.slot(v) for v in lowered.values],
+            [sink.slot(v) for v in lowered.values],
             cpu_launch,
             items,
             touches=lambda: touched(kernel),
@@ -146,7 +144,7 @@ class GpuSteps:
 
     def contract(self, group: Group) -> None:
         """The step of a product of matrices."""
-        planner, schedule = self.planner, self.planner.schedule
+        sink, schedule = self.sink, self.sink.schedule
         op = group.main
         assert op is not None
         dtype = op.result.tensor_type.dtype
@@ -179,8 +177,8 @@ class GpuSteps:
         if made.kernel.tests_results:  # which the library does not
             library = None
         kernels = GpuKernels([maker(t) for t in templates], launch, library)
-        pointers = [planner.slot(v) for v in (*values, product.left_base, product.right_base)]
-        planner.add(
+        pointers = [sink.slot(v) for v in (*values, product.left_base, product.right_base)]
+        sink.add(
             group,
             "contract",
             kernels.printed(),
@@ -193,7 +191,7 @@ class GpuSteps:
 
     def attention(self, group: Group) -> None:
         """The step of fused attention."""
-        planner, schedule = self.planner, self.planner.schedule
+        sink, schedule = self.sink, self.sink.schedule
         parts = schedule.attentions[group.number]
         scores = parts.scores.result
         dtype = scores.tensor_type.dtype
@@ -218,11 +216,11 @@ class GpuSteps:
             return GpuLaunch(number, grid, (chosen.threads, 1, 1), chosen.shared, 0, count)
 
         kernels = GpuKernels([maker(t) for t in templates], launch)
-        planner.add(
+        sink.add(
             group,
             "attention",
             kernels.printed(),
-            [planner.slot(x) for x in (*values, *call.bases)],
+            [sink.slot(x) for x in (*values, *call.bases)],
             cpu_launch,
             batch * heads * queries,
             touches=lambda: attention_touched(made.kernel, call),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.compiler.codegen.c import BLOCK, Printed, print_columns, print_rows, strip_of
 from maxlab.compiler.codegen.product import (
@@ -20,6 +20,7 @@ from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
+from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.products import attention_of, contraction_of
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
@@ -27,9 +28,6 @@ from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import scalar_weight
-
-if TYPE_CHECKING:
-    from maxlab.compiler.planner import Planner
 
 GRAIN_COST = 16_384
 """Scalar operations below which a chunk is not worth handing to another thread."""
@@ -61,10 +59,10 @@ def piece_of(extent: int, cost: int) -> int:
 
 
 class HostSteps:
-    """Adds the CPU's steps to the plan of ``planner``."""
+    """Adds the CPU's steps to the plan of ``sink``."""
 
-    def __init__(self, planner: Planner) -> None:
-        self.planner = planner
+    def __init__(self, sink: PlanSink) -> None:
+        self.sink = sink
         self._packed: dict[Any, int] = {}
 
     def rows(
@@ -75,7 +73,7 @@ class HostSteps:
         computed: Sequence[Op] | None = None,
     ) -> None:
         """The step of a map or row kernel."""
-        planner, kernel = self.planner, lowered.kernel
+        sink, kernel = self.sink, lowered.kernel
         weight, width = _weight(kernel), kernel.inner.extent
         flat = kernel.kind == "map" and not kernel.rows
 
@@ -87,7 +85,7 @@ class HostSteps:
 
         always = not flat and width.is_constant and long({}) is not None
         printed = in_strips() if always else print_rows(kernel, lowered.kept)
-        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
+        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
         extent = kernel.inner.extent if flat else ONE
         for axis in kernel.rows:
             extent = extent * axis.extent
@@ -102,7 +100,7 @@ class HostSteps:
             return Launch((), items, grain, scratch, piece)
 
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
-        step = planner.add(
+        step = sink.add(
             group,
             kind,
             printed,
@@ -119,14 +117,14 @@ class HostSteps:
             if made is None:
                 return None
             left = [n for at, n in enumerate(pointers) if at != target]
-            return planner.apart(lambda: self.rows(group, made, left, computed))
+            return sink.apart(lambda: self.rows(group, made, left, computed))
 
         step.in_place = in_place
         step.long = None if flat or always else long
 
     def columns(self, group: Group, lowered: Lowered, slots: list[int] | None = None) -> None:
         """The step of a column kernel."""
-        planner, kernel = self.planner, lowered.kernel
+        sink, kernel = self.sink, lowered.kernel
         assert kernel.reduction is not None
         weight = _weight(kernel)
         inner, depth = kernel.inner.extent, kernel.reduction.extent
@@ -150,8 +148,8 @@ class HostSteps:
             cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
             return Launch((), items, grain_of(items, cost, threads), 0, piece_of(items, cost))
 
-        pointers = slots if slots is not None else [planner.slot(v) for v in lowered.values]
-        step = planner.add(
+        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
+        step = sink.add(
             group,
             "reduce" if group.kind == "col" else group.kind,
             printed,
@@ -167,7 +165,7 @@ class HostSteps:
             if made is None:
                 return None
             left = [n for at, n in enumerate(pointers) if at != target]
-            return planner.apart(lambda: self.columns(group, made, left))
+            return sink.apart(lambda: self.columns(group, made, left))
 
         step.in_place = in_place
         step.long = None if always else long
@@ -175,7 +173,7 @@ class HostSteps:
     # ------------------------------------------------------------ products
     def contract(self, group: Group) -> None:
         """The step of a product of matrices."""
-        planner, schedule = self.planner, self.planner.schedule
+        sink, schedule = self.sink, self.sink.schedule
         op = group.main
         assert op is not None
         dtype = op.result.tensor_type.dtype
@@ -194,7 +192,7 @@ class HostSteps:
         values = list(epilogue.values)
         found = contraction_of(schedule, op, len(values))
         m, n, k = found.m, found.n, found.k
-        pointers = [planner.slot(v) for v in values] + [planner.slot(found.left_base)]
+        pointers = [sink.slot(v) for v in values] + [sink.slot(found.left_base)]
         node = op.origins[0]
         if not batched:
             left, rows = found.flat_left()
@@ -205,11 +203,11 @@ class HostSteps:
             def touches() -> Touched:
                 total = product_touched(kernel, found, result)
                 size = Poly.constant(dtype.size_in_bytes)
-                panels = planner.plan.slots[packed].nbytes.floordiv(size)
+                panels = sink.plan.slots[packed].nbytes.floordiv(size)
                 total[len(values) + 1] = Touch(panels)  # all of them, the zeros of the last one too
                 return total
 
-            planner.add(
+            sink.add(
                 group,
                 "contract",
                 printed,
@@ -219,13 +217,13 @@ class HostSteps:
                 touches=touches,
             )
             return
-        pointers.append(planner.slot(found.right_base))
+        pointers.append(sink.slot(found.right_base))
         rows_only = lowering_rows(kernel, [axis.name for axis in found.batch])
         printed = print_batched(
             found.left, found.right, result, found.batch, m, n, k, rows_only, node, dtype
         )
         items = found.items
-        planner.add(
+        sink.add(
             group,
             "contract",
             printed,
@@ -237,7 +235,7 @@ class HostSteps:
 
     def _tile_target(self, group: Group, product: Value) -> Value:
         """The value whose memory the raw product is written to."""
-        schedule = self.planner.schedule
+        schedule = self.sink.schedule
         if product in schedule.stored:
             return product
         for op in reversed(group.ops):
@@ -250,22 +248,22 @@ class HostSteps:
         """The slot of the packed right operand; packed at load when it is data, else by a step of
         its own.
         """
-        planner, dtype = self.planner, base.tensor_type.dtype
-        source = planner.slot(base)
+        sink, dtype = self.sink, base.tensor_type.dtype
+        source = sink.slot(base)
         key = (source, right.offset, right.row, right.column, k, n)
         found = self._packed.get(key)
         if found is not None:
             return found
-        if planner.plan.slots[source].kind in ("weight", "constant"):
+        if sink.plan.slots[source].kind in ("weight", "constant"):
             layout = (k, n, right.row, right.column)
             packing = panels_of(source, dtype, layout, right.offset)
             if packing is not None:
-                self._packed[key] = planner.packed_slot(packing, dtype, (k, n))
+                self._packed[key] = sink.packed_slot(packing, dtype, (k, n))
                 return self._packed[key]
         nbytes = panels_nbytes(k, n, dtype)
-        device = planner.plan.slots[source].device
-        slot = Slot(len(planner.plan.slots), "arena", dtype, nbytes, (k, n), device=device)
-        planner.plan.slots.append(slot)
+        device = sink.plan.slots[source].device
+        slot = Slot(len(sink.plan.slots), "arena", dtype, nbytes, (k, n), device=device)
+        sink.plan.slots.append(slot)
         self._packed[key] = slot.number
         panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
         written = nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
@@ -276,7 +274,7 @@ class HostSteps:
 
         # The built-in kernel takes whole buffers; for a part of one there is a line of code.
         whole = right.offset == ZERO
-        planner.add(
+        sink.add(
             group,
             "pack",
             None if whole else print_pack(right, k, n, dtype),
@@ -292,7 +290,7 @@ class HostSteps:
 
     def attention(self, group: Group) -> None:
         """The step of fused attention."""
-        planner, schedule = self.planner, self.planner.schedule
+        sink, schedule = self.sink, self.sink.schedule
         parts = schedule.attentions[group.number]
         lowering = Lowering(schedule, group)
         lowered = lowering.score(parts.logits, parts.scores.result, parts.maps)
@@ -302,7 +300,7 @@ class HostSteps:
         printed = print_attention(
             found.q, found.k, found.v, found.out, sizes, lowered.kernel, parts.scores.origins[0]
         )
-        pointers = [planner.slot(x) for x in (*values, *found.bases)]
+        pointers = [sink.slot(x) for x in (*values, *found.bases)]
 
         def launch(env: Env, threads: int, runtime: Any) -> Launch:
             numbers = [p.evaluate(env) for p in sizes]
@@ -314,7 +312,7 @@ class HostSteps:
             return Launch((block[0],), extent, 1, scratch)
 
         batch, heads, queries = sizes[:3]
-        planner.add(
+        sink.add(
             group,
             "attention",
             printed,

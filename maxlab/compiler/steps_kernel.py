@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.codegen import cuda
@@ -27,6 +27,7 @@ from maxlab.compiler.plan import (
     Step,
     panels,
 )
+from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.steps_gpu import cpu_launch, grid_of
 from maxlab.compiler.steps_host import GRAIN_COST, grain_of, piece_of
 from maxlab.compiler.traffic import Touch, Touched
@@ -40,9 +41,6 @@ from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.opset.custom import declaration_of
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import INDEX
-
-if TYPE_CHECKING:
-    from maxlab.compiler.planner import Planner
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -101,7 +99,7 @@ class _Part:
 class KernelSite:
     """One op that is being written for one target; see ``opset.kernel.Site``."""
 
-    planner: Planner
+    sink: PlanSink
     op: Op
     target: Target
     attrs: Any
@@ -121,7 +119,7 @@ class KernelSite:
     @property
     def options(self) -> Options:
         """What the compilation was asked for."""
-        return self.planner.schedule.options
+        return self.sink.schedule.options
 
     @property
     def log_level(self) -> int:
@@ -150,7 +148,7 @@ class KernelSite:
         if number < len(self.known):
             self.temporaries.append(self.known[number])
             return self.known[number]
-        slots = self.planner.plan.slots
+        slots = self.sink.plan.slots
         nbytes = count * Poly.constant(dtype.size_in_bytes)
         device = (*self.op.results, *self.op.operands)[0].tensor_type.device
         slot = Slot(len(slots), "arena", dtype, nbytes, (count,), device=device)
@@ -184,13 +182,13 @@ class KernelSite:
         return self._packed(buffer, packing, (Poly.constant(groups * nbytes),))
 
     def _is_known(self, buffer: KernelBuffer) -> bool:
-        source = self.planner.plan.slots[buffer.slot]
+        source = self.sink.plan.slots[buffer.slot]
         return source.kind in ("weight", "constant") and not source.order
 
     def _packed(
         self, buffer: KernelBuffer, packing: Packing, shape: tuple[Poly, ...]
     ) -> KernelBuffer:
-        slot = self.planner.packed_slot(packing, buffer.dtype, shape)
+        slot = self.sink.packed_slot(packing, buffer.dtype, shape)
         count = Poly.constant(packing.nbytes // buffer.dtype.size_in_bytes)
         typed = TensorType(buffer.dtype, [], buffer.type.device)
         made = KernelBuffer(
@@ -298,9 +296,9 @@ for (i64 {start} = {first}; {start} < {last}; {start} += {strip})
         self.faulted = self.warned = False
 
 
-def add_kernel(planner: Planner, group: Group) -> None:
+def add_kernel(sink: PlanSink, group: Group) -> None:
     """Add the steps of the op of ``group``."""
-    schedule, op = planner.schedule, group.main
+    schedule, op = sink.schedule, group.main
     assert op is not None
     write = OPSET[op.name].kernel
     assert write is not None, f"{op.name} has no kernel"
@@ -309,7 +307,7 @@ def add_kernel(planner: Planner, group: Group) -> None:
         typed = _tensor(value.type)
         results.append(
             KernelBuffer(
-                f"y{number}", typed.dtype, typed, planner.slot(value), elements(typed), "result"
+                f"y{number}", typed.dtype, typed, sink.slot(value), elements(typed), "result"
             )
         )
     whole = OPSET[op.name].changed is not None  # any element may be read and written
@@ -321,14 +319,14 @@ def add_kernel(planner: Planner, group: Group) -> None:
             role = "changed" if whole else "target"
             count = count if whole else elements(_tensor(op.operands[1].type))
         operands.append(
-            KernelBuffer(f"x{number}", typed.dtype, typed, planner.slot(base), count, role)
+            KernelBuffer(f"x{number}", typed.dtype, typed, sink.slot(base), count, role)
         )
     target: Target = "cuda" if group.device.is_gpu() else "c"
-    site = KernelSite(planner, op, target, op.attrs, operands, results)
+    site = KernelSite(sink, op, target, op.attrs, operands, results)
     write(site)
     assert site.parts, f"{op.name} wrote no kernel"
     for number, part in enumerate(site.parts):
-        _add_part(planner, group, site, part, number + 1 == len(site.parts))
+        _add_part(sink, group, site, part, number + 1 == len(site.parts))
 
 
 def _tensor(type: Any) -> TensorType:
@@ -338,7 +336,7 @@ def _tensor(type: Any) -> TensorType:
     return type
 
 
-def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
+def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last: bool) -> None:
     words = _names(part)
     used = [b for b in (*site.results, *site.operands, *site.temporaries) if b.name in words]
     symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
@@ -376,7 +374,7 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         piece = 0 if alone else piece_of(items, cost)
         return Launch((), items, grain, part.scratch.evaluate(env), piece)
 
-    step = planner.add(
+    step = sink.add(
         group,
         "kernel",
         printed,
@@ -416,7 +414,7 @@ def _add_part(planner: Planner, group: Group, site: KernelSite, part: _Part, las
         same = len(other.parts) == len(site.parts)
         if not same or _names(other.parts[number]) & {used[source].name}:
             return None
-        made = planner.apart(lambda: _add_part(planner, group, other, other.parts[number], last))
+        made = sink.apart(lambda: _add_part(sink, group, other, other.parts[number], last))
         made.keeps = step.keeps
         return made
 

@@ -14,16 +14,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.compiler.groups import Group
 from maxlab.compiler.plan import Env, Exchange, Launch, Plan, Slot
+from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.steps_host import grain_of, piece_of
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
-
-if TYPE_CHECKING:
-    from maxlab.compiler.planner import Planner
 
 SMALL_BYTES = 64
 """Bytes that are copied from turn to turn rather than exchanged."""
@@ -127,20 +125,20 @@ def rings_of(moves: Mapping[int, int]) -> list[list[int]]:
 
 
 def add_settling(
-    planner: Planner, group: Group, rings: Sequence[Sequence[int]], states: Sequence[int]
+    sink: PlanSink, group: Group, rings: Sequence[Sequence[int]], states: Sequence[int]
 ) -> None:
     """Add steps that bring ``states`` home, from where the last turn has put them: one for all
     slots of a size and device, because some may be where others belong."""
     alike: dict[tuple[Poly, DeviceRef], list[int]] = {}
     for ring in rings:
-        slot = planner.plan.slots[ring[0]]
+        slot = sink.plan.slots[ring[0]]
         alike.setdefault((slot.nbytes, slot.device), []).extend(ring)
     for (nbytes, device), cells in alike.items():
-        _settle(planner, group, nbytes, device, cells, [n for n in cells if n in states])
+        _settle(sink, group, nbytes, device, cells, [n for n in cells if n in states])
 
 
 def _settle(
-    planner: Planner,
+    sink: PlanSink,
     group: Group,
     nbytes: Poly,
     device: DeviceRef,
@@ -156,7 +154,7 @@ def _settle(
         scratch = count * SETTLE_BYTES
         return Launch((count,), size, grain * SETTLE_BYTES, scratch, piece * SETTLE_BYTES)
 
-    step = planner.add(
+    step = sink.add(
         group, "settle", None, [*homes, *homes], launch, nbytes,
         sizes=[], builtin="mx_k_settle", touches=dict, computed=(),
     )  # fmt: skip

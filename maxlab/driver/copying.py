@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
 from maxlab import trace
 from maxlab.driver.backend import DeviceSource, Function
+from maxlab.driver.device import DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.mapped import require_read
 from maxlab.driver.memory import Block
-
-if TYPE_CHECKING:
-    from maxlab.driver.base import TensorBase
+from maxlab.dtype import DType
 
 MAX_RANK = 8
 _THREADS = 256
@@ -51,6 +50,25 @@ def source_of_copy(nbytes: int) -> DeviceSource:
     return DeviceSource(name, text, ())
 
 
+class Elements(Protocol):
+    """A tensor, as far as moving its elements needs it; `TensorBase` says what each of these is."""
+
+    _dtype: DType
+    _owner: object
+    _ptr: int
+    _shape: tuple[int, ...]
+    _stream: DeviceStream
+    _strides: tuple[int, ...] | None
+
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    def _bits(self) -> np.ndarray[Any, Any]: ...
+    def _like(self, stream: DeviceStream) -> Elements: ...
+    def _on_host(self) -> Elements: ...
+    def _own_copy(self) -> Elements: ...
+    def _scatter(self, block: Block) -> None: ...
+
+
 _functions: dict[tuple[int, int], tuple[object, Function]] = {}
 
 
@@ -64,7 +82,7 @@ def _function(stream: AcceleratorStream, nbytes: int) -> Function:
     return found[1]
 
 
-def fill(target: TensorBase, source: TensorBase) -> None:
+def fill(target: Elements, source: Elements) -> None:
     """Copy the elements of ``source``, which has as many and the same dtype, into ``target``, in
     the order of the streams of both.
 
@@ -99,7 +117,7 @@ def fill(target: TensorBase, source: TensorBase) -> None:
             require_read(source._ptr)
 
 
-def _upload(target: TensorBase, to: AcceleratorStream, source: TensorBase, nbytes: int) -> None:
+def _upload(target: Elements, to: AcceleratorStream, source: Elements, nbytes: int) -> None:
     context = to.context
     if source._strides is not None:
         source = source._own_copy()
@@ -112,9 +130,7 @@ def _upload(target: TensorBase, to: AcceleratorStream, source: TensorBase, nbyte
     context.call(lambda: context.upload(to.queue, goal, start, nbytes))
 
 
-def _download(
-    target: TensorBase, source: TensorBase, start: AcceleratorStream, nbytes: int
-) -> None:
+def _download(target: Elements, source: Elements, start: AcceleratorStream, nbytes: int) -> None:
     context = start.context
     if source._strides is not None:
         packed = source._like(start)
@@ -132,9 +148,9 @@ def _download(
 
 
 def _between_devices(
-    target: TensorBase,
+    target: Elements,
     to: AcceleratorStream,
-    source: TensorBase,
+    source: Elements,
     start: AcceleratorStream,
     nbytes: int,
 ) -> None:
@@ -153,12 +169,12 @@ def _between_devices(
     _upload(target, to, staged, nbytes)
 
 
-def _note_use(tensor: TensorBase, stream: AcceleratorStream) -> None:
+def _note_use(tensor: Elements, stream: AcceleratorStream) -> None:
     if isinstance(tensor._owner, DeviceBlock):
         tensor._owner.used_by(stream)
 
 
-def _strided(stream: AcceleratorStream, target: TensorBase, source: TensorBase) -> None:
+def _strided(stream: AcceleratorStream, target: Elements, source: Elements) -> None:
     """Copy on the device between any two layouts of the same number of elements."""
     axes = _common_axes(target, source)
     # A view of bytes may begin anywhere; a device reads whole words only at their own multiples.
@@ -189,7 +205,7 @@ def _strided(stream: AcceleratorStream, target: TensorBase, source: TensorBase) 
     context.call(copy)
 
 
-def _common_axes(target: TensorBase, source: TensorBase) -> list[tuple[int, int, int]]:
+def _common_axes(target: Elements, source: Elements) -> list[tuple[int, int, int]]:
     """(size, step in the target, step in the source) of axes that describe both tensors.
 
     The shapes may differ as long as one is a refinement of the other's rows; where they do not

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
 
 from maxlab.driver.backend import Context
+from maxlab.driver.lanes import Lane, follow
 from maxlab.driver.memory import MemoryStats
 from maxlab.errors import DeviceError
 from maxlab.trace import emit
-
-if TYPE_CHECKING:
-    from maxlab.driver.gpu_stream import AcceleratorStream
 
 GRANULE = 512
 DEFAULT_SHARE = 0.99
@@ -32,15 +29,15 @@ class DeviceBlock:
 
     __slots__ = ("__weakref__", "address", "nbytes", "pool", "stream", "streams")
 
-    def __init__(self, pool: DevicePool, stream: AcceleratorStream, nbytes: int) -> None:
+    def __init__(self, pool: DevicePool, stream: Lane, nbytes: int) -> None:
         self.pool = pool
         self.stream = stream
-        self.streams: list[AcceleratorStream] = []
+        self.streams: list[Lane] = []
         self.nbytes = -(-max(nbytes, 1) // pool.granule) * pool.granule
         self.address = 0  # for __del__, should the next line raise
         self.address = pool.take(self.nbytes, stream)
 
-    def used_by(self, stream: AcceleratorStream) -> None:
+    def used_by(self, stream: Lane) -> None:
         """Note that work on ``stream`` uses the block."""
         if stream is not self.stream and stream not in self.streams:
             self.streams.append(stream)
@@ -91,9 +88,9 @@ class DevicePool:
         self._lock = threading.Lock()
         # Finalizers run wherever an allocation makes the collector run, in the midst of
         # `take` too. They only append here, which needs no lock.
-        self._dropped: deque[tuple[int, int, AcceleratorStream, list[AcceleratorStream]]] = deque()
+        self._dropped: deque[tuple[int, int, Lane, list[Lane]]] = deque()
 
-    def take(self, nbytes: int, stream: AcceleratorStream) -> int:
+    def take(self, nbytes: int, stream: Lane) -> int:
         """The address of ``nbytes``, a multiple of the granule, for work on ``stream``.
 
         Raises:
@@ -116,8 +113,8 @@ class DevicePool:
         self,
         address: int,
         nbytes: int,
-        stream: AcceleratorStream,
-        others: list[AcceleratorStream],
+        stream: Lane,
+        others: list[Lane],
     ) -> None:
         """Take the block back; it never raises and takes no lock, as finalizers call it."""
         self._dropped.append((address, nbytes, stream, others))
@@ -127,7 +124,7 @@ class DevicePool:
         while self._dropped:
             address, nbytes, stream, others = self._dropped.popleft()
             for other in others:
-                stream.follow(other)
+                follow(stream, other)
             self.live.pop(address, None)
             self._used -= nbytes
             self._free.setdefault((stream.number, nbytes), []).append(address)

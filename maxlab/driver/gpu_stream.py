@@ -5,17 +5,27 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 from maxlab.driver.backend import Context, Mark, Queue
 from maxlab.driver.device import Device, DeviceStream
-
-if TYPE_CHECKING:
-    from maxlab.driver.accelerator import Accelerator
-    from maxlab.driver.gpu_memory import DevicePool
-
+from maxlab.driver.gpu_memory import DevicePool
+from maxlab.driver.lanes import follow
 
 _numbers = itertools.count()
+
+
+@runtime_checkable
+class Opened(Protocol):
+    """A device that a backend has opened."""
+
+    @property
+    def context(self) -> Context:
+        """The device as its backend opened it."""
+
+    @property
+    def pool(self) -> DevicePool:
+        """Its memory."""
 
 
 class AcceleratorStream(DeviceStream):
@@ -25,14 +35,13 @@ class AcceleratorStream(DeviceStream):
     asked then, and the first that has something to say raises.
     """
 
-    __slots__ = ("_checks", "_context", "_lock", "_queue", "number")
-
-    _device: Accelerator
+    __slots__ = ("_checks", "_context", "_lock", "_pool", "_queue", "number")
 
     def __init__(self, device: Device, queue: Queue | None = None) -> None:
         super().__init__(device)
-        context: Context = self._device.context
-        self._context = context
+        assert isinstance(device, Opened), f"{device} has no queues"
+        context = self._context = device.context
+        self._pool = device.pool
         self.number = next(_numbers)
         """Of this stream alone, after it has gone too."""
         self._queue = queue if queue is not None else context.call(context.queue)
@@ -47,7 +56,7 @@ class AcceleratorStream(DeviceStream):
     @property
     def pool(self) -> DevicePool:
         """The memory of the device."""
-        return self._device.pool
+        return self._pool
 
     @property
     def queue(self) -> Queue:
@@ -100,11 +109,7 @@ class AcceleratorStream(DeviceStream):
 
     def follow(self, other: AcceleratorStream) -> None:
         """Start what comes next only after all that ``other`` has been given."""
-        if other is self:
-            return
-        mark = other._context.call(other._queue.mark)
-        queue = self._queue
-        self._context.call(lambda: queue.wait(mark))
+        follow(self, other)
 
     def lead(self, handle: int) -> None:
         """Let a stream of another library, a ``CUstream`` as a number, wait for all that this

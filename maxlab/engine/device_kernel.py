@@ -5,22 +5,23 @@ multiprocessor, how it is launched, and a script that runs it alone.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from maxlab import files
+from maxlab.compiler import Options
 from maxlab.compiler.plan import GpuLaunch, Step
+from maxlab.driver import Accelerator
 from maxlab.driver.backend import DeviceSource
-from maxlab.engine.profile import KernelView
+from maxlab.engine.kernel_view import KernelView, Shown
 from maxlab.errors import ArgumentError
+from maxlab.ir import DeviceRef
 from maxlab.toolchain import kernels_dir
 from maxlab.toolchain.cuda import CudaFlags, CudaUnit, ResourceUsage, compile_cuda, ptx, sass
-
-if TYPE_CHECKING:
-    from maxlab.engine.device_model import DeviceModel
 
 Array = np.ndarray[Any, Any]
 
@@ -36,6 +37,29 @@ class Captured:
     sizes: list[int]
     before: list[Array]
     after: list[Array | None]
+
+
+class ShownOnDevices(Shown, Protocol):
+    """A model on devices, as far as its kernels can be looked at and taken away.
+
+    Attributes:
+        chosen: By the number of a step, which of its kernels the last run took.
+        devices: The accelerators that it runs on.
+    """
+
+    chosen: dict[int, int]
+    devices: dict[DeviceRef, Accelerator]
+
+    @property
+    def name(self) -> str:
+        """The name of its graph."""
+
+    @property
+    def options(self) -> Options:
+        """What it was compiled with."""
+
+    def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
+        """The memory of the step ``number`` in a run on ``inputs``."""
 
 
 class DeviceKernelView(KernelView):
@@ -59,9 +83,9 @@ class DeviceKernelView(KernelView):
         ((256, 1, 1), 'gpu:0')
     """
 
-    _model: DeviceModel
+    _model: ShownOnDevices
 
-    def __init__(self, model: DeviceModel, step: Step) -> None:
+    def __init__(self, model: ShownOnDevices, step: Step) -> None:
         super().__init__(model, step)
         assert step.gpu is not None
         self._gpu = step.gpu

@@ -30,9 +30,9 @@ from maxlab.engine.device_timer import DeviceTimer
 from maxlab.engine.file_watch import settled
 from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
 from maxlab.engine.gpu_profiling import Mode as GpuMode
-from maxlab.engine.model import LIVE, MAX_BINDINGS, Model
+from maxlab.engine.kernel_view import KernelView
+from maxlab.engine.model import LIVE, MAX_BINDINGS, Loader, Model
 from maxlab.engine.observing import Observer
-from maxlab.engine.profile import KernelView
 from maxlab.engine.staged_model import MAX_LATER
 from maxlab.engine.weights import Prepared
 from maxlab.errors import DeviceError, InputError
@@ -117,9 +117,10 @@ class DeviceModel(Model):
         threads: int,
         runtime: Any,
         graph: Any,
+        loader: Loader,
         devices: Mapping[DeviceRef, Device],
     ) -> None:
-        super().__init__(compiled, prepared, threads, runtime, graph)
+        super().__init__(compiled, prepared, threads, runtime, graph, loader)
         self.devices = {ref: d for ref, d in devices.items() if isinstance(d, Accelerator)}
         self.hosts: Hosts = {ref: d for ref, d in devices.items() if isinstance(d, CPU)}
         self.chosen: dict[int, int] = {}  # which of its kernels a step took last
@@ -151,7 +152,7 @@ class DeviceModel(Model):
         self._device_bindings = {}  # ``chosen`` stays: the steps are the same
         super()._take_over(other)
 
-    def _session_devices(self) -> list[Device]:
+    def session_devices(self) -> list[Device]:
         return [CPU(), *self.hosts.values(), *self.devices.values()]
 
     # ------------------------------------------------------------ running
@@ -192,7 +193,7 @@ class DeviceModel(Model):
         made: dict[int, Tensor] = {}
         frame: DeviceFrame | None = None
         logged = False
-        with trace.span("execute", self.name, device=str(self._session_devices()[-1])):
+        with trace.span("execute", self.name, device=str(self.session_devices()[-1])):
             while True:
                 before = frame
                 frame, outputs = self._memory(binding)

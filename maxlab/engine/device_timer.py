@@ -6,19 +6,15 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxlab.driver import Accelerator
+from maxlab.compiler.plan import Step
+from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Context, Mark, Queue
 from maxlab.engine.binding import CONTROL
+from maxlab.engine.observing import Observed
 from maxlab.engine.stamps import Taken, side_by_side
-
-if TYPE_CHECKING:
-    from maxlab.compiler.plan import Step
-    from maxlab.driver import Tensor
-    from maxlab.engine.device_model import DeviceModel
 
 ORIGINS = 5
 """Marks that are tried to lay the clock of a device over the host's."""
@@ -31,7 +27,7 @@ class DeviceTimer:
     do then, reaches as soon as it is made.
     """
 
-    def __init__(self, model: DeviceModel) -> None:
+    def __init__(self, model: Observed) -> None:
         self._model = model
         self._steps = np.zeros((len(model.compiled.plan.steps), 2), np.int64)
         self._marks: list[tuple[Step, Context, Mark, Mark]] = []

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab import trace
 from maxlab.engine.device_timer import DeviceTimer
+from maxlab.engine.observing import Observed
 from maxlab.toolchain import nvtx
 
 if TYPE_CHECKING:
     from maxlab.compiler.plan import Step
     from maxlab.driver import Accelerator, Tensor
     from maxlab.driver.backend import Context, Mark, Queue
-    from maxlab.engine.device_model import DeviceModel
 
 Mode = Literal["on", "detailed"]
 KEPT = 1024
@@ -78,7 +78,7 @@ class GpuProfiler:
         runs: The newest runs, the newest last.
     """
 
-    def __init__(self, model: DeviceModel, mode: Mode) -> None:
+    def __init__(self, model: Observed, mode: Mode) -> None:
         self.mode = mode
         self.runs: deque[GpuRun] = deque(maxlen=KEPT)
         self._model = model

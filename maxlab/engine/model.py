@@ -7,11 +7,10 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab import trace
 from maxlab.compiler import Compiled, Options
-from maxlab.compiler.options import OF_SESSION
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.engine.arguments import HOST, Arguments
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
@@ -19,7 +18,9 @@ from maxlab.engine.file_watch import LOST, settled
 from maxlab.engine.guard import FAILED, Guard
 from maxlab.engine.host_calls import HostCalls
 from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
+from maxlab.engine.kernel_view import KernelView
 from maxlab.engine.spec import TensorSpec, spec_of
+from maxlab.engine.stamps import StepTimer
 from maxlab.engine.weights import Prepared
 from maxlab.errors import ExecutionError
 from maxlab.toolchain.interrupts import STOPPED, raised
@@ -42,6 +43,16 @@ MAX_BINDINGS = 64
 """Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
 
 
+class Loader(Protocol):
+    """What a model asks of the module that loaded it, which stands above all kinds of models."""
+
+    def profile(self, model: Model, inputs: Sequence[Any], *, runs: int, warmup: int) -> Any:
+        """The ``Profile`` of ``model``; see ``Model.profile``."""
+
+    def load_again(self, model: Model, *, options: Options, num_threads: int) -> Model:
+        """The graph of ``model`` as another model; see ``Model.reload``."""
+
+
 class Model(Arguments):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
 
@@ -58,10 +69,17 @@ class Model(Arguments):
     """
 
     def __init__(
-        self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any
+        self,
+        compiled: Compiled,
+        prepared: Prepared,
+        threads: int,
+        runtime: Any,
+        graph: Any,
+        loader: Loader,
     ) -> None:
         super().__init__(compiled)
         self.graph = graph
+        self._loader = loader
         self.num_threads = threads
         self._prepared = prepared
         self._runtime = runtime
@@ -253,8 +271,6 @@ class Model(Arguments):
 
     def _timer(self) -> Any:
         """What runs the model and times its steps."""
-        from maxlab.engine.stamps import StepTimer
-
         return StepTimer(self)
 
     def run_to_the_end(self, *args: Any) -> None:
@@ -360,16 +376,12 @@ class Model(Arguments):
             runs: Timed executions.
             warmup: Executions before them that are not counted.
         """
-        from maxlab.engine.profile import profile_model
-
-        self.last_profile = profile_model(self, inputs, runs=runs, warmup=warmup)
+        self.last_profile = self._loader.profile(self, inputs, runs=runs, warmup=warmup)
         return self.last_profile
 
     @property
     def kernels(self) -> dict[str, Any]:
         """The steps of the plan by id, with their C in ``.source``."""
-        from maxlab.engine.profile import KernelView
-
         return {step.id: KernelView(self, step) for step in self.compiled.plan.steps}
 
     @property
@@ -418,17 +430,10 @@ class Model(Arguments):
             >>> len(model.kernels), len(model.reload(options=Options(fuse=False)).kernels)
             (1, 2)
         """
-        from maxlab.engine.session import InferenceSession
-
-        threads = self.num_threads if num_threads is None else num_threads
-        session = InferenceSession(self._session_devices(), threads)
-        session._options = {name: getattr(self.options, name) for name in OF_SESSION}
-        session.gpu_profiling(self.gpu_profiling)
-        return session.load(
-            self.graph,
-            weights_registry=self._prepared.tensors,
+        return self._loader.load_again(
+            self,
             options=self.options if options is None else options,
-            guard=self.guard,
+            num_threads=self.num_threads if num_threads is None else num_threads,
         )
 
     def adopt(self, other: Model) -> None:
@@ -457,9 +462,14 @@ class Model(Arguments):
         self._bindings = {}
         self.last_profile = None
 
-    def _session_devices(self) -> list[Device]:
+    def session_devices(self) -> list[Device]:
         """The devices that a session needs for the graph."""
         return [CPU()]
+
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The graph's weights as tensors, by name."""
+        return self._prepared.tensors
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Options, compile_function
+from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, cpu_count
 from maxlab.engine.device_model import DeviceModel
@@ -19,6 +20,7 @@ from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.handle_models import DeviceHandleModel, HandleModel, StagedHandleModel
 from maxlab.engine.handles import has_handles
 from maxlab.engine.model import Model
+from maxlab.engine.profile import profile_model
 from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
 from maxlab.errors import (
@@ -297,7 +299,7 @@ class InferenceSession:
             start = time.perf_counter_ns()
             prepared = prepare(compiled, registry, library, self.num_threads, devices)
             compiled.timings_ns["weights"] = time.perf_counter_ns() - start
-            given = (compiled, prepared, self.num_threads, library, graph)
+            given = (compiled, prepared, self.num_threads, library, graph, _Loader())
             handles = has_handles(compiled)
             if not devices and compiled.plan.cuts:
                 return (StagedHandleModel if handles else StagedModel)(*given)
@@ -431,3 +433,23 @@ def _member(kind: Any, given: Any, what: str) -> Any:
         f"{what} must be one of {names}, got {given!r}",
         fix=f"pass a member of {kind.__name__}, or its name",
     )
+
+
+class _Loader:
+    """Profiles and loads again the models that sessions have loaded."""
+
+    def profile(self, model: Model, inputs: Sequence[Any], *, runs: int, warmup: int) -> Any:
+        """The ``Profile`` of ``model`` on ``inputs``."""
+        return profile_model(model, inputs, runs=runs, warmup=warmup)
+
+    def load_again(self, model: Model, *, options: Options, num_threads: int) -> Model:
+        """The graph and weights of ``model`` as another model, loaded as it was."""
+        session = InferenceSession(model.session_devices(), num_threads)
+        session._options = {name: getattr(model.options, name) for name in OF_SESSION}
+        session.gpu_profiling(model.gpu_profiling)
+        return session.load(
+            model.graph,
+            weights_registry=model.weights,
+            options=options,
+            guard=model.guard,
+        )

@@ -31,7 +31,7 @@ from maxlab.engine.binding import (
     stage_slots,
 )
 from maxlab.engine.file_watch import settled
-from maxlab.engine.model import MAX_BINDINGS, Model
+from maxlab.engine.model import MAX_BINDINGS, Loader, Model
 from maxlab.engine.stamps import BEGIN, END, Taken, side_by_side
 from maxlab.engine.weights import Prepared
 from maxlab.opset.effects import silent
@@ -206,9 +206,15 @@ class StagedModel(Model):
     _bindings: dict[Any, Any]
 
     def __init__(
-        self, compiled: Compiled, prepared: Prepared, threads: int, runtime: Any, graph: Any
+        self,
+        compiled: Compiled,
+        prepared: Prepared,
+        threads: int,
+        runtime: Any,
+        graph: Any,
+        loader: Loader,
     ) -> None:
-        super().__init__(compiled, prepared, threads, runtime, graph)
+        super().__init__(compiled, prepared, threads, runtime, graph, loader)
         self._blocks = Blocks(runtime)
         self._last: dict[str, int] = {}
 

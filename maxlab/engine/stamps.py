@@ -10,15 +10,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from maxlab.compiler import Compiled
+from maxlab.driver import Tensor
 from maxlab.engine.binding import CONTROL
-
-if TYPE_CHECKING:
-    from maxlab.driver import Tensor
-    from maxlab.engine.model import Model
 
 Array = np.ndarray[Any, Any]
 
@@ -135,10 +133,20 @@ def side_by_side(steps: Array, threads: Array, begin: int) -> Array:
     return turns
 
 
+class Timed(Protocol):
+    """A model of the CPU, as far as its steps can be timed."""
+
+    compiled: Compiled
+    num_threads: int
+    _runtime: Any
+
+    def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]: ...
+
+
 class StepTimer:
     """Runs a model of the CPU and keeps when each step ran, and on which threads."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Timed) -> None:
         ffi = model._runtime.ffi
         steps, threads = len(model.compiled.plan.steps), model.num_threads
         self._model = model

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from maxlab.engine.profile import KernelTime
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """What one kernel cost, over all timed runs.
+
+    Attributes:
+        id: The kernel, ``"k4"``.
+        name: What it computes, ``"matmul_add_gelu"``.
+        kind: The kind of kernel, ``"contract"``.
+        nodes: Ids of the ops of the graph that it computes; its time is all theirs together.
+        ns: Nanoseconds in one run, the median over the runs; of a kernel in a loop all turns
+            together.
+        ns_min: Nanoseconds in the fastest run.
+        ns_iqr: Nanoseconds between the first and the third quartile.
+        flops: Arithmetic operations in one run.
+        nbytes: Bytes that its buffers hold, each read or written once in each turn.
+        gflops: ``flops`` over ``ns``, in GFLOP/s.
+        gbs: ``nbytes`` over ``ns``, in GB/s.
+        share: ``ns`` as a fraction of the sum over all kernels.
+        busy_ns: Nanoseconds of one run that each thread was busy, the medians over the runs; the
+            rest of ``ns`` it waited for the others. Empty on a GPU, and for what torch runs.
+        imbalance: How much shorter the launch could be if all threads had equal shares of it, as a
+            fraction of the busiest thread's time: 0.5 where one of two threads does it all.
+        turns: How often it was launched in one run, the median over the runs: more than once in a
+            loop, and not at all in a branch that was not taken.
+    """
+
+    id: str
+    name: str
+    kind: str
+    nodes: tuple[str, ...]
+    ns: float
+    ns_min: int
+    ns_iqr: float
+    flops: int
+    nbytes: int
+    gflops: float
+    gbs: float
+    share: float
+    busy_ns: tuple[float, ...] = ()
+    imbalance: float = 0.0
+    turns: int = 1
 
 
 class Times:

@@ -18,7 +18,9 @@ from typing import Any
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
-from maxlab.engine.profile import KernelTime, Profile, origins_of, source_of, user_lines
+from maxlab.engine.kernel_view import origins_of, source_of, user_lines
+from maxlab.engine.profile import Profile
+from maxlab.engine.times import KernelTime
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from maxlab import driver
-from maxlab.driver import CPU, Accelerator, DeviceSpec, DeviceStream, Tensor
+from maxlab.driver import CPU, Accelerator, DeviceSpec, DeviceStream, Tensor, gpu_memory, lanes
 from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
+from maxlab.driver.lanes import Lane
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DeviceError, TensorError
 
@@ -115,7 +116,7 @@ def test_blocks_are_counted_and_reused() -> None:
     assert gpu.stats["allocations"] == before["allocations"]
 
 
-def test_a_block_used_on_two_streams_waits_for_both() -> None:
+def test_a_block_used_on_two_streams_waits_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Accelerator()
     side = DeviceStream(gpu)
     t = Tensor(F32, [64], gpu)
@@ -123,22 +124,18 @@ def test_a_block_used_on_two_streams_waits_for_both() -> None:
     assert alias.stream is side
     block = t._owner
     assert isinstance(block, DeviceBlock)
-    assert block.streams == [side]
-    waited: list[AcceleratorStream] = []
+    assert [*map(id, block.streams)] == [id(side)]
+    waited: list[tuple[Lane, Lane]] = []
     home = gpu.default_stream
-    original = AcceleratorStream.follow
 
-    def follow(self: AcceleratorStream, other: AcceleratorStream) -> None:
-        waited.append(other)
-        original(self, other)
+    def follow(lane: Lane, other: Lane) -> None:
+        waited.append((lane, other))
+        lanes.follow(lane, other)
 
-    AcceleratorStream.follow = follow  # type: ignore[method-assign]
-    try:
-        del t, alias, block
-        Tensor(F32, [64], gpu)
-    finally:
-        AcceleratorStream.follow = original  # type: ignore[method-assign]
-    assert waited == [side]
+    monkeypatch.setattr(gpu_memory, "follow", follow)
+    del t, alias, block
+    Tensor(F32, [64], gpu)
+    assert [(id(lane), id(other)) for lane, other in waited] == [(id(home), id(side))]
     assert home is not side
 
 

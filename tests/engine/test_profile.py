@@ -9,7 +9,8 @@ import pytest
 
 from maxlab import engine, trace
 from maxlab.dtype import DType
-from maxlab.engine.profile import Profile, time_text
+from maxlab.engine.profile import Profile
+from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, InputError
 from maxlab.graph import Graph, TensorType, ops
 

@@ -20,7 +20,8 @@ from maxlab.config import config
 from maxlab.ir import Function, Op
 
 if TYPE_CHECKING:
-    from maxlab.engine.profile import KernelTime, Profile
+    from maxlab.engine.profile import Profile
+    from maxlab.engine.times import KernelTime
 
 LEAST, MOST = 0.25, 4.0
 """How far a kernel may be from its estimate for that to be carried over to another one: beyond it,

@@ -18,8 +18,8 @@ from maxlab.analysis.edit.first_run import Diagnostic, FirstRun, first_run
 from maxlab.compiler import Options
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
-from maxlab.engine.profile import time_text
 from maxlab.engine.stepping import Walk
+from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError
 from maxlab.ir import Value
 from maxlab.opset import is_call

@@ -12,7 +12,7 @@ from maxlab.analysis.machine.ceilings import Ceilings, Level, Machine, Rate
 from maxlab.driver import Accelerator, Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
-from maxlab.engine.profile import KernelTime
+from maxlab.engine.times import KernelTime
 from maxlab.errors import DeviceError
 from maxlab.graph import Graph, TensorType, TensorValue, ops
 from maxlab.ir import DeviceRef

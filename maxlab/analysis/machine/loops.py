@@ -16,7 +16,7 @@ from maxlab.analysis.machine.ceilings import Rate
 from maxlab.compiler.options import Options
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
-from maxlab.engine.profile import KernelTime
+from maxlab.engine.times import KernelTime
 from maxlab.graph import Graph, TensorType, ops
 from maxlab.ir import DeviceRef
 

@@ -15,8 +15,7 @@ from maxlab.analysis.runs.facts import DECIDING, TELLING
 from maxlab.analysis.runs.matching import Match, match_kernels
 from maxlab.analysis.runs.noise import FEWEST, Estimate, Rules, State, adjusted, estimate
 from maxlab.analysis.runs.saved import SavedRun
-from maxlab.engine.profile import KernelTime
-from maxlab.engine.times import plural
+from maxlab.engine.times import KernelTime, plural
 from maxlab.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]

@@ -15,8 +15,8 @@ from maxlab import files, trace
 from maxlab.analysis.runs import archive
 from maxlab.analysis.runs.facts import machine_facts
 from maxlab.analysis.runs.shown import Recorded
-from maxlab.engine.profile import KernelTime, Profile
-from maxlab.engine.times import Times, plural
+from maxlab.engine.profile import Profile
+from maxlab.engine.times import KernelTime, Times, plural
 from maxlab.errors import ArgumentTypeError, DocumentError
 
 if TYPE_CHECKING:

@@ -14,17 +14,15 @@ was not run on a GPU.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from maxlab.driver.backend import Product, Queue
+from maxlab.driver.cuda.opened import Opened
 from maxlab.driver.cuda.queues import CudaQueue
 from maxlab.dtype import DType
 from maxlab.errors import DeviceError
 from maxlab.toolchain._abi import ffi
 from maxlab.toolchain.nvlib import NvLibrary, library_paths, open_library
-
-if TYPE_CHECKING:
-    from maxlab.driver.cuda.context import CudaContext
 
 MAJORS = (13, 12)
 WORKSPACE_BYTES = 32 << 20  # what cuBLAS itself takes on Hopper and later
@@ -91,7 +89,7 @@ class BlasLt:
             context.call(lambda: blas.run(queue, Product(64, 128, 256, DType.float32), c, a, b))
     """
 
-    def __init__(self, context: CudaContext, library: NvLibrary) -> None:
+    def __init__(self, context: Opened, library: NvLibrary) -> None:
         self._context = context
         self._lib = library
         handle = ffi.new("void **")
@@ -103,7 +101,7 @@ class BlasLt:
         context.at_close(self.close)
 
     @classmethod
-    def find(cls, context: CudaContext) -> BlasLt | None:
+    def find(cls, context: Opened) -> BlasLt | None:
         """cuBLASLt for a device, or None if it is not installed; see `CudaContext.blas`."""
         library = _library(tuple(library_paths("cublasLt", MAJORS)))
         return None if library is None else cls(context, library)

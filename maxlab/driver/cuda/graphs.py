@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.driver.backend import Queue
 from maxlab.driver.cuda.libcuda import CAPTURE_RELAXED, graph_functions
+from maxlab.driver.cuda.opened import Opened
 from maxlab.driver.cuda.queues import CudaQueue
 from maxlab.toolchain._abi import ffi
-
-if TYPE_CHECKING:
-    from maxlab.driver.cuda.context import CudaContext
 
 
 class CudaRecording:
@@ -19,7 +17,7 @@ class CudaRecording:
 
     __slots__ = ("_context", "_executable", "_key", "_names", "_workspace")
 
-    def __init__(self, context: CudaContext, executable: Any, queue: CudaQueue) -> None:
+    def __init__(self, context: Opened, executable: Any, queue: CudaQueue) -> None:
         self._context = context
         self._executable = executable
         self._names = queue.suspects()
@@ -55,7 +53,7 @@ class CudaRecording:
 
 
 def record(
-    context: CudaContext, queue: CudaQueue, work: Callable[[Queue], None]
+    context: Opened, queue: CudaQueue, work: Callable[[Queue], None]
 ) -> CudaRecording | None:
     """What ``work`` gives to ``queue``, recorded instead of run; None if the driver cannot.
 

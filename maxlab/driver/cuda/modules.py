@@ -5,13 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.driver.backend import DeviceSource, FunctionFacts, Loaded
+from maxlab.driver.cuda.opened import Opened
 from maxlab.toolchain.cuda import CudaFlags, CudaUnit, compile_cuda
-
-if TYPE_CHECKING:
-    from maxlab.driver.cuda.context import CudaContext
 
 _WITHOUT_OPT_IN = 48 << 10  # shared memory that every block can have
 _WORD = (1 << 64) - 1
@@ -69,7 +67,7 @@ class CudaFunction:
 class Kernels:
     """The kernels that a device has loaded, each once."""
 
-    def __init__(self, context: CudaContext, driver: Any) -> None:
+    def __init__(self, context: Opened, driver: Any) -> None:
         self._context = context
         self._driver = driver
         self._modules: dict[bytes, Any] = {}

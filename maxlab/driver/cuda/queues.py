@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxlab.driver.backend import Mark
 from maxlab.driver.cuda.faults import NOT_READY
 from maxlab.driver.cuda.libcuda import libcuda
+from maxlab.driver.cuda.opened import Opened
 from maxlab.toolchain._abi import ffi
-
-if TYPE_CHECKING:
-    from maxlab.driver.cuda.context import CudaContext
 
 _MOST_PARTS = 64
 
@@ -35,7 +33,7 @@ class CudaQueue:
         "workspace",
     )  # fmt: skip
 
-    def __init__(self, context: CudaContext, stream: Any, key: int = 0) -> None:
+    def __init__(self, context: Opened, stream: Any, key: int = 0) -> None:
         self._context = context
         self._key = key
         self.stream = stream
@@ -118,7 +116,7 @@ class CudaMark:
 
     __slots__ = ("_context", "_queue", "_timed", "event", "serial")
 
-    def __init__(self, context: CudaContext, queue: CudaQueue | None, event: Any, timed: bool):
+    def __init__(self, context: Opened, queue: CudaQueue | None, event: Any, timed: bool):
         self._context = context
         self._queue = queue
         self._timed = timed

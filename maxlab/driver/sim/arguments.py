@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from maxlab.driver.base import TensorBase
 from maxlab.driver.sim.reports import Place
 from maxlab.driver.sim.signature import Kernel, Parameter, size_of
-from maxlab.driver.tensor import Tensor
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError
 from maxlab.toolchain._abi import ffi
@@ -175,7 +175,7 @@ def _element_size(parameter: Parameter) -> int:
 
 def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, int, bool]:
     """(address, bytes, whether it may be written) of an array argument."""
-    if isinstance(value, Tensor):
+    if isinstance(value, TensorBase):
         dtype, contiguous = value.dtype, value.is_contiguous
         shape: tuple[int, ...] = value.shape
         found = value._ptr, value.num_elements * value.element_size, not value.read_only
@@ -207,7 +207,7 @@ def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, i
 
 def _allocation(value: object, address: int) -> int:
     """Where the memory begins that an array is a view into."""
-    if isinstance(value, Tensor):
+    if isinstance(value, TensorBase):
         begin = getattr(value._owner, "address", address)
         return begin if isinstance(begin, int) and 0 < begin <= address else address
     array = value
