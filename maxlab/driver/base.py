@@ -22,7 +22,7 @@ from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError, shown
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

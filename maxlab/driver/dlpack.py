@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from maxlab.driver.layout import MAX_RANK
 from maxlab.dtype import DType
 from maxlab.errors import DeviceError, DTypeError, MaxlabError, TensorError, shown
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 CPU_DEVICE = (1, 0)  # kDLCPU
 CUDA = 2  # kDLCUDA

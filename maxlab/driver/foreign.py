@@ -21,7 +21,7 @@ from maxlab.driver.mapped import FileMemory
 from maxlab.dtype import DType, check_unmasked
 from maxlab.errors import ArgumentTypeError, DeviceError, TensorError, shown
 from maxlab.files import Mode, open_regular
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 Array = np.ndarray[Any, Any]
 _HOST = CPU().default_stream

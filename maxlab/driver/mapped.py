@@ -117,7 +117,7 @@ class FileMemory(mmap.mmap):
         return made
 
     def _set(self, path: AnyPath, size: int, *, private: bool, writable: bool) -> None:
-        from maxlab.toolchain._abi import ffi
+        from maxlab.toolchain.cffi_abi import ffi
 
         self.path = os.fspath(path)
         self.file_nbytes = size

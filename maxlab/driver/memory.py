@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxlab.errors import DeviceError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.loader import libc
 
 ALIGNMENT = 64  # a cache line, and an AVX-512 register

@@ -44,7 +44,7 @@ from maxlab.engine.kernel_log import (
 )
 from maxlab.engine.observing import Observer
 from maxlab.ir import DeviceRef
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 FAULT_BYTES = 32
 LOG_BYTES = WORDS * 8

@@ -15,7 +15,7 @@ from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.engine.binding import allocate
 from maxlab.engine.observing import Observer
 from maxlab.ir import DeviceRef
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 
 class Places(Protocol):

@@ -39,7 +39,7 @@ from maxlab.ir import Function, Op
 from maxlab.opset.custom import OPS, declaration_of
 from maxlab.opset.custom_binding import declared_at
 from maxlab.toolchain import guarded
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.child import Child, ChildEndedError, signal_name
 
 Array = np.ndarray[Any, Any]

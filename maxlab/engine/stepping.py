@@ -24,7 +24,7 @@ from maxlab.engine.handles import Made
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
 from maxlab.ir import DeviceRef, Value
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 Array = np.ndarray[Any, Any]
 POISON = 0xFF

@@ -1,7 +1,7 @@
 """The one C interface Python uses: the executor, the planners, memory and the loader.
 
 ``cffi`` would need its C parser (50 ms) to read these declarations at run time, so they
-are translated once, into ``_abi.py``; ``python -m maxlab.toolchain.abi`` does that, and a
+are translated once, into ``cffi_abi.py``; ``python -m maxlab.toolchain.abi`` does that, and a
 test holds that the file is current. Kernels are not declared: all of them have the type
 `mx_fn` and are found by name. The structures are those of ``kernels/c/mx_abi.h``.
 """
@@ -107,13 +107,13 @@ typedef struct DLManagedTensorVersioned {
 
 
 def generate(directory: Path) -> Path:
-    """The path of the ``_abi.py`` that was written into ``directory``."""
+    """The path of the ``cffi_abi.py`` that was written into ``directory``."""
     from cffi import FFI
 
     builder = FFI()
     builder.cdef(DECLARATIONS)
-    builder.set_source("_abi", None)
-    target = directory / "_abi.py"
+    builder.set_source("cffi_abi", None)
+    target = directory / "cffi_abi.py"
     builder.emit_python_code(str(target))
     return target
 

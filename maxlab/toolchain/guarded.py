@@ -10,7 +10,7 @@ import os
 from typing import Any, NamedTuple, TypedDict
 
 from maxlab.errors import ToolchainError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.library import runtime
 from maxlab.toolchain.units import KernelSource, compile_units

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 STOPPED = 5
 """The executor's code for a run that was ended (``MX_STOPPED`` in prelude.h)."""

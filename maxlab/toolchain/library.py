@@ -23,8 +23,8 @@ from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import MaxlabError, ToolchainError
 from maxlab.toolchain import loader
-from maxlab.toolchain._abi import ffi
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.interrupts import Interrupts

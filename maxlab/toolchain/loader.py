@@ -25,8 +25,8 @@ from typing import Any
 
 from maxlab.config import config
 from maxlab.errors import ToolchainError
-from maxlab.toolchain._abi import ffi
 from maxlab.toolchain.artefacts import Artefact, private_folder
+from maxlab.toolchain.cffi_abi import ffi
 
 _DESCRIPTORS = "/proc/self/fd/"
 _MOST_NAME = 200

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.nvlib import NvLibrary, library_paths, open_beside, open_library
 
 MAJORS = (13, 12)

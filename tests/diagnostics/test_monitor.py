@@ -17,8 +17,8 @@ import pytest
 from maxlab import trace
 from maxlab.diagnostics import Monitor, Recording
 from maxlab.diagnostics.monitor import marks
-from maxlab.diagnostics.monitor._format import records
-from maxlab.diagnostics.monitor._place import (
+from maxlab.diagnostics.monitor.line_format import records
+from maxlab.diagnostics.monitor.places import (
     MARKER,
     Identity,
     base_folder,
@@ -30,7 +30,7 @@ from maxlab.diagnostics.monitor._place import (
     session_folder,
     session_owner,
 )
-from maxlab.diagnostics.monitor._segments import Tail, Writer
+from maxlab.diagnostics.monitor.segments import Tail, Writer
 from maxlab.errors import DeviceError
 from tests.diagnostics.conftest import Machine
 from tests.diagnostics.monitoring import GPU, samples, wait_for

@@ -15,7 +15,7 @@ import pytest
 
 from maxlab import trace
 from maxlab.diagnostics import Monitor
-from maxlab.diagnostics.monitor._place import (
+from maxlab.diagnostics.monitor.places import (
     identity,
     session_owner,
 )

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from maxlab.diagnostics import Monitor
-from maxlab.diagnostics.monitor import _place
-from maxlab.diagnostics.monitor._place import base_folder, me, remove_dead, session_owner
+from maxlab.diagnostics.monitor import places
+from maxlab.diagnostics.monitor.places import base_folder, me, remove_dead, session_owner
 from maxlab.errors import DeviceError, MaxlabError
 from tests.diagnostics.children import each, limited
 from tests.diagnostics.monitoring import base as base
@@ -42,8 +42,8 @@ def tree(folder: Path) -> dict[str, str]:
 
 def session(base: Path, pid: int, start: int = 1) -> Path:
     """The folder of a session of this machine whose owner is gone, as maxlab leaves it."""
-    folder = _place.session_folder(_place.Identity(pid, start), base)
-    _place.make_session(folder)
+    folder = places.session_folder(places.Identity(pid, start), base)
+    places.make_session(folder)
     (folder / "samples-000001.mlrec").write_text("x")
     (folder / "marks-12-34-000001.mlrec").write_text("x")
     for name in ("lock", "starting", "monitor.log", "monitor.json"):
@@ -63,7 +63,7 @@ def of_another_boot(folder: Path) -> Path:
     """``folder`` as if another machine, or another start of this one, had made it."""
     there = folder.with_name("0" * 12 + folder.name[12:])
     folder.rename(there)
-    marker = there / _place.MARKER
+    marker = there / places.MARKER
     facts = json.loads(marker.read_text())
     marker.write_text(json.dumps({**facts, "folder": there.name, "boot": "0" * 32}))
     return there
@@ -99,10 +99,10 @@ def test_links_are_not_followed(base: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "samples-000001.mlrec").write_text("mine")
-    forged = base / _place.session_folder(_place.Identity(900_000_002, 1), base).name
+    forged = base / places.session_folder(places.Identity(900_000_002, 1), base).name
     forged.mkdir()
     (forged / "samples-000001.mlrec").write_text("mine")
-    (forged / _place.MARKER).symlink_to(real / _place.MARKER)
+    (forged / places.MARKER).symlink_to(real / places.MARKER)
     linked = session(base, 900_000_003)
     (linked / "samples-000002.mlrec").symlink_to(elsewhere / "samples-000001.mlrec")
     before = tree(tmp_path)
@@ -127,10 +127,10 @@ def test_a_session_with_something_unknown_in_it_stays_whole(base: Path, name: st
 
 def test_a_copied_marker_makes_no_other_folder_a_session(base: Path) -> None:
     base.mkdir()
-    marker = session(base, 900_000_001) / _place.MARKER
-    other = base / _place.session_folder(_place.Identity(900_000_002, 1), base).name
+    marker = session(base, 900_000_001) / places.MARKER
+    other = base / places.session_folder(places.Identity(900_000_002, 1), base).name
     other.mkdir()
-    (other / _place.MARKER).write_bytes(marker.read_bytes())
+    (other / places.MARKER).write_bytes(marker.read_bytes())
     (other / "samples-000001.mlrec").write_text("mine")
     remove_dead(base, keep=0)
     assert (other / "samples-000001.mlrec").exists()
@@ -143,7 +143,7 @@ def test_a_copied_marker_makes_no_other_folder_a_session(base: Path) -> None:
 def test_a_marker_that_is_none_marks_nothing(base: Path, content: str) -> None:
     base.mkdir()
     folder = session(base, 900_000_001)
-    (folder / _place.MARKER).write_text(content)
+    (folder / places.MARKER).write_text(content)
     before = tree(base)
     remove_dead(base, keep=0)
     assert tree(base) == before
@@ -151,11 +151,11 @@ def test_a_marker_that_is_none_marks_nothing(base: Path, content: str) -> None:
 
 def test_pipes_in_the_folder_hold_nothing_up(base: Path) -> None:
     base.mkdir()
-    name = _place.session_folder(_place.Identity(900_000_001, 1), base).name
+    name = places.session_folder(places.Identity(900_000_001, 1), base).name
     (base / name).mkdir()
-    os.mkfifo(base / name / _place.MARKER)
+    os.mkfifo(base / name / places.MARKER)
     assert limited('Monitor.start(period_s=0.05).stop(); print("fine")') == "fine\n"
-    assert (base / name / _place.MARKER).is_fifo()
+    assert (base / name / places.MARKER).is_fifo()
 
 
 # ---------------------------------------------------------------- what is old
@@ -176,7 +176,7 @@ def test_a_session_of_another_container_is_not_taken_for_dead(base: Path) -> Non
     """Containers of one machine share its boot, and count their processes each for itself."""
     base.mkdir()
     folder = session(base, 900_000_001)
-    marker = folder / _place.MARKER
+    marker = folder / places.MARKER
     facts = json.loads(marker.read_text())
     marker.write_text(json.dumps({**facts, "processes": "0:1"}))
     remove_dead(base, keep=0)
@@ -191,8 +191,8 @@ def test_a_session_whose_monitor_is_still_at_work_stays(base: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(f"""
             import sys
             from pathlib import Path
-            from maxlab.diagnostics.monitor import _place
-            print(_place.hold(Path({str(folder)!r})) is not None, flush=True)
+            from maxlab.diagnostics.monitor import places
+            print(places.hold(Path({str(folder)!r})) is not None, flush=True)
             sys.stdin.read()
             """)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -218,7 +218,7 @@ def test_two_that_tidy_up_at_once_do_not_trip_each_other(base: Path) -> None:
             [sys.executable, "-c", textwrap.dedent(f"""
                 import sys
                 from pathlib import Path
-                from maxlab.diagnostics.monitor._place import remove_dead
+                from maxlab.diagnostics.monitor.places import remove_dead
                 sys.stdin.readline()
                 remove_dead(Path({str(base)!r}), keep=0)
                 """)],
@@ -298,7 +298,7 @@ def test_a_session_folder_that_is_a_link_is_refused(base: Path, tmp_path: Path) 
 
 
 _MAKE = """
-from maxlab.diagnostics.monitor._place import make_session
+from maxlab.diagnostics.monitor.places import make_session
 
 def put(kind, place, precious):
     place.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ import pytest
 
 from maxlab.diagnostics import Monitor
 from maxlab.diagnostics.gpu import BackgroundRecorder
-from maxlab.diagnostics.monitor import _launch
+from maxlab.diagnostics.monitor import launching
 from maxlab.diagnostics.monitor._settings import checked_bytes
 from maxlab.errors import ArgumentTypeError, DeviceError, MaxlabError
 from tests.diagnostics.children import each
@@ -157,7 +157,7 @@ def test_a_process_that_its_state_names_falsely_is_left_alone(base: Path) -> Non
 
 
 def test_a_monitor_that_is_held_is_ended(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_launch, "STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(launching, "STOP_TIMEOUT_S", 0.2)
     monitor = Monitor.start(period_s=3600)
     pid = monitor.pid
     assert pid is not None
@@ -176,8 +176,8 @@ def test_a_monitor_that_cannot_be_ended_is_told_of(
         def refused(*_: object) -> None:
             raise PermissionError(1, "Operation not permitted")
 
-        patch.setattr(_launch, "STOP_TIMEOUT_S", 0.2)
-        patch.setattr(_launch, "KILL_TIMEOUT_S", 0.2)
+        patch.setattr(launching, "STOP_TIMEOUT_S", 0.2)
+        patch.setattr(launching, "KILL_TIMEOUT_S", 0.2)
         patch.setattr(signal, "pidfd_send_signal", refused)
         with pytest.raises(DeviceError, match="ML836") as caught:
             monitor.stop()
@@ -191,7 +191,7 @@ def test_somebody_who_never_lets_go_holds_nobody_up_for_ever(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitor = Monitor.start(period_s=3600)
-    monkeypatch.setattr(_launch, "TURN_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(launching, "TURN_TIMEOUT_S", 0.2)
     held = os.open(monitor.folder / "starting", os.O_RDWR)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)

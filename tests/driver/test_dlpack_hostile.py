@@ -16,7 +16,7 @@ from maxlab.driver import dlpack as protocol
 from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
 from maxlab.graph import Graph, TensorType, ops
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from tests.answers import assert_typed
 
 F32 = DType.float32

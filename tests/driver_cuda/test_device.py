@@ -73,7 +73,7 @@ def test_pinned_memory_is_read_when_the_queue_is_there(on_fake: Run) -> None:
     on_fake(
         BEGIN
         + """
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 c = opened()
 q = c.call(c.queue)
 host = c.call(lambda: c.allocate_pinned(400))

@@ -42,7 +42,7 @@ def on_device(request: pytest.FixtureRequest) -> Run:
 def test_copies(on_device: Run) -> None:
     on_device(
         """
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 c = opened()
 q = c.call(c.queue)
 x = np.random.default_rng(0).normal(size=1 << 21).astype(np.float32)

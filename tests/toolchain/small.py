@@ -14,7 +14,7 @@ from typing import Any
 from maxlab import trace
 from maxlab.config import config, set_config
 from maxlab.toolchain import KernelSource, LoadedKernel, forget
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_S = 60.0

@@ -32,7 +32,7 @@ ADD_ONE = """int k_rt_add(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *
 
 def test_generated_declarations_are_current(tmp_path: Path) -> None:
     made = ast.parse(abi.generate(tmp_path).read_text())
-    kept = ast.parse((Path(abi.__file__).parent / "_abi.py").read_text())
+    kept = ast.parse((Path(abi.__file__).parent / "cffi_abi.py").read_text())
     assert ast.dump(made) == ast.dump(kept), "run `python -m maxlab.toolchain.abi`"
 
 

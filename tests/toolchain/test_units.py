@@ -29,7 +29,7 @@ from maxlab.toolchain import (
     units,
 )
 from maxlab.toolchain import compiler as compiler_module
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 STORE = (
     "int {name}(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"

@@ -23,7 +23,7 @@ from maxlab.dtype import DType
 from maxlab.engine.stepping import POISON, DeviceCall, HostCall, Walk
 from maxlab.errors import ArgumentError, DocumentError
 from maxlab.toolchain import Flags, KernelSource, compile_units, runtime
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.interrupts import STOPPED, raised
 from maxlab.zipped import Zipped, array_of
 

@@ -6,10 +6,10 @@ temperature, links, processes) is only here.
 
 ``_process``    the process: samples on a grid, into a ring of files
 ``_host``, ``_nvidia``, ``_amd``, ``_gpus``    where its numbers come from
-``_format``     the lines of a recording, and their versions
-``_decoder``    what the lines say, kept in little memory
-``_segments``   bounded, append-only files, and reading them while they grow
-``_place``      whose recording it is, where it lies, who records, and when it may go
+``line_format`` the lines of a recording, and their versions
+``decoder``     what the lines say, kept in little memory
+``segments``    bounded, append-only files, and reading them while they grow
+``places``      whose recording it is, where it lies, who records, and when it may go
 ``_own``        files that maxlab keeps for itself, opened through no link
 ``_settings``   what the user asks a monitor for, checked
 ``marks``       what a kernel adds: its cells, model runs and memory of tensors

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from maxlab.diagnostics.gpu._amdsmi import AMDSMI
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor.line_format import Column
 
 # The reference of AMD SMI: the activity is averaged by the firmware, over a second at most.
 _WINDOW_NS = 1_000_000_000

@@ -11,8 +11,8 @@ from typing import Any
 from maxlab.diagnostics.gpu import _amdsmi, _nvml
 from maxlab.diagnostics.gpu._vendor import Reading, VendorError
 from maxlab.diagnostics.monitor._amd import AMDCounters
-from maxlab.diagnostics.monitor._format import Column
 from maxlab.diagnostics.monitor._nvidia import NVIDIACounters
+from maxlab.diagnostics.monitor.line_format import Column
 
 Vendor = NVIDIACounters | AMDCounters
 Processes = dict[str, list[list[Any]]]

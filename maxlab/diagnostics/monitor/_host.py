@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor.line_format import Column
 
 _MEMBERS_NS = 2_000_000_000
 """How often the members of the session are looked for anew: that reads every process's state."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from maxlab.diagnostics.gpu._nvml import NVML
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor.line_format import Column
 
 # nvmlValueType_t
 _UNSIGNED_LONG, _UNSIGNED_LONG_LONG = 2, 3

@@ -1,6 +1,6 @@
 """The monitor's process: samples the machine at a steady pace into a ring of files.
 
-A fresh interpreter, started by :mod:`maxlab.diagnostics.monitor._launch`. It belongs to the
+A fresh interpreter, started by :mod:`maxlab.diagnostics.monitor.launching`. It belongs to the
 session, not to who started it: it goes on when that kernel is killed, and ends
 
 * when it is told to, by SIGTERM;
@@ -24,11 +24,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from maxlab.diagnostics.monitor import _format, _own
+from maxlab.diagnostics.monitor import _own, line_format
 from maxlab.diagnostics.monitor._gpus import GPUs
 from maxlab.diagnostics.monitor._host import Host
-from maxlab.diagnostics.monitor._place import STATE, Identity, hold, me
-from maxlab.diagnostics.monitor._segments import Writer
+from maxlab.diagnostics.monitor.places import STATE, Identity, hold, me
+from maxlab.diagnostics.monitor.segments import Writer
 
 READY = b"ready\n"
 PREFIX = "samples"
@@ -139,10 +139,10 @@ class _Sampler:
         """What makes a segment readable without those before it."""
         facts = {**self._facts, "names": self._gpus.names}
         return (
-            _format.head(self._run, segment, facts)
-            + _format.columns_line(self._columns)
-            + _format.line("p", self._then_ns, self._problems)
-            + _format.line("g", self._then_ns, self._processes)
+            line_format.head(self._run, segment, facts)
+            + line_format.columns_line(self._columns)
+            + line_format.line("p", self._then_ns, self._problems)
+            + line_format.line("g", self._then_ns, self._processes)
         )
 
     def run(self, ready: int) -> None:
@@ -168,7 +168,7 @@ class _Sampler:
         self._life.finish()
         reason = self._life.reason or "its files were removed"
         with contextlib.suppress(OSError):
-            self._writer.write(_format.line("e", time.monotonic_ns(), reason))
+            self._writer.write(line_format.line("e", time.monotonic_ns(), reason))
         with contextlib.suppress(OSError):
             (self._folder / STATE).unlink()
         self._gpus.close()
@@ -183,15 +183,15 @@ class _Sampler:
         columns = [*self._host.columns, *self._gpus.columns]
         if columns != self._columns:
             self._columns = columns
-            lines += _format.head(self._run, 0, {**self._facts, "names": self._gpus.names})
-            lines += _format.columns_line(columns)
+            lines += line_format.head(self._run, 0, {**self._facts, "names": self._gpus.names})
+            lines += line_format.columns_line(columns)
         if self._gpus.problems != self._problems:
             self._problems = self._gpus.problems
-            lines += _format.line("p", time_ns, self._problems)
+            lines += line_format.line("p", time_ns, self._problems)
         if self._gpus.processes != self._processes:
             self._processes = self._gpus.processes
-            lines += _format.line("g", time_ns, self._processes)
-        return lines + _format.line("s", number, time_ns, [_short(value) for value in values])
+            lines += line_format.line("g", time_ns, self._processes)
+        return lines + line_format.line("s", number, time_ns, [_short(value) for value in values])
 
     def _publish(self) -> None:
         """Say who records here, for others to find."""

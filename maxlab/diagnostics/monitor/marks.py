@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from maxlab import trace
-from maxlab.diagnostics.monitor import _format, _launch
-from maxlab.diagnostics.monitor._place import Identity, me
-from maxlab.diagnostics.monitor._segments import Writer, last_change_ns, matching
+from maxlab.diagnostics.monitor import launching, line_format
+from maxlab.diagnostics.monitor.places import Identity, me
+from maxlab.diagnostics.monitor.segments import Writer, last_change_ns, matching
 
 MAX_BYTES = 8 << 20
 """Bytes of marks that are kept of one kernel."""
@@ -102,7 +102,7 @@ class Marker:
         self._cell_ends(None)
         with self._lock:
             if self._writer is not None:
-                self._append(_format.line("a", time.monotonic_ns(), self._pid, {}))
+                self._append(line_format.line("a", time.monotonic_ns(), self._pid, {}))
                 self._writer.close()
                 self._writer = None
 
@@ -181,19 +181,19 @@ class Marker:
             self._held_ns = now_ns
             if held != self._held:
                 self._held = held
-                self._append(_format.line("a", now_ns, self._pid, held))
+                self._append(line_format.line("a", now_ns, self._pid, held))
 
     def _mark(
         self, id: str, start_ns: int, dur_ns: int | None, kind: str, name: str, runs: int
     ) -> None:
-        name = name[: _format.MAX_NAME]
-        self._append(_format.line("m", id, start_ns, dur_ns, kind, name, runs, self._pid))
+        name = name[: line_format.MAX_NAME]
+        self._append(line_format.line("m", id, start_ns, dur_ns, kind, name, runs, self._pid))
 
     def _append(self, line: bytes) -> None:
         now_ns = time.monotonic_ns()
         if now_ns - self._looked_ns > _LOOK_NS:
             self._looked_ns = now_ns
-            self._is_wanted = _launch.running(self.folder) is not None
+            self._is_wanted = launching.running(self.folder) is not None
         if not self._is_wanted:
             return
         try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab import files
 from maxlab.diagnostics.gpu.recorder import DEFAULT_PERIOD_S, UNABLE, checked_period_ns, reason
-from maxlab.diagnostics.monitor import _launch
-from maxlab.diagnostics.monitor._place import (
+from maxlab.diagnostics.monitor import launching
+from maxlab.diagnostics.monitor._settings import checked_bytes, checked_label
+from maxlab.diagnostics.monitor.places import (
     Identity,
     make_base,
     make_session,
@@ -19,8 +20,7 @@ from maxlab.diagnostics.monitor._place import (
     session_folder,
     session_owner,
 )
-from maxlab.diagnostics.monitor._segments import content, segments
-from maxlab.diagnostics.monitor._settings import checked_bytes, checked_label
+from maxlab.diagnostics.monitor.segments import content, segments
 from maxlab.errors import MaxlabError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Monitor(AbstractContextManager["Monitor"]):
                 monitor.stop()
             if isinstance(error, UNABLE) and not isinstance(error, MaxlabError):
                 why = f"what this program does cannot be marked: {reason(error)}"
-                raise _launch.not_started(monitor._folder, why) from error
+                raise launching.not_started(monitor._folder, why) from error
             raise
         return monitor
 
@@ -127,13 +127,13 @@ class Monitor(AbstractContextManager["Monitor"]):
             base = make_base(self._folder.parent)
             make_session(self._folder)
             remove_dead(base)
-            _, is_new = _launch.start(self._folder, self._owner, period_ns, label, most)
+            _, is_new = launching.start(self._folder, self._owner, period_ns, label, most)
         except MaxlabError:
             raise
         except OSError as error:
             raise no_place(self._folder, error) from error
         except UNABLE as error:
-            raise _launch.not_started(self._folder, reason(error)) from error
+            raise launching.not_started(self._folder, reason(error)) from error
         return is_new
 
     @classmethod
@@ -149,12 +149,12 @@ class Monitor(AbstractContextManager["Monitor"]):
         Raises:
             DeviceError: ML836 (a RuntimeError), the process could not be ended; it goes on.
         """
-        _launch.stop(self._folder)
+        launching.stop(self._folder)
 
     @property
     def is_running(self) -> bool:
         """Whether a process records now."""
-        return _launch.running(self._folder) is not None
+        return launching.running(self._folder) is not None
 
     @property
     def has_recorded(self) -> bool:
@@ -164,13 +164,13 @@ class Monitor(AbstractContextManager["Monitor"]):
     @property
     def pid(self) -> int | None:
         """The number of the process that records; None when none does."""
-        found = _launch.running(self._folder)
+        found = launching.running(self._folder)
         return found.process.pid if found else None
 
     @property
     def period_s(self) -> float | None:
         """Seconds from one sample to the next; None when it is not running, or does not say."""
-        found = _launch.running(self._folder)
+        found = launching.running(self._folder)
         return None if found is None or found.period_ns is None else found.period_ns / 1e9
 
     @property

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from maxlab import files
-from maxlab.diagnostics.monitor import _format
-from maxlab.diagnostics.monitor._decoder import Decoder, Mark
+from maxlab.diagnostics.monitor import line_format
+from maxlab.diagnostics.monitor.decoder import Decoder, Mark
 from maxlab.errors import ArgumentError, DocumentError
 
 __all__ = ["Decoder", "Mark", "Recording"]
@@ -207,9 +207,9 @@ def _has_head(file: BinaryIO) -> bool:
     A file of any size that is something else is told by this without reading all of it."""
     beginning = io.BytesIO(file.read(_HEAD_WITHIN))
     file.seek(0)
-    for record in _format.records(beginning):
+    for record in line_format.records(beginning):
         match record:
-            case ["h", {"format": _format.FORMAT, "version": int(), "run": str()}]:
+            case ["h", {"format": line_format.FORMAT, "version": int(), "run": str()}]:
                 return True
     return False
 

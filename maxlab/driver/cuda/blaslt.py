@@ -21,7 +21,7 @@ from maxlab.driver.cuda.opened import Opened
 from maxlab.driver.cuda.queues import CudaQueue
 from maxlab.dtype import DType
 from maxlab.errors import DeviceError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.nvlib import NvLibrary, library_paths, open_library
 
 MAJORS = (13, 12)

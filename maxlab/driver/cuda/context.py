@@ -35,7 +35,7 @@ from maxlab.driver.cuda.modules import CudaFunction, Kernels
 from maxlab.driver.cuda.owner import Owner
 from maxlab.driver.cuda.queues import CudaMark, CudaQueue
 from maxlab.errors import DeviceError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.trace import emit
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from maxlab.driver.backend import Queue
 from maxlab.driver.cuda.libcuda import CAPTURE_RELAXED, graph_functions
 from maxlab.driver.cuda.opened import Opened
 from maxlab.driver.cuda.queues import CudaQueue
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 
 class CudaRecording:

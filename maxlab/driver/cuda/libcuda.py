@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.nvlib import NvLibrary, open_library
 
 _STREAMS = {

@@ -9,7 +9,7 @@ from maxlab.driver.backend import Mark
 from maxlab.driver.cuda.faults import NOT_READY
 from maxlab.driver.cuda.libcuda import libcuda
 from maxlab.driver.cuda.opened import Opened
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 _MOST_PARTS = 64
 

@@ -19,7 +19,7 @@ from maxlab.driver.sim.reports import Place
 from maxlab.driver.sim.signature import Kernel, Parameter, size_of
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 _SLOT = 16  # bytes for a value; no parameter type needs more
 _GUARD = 1 << 20  # no stray index of a test is larger, and untouched pages cost nothing

@@ -30,7 +30,7 @@ from maxlab.driver.device import system_memory
 from maxlab.driver.sim.function import SimFunction
 from maxlab.driver.sim.module import MAX_SHARED
 from maxlab.errors import DeviceError
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.loader import libc
 from maxlab.toolchain.simkernels import SimSource, compile_sim_kernels
 from maxlab.trace import emit

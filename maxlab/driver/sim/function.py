@@ -16,7 +16,7 @@ from maxlab.driver.sim.module import ANCHOR, MAX_SHARED, runtime_api
 from maxlab.driver.sim.reports import Decoder, Kind, Place, Raw, Report
 from maxlab.errors import DeviceError, ExecutionError
 from maxlab.toolchain import gxx
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.simkernels import SimKernel
 
 MAX_WORKERS = 16

@@ -35,7 +35,7 @@ from maxlab.driver.sim.signature import (
 )
 from maxlab.errors import ArgumentTypeError, DeviceError, ExecutionError, shown
 from maxlab.toolchain import gxx, loader
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 MAX_THREADS = 1024
 MAX_BLOCK: Index3 = (1024, 1024, 64)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxlab.driver.sim.reports import Index3, Place
-from maxlab.toolchain._abi import ffi
+from maxlab.toolchain.cffi_abi import ffi
 
 EVENT = np.dtype(
     [

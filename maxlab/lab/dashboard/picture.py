@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 import numpy.typing as npt
 
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor.line_format import Column
 from maxlab.lab import mime
 from maxlab.lab.dashboard.store import Store, thinned
 from maxlab.lab.protocol import WIDGET_MIME

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from maxlab.diagnostics.monitor import _launch
-from maxlab.diagnostics.monitor._decoder import Decoder
-from maxlab.diagnostics.monitor._format import Column
-from maxlab.diagnostics.monitor._place import Identity, small
-from maxlab.diagnostics.monitor._segments import Tail, last_change_ns, matching
+from maxlab.diagnostics.monitor import launching
+from maxlab.diagnostics.monitor.decoder import Decoder
+from maxlab.diagnostics.monitor.line_format import Column
 from maxlab.diagnostics.monitor.monitor import Monitor
+from maxlab.diagnostics.monitor.places import Identity, small
 from maxlab.diagnostics.monitor.recording import Mark, Recording
+from maxlab.diagnostics.monitor.segments import Tail, last_change_ns, matching
 
 FRAME_VERSION = 1
 
@@ -344,7 +344,7 @@ class Store:
     def _state(self) -> dict[str, Any]:
         facts, end = self._decoder.facts, self._decoder.end
         base_ns = self._base_ns or 0
-        running = None if self._monitor is None else _launch.running(self._monitor.folder)
+        running = None if self._monitor is None else launching.running(self._monitor.folder)
         now_ns = time.monotonic_ns()
         last_ns = int(self._times[self._count - 1]) if self._count else base_ns
         ended = end[1] if end and end[0] >= last_ns else ""

@@ -18,7 +18,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.diagnostics.monitor import Monitor
-from maxlab.diagnostics.monitor._place import me
+from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Frame, Store
 

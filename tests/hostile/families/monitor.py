@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from random import Random
 
-from maxlab.diagnostics.monitor import _place
+from maxlab.diagnostics.monitor import places
 from tests.hostile.families.paths import CONTENT, KINDS
 from tests.hostile.harness import WEIRD, Case, Family, WrongResultError
 
@@ -52,7 +52,7 @@ def _case(seed: float) -> Case:
                     target.write_bytes(CONTENT)
             os.utime(session, (1, 1))
         before, mode = _tree(folder), base.stat().st_mode
-        _place.remove_dead(base, 0)
+        places.remove_dead(base, 0)
         if _tree(folder) != before:
             raise WrongResultError(f"{set(before) ^ set(_tree(folder))} changed")
         if base.stat().st_mode != mode:
@@ -63,7 +63,7 @@ def _case(seed: float) -> Case:
 
 def _named(value: object) -> Case:
     def run(folder: Path) -> None:
-        _place.base_folder({"MAXLAB_MONITOR_DIR": value})  # type: ignore[dict-item]
+        places.base_folder({"MAXLAB_MONITOR_DIR": value})  # type: ignore[dict-item]
 
     return Case(f"MAXLAB_MONITOR_DIR={value!r:.60}", run)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from maxlab.diagnostics.monitor import _own
-from maxlab.diagnostics.monitor._format import SUFFIX, whole
-from maxlab.diagnostics.monitor._place import small
+from maxlab.diagnostics.monitor.line_format import SUFFIX, whole
+from maxlab.diagnostics.monitor.places import small
 
 SEGMENTS = 16
 """Segments of a full ring; with the next one, the oldest goes."""

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from maxlab.diagnostics.monitor import _format
-from maxlab.diagnostics.monitor._format import Column
+from maxlab.diagnostics.monitor import line_format
+from maxlab.diagnostics.monitor.line_format import Column
 
 MAX_TABLES = 2000
 """Tables of processes that are kept; the newest. There is one for each time that one changed."""
@@ -153,7 +153,7 @@ class Decoder:
 
     def take_from(self, file: BinaryIO) -> None:
         """Add the records of ``file``, from where it stands to its end; see `take`."""
-        for record in _format.records(file):
+        for record in line_format.records(file):
             with contextlib.suppress(*_ODD):
                 self._one(record)
 
@@ -161,10 +161,10 @@ class Decoder:
         match record:
             case ["s", int(number), int(time_ns), list(values)]:
                 self._sample(_small(number), _small(time_ns), values)
-            case ["h", {"format": _format.FORMAT, "version": int(version), "run": str(run)}]:
+            case ["h", {"format": line_format.FORMAT, "version": int(version), "run": str(run)}]:
                 self._head(record[1], version, run)
             case ["c", list(fields)]:
-                self._begin([_format.column_of(one) for one in fields])
+                self._begin([line_format.column_of(one) for one in fields])
             case ["m", str(id), int(start), int() | None as dur, str(kind), str(name), *rest]:
                 count, pid = (_small(int(value)) for value in rest)
                 took = None if dur is None else _small(dur)
@@ -181,13 +181,13 @@ class Decoder:
 
     def _head(self, facts: Mapping[str, Any], version: int, run: str) -> None:
         self.is_recording = True
-        self.is_known = self.is_known and version <= _format.VERSION
+        self.is_known = self.is_known and version <= line_format.VERSION
         self._run = run
         label = facts.get("label")
         self.facts = {"label": label if isinstance(label, str) else ""}
         for name in ("period_ns", "mono_ns", "wall_ns"):
             value = facts.get(name)
-            is_time = isinstance(value, int) and 0 <= value < _format.MAX_INT
+            is_time = isinstance(value, int) and 0 <= value < line_format.MAX_INT
             self.facts[name] = value if is_time else 0
         names = facts.get("names")
         for gpu, name in names.items() if isinstance(names, dict) else ():
@@ -258,6 +258,6 @@ def _small(value: int) -> int:
     Raises:
         OverflowError: It is larger.
     """
-    if not -_format.MAX_INT < value < _format.MAX_INT:
+    if not -line_format.MAX_INT < value < line_format.MAX_INT:
         raise OverflowError("a number that no counter has")
     return value

@@ -25,7 +25,8 @@ from maxlab.diagnostics.gpu.recorder import (
     reason,
 )
 from maxlab.diagnostics.monitor import _own
-from maxlab.diagnostics.monitor._place import (
+from maxlab.diagnostics.monitor._process import EXIT_SECOND, READY, STUCK_S
+from maxlab.diagnostics.monitor.places import (
     LOG,
     STARTING,
     STATE,
@@ -34,7 +35,6 @@ from maxlab.diagnostics.monitor._place import (
     identity,
     small,
 )
-from maxlab.diagnostics.monitor._process import EXIT_SECOND, READY, STUCK_S
 from maxlab.errors import DeviceError
 
 # Longer than the monitor gives itself, so that it is killed only when it cannot even end itself.
