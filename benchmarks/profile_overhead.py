@@ -115,8 +115,8 @@ def told(samples: Array) -> dict[str, float]:
 def measure(case: Case, rounds: int) -> dict[str, Any]:
     """What is told of one case."""
     model, inputs = case
-    tensors = model._inputs_of(inputs)
-    timer = model._timer()
+    tensors = model.inputs_of(inputs)
+    timer = model.timer()
 
     def unwatched(self: engine.Model, *args: Any) -> Any:
         return self._run(args, None)

@@ -63,15 +63,15 @@ def copies(bench: Bench) -> None:
     grid = (-(-quads // (_THREADS * _EACH)), 1, 1)
 
     def kernel(queue: Queue) -> None:
-        words = [x._ptr, y._ptr, quads]
+        words = [x.address, y.address, quads]
         context.launch(queue, loaded.function, grid, (_THREADS, 1, 1), 0, words)
 
     def driver(queue: Queue) -> None:
-        context.copy(queue, y._ptr, x._ptr, nbytes)
+        context.copy(queue, y.address, x.address, nbytes)
 
     contenders = [Contender("copy kernel", [kernel]), Contender("cuMemcpy", [driver])]
     for contender in contenders:
-        context.call(lambda: context.fill(context.default_queue, y._ptr, 0xFF, nbytes))
+        context.call(lambda: context.fill(context.default_queue, y.address, 0xFF, nbytes))
         bench.timer.once(contender.sets[0])
         if not np.array_equal(down(y), source):
             raise data.WrongResultError(f"{contender.name} does not copy")

@@ -105,7 +105,7 @@ class Launches:
         def run() -> None:
             for tensor in self.outputs:
                 nbytes = tensor.num_elements * tensor.dtype.size_in_bytes
-                self.context.fill(queue, tensor._ptr, 0xFF, nbytes)
+                self.context.fill(queue, tensor.address, 0xFF, nbytes)
             self(queue)
             queue.synchronize()
 

@@ -37,7 +37,7 @@ def kernels(bench: Bench) -> None:
     context = bench.context
     x = up(bench.device, np.zeros(32, np.float32))
     (loaded,) = context.call(lambda: context.load([TINY_KERNEL]))
-    words = [x._ptr]
+    words = [x.address]
 
     def hundred(queue: Queue) -> None:
         for _ in range(KERNELS):

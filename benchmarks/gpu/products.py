@@ -176,7 +176,7 @@ def _library(
 
     def launch(c: Tensor, a: Tensor, b: Tensor) -> Launch:
         def work(queue: Queue) -> None:
-            blas.run(queue, product, c._ptr, a._ptr, b._ptr)
+            blas.run(queue, product, c.address, a.address, b.address)
 
         return work
 

@@ -291,18 +291,10 @@ def _places(model: Model, env: Mapping[str, int]) -> tuple[dict[int, int], int]:
 
 
 def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, int], int]]:
-    if model.compiled.plan.cuts:
-        pass  # the stages are laid out one by one
-    elif isinstance(model, DeviceModel):
-        for known in model._device_bindings.values():
-            if known.env == env:  # laid out already
-                yield from ((made, nbytes) for made, nbytes, _ in known.arenas.values())
-                return
-    else:
-        for binding in model._bindings.values():
-            if binding.env == env:
-                yield {e.slot: e.offset for e in binding.arena}, binding.arena_nbytes
-                return
+    known = model.arenas(env) if not model.compiled.plan.cuts else None  # stages come one by one
+    if known is not None:
+        yield from known
+        return
     uses = slot_uses(model.compiled)
     for slots in stage_slots(model.compiled):
         places: dict[DeviceRef, list[Slot]] = {}

@@ -214,7 +214,7 @@ class Recording:
         if timer is None:
             with self._lock:
                 self._seen[id(model)] = model  # so that no other gets its id
-                timer = self._timers[key] = model._timer()
+                timer = self._timers[key] = model.timer()
         made = timer.run(args)
         row = timer.taken()
         shapes = tuple(_shape(x) for x in args)
@@ -230,8 +230,8 @@ class Recording:
         """Make profiles of the runs, and show each model's in its views."""
         for (key, _), runs in self._runs.items():
             model = self._seen[key]
-            inputs = model._inputs_of(runs.args)
-            env = model._sizes_of(inputs)
+            inputs = model.inputs_of(runs.args)
+            env = model.sizes_of(inputs)
             profile = profile_of_calls(model, runs.stamps(), env, inputs)
             self.models.append(RecordedModel(profile, runs.calls, runs.call_ns, runs.kernel_ns))
         self.models.sort(key=lambda model: -model.call_ns)

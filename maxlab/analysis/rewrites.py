@@ -62,7 +62,7 @@ def hoisted(model: Model) -> tuple[Graph, Registry]:
     ]
     if not frontier:
         raise _cannot("nothing in the graph is computed from weights alone")
-    registry: Registry = dict(model._prepared.tensors)
+    registry: Registry = dict(model.prepared.tensors)
     arrays = _evaluated(model, frontier)
     names = [f"{function.name}.{value.id}" for value in frontier]
     for value, name, array in zip(frontier, names, arrays, strict=True):
@@ -89,7 +89,7 @@ def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
         work.block.remove_argument(value)
     work.set_parameters(())
     session = InferenceSession(model.session_devices(), model.num_threads)
-    part = session.load(graph_of(work), weights_registry=model._prepared.tensors, guard=model.guard)
+    part = session.load(graph_of(work), weights_registry=model.prepared.tensors, guard=model.guard)
     return part.execute()
 
 
@@ -105,7 +105,7 @@ def frozen(model: Model, inputs: Iterable[int], arrays: Sequence[Tensor]) -> tup
         UnsupportedError: ML903, an input has symbolic dims.
     """
     function = model.compiled.source.clone()
-    registry: Registry = dict(model._prepared.tensors)
+    registry: Registry = dict(model.prepared.tensors)
     gone = sorted(set(inputs))
     for number in gone:
         value = function.inputs[number]
@@ -148,7 +148,7 @@ def retyped(model: Model, old: DType, new: DType) -> tuple[Graph, Registry]:
         function.block.append(twin)
     registry: Registry = {
         name: converted(tensor, new) if tensor.dtype is old else tensor
-        for name, tensor in model._prepared.tensors.items()
+        for name, tensor in model.prepared.tensors.items()
     }
     return graph_of(function), registry
 

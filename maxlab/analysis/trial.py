@@ -168,7 +168,7 @@ def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
             f"this cannot be tried: {action.title!r} is a change to the graph",
             fix=f"make it and profile again: {action.how.splitlines()[0]}",
         )
-    inputs = list(profile._inputs)
+    inputs = list(profile.inputs)
     model = profile.model
     with trace.span("try", action.id, model=model.name):
         after, others, parts = _changed(profile, action.recipe, inputs)
@@ -266,7 +266,7 @@ def median_interval(samples: Array) -> tuple[float, float, float]:
 
 
 def _bytes(model: Model, inputs: Sequence[Tensor]) -> int:
-    env = model._sizes_of(list(inputs))
+    env = model.sizes_of(list(inputs))
     return sum(step.nbytes.evaluate(env) for step in model.plan.steps)
 
 

@@ -241,6 +241,11 @@ def simulated(count: int = 1, *, check: bool = False) -> Iterator[None]:
                 del _opened[key]
 
 
+def opened_accelerators() -> list[Accelerator]:
+    """The accelerators that this process has opened."""
+    return list(_opened.values())
+
+
 def missing_for_accelerators() -> list[str]:
     """What stands between this process and an accelerator, a line each."""
     return _current().missing()

@@ -34,22 +34,23 @@ BITS: dict[int, np.dtype[Any]] = {size: np.dtype(f"u{size}") for size in (1, 2, 
 class TensorBase:
     """The memory of a tensor and what can be read off it; `Tensor` adds views and copies.
 
-    ``_ptr``, ``_dtype`` and ``_shape`` are plain slots, because the dispatch of a compiled
-    model reads them on every call.
+    ``address``, ``_dtype``, ``_shape``, ``_strides`` and ``_stream`` are plain slots, because the
+    dispatch of a compiled model reads them on every call.
     """
 
     __slots__ = (
         "__weakref__",
         "_dtype",
         "_owner",
-        "_ptr",
         "_read_only",
         "_shape",
         "_stream",
         "_strides",
+        "address",
     )
 
-    _ptr: int
+    address: int
+    """Where its first element is."""
     _dtype: DType
     _shape: tuple[int, ...]
     _strides: tuple[int, ...] | None  # in elements; None: contiguous, last axis fastest
@@ -223,7 +224,7 @@ class TensorBase:
             copy = max_version is None or max_version[0] < 1 or _writes_to_all(sys._getframe(1))
         source = self._own_copy() if copy else self
         return dlpack.export(
-            source._ptr,
+            source.address,
             source._dtype,
             source._shape,
             source.strides,
@@ -270,7 +271,7 @@ class TensorBase:
         return {
             "shape": self._shape,
             "typestr": self._dtype.to_numpy().str,
-            "data": (self._ptr if self.num_elements else 0, self._read_only),
+            "data": (self.address if self.num_elements else 0, self._read_only),
             "strides": strides,
             "version": 3,
             "stream": stream.handle or 1,
@@ -291,7 +292,7 @@ class TensorBase:
         count = math.prod(shape)
         if count == 0:
             return np.empty(shape, dtype)
-        first = self._ptr
+        first = self.address
         if strides is None:
             span, offset, steps = count, 0, None
         else:  # the block from the lowest to the highest element
@@ -347,7 +348,7 @@ class TensorBase:
         nbytes = math.prod(self._shape) * self._dtype._nbytes
         block = block_on(stream, nbytes)
         result._owner = block
-        result._ptr = block.address
+        result.address = block.address
         result._dtype = self._dtype
         result._shape = self._shape
         result._strides = None

@@ -55,7 +55,7 @@ class Elements(Protocol):
 
     _dtype: DType
     _owner: object
-    _ptr: int
+    address: int
     _shape: tuple[int, ...]
     _stream: DeviceStream
     _strides: tuple[int, ...] | None
@@ -114,7 +114,7 @@ def fill(target: Elements, source: Elements) -> None:
             goal, bits = target._bits(), source._bits()
             to.run(lambda: np.copyto(goal, bits.reshape(goal.shape)))
         if not isinstance(start, AcceleratorStream):
-            require_read(source._ptr)
+            require_read(source.address)
 
 
 def _upload(target: Elements, to: AcceleratorStream, source: Elements, nbytes: int) -> None:
@@ -126,7 +126,7 @@ def _upload(target: Elements, to: AcceleratorStream, source: Elements, nbytes: i
         _upload(packed, to, source, nbytes)
         _strided(to, target, packed)
         return
-    goal, start = target._ptr, source._ptr
+    goal, start = target.address, source.address
     context.call(lambda: context.upload(to.queue, goal, start, nbytes))
 
 
@@ -136,9 +136,9 @@ def _download(target: Elements, source: Elements, start: AcceleratorStream, nbyt
         packed = source._like(start)
         _strided(start, packed, source)
         source = packed
-    origin = source._ptr
+    origin = source.address
     if target._strides is None:
-        goal = target._ptr
+        goal = target.address
         context.call(lambda: context.download(start.queue, goal, origin, nbytes))
     else:
         block = Block(nbytes)
@@ -162,7 +162,7 @@ def _between_devices(
         if strided:
             _strided(to, target, source)
             return
-        context, goal, origin = to.context, target._ptr, source._ptr
+        context, goal, origin = to.context, target.address, source.address
         context.call(lambda: context.copy(to.queue, goal, origin, nbytes))
         return
     staged = source._on_host()
@@ -179,7 +179,7 @@ def _strided(stream: AcceleratorStream, target: Elements, source: Elements) -> N
     axes = _common_axes(target, source)
     # A view of bytes may begin anywhere; a device reads whole words only at their own multiples.
     nbytes, word = target._dtype._nbytes, target._dtype._nbytes
-    while (target._ptr | source._ptr) % word:
+    while (target.address | source.address) % word:
         word //= 2
     if word < nbytes:
         parts = nbytes // word
@@ -197,7 +197,7 @@ def _strided(stream: AcceleratorStream, target: Elements, source: Elements) -> N
         for place in itertools.product(*(range(n) for n, _, _ in outer)):
             to = sum(i * step for i, (_, step, _) in zip(place, outer, strict=True))
             start = sum(i * step for i, (_, _, step) in zip(place, outer, strict=True))
-            words = [target._ptr + to * word, source._ptr + start * word, *rest]
+            words = [target.address + to * word, source.address + start * word, *rest]
             # Negative strides are words too: two's complement.
             arguments = [w & 0xFFFF_FFFF_FFFF_FFFF for w in words]
             context.launch(stream.queue, function, grid, (_THREADS, 1, 1), 0, arguments)

@@ -86,33 +86,16 @@ class Tensor(TensorBase):
         sizes = check_shape(shape)
         nbytes = math.prod(sizes) * _dtype(dtype)._nbytes
         self._owner = block = _memory(where, nbytes, pinned)
-        self._ptr = block.address
+        self.address = block.address
         self._dtype = dtype
         self._shape = sizes
         self._strides = None
         self._stream = where
         self._read_only = False
         if array is not None:
-            self._fill_from(Tensor.from_numpy(array))
+            copying.fill(self, Tensor.from_numpy(array))
 
     # ------------------------------------------------------------ making tensors
-
-    @StaticFunction
-    def _alloc(dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:  # noqa: N805
-        """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
-        block = Block(nbytes)
-        return _wrap(block.address, dtype, shape, None, block, _HOST, False)
-
-    @StaticFunction
-    def _on(
-        stream: DeviceStream,  # noqa: N805
-        dtype: DType,
-        shape: tuple[int, ...],
-        nbytes: int,
-    ) -> Tensor:
-        """A new contiguous tensor on a device; the caller vouches for ``nbytes``."""
-        block = block_on(stream, nbytes)
-        return _wrap(block.address, dtype, shape, None, block, stream, False)
 
     @StaticFunction
     def zeros(
@@ -136,7 +119,7 @@ class Tensor(TensorBase):
         result = Tensor(dtype, shape, device, pinned)
         stream = result._stream
         if isinstance(stream, AcceleratorStream):
-            context, start, nbytes = stream.context, result._ptr, result._nbytes()
+            context, start, nbytes = stream.context, result.address, result._nbytes()
             if nbytes:
                 context.call(lambda: context.fill(stream.queue, start, 0, nbytes))
         else:
@@ -272,7 +255,9 @@ class Tensor(TensorBase):
                 strides = (*(s * old // new for s in strides[:-1]), 1)
         if math.prod(sizes) * new != math.prod(self._shape) * old:
             self._refuse_view(dtype, shape, f"it has {self.num_elements * old} bytes")
-        return _wrap(self._ptr, dtype, sizes, strides, self._owner, self._stream, self._read_only)
+        return _wrap(
+            self.address, dtype, sizes, strides, self._owner, self._stream, self._read_only
+        )
 
     def _view_shape(self, dtype: DType) -> tuple[int, ...]:
         old, new = self._dtype._nbytes, dtype._nbytes
@@ -306,7 +291,7 @@ class Tensor(TensorBase):
         part = self._bits()[check_index(index, self._shape)]
         size = self._dtype._nbytes
         strides = canonical_strides(part.shape, tuple(step // size for step in part.strides))
-        address = part.ctypes.data if part.size else self._ptr
+        address = part.ctypes.data if part.size else self.address
         return _wrap(
             address, self._dtype, part.shape, strides, self._owner, self._stream, self._read_only
         )
@@ -349,7 +334,7 @@ class Tensor(TensorBase):
                 fix="give one number, or an array of that shape",
             ) from error
         if on_device:
-            part._fill_from(Tensor.from_numpy(place))
+            copying.fill(part, Tensor.from_numpy(place))
 
     def __iter__(self) -> Iterator[Tensor]:
         """The parts along the first axis, each sharing the tensor's memory."""
@@ -433,7 +418,7 @@ class Tensor(TensorBase):
 
     def _copy_to(self, stream: DeviceStream) -> Tensor:
         result = Tensor(self._dtype, self._shape, stream)
-        result._fill_from(self)
+        copying.fill(result, self)
         return result
 
     def inplace_copy_from(self, src: Tensor) -> None:
@@ -468,9 +453,6 @@ class Tensor(TensorBase):
                 "inplace_copy_from: " + "; ".join(p for p in problems if p),
                 fix="copy from src.contiguous(), of the same dtype and number of elements",
             )
-        self._fill_from(src)
-
-    def _fill_from(self, src: Tensor) -> None:
         copying.fill(self, src)
 
     def _nbytes(self) -> int:
@@ -478,7 +460,13 @@ class Tensor(TensorBase):
 
     def _alias(self, stream: DeviceStream) -> Tensor:
         return _wrap(
-            self._ptr, self._dtype, self._shape, self._strides, self._owner, stream, self._read_only
+            self.address,
+            self._dtype,
+            self._shape,
+            self._strides,
+            self._owner,
+            stream,
+            self._read_only,
         )
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
@@ -505,6 +493,18 @@ def _dtype(given: Any) -> DType:
 _new = object.__new__
 
 
+def host_tensor(dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:
+    """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
+    block = Block(nbytes)
+    return _wrap(block.address, dtype, shape, None, block, _HOST, False)
+
+
+def tensor_on(stream: DeviceStream, dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:
+    """A new contiguous tensor on a device; the caller vouches for ``nbytes``."""
+    block = block_on(stream, nbytes)
+    return _wrap(block.address, dtype, shape, None, block, stream, False)
+
+
 def _wrap(
     address: int,
     dtype: DType,
@@ -516,7 +516,7 @@ def _wrap(
 ) -> Tensor:
     """A tensor of given memory, without any check."""
     tensor = _new(Tensor)
-    tensor._ptr = address
+    tensor.address = address
     tensor._dtype = dtype
     tensor._shape = shape
     tensor._strides = strides

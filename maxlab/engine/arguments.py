@@ -38,7 +38,7 @@ class Arguments:
         self._written = written_inputs(compiled.source)
         self._apart = kept_apart(compiled.source) if self._written else frozenset()
 
-    def _bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         names = [v.name for v in self.compiled.source.inputs]
         bound = dict(zip(names, args, strict=False))
         if len(args) > len(names):
@@ -82,7 +82,7 @@ class Arguments:
                 or len(x._shape) != self._ranks[position]
                 or x._strides is not None
                 or x._stream is not HOST
-                or x._ptr & self._unaligned[position]
+                or x.address & self._unaligned[position]
             ):
                 self._refuse(position, x)
             tensors.append(x)
@@ -100,7 +100,7 @@ class Arguments:
         for position in self._written:
             x = tensors[position]
             why = ""
-            if x._read_only:
+            if x.read_only:
                 why = "its memory is read-only"
             elif is_copy(args[position], x):
                 why = "the model would change a copy of it, which nobody sees"
@@ -110,9 +110,9 @@ class Arguments:
                     f"the model stores into input {position} ({self._name(position)}), and {why}",
                     fix="pass a contiguous, aligned array that may be written, or a driver.Tensor",
                 )
-            first, end = x._ptr, x._ptr + x._nbytes()
+            first, end = x.address, x.address + x._nbytes()
             for other, y in enumerate(tensors):
-                if other == position or y._ptr >= end or y._ptr + y._nbytes() <= first:
+                if other == position or y.address >= end or y.address + y._nbytes() <= first:
                     continue
                 if not x._nbytes() or not y._nbytes():
                     continue
@@ -203,11 +203,11 @@ class Arguments:
             )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
-        if x._ptr & self._unaligned[position]:
+        if x.address & self._unaligned[position]:
             raise InputError(
                 "ML606",
                 f"{what} is not aligned: its elements of {dtype.size_in_bytes} bytes begin at "
-                f"{x._ptr:#x}",
+                f"{x.address:#x}",
                 fix="pass x.copy()",
             )
         if x._stream is not HOST and self._inputs_on_host:

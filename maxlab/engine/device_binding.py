@@ -21,6 +21,7 @@ from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, Function, Queue, Recording
 from maxlab.driver.device import DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
+from maxlab.driver.tensor import tensor_on
 from maxlab.engine.binding import (
     CONTROL,
     HostSteps,
@@ -396,8 +397,7 @@ class DeviceBinding:
     def new_outputs(self) -> list[Tensor]:
         """Tensors for the outputs that it makes, on their devices."""
         return [
-            Tensor._on(stream, dtype, shape, nbytes)
-            for dtype, shape, nbytes, stream in self.outputs
+            tensor_on(stream, dtype, shape, nbytes) for dtype, shape, nbytes, stream in self.outputs
         ]
 
     def place(
@@ -416,9 +416,9 @@ class DeviceBinding:
                 addresses[number] = before.addresses[number]
         for slot in self.compiled.plan.slots:
             if slot.kind == "input":
-                addresses[slot.number] = inputs[slot.index]._ptr
+                addresses[slot.number] = inputs[slot.index].address
             elif slot.kind == "output" and slot.index in outputs:
-                addresses[slot.number] = outputs[slot.index]._ptr
+                addresses[slot.number] = outputs[slot.index].address
 
     def sizes(self, frame: DeviceFrame) -> tuple[int, ...]:
         """The numbers that it computed for sizes of the next stage; devices are waited for.

@@ -94,7 +94,7 @@ class DeviceKernelView(KernelView):
     @property
     def variant(self) -> int:
         """Which of the step's kernels the last run took; 0 before the first."""
-        return self._model.chosen.get(self._step.number, 0)
+        return self._model.chosen.get(self.step.number, 0)
 
     @property
     def cuda(self) -> str:
@@ -109,7 +109,7 @@ class DeviceKernelView(KernelView):
     @property
     def architecture(self) -> str:
         """What it is compiled for, such as ``"sm_90a"``."""
-        own = self._model.devices[self._step.device].architecture_name
+        own = self._model.devices[self.step.device].architecture_name
         return f"{own}a" if own == "sm_90" else own
 
     @property
@@ -146,7 +146,7 @@ class DeviceKernelView(KernelView):
         Raises:
             ArgumentError: ML655, the size of a dim is missing.
         """
-        context = self._model.devices[self._step.device].context
+        context = self._model.devices[self.step.device].context
         try:
             return self._gpu.launch(dims, context.properties)
         except KeyError as error:
@@ -174,7 +174,7 @@ class DeviceKernelView(KernelView):
                 cannot be written.
         """
         data = files.beside(path, ".npz", "the script")
-        captured = self._model.capture(self._step.number, inputs)
+        captured = self._model.capture(self.step.number, inputs)
         arrays = {f"before{n}": a for n, a in enumerate(captured.before)}
         arrays |= {f"after{n}": a for n, a in enumerate(captured.after) if a is not None}
         with files.replacing(data, "the memory of the kernel") as file:
@@ -198,7 +198,7 @@ class DeviceKernelView(KernelView):
         text = "\n".join([(folder / name).read_text("utf-8") for name in self.headers])
         text = text.replace("#pragma once\n", "") + "\n" + self.source
         slots = self._model.compiled.plan.slots
-        kinds = [slots[n].dtype.name for n in self._step.pointers]
+        kinds = [slots[n].dtype.name for n in self.step.pointers]
         return _SCRIPT.format(
             what=quoted(f"{self.id} ({self.name}) of the graph {self._model.name}"),
             nodes=quoted(textwrap.fill(", ".join(self.nodes) or "none", 96)),

@@ -146,7 +146,7 @@ class DeviceModel(Model):
         assert isinstance(other, DeviceModel)
         self.wait()
         for binding in _all_stages(self._device_bindings.values()):
-            binding.held = self._prepared
+            binding.held = self.prepared
         self.gpu_kernels = other.gpu_kernels
         self._functions = other._functions
         self._device_bindings = {}  # ``chosen`` stays: the steps are the same
@@ -185,7 +185,7 @@ class DeviceModel(Model):
         self, tensors: Sequence[Tensor], observer: Observer | None
     ) -> tuple[list[Tensor], list[DeviceBinding]]:
         """The outputs, and the stages of the plan that made them."""
-        watch = self._prepared.watch
+        watch = self.prepared.watch
         if watch is not None:
             watch.look()
         binding = self.bind_devices(tuple(x._shape for x in tensors))
@@ -211,7 +211,7 @@ class DeviceModel(Model):
             watch.require_read()
         for x in tensors:
             if x.is_host:
-                require_read(x._ptr)
+                require_read(x.address)
         if logged:  # a run tells its own messages
             for device in self.devices.values():
                 device.context.call(device.default_stream.queue.synchronize)
@@ -259,7 +259,7 @@ class DeviceModel(Model):
                 x._dtype is not self._fast_dtypes[position]
                 or len(x._shape) != self._ranks[position]
                 or x._strides is not None
-                or x._ptr & self._unaligned[position]
+                or x.address & self._unaligned[position]
             ):
                 self._refuse(position, x)
             tensors.append(x)
@@ -348,7 +348,7 @@ class DeviceModel(Model):
             made = DeviceBinding(
                 self.compiled,
                 env,
-                self._prepared.addresses,
+                self.prepared.addresses,
                 self.num_threads,
                 self._runtime,
                 self._builtins,
@@ -385,7 +385,7 @@ class DeviceModel(Model):
             times,
             info,
         )
-        code = settled(code, self._prepared.watch, addresses)
+        code = settled(code, self.prepared.watch, addresses)
         if code:
             info[0] = host.walked[info[0]].number
             self._failed(code, list(info), host.env)
@@ -406,7 +406,7 @@ class DeviceModel(Model):
         names = ["simulated GPU" if p.simulated else p.name for p in found]
         return " + ".join(names) or "cpu"
 
-    def _timer(self) -> DeviceTimer:
+    def timer(self) -> DeviceTimer:
         return DeviceTimer(self)
 
     def run_to_the_end(self, *args: Any) -> None:
@@ -432,10 +432,18 @@ class DeviceModel(Model):
         """The shapes of inputs that the model has run with and remembers, the newest last."""
         return list(self._device_bindings)
 
-    def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
+    def arenas(self, env: Mapping[str, int]) -> list[tuple[dict[int, int], int]] | None:
+        """The arenas of runs with the sizes ``env``, each as the offsets of its slots and its
+        bytes; None when no run had these sizes."""
+        for binding in self._device_bindings.values():
+            if binding.env == env:
+                return [(made, nbytes) for made, nbytes, _ in binding.arenas.values()]
+        return None
+
+    def inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
         return self._tensors(args)
 
-    def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
+    def sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         return self.stages_of(tensors)[-1].env
 
     @property

@@ -37,7 +37,7 @@ class Watch:
             WeightFileError: ML639 or ML641, one of them has changed since it was mapped.
         """
         host = ((name, x) for name, x in tensors.items() if x.is_host)
-        files = files_of({name: (x._ptr, x.num_elements * x.element_size) for name, x in host})
+        files = files_of({name: (x.address, x.num_elements * x.element_size) for name, x in host})
         if not files:
             return None
         made = cls(files, runtime)

@@ -39,7 +39,7 @@ class KernelView:
 
     def __init__(self, model: Shown, step: Step) -> None:
         self._model = model
-        self._step = step
+        self.step = step
         self.id = step.id
         self.name = step.name
         self.kind = step.kind
@@ -51,13 +51,13 @@ class KernelView:
     @property
     def symbol(self) -> str:
         """The name of the C function."""
-        printed = self._model.printed(self._step)
-        return printed.symbol if printed is not None else self._step.callee
+        printed = self._model.printed(self.step)
+        return printed.symbol if printed is not None else self.step.callee
 
     @property
     def source(self) -> str:
         """The generated C. Equal kernels of different layers have equal text."""
-        return source_of(self._model, self._step)
+        return source_of(self._model, self.step)
 
     @property
     def cuda(self) -> str:
@@ -69,7 +69,7 @@ class KernelView:
         """
         from maxlab.compiler.steps_gpu import cuda_of
 
-        loops = self._step.loops
+        loops = self.step.loops
         if loops is None:
             raise UnsupportedError(
                 "ML902",
@@ -82,7 +82,7 @@ class KernelView:
     def lines(self) -> list[tuple[int, int, str]]:
         """(first line, last line, op id) for the lines of ``source`` that an op of the graph
         became; lines count from 1."""
-        return user_lines(self._model, self._step, origins_of(self._model))
+        return user_lines(self._model, self.step, origins_of(self._model))
 
     def edit(self, source: str, *inputs: Any, runs: int = 20) -> Any:
         """An ``Edit``: what becomes of the kernel with the text ``source``. It is compiled, tried

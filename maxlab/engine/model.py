@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from maxlab import trace
 from maxlab.compiler import Compiled, Options
 from maxlab.driver import CPU, Device, Tensor
+from maxlab.driver.tensor import host_tensor
 from maxlab.engine.arguments import HOST, Arguments
 from maxlab.engine.binding import Binding, SizeRules, out_of_range
 from maxlab.engine.file_watch import LOST, settled
@@ -81,7 +82,7 @@ class Model(Arguments):
         self.graph = graph
         self._loader = loader
         self.num_threads = threads
-        self._prepared = prepared
+        self.prepared = prepared
         self._runtime = runtime
         self._rules = SizeRules(compiled)
         self._team = runtime.team(threads)
@@ -159,7 +160,7 @@ class Model(Arguments):
             InputTypeError: ML604, a missing, unknown or doubled input.
         """
         if kwargs or len(args) != self._count:
-            args = tuple(self._bind_arguments(args, kwargs))
+            args = tuple(self.bind_arguments(args, kwargs))
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
         return self._run(args, None)
@@ -191,7 +192,7 @@ class Model(Arguments):
                 or len(x._shape) != self._ranks[position]
                 or x._strides is not None
                 or x._stream is not HOST
-                or x._ptr & self._unaligned[position]
+                or x.address & self._unaligned[position]
             ):
                 self._refuse(position, x)
             tensors.append(x)
@@ -205,15 +206,15 @@ class Model(Arguments):
         frame = binding.frame()
         io = frame.io
         for position, x in enumerate(tensors):
-            io[position] = x._ptr
+            io[position] = x.address
         position = len(tensors)
         outputs: list[Tensor] = []
         for dtype, shape, nbytes in binding.outputs:
             if dtype is not None:
-                made = Tensor._alloc(dtype, shape, nbytes)
+                made = host_tensor(dtype, shape, nbytes)
             else:  # a buffer: the tensor of an input, or of another output
                 made = (*tensors, *outputs)[nbytes]
-            io[position] = made._ptr
+            io[position] = made.address
             position += 1
             outputs.append(made)
         run = self._execute_program if binding.is_program else self._execute_c
@@ -234,7 +235,7 @@ class Model(Arguments):
             info = list(frame.info)
             if code & ~LOST != STOPPED:  # whoever ends a run wants its memory back
                 binding.free.append(frame)
-            code = settled(code, self._prepared.watch, (x._ptr for x in tensors))
+            code = settled(code, self.prepared.watch, (x.address for x in tensors))
             if code:
                 self._failed(code, info, binding.env)
             return outputs
@@ -250,7 +251,7 @@ class Model(Arguments):
         if code & ~LOST == PAUSED:  # a loop may have exchanged what is patched: that is done once
             args = (*args[:6], 0, *args[7:])
         while code & ~LOST == PAUSED:  # Python handles signals between two slices
-            settled(code, self._prepared.watch, ())
+            settled(code, self.prepared.watch, ())
             code = self._execute_slice(*args, at, SLICE_NS)
         return code
 
@@ -269,7 +270,7 @@ class Model(Arguments):
         """What it runs on: ``"cpu"``."""
         return "cpu"
 
-    def _timer(self) -> Any:
+    def timer(self) -> Any:
         """What runs the model and times its steps."""
         return StepTimer(self)
 
@@ -299,11 +300,19 @@ class Model(Arguments):
         shapes = self.bound_shapes
         return self._rules.resolve(shapes[-1]) if shapes else {}
 
-    def _inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
+    def arenas(self, env: Mapping[str, int]) -> list[tuple[dict[int, int], int]] | None:
+        """The arenas of runs with the sizes ``env``, each as the offsets of its slots and its
+        bytes; None when no run had these sizes."""
+        for binding in self._bindings.values():
+            if binding.env == env:
+                return [({e.slot: e.offset for e in binding.arena}, binding.arena_nbytes)]
+        return None
+
+    def inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
         """The inputs as tensors."""
         return self._accepted(args)
 
-    def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
+    def sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         """The size of every symbol for these inputs."""
         return self._bind(tuple(x._shape for x in tensors)).env
 
@@ -319,7 +328,7 @@ class Model(Arguments):
                 made = Binding(
                     self.compiled,
                     env,
-                    self._prepared.addresses,
+                    self.prepared.addresses,
                     self.num_threads,
                     self._runtime,
                     self._builtins,
@@ -452,8 +461,8 @@ class Model(Arguments):
     def _take_over(self, other: Model) -> None:
         """Have what ``other`` has; the lock is held."""
         for binding in self._bindings.values():
-            binding.held = self._prepared  # whoever runs one now reads its weights to the end
-        self._prepared = other._prepared
+            binding.held = self.prepared  # whoever runs one now reads its weights to the end
+        self.prepared = other.prepared
         self._builtins = other._builtins
         self._rules = other._rules
         self.compiled = other.compiled
@@ -469,7 +478,7 @@ class Model(Arguments):
     @property
     def weights(self) -> Mapping[str, Tensor]:
         """The graph's weights as tensors, by name."""
-        return self._prepared.tensors
+        return self.prepared.tensors
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))

@@ -67,7 +67,7 @@ def is_copy(given: Any, x: Tensor) -> bool:
     if given is x or isinstance(given, Tensor):
         return False  # on another stream of the device, it is the same memory
     if isinstance(given, np.ndarray):
-        return given.size > 0 and given.ctypes.data != x._ptr
+        return given.size > 0 and given.ctypes.data != x.address
     return isinstance(given, (bool, int, float, np.generic))
 
 

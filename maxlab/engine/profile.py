@@ -87,7 +87,7 @@ class Profile(Times):
         self.kernel_samples_ns = stamps.spent
         self.timed_samples_ns = timed_ns
         self.wall_samples_ns = walls_ns
-        self._inputs = tuple(inputs)
+        self.inputs = tuple(inputs)
 
     @property
     def accounted(self) -> float:
@@ -213,9 +213,9 @@ def measure_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
             fix="leave them out for 20 runs after 3",
         )
     steps = model.compiled.plan.steps
-    timer = model._timer()
+    timer = model.timer()
     model._run(inputs, None)  # says what is wrong with the inputs before they are converted
-    tensors = model._inputs_of(inputs)
+    tensors = model.inputs_of(inputs)
     for _ in range(warmup):
         timer.run(tensors)
     rows = []
@@ -226,7 +226,7 @@ def measure_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
             timed[run] = _wall(lambda: timer.run(tensors))
             rows.append(timer.taken())
             walls[run] = _wall(lambda: model.run_to_the_end(*tensors))
-    env = model._sizes_of(tensors)
+    env = model.sizes_of(tensors)
     stamps = stacked(rows)
     return Profile(
         model,

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from maxlab.driver import Device, Tensor
+from maxlab.driver import Device, Tensor, copying
 
 Range: TypeAlias = tuple[int, int]
 Part: TypeAlias = tuple[tuple[Range, ...], ...]
@@ -46,7 +46,7 @@ def cut(tensor: Tensor, part: Part, device: Device) -> Tensor:
     made = Tensor(tensor.dtype, shape_of(part), device)
     for ranges in itertools.product(*(_placed(axis) for axis in part)):
         source = tensor[tuple(slice(*of) for of, _ in ranges)]
-        made[tuple(slice(*to) for _, to in ranges)]._fill_from(source)
+        copying.fill(made[tuple(slice(*to) for _, to in ranges)], source)
     return made
 
 

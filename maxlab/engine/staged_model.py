@@ -19,6 +19,7 @@ import numpy as np
 from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.driver import Tensor
+from maxlab.driver.tensor import host_tensor
 from maxlab.engine.binding import (
     CONTROL,
     HostSteps,
@@ -156,7 +157,7 @@ class Run:
         self._pool = blocks
         for slot in program.compiled.plan.slots:
             if slot.kind == "input":
-                self.addresses[slot.number] = inputs[slot.index]._ptr
+                self.addresses[slot.number] = inputs[slot.index].address
         self._inputs = inputs
 
     def enter(self, stage: Stage) -> None:
@@ -168,8 +169,8 @@ class Run:
             for number, offset in stage.offsets.items():
                 self.addresses[number] = base + offset
         for index, number, dtype, shape, nbytes in stage.outputs:
-            made = self.made[index] = Tensor._alloc(dtype, shape, nbytes)
-            self.addresses[number] = made._ptr
+            made = self.made[index] = host_tensor(dtype, shape, nbytes)
+            self.addresses[number] = made.address
 
     def sizes(self, stage: Stage) -> tuple[int, ...]:
         """The numbers that ``stage`` computed for sizes."""
@@ -271,7 +272,7 @@ class StagedModel(Model):
             self._null if times is None else times,
             info,
         )
-        code = settled(code, self._prepared.watch, addresses.values())
+        code = settled(code, self.prepared.watch, addresses.values())
         if code:
             info[0] = host.walked[first + info[0]].number
             self._failed(code, list(info), host.env)
@@ -292,7 +293,7 @@ class StagedModel(Model):
                 program = Program(
                     self.compiled,
                     self._rules,
-                    self._prepared,
+                    self.prepared,
                     self.num_threads,
                     self._runtime,
                     self._builtins,
@@ -305,7 +306,7 @@ class StagedModel(Model):
             return made
 
     # ------------------------------------------------------------ looking
-    def _timer(self) -> StagedTimer:
+    def timer(self) -> StagedTimer:
         return StagedTimer(self)
 
     @property
@@ -318,7 +319,7 @@ class StagedModel(Model):
         with silent():  # the caller's buffers stay as they are
             return self._stages(self._copies(inputs), None)[1]
 
-    def _sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
+    def sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         return self.stages_of(tensors)[-1].env
 
 

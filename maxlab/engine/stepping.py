@@ -16,6 +16,7 @@ import numpy as np
 
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
+from maxlab.driver.tensor import host_tensor
 from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
 from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
 from maxlab.engine.device_model import DeviceModel
@@ -77,7 +78,7 @@ class Walk:
 
     def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
         self.model = model
-        self.inputs = model._inputs_of(inputs)  # refuses wrong inputs
+        self.inputs = model.inputs_of(inputs)  # refuses wrong inputs
         self._made = Made(model._runtime)  # what it makes lives as long as it is looked at
         self.outputs: list[Tensor] = []
         self._at: _HostWalk | _StagedWalk | _DeviceWalk
@@ -171,7 +172,7 @@ def whole_steps(programs: Sequence[range], numbers: range) -> Iterator[tuple[int
 def host_array(tensor: Tensor) -> Array:
     """A copy of ``tensor`` as an array, of an ml_dtypes type where NumPy has none."""
     here = tensor if tensor.is_host else tensor.to(CPU())
-    flat: Array = np.array(_bytes_at(here._ptr, here.num_elements * here.element_size))
+    flat: Array = np.array(_bytes_at(here.address, here.num_elements * here.element_size))
     return flat.view(here.dtype.ml_numpy).reshape(tuple(here.shape))
 
 
@@ -220,23 +221,23 @@ class _HostWalk:
             if dtype is None:  # a buffer, which nobody poisons
                 self.outputs.append([*inputs, *self.outputs][nbytes])
                 continue
-            x = Tensor._alloc(dtype, shape, nbytes)
-            _poison(x._ptr, x.num_elements * x.element_size)
+            x = host_tensor(dtype, shape, nbytes)
+            _poison(x.address, x.num_elements * x.element_size)
             self.outputs.append(x)
         _poison(int(ffi.cast("uintptr_t", self._frame.arena)), self.binding.arena_nbytes)
         for position, x in enumerate([*inputs, *self.outputs]):
-            self._frame.io[position] = x._ptr
+            self._frame.io[position] = x.address
         slots = model.compiled.plan.slots
         self._addresses: dict[int, int] = {}
         for position, number in enumerate(self.binding._pointers):
             self._addresses[number] = int(self._frame.keep[position])
         for slot in slots:
             if slot.kind == "input":
-                self._addresses[slot.number] = inputs[slot.index]._ptr
+                self._addresses[slot.number] = inputs[slot.index].address
             elif slot.kind == "output":
-                self._addresses[slot.number] = self.outputs[slot.index]._ptr
-            elif slot.number in model._prepared.addresses:
-                self._addresses[slot.number] = model._prepared.addresses[slot.number]
+                self._addresses[slot.number] = self.outputs[slot.index].address
+            elif slot.number in model.prepared.addresses:
+                self._addresses[slot.number] = model.prepared.addresses[slot.number]
 
     def run(self) -> Iterator[Step]:
         model, binding, frame = self._model, self.binding, self._frame
@@ -256,7 +257,7 @@ class _HostWalk:
                 model._null,
                 frame.info,
             )
-            code = settled(code, model._prepared.watch, self._addresses.values())
+            code = settled(code, model.prepared.watch, self._addresses.values())
             if code:
                 info = list(frame.info)
                 info[0] += first
@@ -286,7 +287,7 @@ class _StagedWalk:
         for size, block in self._run.blocks:
             _poison(int(ffi.cast("uintptr_t", block)), size)
         for x in self._run.made.values():
-            _poison(x._ptr, x.num_elements * x.element_size)
+            _poison(x.address, x.num_elements * x.element_size)
         self.outputs = self._run.outputs()  # and buffers, which nobody poisons
 
     def run(self) -> Iterator[Step]:

@@ -106,11 +106,11 @@ def as_tensor(name: str, value: Any, at: Location | None, device: Device | None 
             at=at,
             fix="pass weight.to(driver.CPU())",
         )
-    if tensor._ptr % tensor._dtype.size_in_bytes:
+    if tensor.address % tensor._dtype.size_in_bytes:
         raise WeightError(
             "ML611",
             f"the weight {name!r} is not aligned: its elements of {tensor._dtype.size_in_bytes} "
-            f"bytes begin at {tensor._ptr:#x}",
+            f"bytes begin at {tensor.address:#x}",
             at=at,
             fix="pass weight.copy()",
         )
@@ -203,7 +203,7 @@ def prepare(
             here = copy.tensor
         if slot.name in parts:
             tensors[slot.name] = here
-        prepared.addresses[slot.number] = here._ptr
+        prepared.addresses[slot.number] = here.address
         prepared.keep.append(owner)
         owners[slot.number] = owner
     wanted: dict[Device, list[tuple[Slot, int, Any]]] = {}
@@ -274,7 +274,7 @@ def _uploaded(tensor: Tensor, device: Device, part: Part) -> UploadedWeight:
     can write to."""
     if tensor.device is device and not part:  # models wait for what still writes it
         return UploadedWeight(tensor, tensor.to(device.default_stream))
-    key = (device, tensor._ptr, tensor.num_elements * tensor.element_size, part)
+    key = (device, tensor.address, tensor.num_elements * tensor.element_size, part)
     shared = _never_changes(tensor)
     with _lock:
         found = _uploads.get(key) if shared else None
@@ -333,7 +333,7 @@ def _never_changes(owner: Any) -> bool:
     if not isinstance(owner, Tensor):
         return True
     base: Any = owner._owner
-    if not owner._read_only or not isinstance(base, np.ndarray):
+    if not owner.read_only or not isinstance(base, np.ndarray):
         return False
     while isinstance(base, np.ndarray):
         if base.flags.writeable:

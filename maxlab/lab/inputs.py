@@ -33,7 +33,7 @@ def inputs_for(model: Model) -> list[Any]:
         InputError: ML804, no sizes were found that the graph allows.
     """
     if model.last_profile is not None:
-        return list(model.last_profile._inputs)
+        return list(model.last_profile.inputs)
     for shapes in _shapes(model):
         try:
             return made_inputs(model, shapes)

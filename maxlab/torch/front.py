@@ -67,13 +67,13 @@ def profile(
             weights_registry=weights_registry, num_threads=num_threads,
         )  # fmt: skip
         _only_for_torch("a model", dynamic_batch, dynamic_shapes)
-        args = target._bind_arguments(inputs, named) if named else inputs
+        args = target.bind_arguments(inputs, named) if named else inputs
         return _typed(target.profile(*args, runs=runs, warmup=warmup))
     if isinstance(target, Graph):
         _only_for_torch("a graph", dynamic_batch, dynamic_shapes)
         session = InferenceSession(num_threads=num_threads)
         model = session.load(target, weights_registry=weights_registry or {})
-        args = model._bind_arguments(inputs, named) if named else inputs
+        args = model.bind_arguments(inputs, named) if named else inputs
         return _typed(model.profile(*args, runs=runs, warmup=warmup))
     torch = sys.modules.get("torch")  # whoever has a module has imported it
     if torch is not None:

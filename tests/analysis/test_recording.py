@@ -40,7 +40,7 @@ def test_outputs_are_those_of_the_model(model: engine.Model) -> None:
     assert recorded.profile is found.profile
     assert found.profile.dims == {"n": 7}
     assert found.profile.stamps.runs == 3
-    again = model.profile(*found.profile._inputs, runs=1)
+    again = model.profile(*found.profile.inputs, runs=1)
     assert again.dims == {"n": 7}
 
 

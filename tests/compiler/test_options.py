@@ -382,7 +382,7 @@ def test_reload_shares_weights_and_keeps_what_is_not_asked_for() -> None:
     packed = [s.number for s in model.plan.slots if s.kind == "packed"]
     assert packed
     for number in packed:
-        assert again._prepared.addresses[number] == model._prepared.addresses[number]
+        assert again.prepared.addresses[number] == model.prepared.addresses[number]
     np.testing.assert_array_equal(again(X)[0].to_numpy(), model(X)[0].to_numpy())
     with pytest.raises(ArgumentError, match="ML616"):
         model.reload(num_threads=0)

@@ -379,13 +379,13 @@ def test_memory_of_a_stream_that_is_gone_is_not_taken_for_anothers(gpu: Accelera
     for _ in range(5):
         old = DeviceStream(gpu)
         tensor = Tensor(F32, [1234], stream=old)
-        address = tensor._ptr
+        address = tensor.address
         del tensor
         assert gpu.stats["pooled_memory"] > 0
         del old
         new = DeviceStream(gpu)
         other = Tensor(F32, [1234], stream=new)
-        assert other._ptr != address
+        assert other.address != address
         del other, new
         gpu.pool.trim()
 

@@ -104,13 +104,13 @@ def test_blocks_are_counted_and_reused() -> None:
     before = gpu.stats
     t = Tensor(F32, [250], gpu)
     assert gpu.stats["used_memory"] == before["used_memory"] + 1000
-    address = t._ptr
+    address = t.address
     part = t[10:20]
     del t
     assert gpu.stats["used_memory"] == before["used_memory"] + 1000  # a part keeps the block
     del part
     assert gpu.stats["used_memory"] == before["used_memory"]
-    assert Tensor(F32, [250], gpu)._ptr == address
+    assert Tensor(F32, [250], gpu).address == address
     gpu.pool.trim()
     assert gpu.stats["pooled_memory"] == 0
     assert gpu.stats["allocations"] == before["allocations"]

@@ -42,7 +42,7 @@ def test_round_trip_of_every_dtype(dtype: DType, version: tuple[int, int] | None
     t = Tensor(dtype, [2, 3])
     t.view(DType.uint8)[...] = 1
     again = Imported(t.__dlpack__(max_version=version))
-    assert (again.dtype, again.shape, again.address) == (dtype, (2, 3), t._ptr)
+    assert (again.dtype, again.shape, again.address) == (dtype, (2, 3), t.address)
     assert again.strides == (3, 1)
 
 
@@ -77,14 +77,14 @@ def test_import_keeps_strides() -> None:
 
 def test_import_of_own_tensors() -> None:
     t = Tensor.from_numpy(floats(3))
-    assert Tensor.from_dlpack(t)._ptr == t._ptr
-    assert Tensor.from_dlpack(t, copy=True)._ptr != t._ptr
+    assert Tensor.from_dlpack(t).address == t.address
+    assert Tensor.from_dlpack(t, copy=True).address != t.address
 
 
 def test_copy_argument() -> None:
     a = floats(3)
-    assert Tensor.from_dlpack(a, copy=True)._ptr != a.ctypes.data
-    assert Tensor.from_dlpack(a, copy=False)._ptr == a.ctypes.data
+    assert Tensor.from_dlpack(a, copy=True).address != a.ctypes.data
+    assert Tensor.from_dlpack(a, copy=False).address == a.ctypes.data
     odd = np.zeros(4, np.dtype([("a", "u1"), ("b", "<f4")]))["b"]
     assert Tensor.from_dlpack(odd).to_numpy().tolist() == [0] * 4
     with pytest.raises(ValueError, match="ML422"):
@@ -141,7 +141,7 @@ def test_a_capsule_is_taken_once() -> None:
 
 def test_copies_are_marked() -> None:
     t = Tensor.from_numpy(floats(2))
-    assert Imported(t.__dlpack__(copy=True, max_version=(1, 0))).address != t._ptr
+    assert Imported(t.__dlpack__(copy=True, max_version=(1, 0))).address != t.address
 
 
 @pytest.mark.parametrize("request_", [{"stream": 3}, {"dl_device": (2, 0)}])
@@ -178,6 +178,6 @@ def test_torch_both_ways() -> None:
     for name in ("float32", "bfloat16", "int64", "bool"):
         source = torch.zeros((2, 3), dtype=getattr(torch, name))
         t = Tensor.from_dlpack(source)
-        assert (t.dtype, t.shape, t._ptr) == (DType[name], (2, 3), source.data_ptr())
+        assert (t.dtype, t.shape, t.address) == (DType[name], (2, 3), source.data_ptr())
         back = torch.from_dlpack(t)
         assert (back.dtype, back.data_ptr()) == (source.dtype, source.data_ptr())

@@ -24,6 +24,7 @@ from maxlab.driver import (
     memory_stats,
     name_block,
 )
+from maxlab.driver.tensor import host_tensor
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, DeviceError, DTypeError, TensorError
 
@@ -40,7 +41,7 @@ def counted(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 4), (2, 3, 5)], ids=str)
 def test_facts(dtype: DType, shape: tuple[int, ...]) -> None:
     t = Tensor(dtype, shape)
-    assert t._ptr % 64 == 0
+    assert t.address % 64 == 0
     assert (t.dtype, t.shape, t.rank) == (dtype, shape, len(shape))
     assert t.num_elements == np.prod(shape, dtype=int)
     assert t.element_size == dtype.size_in_bytes
@@ -131,7 +132,7 @@ def test_memory_is_recycled_and_counted() -> None:
     gc.collect()
     before = memory_stats()
     t = Tensor(DType.uint8, [12345])
-    address = t._ptr
+    address = t.address
     assert memory_stats().live == before.live + 12345
     name_block(address, "weights")
     assert (address, 12345, "weights") in live_blocks()
@@ -140,7 +141,7 @@ def test_memory_is_recycled_and_counted() -> None:
     assert memory_stats().blocks == before.blocks + 1, "a view keeps the block"
     del view
     assert memory_stats().live == before.live
-    assert Tensor(DType.uint8, [12345])._ptr == address
+    assert Tensor(DType.uint8, [12345]).address == address
 
 
 def test_the_pool_is_bounded() -> None:
@@ -150,7 +151,7 @@ def test_the_pool_is_bounded() -> None:
 
 
 def test_alloc_is_an_ordinary_tensor() -> None:
-    t = Tensor._alloc(DType.float32, (2, 3), 24)
+    t = host_tensor(DType.float32, (2, 3), 24)
     t[...] = counted(2, 3)
     np.testing.assert_array_equal(t.to_numpy(), counted(2, 3))
 
@@ -178,7 +179,7 @@ DTYPES = [np.dtype(n) for n in "?bBhHiIlLefd"]
 def test_numpy_shares_memory_both_ways(dtype: np.dtype[Any]) -> None:
     a = counted(2, 3, dtype=dtype)
     t = Tensor.from_numpy(a)
-    assert t._ptr == a.ctypes.data
+    assert t.address == a.ctypes.data
     b = t.to_numpy()
     assert b.dtype == a.dtype
     assert b.ctypes.data == a.ctypes.data
@@ -249,7 +250,7 @@ def test_small_floats() -> None:
 def test_array_protocol() -> None:
     t = Tensor.from_numpy(counted(3))
     assert np.asarray(t, dtype=np.float64).dtype == np.float64
-    assert np.array(t, copy=True).ctypes.data != t._ptr
+    assert np.array(t, copy=True).ctypes.data != t.address
     with pytest.raises(ValueError, match="ML422"):
         np.asarray(t, dtype=np.float64, copy=False)
 
@@ -386,7 +387,7 @@ def test_contiguity(index: Any, contiguous: bool) -> None:
     assert t.is_contiguous is contiguous
     made = t.contiguous()
     assert made.is_contiguous
-    assert made._ptr != t._ptr
+    assert made.address != t.address
     np.testing.assert_array_equal(made.to_numpy(), a[index])
 
 
@@ -437,14 +438,14 @@ def test_copy_and_to() -> None:
         t.copy(stream),
         t.copy(stream=stream),
     ):
-        assert made._ptr != t._ptr
+        assert made.address != t.address
         np.testing.assert_array_equal(made.to_numpy(), t.to_numpy())
     assert t.copy(stream).stream is stream
     assert t.to(CPU()) is t
     assert t.to(device=CPU()) is t
     assert t.to(t.stream) is t
     moved = t.to(stream)
-    assert (moved.stream is stream, moved._ptr) == (True, t._ptr)
+    assert (moved.stream is stream, moved.address) == (True, t.address)
     both = t.to([CPU(), CPU()])
     assert both == [t, t]
     assert [x.stream for x in t.to(streams=[stream, t.stream])] == [stream, t.stream]
@@ -486,7 +487,7 @@ def test_pickle_and_deepcopy_make_own_memory() -> None:
     t = Tensor.from_numpy(counted(3, 4))[:, 1::2]
     for made in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t)):
         np.testing.assert_array_equal(made.to_numpy(), t.to_numpy())
-        assert made._ptr != t._ptr
+        assert made.address != t.address
 
 
 def test_repr_is_short_and_fixed() -> None:

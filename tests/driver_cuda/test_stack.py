@@ -120,7 +120,7 @@ x = np.arange(5, dtype=np.float32)
 theirs = gpu.context.call(lambda: gpuarray.to_gpu(x))
 before = gpu.stats
 ours = Tensor.from_dlpack(theirs)
-assert ours._ptr == int(theirs.gpudata) and ours.device is gpu
+assert ours.address == int(theirs.gpudata) and ours.device is gpu
 (y,) = model(theirs)
 after = gpu.stats
 assert after["copies"] == before["copies"] and after["uploads"] == before["uploads"]
@@ -133,7 +133,7 @@ assert (gpu.context.call(read) == 2 * x).all()
 assert y.__dlpack_device__() == (2, 0)
 capsule = y.__dlpack__(stream=None)
 again = Tensor.from_dlpack(y)
-assert again._ptr == y._ptr
+assert again.address == y.address
 def drop():
     global theirs, ours
     del theirs, ours  # PyCUDA frees in the thread that owns the device

@@ -228,7 +228,7 @@ def test_outputs_are_a_list_of_tensors(model: engine.Model) -> None:
 
 def addresses(tensors: list[Tensor]) -> list[tuple[int, int]]:
     """Where each begins and ends."""
-    return [(t._ptr, t._ptr + t.num_elements * t.dtype.size_in_bytes) for t in tensors]
+    return [(t.address, t.address + t.num_elements * t.dtype.size_in_bytes) for t in tensors]
 
 
 def test_outputs_share_memory_with_nothing() -> None:

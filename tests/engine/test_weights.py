@@ -183,7 +183,7 @@ def test_models_share_packed_weights() -> None:
     second = session.load(linear(), weights_registry=weights)
 
     def packed(model: Any) -> list[Any]:
-        return [k for k in model._prepared.keep if isinstance(k, engine_weights.PackedWeight)]
+        return [k for k in model.prepared.keep if isinstance(k, engine_weights.PackedWeight)]
 
     assert len(packed(first)) == 1
     assert packed(first)[0] is packed(second)[0]

@@ -219,7 +219,7 @@ def test_weights_are_mapped_and_not_copied(embedder: Embedder) -> None:
     assert len(packed) == 6 * LAYERS
     assert len(slots) == len(embedder.weights) == 101
     for slot in slots:
-        address = model._prepared.addresses[slot.number]
+        address = model.prepared.addresses[slot.number]
         size = slot.nbytes.evaluate({})
         assert any(low <= address and address + size <= high for low, high in places), slot.name
 
@@ -228,8 +228,8 @@ def test_a_second_session_shares_packed_weights(embedder: Embedder) -> None:
     other = engine.InferenceSession(num_threads=1).load(
         embedder.graph, weights_registry=embedder.weights
     )
-    ours = embedder.model._prepared.addresses
-    assert other._prepared.addresses == ours
+    ours = embedder.model.prepared.addresses
+    assert other.prepared.addresses == ours
     ids, mask = embedder.tokens(["One thread computes what two compute."])
     (vectors,) = other.execute(Tensor.from_numpy(ids), Tensor.from_numpy(mask))
     np.testing.assert_allclose(vectors.to_numpy(), embedder.run(ids, mask), rtol=0, atol=1e-6)

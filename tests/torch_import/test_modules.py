@@ -268,7 +268,7 @@ def test_weights_are_the_modules_own_memory() -> None:
     }
     for name in ("first.weight", "second.bias", "norm.running_mean"):
         data = module.get_parameter(name) if "running" not in name else module.get_buffer(name)
-        assert model.model._prepared.addresses[by_name[name].number] == data.data_ptr()
+        assert model.model.prepared.addresses[by_name[name].number] == data.data_ptr()
 
 
 def test_a_weight_used_twice_is_one() -> None:

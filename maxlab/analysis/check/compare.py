@@ -87,7 +87,7 @@ def known_inputs(model: Model, inputs: Sequence[Any]) -> Sequence[Any]:
             "no profile whose inputs could be used",
             fix="pass inputs, or call model.profile(...) once",
         )
-    return list(model.last_profile._inputs)
+    return list(model.last_profile.inputs)
 
 
 class _Comparer:

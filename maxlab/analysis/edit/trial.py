@@ -241,7 +241,7 @@ def edit_kernel(
         return made
     made._other = model.reload(options=_with(model.options, printed.symbol, source))
     made.state, made.runs = "measured", runs
-    _measure(made, step.number, model._inputs_of(given))
+    _measure(made, step.number, model.inputs_of(given))
     return made
 
 
@@ -384,7 +384,7 @@ def _value(one: _Captured, write: Written, data: Array) -> Array:
 def _measure(made: Edit, number: int, tensors: Sequence[Any]) -> None:
     """Time the kernel ``number`` of both models in turn, so that both see the same noise."""
     assert made._other is not None
-    timers = [made.model._timer(), made._other._timer()]
+    timers = [made.model.timer(), made._other.timer()]
     spent: list[list[float]] = [[], []]
     for run in range(made.runs + 2):
         order = (0, 1) if run % 2 == 0 else (1, 0)
@@ -400,7 +400,7 @@ def _measure(made: Edit, number: int, tensors: Sequence[Any]) -> None:
 
 def _install(model: Model, other: Model) -> None:
     """Let ``model`` be what ``other`` is, and its newest profile one of what it runs now."""
-    inputs = list(model.last_profile._inputs) if model.last_profile is not None else None
+    inputs = list(model.last_profile.inputs) if model.last_profile is not None else None
     runs = model.last_profile.runs if model.last_profile is not None else 0
     model.adopt(other)
     if inputs is not None:

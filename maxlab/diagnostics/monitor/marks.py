@@ -216,7 +216,7 @@ def _held() -> Iterator[tuple[str, list[int]]]:
         host = memory.memory_stats()
         yield "host", [host.live, host.pooled]
     accelerator = sys.modules.get("maxlab.driver.accelerator")
-    for device in list(accelerator._opened.values()) if accelerator is not None else ():
+    for device in accelerator.opened_accelerators() if accelerator is not None else ():
         try:
             stats = device.stats
         except Exception:  # a lost device tells nothing, and the program hears of it elsewhere

@@ -93,7 +93,7 @@ class Recording:
             DocumentError: ML830, ``raw`` is not a recording, or one of a later version; ML834, it
                 would take more memory than its size allows for.
         """
-        return cls._read(io.BytesIO(raw), len(raw), "this")
+        return cls.read_from(io.BytesIO(raw), len(raw), "this")
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -109,12 +109,12 @@ class Recording:
             try:
                 size = file.seek(0, io.SEEK_END)
                 file.seek(0)
-                return cls._read(file, size, str(path))
+                return cls.read_from(file, size, str(path))
             except OSError as error:
                 raise files.unreadable(path, "the recording", error) from error
 
     @classmethod
-    def _read(cls, file: BinaryIO, size: int, name: str) -> Recording:
+    def read_from(cls, file: BinaryIO, size: int, name: str) -> Recording:
         """The recording in ``file``, which has ``size`` bytes and is called ``name`` in messages.
 
         Raises:

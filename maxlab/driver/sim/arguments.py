@@ -178,7 +178,7 @@ def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, i
     if isinstance(value, TensorBase):
         dtype, contiguous = value.dtype, value.is_contiguous
         shape: tuple[int, ...] = value.shape
-        found = value._ptr, value.num_elements * value.element_size, not value.read_only
+        found = value.address, value.num_elements * value.element_size, not value.read_only
     elif isinstance(value, np.ndarray):
         dtype, contiguous = DType.from_numpy(value.dtype), value.flags.c_contiguous
         shape = value.shape

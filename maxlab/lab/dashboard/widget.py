@@ -84,7 +84,7 @@ class DashboardView(anywidget.AnyWidget):
             if not isinstance(replay, Recording):
                 self._title = Path(replay).name
                 self._raw = files.read_bytes(replay, "the recording")
-                replay = Recording._read(io.BytesIO(self._raw), len(self._raw), str(replay))
+                replay = Recording.read_from(io.BytesIO(self._raw), len(self._raw), str(replay))
             self._store = Store(replay, self._title)
         self._sending = threading.Lock()
         self._cursor = ""

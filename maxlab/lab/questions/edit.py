@@ -30,7 +30,7 @@ def text(shown: Shown, args: Mapping[str, Any]) -> Answer:
     """The text of a kernel, as the model runs it now."""
     model, kernel = model_of(shown), _kernel(args)
     view = model.kernels.get(kernel)
-    printed = model.printed(view._step) if view is not None else None
+    printed = model.printed(view.step) if view is not None else None
     if view is None or printed is None:
         raise ArgumentError(
             "ML638",

@@ -127,7 +127,9 @@ ENTRIES: dict[str, Entry] = {
     "use_virtual_cpus": Entry(
         lambda s, count, limit: driver.use_virtual_cpus(count, memory_limit=limit), _is(2), _is(-1)
     ),
-    "name_block": Entry(lambda s, *given: driver.name_block(*given), lambda s: s.x._ptr, _is("a")),
+    "name_block": Entry(
+        lambda s, *given: driver.name_block(*given), lambda s: s.x.address, _is("a")
+    ),
     "DType.from_numpy": Entry(lambda s, kind: DType.from_numpy(kind), _is(np.dtype("f4"))),
 }  # fmt: skip
 """What is called, by what it looks like."""
