@@ -28,9 +28,9 @@ from maxlab.opset import (
     spectral,
     view,
 )
+from maxlab.opset.builder import Builder, Ops
 from maxlab.opset.core import (
     OPSET,
-    Builder,
     Call,
     Check,
     Cost,
@@ -67,6 +67,7 @@ __all__ = [
     "Family",
     "OpDef",
     "Role",
+    "Ops",
     "Sample",
     "binary",
     "casting",

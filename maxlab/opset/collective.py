@@ -17,7 +17,8 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import BufferType, Op, Poly, TensorType, Type, Value
 from maxlab.opset.attributes import INT
-from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, define, elements
+from maxlab.opset.builder import Ops, one
+from maxlab.opset.core import Array, Attrs, Call, Cost, define, elements
 from maxlab.opset.rules import axis_of, same_dtype
 
 
@@ -66,7 +67,7 @@ def _shapes_differ(what: str, number: int, type: TensorType, first: TensorType, 
     )
 
 
-def _on_each(op: Op, b: Builder, combine: Callable[[Sequence[Value]], Value]) -> list[Value]:
+def _on_each(op: Op, b: Ops[Value], combine: Callable[[Sequence[Value]], Value]) -> list[Value]:
     """For each result of ``op``, what ``combine`` makes of all inputs on the device of it."""
     made: list[Value] = []
     inputs = [v for v in op.operands if isinstance(v.type, TensorType)]
@@ -75,7 +76,7 @@ def _on_each(op: Op, b: Builder, combine: Callable[[Sequence[Value]], Value]) ->
             continue
         place = result.type.device
         here = [
-            v if v.tensor_type.device == place else b.op("mo.transfer", [v], device=place)
+            v if v.tensor_type.device == place else one(b, "transfer", [v], device=place)
             for v in inputs
         ]
         made.append(combine(here) if len(here) > 1 else here[0])
@@ -107,8 +108,8 @@ def _gather_reference(call: Call, *arrays: Array) -> list[Array]:
     return [np.concatenate(inputs, axis=call.attrs["axis"]) for _ in inputs]
 
 
-def _gather_decompose(b: Builder, op: Op) -> list[Value]:
-    return _on_each(op, b, lambda here: b.op("mo.concat", here, axis=op.attrs["axis"]))
+def _gather_decompose(b: Ops[Value], op: Op) -> list[Value]:
+    return _on_each(op, b, lambda here: one(b, "concat", here, axis=op.attrs["axis"]))
 
 
 define(
@@ -154,16 +155,16 @@ def _is_narrow(dtype: DType) -> bool:
     return dtype.is_float() and dtype.size_in_bytes < 4
 
 
-def _sum_decompose(b: Builder, op: Op) -> list[Value]:
+def _sum_decompose(b: Ops[Value], op: Op) -> list[Value]:
     dtype = op.operands[0].tensor_type.dtype
 
     def add(here: Sequence[Value]) -> Value:
         if _is_narrow(dtype):
-            here = [b.op("mo.cast", [v], dtype=DType.float32) for v in here]
+            here = [one(b, "cast", [v], dtype=DType.float32) for v in here]
         total = here[0]
         for value in here[1:]:
-            total = b.op("mo.add", [total, value])
-        return b.op("mo.cast", [total], dtype=dtype) if _is_narrow(dtype) else total
+            total = one(b, "add", [total, value])
+        return one(b, "cast", [total], dtype=dtype) if _is_narrow(dtype) else total
 
     return _on_each(op, b, add)
 

@@ -17,11 +17,11 @@ from maxlab.dtype import DType
 from maxlab.errors import ShapeError
 from maxlab.ir import Op, Poly, Shape, StaticDim, TensorType, Type, Value, from_poly
 from maxlab.opset.attributes import BOOL, INT, INTS, Schema
+from maxlab.opset.builder import Ops, one
 from maxlab.opset.convolution_kernels import write_transposed, write_windows
 from maxlab.opset.core import (
     Array,
     Attrs,
-    Builder,
     Call,
     Check,
     Cost,
@@ -198,24 +198,24 @@ def _is_product(op: Op) -> bool:
     return not attrs["channels_first"] or x.device.is_gpu()
 
 
-def _decompose(b: Builder, op: Op) -> Value:
+def _decompose(b: Ops[Value], op: Op) -> Value:
     if not _is_product(op):
-        return b.op("mo.conv.window", op.operands, **op.attrs)
+        return one(b, "conv.window", op.operands, **op.attrs)
     x, w, *bias = op.operands
     image, result = x.tensor_type, op.result.tensor_type
     if not op.attrs["channels_first"]:
-        filters = b.op("mo.reshape", [w], shape=Shape(w.tensor_type.shape[-2:]))
-        made = b.op("mo.matmul", [x, filters])
-        return b.op("mo.add", [made, bias[0]]) if bias else made
+        filters = one(b, "reshape", [w], shape=Shape(w.tensor_type.shape[-2:]))
+        made = one(b, "matmul", [x, filters])
+        return one(b, "add", [made, bias[0]]) if bias else made
     depth, count = w.tensor_type.shape[1], w.tensor_type.shape[0]
     pixels = product(image.sizes[2:])
-    rows = b.op("mo.reshape", [x], shape=Shape([image.shape[0], depth, from_poly(pixels)]))
-    filters = b.op("mo.reshape", [w], shape=Shape([count, depth]))
-    made = b.op("mo.matmul", [filters, rows])
+    rows = one(b, "reshape", [x], shape=Shape([image.shape[0], depth, from_poly(pixels)]))
+    filters = one(b, "reshape", [w], shape=Shape([count, depth]))
+    made = one(b, "matmul", [filters, rows])
     if bias:
-        column = b.op("mo.reshape", [bias[0]], shape=Shape([count, StaticDim(1)]))
-        made = b.op("mo.add", [made, column])
-    return b.op("mo.reshape", [made], shape=Shape(result.shape))
+        column = one(b, "reshape", [bias[0]], shape=Shape([count, StaticDim(1)]))
+        made = one(b, "add", [made, column])
+    return one(b, "reshape", [made], shape=Shape(result.shape))
 
 
 # ---------------------------------------------------------------- samples

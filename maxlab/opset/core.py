@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Required, TypedDict, Unpack
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from maxlab.ir import ChainType, Dim, Function, HostCall, Op, Poly, Shape, Tenso
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import _Typed
 from maxlab.opset.attributes import Schema
+from maxlab.opset.builder import Ops
 from maxlab.opset.facts import (
     FAMILIES,
     Chapter,
@@ -133,22 +134,10 @@ class Call:
         return dim if isinstance(dim, int) else dim.evaluate(self.env)
 
 
-class Builder(Protocol):
-    """What ``decompose`` writes ops with; ids, places and origins are filled in by the caller."""
-
-    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
-        """The result of a new op."""
-        ...
-
-    def scalar(self, value: float | int | bool, dtype: DType) -> Value:
-        """A rank-0 constant."""
-        ...
-
-
 Infer = Callable[[Sequence[TensorType], Attrs], Sequence[Type]]
 Reference = Callable[..., Any]
 ViewIndex = Callable[["ViewCall", tuple[Poly, ...]], tuple[Poly, ...]]
-Decompose = Callable[[Builder, Op], Value | Sequence[Value]]
+Decompose = Callable[[Ops[Value], Op], Value | Sequence[Value]]
 Checks = Callable[[Sequence[TensorType], Sequence[Type], Attrs], Sequence[Check]]
 CostOf = Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost]
 Effect = Literal["", "chain", "make", "read", "write", "print", "sync"]

@@ -11,10 +11,10 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Dim, Op, Poly, Shape, StaticDim, TensorType, Type, Value
 from maxlab.opset.attributes import FLOAT, INT
+from maxlab.opset.builder import Ops, one
 from maxlab.opset.core import (
     Array,
     Attrs,
-    Builder,
     Call,
     Check,
     Cost,
@@ -246,7 +246,7 @@ def _mean_checks(
     return [*_not_empty("mean")(operands, results, attrs), most]
 
 
-def _mean_decompose(b: Builder, op: Op) -> Value:
+def _mean_decompose(b: Ops[Value], op: Op) -> Value:
     (x,) = op.operands
     type = x.tensor_type
     axis = axis_of(op.attrs["axis"], type.rank, "mean")
@@ -255,12 +255,12 @@ def _mean_decompose(b: Builder, op: Op) -> Value:
         return _mean_of_integers(b, x, axis)
     wide = type.dtype if type.dtype.size_in_bits >= 32 else DType.float32
     narrow = type.dtype is not wide
-    total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide) if narrow else x], axis=axis)
-    quotient = b.op("mo.div", [total, dim_value(b, size, wide, type.device)])
-    return b.op("mo.cast", [quotient], dtype=type.dtype) if narrow else quotient
+    total = one(b, "reduce.sum", [one(b, "cast", [x], dtype=wide) if narrow else x], axis=axis)
+    quotient = one(b, "div", [total, dim_value(b, size, wide, type.device)])
+    return one(b, "cast", [quotient], dtype=type.dtype) if narrow else quotient
 
 
-def _mean_of_integers(b: Builder, x: Value, axis: int) -> Value:
+def _mean_of_integers(b: Ops[Value], x: Value, axis: int) -> Value:
     """The true mean without its fraction.
 
     Up to 32 bits, elements are added in int64. Wider ones are x = h * 2^32 + l, with l from 0 to
@@ -271,38 +271,38 @@ def _mean_of_integers(b: Builder, x: Value, axis: int) -> Value:
     """
     dtype, device = x.tensor_type.dtype, x.tensor_type.device
     wide = DType.uint64 if dtype is DType.uint64 else DType.int64
-    size = b.op("mo.dim", [], dim=x.tensor_type.shape[axis], device=device)
-    count = b.op("mo.cast", [size], dtype=wide)
+    size = one(b, "dim", [], dim=x.tensor_type.shape[axis], device=device)
+    count = one(b, "cast", [size], dtype=wide)
     if not _in_halves(dtype):
-        total = b.op("mo.reduce.sum", [b.op("mo.cast", [x], dtype=wide)], axis=axis)
-        quotient, divided = b.op("mo.floordiv", [total, count]), (total, count)
+        total = one(b, "reduce.sum", [one(b, "cast", [x], dtype=wide)], axis=axis)
+        quotient, divided = one(b, "floordiv", [total, count]), (total, count)
     else:
-        half = b.scalar(2**32, DType.uint64)
-        upper = b.op("mo.floordiv", [x, b.scalar(2**32, dtype)])
-        high = b.op("mo.reduce.sum", [upper], axis=axis)
-        wrapped = b.op("mo.cast", [b.op("mo.reduce.sum", [x], axis=axis)], dtype=DType.uint64)
-        shifted = b.op("mo.mul", [b.op("mo.cast", [high], dtype=DType.uint64), half])
-        left = b.op("mo.cast", [b.op("mo.mod", [high, count])], dtype=DType.uint64)
-        low = b.op("mo.add", [b.op("mo.mul", [left, half]), b.op("mo.sub", [wrapped, shifted])])
-        positive = b.op("mo.cast", [size], dtype=DType.uint64)
-        first = b.op("mo.cast", [b.op("mo.floordiv", [high, count])], dtype=DType.uint64)
-        second = b.op("mo.floordiv", [low, positive])
-        quotient = b.op("mo.add", [b.op("mo.mul", [first, half]), second])
-        quotient, divided = b.op("mo.cast", [quotient], dtype=wide), (low, positive)
+        half = b.literal(2**32, DType.uint64, device)
+        upper = one(b, "floordiv", [x, b.literal(2**32, dtype, device)])
+        high = one(b, "reduce.sum", [upper], axis=axis)
+        wrapped = one(b, "cast", [one(b, "reduce.sum", [x], axis=axis)], dtype=DType.uint64)
+        shifted = one(b, "mul", [one(b, "cast", [high], dtype=DType.uint64), half])
+        left = one(b, "cast", [one(b, "mod", [high, count])], dtype=DType.uint64)
+        low = one(b, "add", [one(b, "mul", [left, half]), one(b, "sub", [wrapped, shifted])])
+        positive = one(b, "cast", [size], dtype=DType.uint64)
+        first = one(b, "cast", [one(b, "floordiv", [high, count])], dtype=DType.uint64)
+        second = one(b, "floordiv", [low, positive])
+        quotient = one(b, "add", [one(b, "mul", [first, half]), second])
+        quotient, divided = one(b, "cast", [quotient], dtype=wide), (low, positive)
     if dtype.is_signed_integral():  # it was rounded down, and shall be rounded towards zero
-        rest = b.op("mo.mod", divided)
-        below = b.op("mo.greater", [b.scalar(0, wide), quotient])
-        inexact = b.op("mo.not_equal", [rest, b.scalar(0, rest.tensor_type.dtype)])
-        step = b.op("mo.cast", [b.op("mo.logical_and", [below, inexact])], dtype=wide)
-        quotient = b.op("mo.add", [quotient, step])
-    return b.op("mo.cast", [quotient], dtype=dtype)
+        rest = one(b, "mod", divided)
+        below = one(b, "greater", [b.literal(0, wide, device), quotient])
+        inexact = one(b, "not_equal", [rest, b.literal(0, rest.tensor_type.dtype, device)])
+        step = one(b, "cast", [one(b, "logical_and", [below, inexact])], dtype=wide)
+        quotient = one(b, "add", [quotient, step])
+    return one(b, "cast", [quotient], dtype=dtype)
 
 
-def dim_value(b: Builder, dim: Dim, dtype: DType, device: DeviceRef) -> Value:
+def dim_value(b: Ops[Value], dim: Dim, dtype: DType, device: DeviceRef) -> Value:
     """``dim`` as a rank-0 value of ``dtype`` on ``device``."""
     if isinstance(dim, StaticDim):
-        return b.scalar(float(dim.dim), dtype)
-    return b.op("mo.cast", [b.op("mo.dim", [], dim=dim, device=device)], dtype=dtype)
+        return b.literal(float(dim.dim), dtype, device)
+    return one(b, "cast", [one(b, "dim", [], dim=dim, device=device)], dtype=dtype)
 
 
 define(
@@ -327,20 +327,20 @@ def _arg(fn: Callable[..., Array]) -> Callable[[Call, Array], Array]:
     return lambda call, x: fn(_wide(x), axis=call.attrs["axis"], keepdims=True)
 
 
-def _arg_decompose(kind: str) -> Callable[[Builder, Op], Value]:
-    def decompose(b: Builder, op: Op) -> Value:
+def _arg_decompose(kind: str) -> Callable[[Ops[Value], Op], Value]:
+    def decompose(b: Ops[Value], op: Op) -> Value:
         """The smallest index at which the extreme stands; a NaN counts as the extreme."""
         (x,) = op.operands
         type = x.tensor_type
         axis = axis_of(op.attrs["axis"], type.rank, kind)
-        best = b.op(f"mo.reduce.{kind}", [x], axis=axis)
-        here = b.op("mo.equal", [x, best])
+        best = one(b, f"reduce.{kind}", [x], axis=axis)
+        here = one(b, "equal", [x, best])
         if type.dtype.is_float():
-            here = b.op("mo.logical_or", [here, b.op("mo.is_nan", [x])])
+            here = one(b, "logical_or", [here, one(b, "is_nan", [x])])
         shape = Shape([1] * axis + [type.shape[axis]] + [1] * (type.rank - axis - 1))
-        index = b.op("mo.iota", [], shape=shape, axis=axis, dtype=DType.int64, device=type.device)
-        far = b.scalar(2**62, DType.int64)
-        return b.op("mo.reduce.min", [b.op("mo.where", [here, index, far])], axis=axis)
+        index = one(b, "iota", [], shape=shape, axis=axis, dtype=DType.int64, device=type.device)
+        far = b.literal(2**62, DType.int64, type.device)
+        return one(b, "reduce.min", [one(b, "where", [here, index, far])], axis=axis)
 
     return decompose
 
@@ -401,33 +401,33 @@ def _logsoftmax(call: Call, x: Array) -> Array:
     return np.asarray(w - np.log(np.exp(w).sum(axis=axis, keepdims=True)))
 
 
-def _widen(b: Builder, x: Value) -> tuple[Value, DType | None]:
+def _widen(b: Ops[Value], x: Value) -> tuple[Value, DType | None]:
     """``x`` in float32 when it is narrower, and the dtype to come back to."""
     dtype = x.tensor_type.dtype
     if dtype.size_in_bits >= 32:
         return x, None
-    return b.op("mo.cast", [x], dtype=DType.float32), dtype
+    return one(b, "cast", [x], dtype=DType.float32), dtype
 
 
-def _narrow(b: Builder, x: Value, dtype: DType | None) -> Value:
-    return x if dtype is None else b.op("mo.cast", [x], dtype=dtype)
+def _narrow(b: Ops[Value], x: Value, dtype: DType | None) -> Value:
+    return x if dtype is None else one(b, "cast", [x], dtype=dtype)
 
 
-def _softmax_decompose(b: Builder, op: Op) -> Value:
+def _softmax_decompose(b: Ops[Value], op: Op) -> Value:
     x, back = _widen(b, op.operands[0])
     axis = axis_of(op.attrs["axis"], x.tensor_type.rank, "softmax")
-    shifted = b.op("mo.sub", [x, b.op("mo.reduce.max", [x], axis=axis)])
-    e = b.op("mo.exp", [shifted])
-    total = b.op("mo.reduce.sum", [e], axis=axis)
-    return _narrow(b, b.op("mo.mul", [e, b.op("mo.recip", [total])]), back)
+    shifted = one(b, "sub", [x, one(b, "reduce.max", [x], axis=axis)])
+    e = one(b, "exp", [shifted])
+    total = one(b, "reduce.sum", [e], axis=axis)
+    return _narrow(b, one(b, "mul", [e, one(b, "recip", [total])]), back)
 
 
-def _logsoftmax_decompose(b: Builder, op: Op) -> Value:
+def _logsoftmax_decompose(b: Ops[Value], op: Op) -> Value:
     x, back = _widen(b, op.operands[0])
     axis = axis_of(op.attrs["axis"], x.tensor_type.rank, "logsoftmax")
-    shifted = b.op("mo.sub", [x, b.op("mo.reduce.max", [x], axis=axis)])
-    total = b.op("mo.reduce.sum", [b.op("mo.exp", [shifted])], axis=axis)
-    return _narrow(b, b.op("mo.sub", [shifted, b.op("mo.log", [total])]), back)
+    shifted = one(b, "sub", [x, one(b, "reduce.max", [x], axis=axis)])
+    total = one(b, "reduce.sum", [one(b, "exp", [shifted])], axis=axis)
+    return _narrow(b, one(b, "sub", [shifted, one(b, "log", [total])]), back)
 
 
 define(
@@ -494,20 +494,19 @@ def _layer_norm(call: Call, x: Array, gamma: Array, beta: Array) -> Array:
     return np.asarray(centred * scale * _wide(gamma) + _wide(beta))
 
 
-def _layer_norm_decompose(b: Builder, op: Op) -> Value:
+def _layer_norm_decompose(b: Ops[Value], op: Op) -> Value:
     x, back = _widen(b, op.operands[0])
     gamma, beta = (_widen(b, v)[0] for v in op.operands[1:])
     type = x.tensor_type
     axis, size = type.rank - 1, dim_value(b, type.shape[-1], type.dtype, type.device)
-    mean = b.op("mo.div", [b.op("mo.reduce.sum", [x], axis=axis), size])
-    centred = b.op("mo.sub", [x, mean])
-    squares = b.op("mo.reduce.sum", [b.op("mo.mul", [centred, centred])], axis=axis)
-    variance = b.op("mo.div", [squares, size])
-    scale = b.op(
-        "mo.rsqrt", [b.op("mo.add", [variance, b.scalar(op.attrs["epsilon"], type.dtype)])]
-    )
-    scaled = b.op("mo.mul", [b.op("mo.mul", [centred, scale]), gamma])
-    return _narrow(b, b.op("mo.add", [scaled, beta]), back)
+    mean = one(b, "div", [one(b, "reduce.sum", [x], axis=axis), size])
+    centred = one(b, "sub", [x, mean])
+    squares = one(b, "reduce.sum", [one(b, "mul", [centred, centred])], axis=axis)
+    variance = one(b, "div", [squares, size])
+    epsilon = b.literal(op.attrs["epsilon"], type.dtype, type.device)
+    scale = one(b, "rsqrt", [one(b, "add", [variance, epsilon])])
+    scaled = one(b, "mul", [one(b, "mul", [centred, scale]), gamma])
+    return _narrow(b, one(b, "add", [scaled, beta]), back)
 
 
 def _layer_norm_samples() -> list[Sample]:

@@ -13,7 +13,8 @@ from maxlab.errors import ArgumentError, ShapeError
 from maxlab.ir import Constant, Dim, Op, Poly, StaticDim, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.opset.attributes import BOOL, INT, TEXT, Attribute
-from maxlab.opset.core import Array, Attrs, Builder, Call, Cost, Sample, define, elements
+from maxlab.opset.builder import Ops, one
+from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
 from maxlab.opset.facts import foreign_names
 from maxlab.opset.fft import MOST, Inverse, Text, scale_of
 from maxlab.opset.kernel import Site
@@ -82,7 +83,7 @@ def _reference(call: Call, x: Array, table: Array | None = None) -> Array:
     return np.fft.irfft(spectrum, n=attrs["n"], axis=axis, norm=attrs["normalization"])
 
 
-def _decompose(b: Builder, op: Op) -> Value:
+def _decompose(b: Ops[Value], op: Op) -> Value:
     """The axis last, the transform of rows with its table, and the axis where it was."""
     (x,) = op.operands
     attrs = dict(op.attrs)
@@ -91,7 +92,7 @@ def _decompose(b: Builder, op: Op) -> Value:
     axis = axis_of(attrs["axis"], rank, "irfft")
     there = [i for i in range(rank) if i != axis] + [axis]
     if axis != rank - 1:
-        x = b.op("mo.permute", [x], dims=(*there, *range(rank, type.rank)))
+        x = one(b, "permute", [x], dims=(*there, *range(rank, type.rank)))
     plan = Inverse(attrs["n"])
     try:
         data = Constant(plan.table())
@@ -103,11 +104,11 @@ def _decompose(b: Builder, op: Op) -> Value:
             at=op.loc,
             fix="transform shorter rows, or rows whose size has no large prime factor",
         ) from None
-    table = b.op("mo.constant", [], value=data, device=type.device)
-    made = b.op("mo.irfft.rows", [x, table], **{**attrs, "axis": -1})
+    table = one(b, "constant", [], value=data, device=type.device)
+    made = one(b, "irfft.rows", [x, table], **{**attrs, "axis": -1})
     if axis == rank - 1:
         return made
-    return b.op("mo.permute", [made], dims=tuple(there.index(i) for i in range(rank)))
+    return one(b, "permute", [made], dims=tuple(there.index(i) for i in range(rank)))
 
 
 def _cost(operands: Sequence[TensorType], results: Sequence[Any], attrs: Attrs) -> Cost:
@@ -357,26 +358,26 @@ def _band_reference(call: Call, x: Array) -> Array:
     return np.where(inside != call.attrs["exclude"], x, np.zeros((), x.dtype))
 
 
-def _band_decompose(b: Builder, op: Op) -> Value:
+def _band_decompose(b: Ops[Value], op: Op) -> Value:
     """A comparison of indices chooses between the operand and 0."""
     (x,) = op.operands
     type, attrs = x.tensor_type, op.attrs
     device, wide = type.device, DType.int64
-    row = b.op("mo.iota", [], shape=(type.shape[-2], 1), axis=0, dtype=wide, device=device)
-    column = b.op("mo.iota", [], shape=(1, type.shape[-1]), axis=1, dtype=wide, device=device)
+    row = one(b, "iota", [], shape=(type.shape[-2], 1), axis=0, dtype=wide, device=device)
+    column = one(b, "iota", [], shape=(1, type.shape[-1]), axis=1, dtype=wide, device=device)
     conditions = []
     if attrs["num_lower"] is not None:
-        low = b.op("mo.sub", [row, b.scalar(attrs["num_lower"], wide)])
-        conditions.append(b.op("mo.greater_equal", [column, low]))
+        low = one(b, "sub", [row, b.literal(attrs["num_lower"], wide, device)])
+        conditions.append(one(b, "greater_equal", [column, low]))
     if attrs["num_upper"] is not None:
-        high = b.op("mo.add", [row, b.scalar(attrs["num_upper"], wide)])
-        conditions.append(b.op("mo.greater_equal", [high, column]))
-    inside = conditions[0] if conditions else b.op("mo.greater_equal", [row, row])
+        high = one(b, "add", [row, b.literal(attrs["num_upper"], wide, device)])
+        conditions.append(one(b, "greater_equal", [high, column]))
+    inside = conditions[0] if conditions else one(b, "greater_equal", [row, row])
     for condition in conditions[1:]:
-        inside = b.op("mo.logical_and", [inside, condition])
-    zero = b.scalar(0, type.dtype)
+        inside = one(b, "logical_and", [inside, condition])
+    zero = b.literal(0, type.dtype, device)
     chosen = [inside, zero, x] if attrs["exclude"] else [inside, x, zero]
-    return b.op("mo.where", chosen)
+    return one(b, "where", chosen)
 
 
 def _band_cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:

@@ -11,7 +11,18 @@ import pytest
 from maxlab import opset
 from maxlab.dtype import DType
 from maxlab.errors import GraphError
-from maxlab.ir import Dim, Function, Op, Poly, SymbolicDim, TensorType, Value
+from maxlab.ir import (
+    Constant,
+    DeviceRef,
+    Dim,
+    Function,
+    Op,
+    Poly,
+    SymbolicDim,
+    TensorType,
+    Type,
+    Value,
+)
 from maxlab.opset import OPSET, Call, OpDef, Sample, scalar_weight
 from maxlab.opset.core import ViewCall, concrete
 from maxlab.opset.view import broadcast_index
@@ -151,25 +162,27 @@ def test_the_index_map_of_a_view_is_what_numpy_does(
 
 
 class NumpyBuilder:
-    """A ``Builder`` whose values are made by the references at once."""
+    """A builder of decompositions whose values are made by the references at once."""
 
     def __init__(self, function: Function, env: dict[str, int]) -> None:
         self.function = function
         self.env = env
         self.arrays: dict[Value, np.ndarray[Any, Any]] = {}
 
-    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
+    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> tuple[Value, ...]:
+        row = opset.lookup(f"mo.{name}")
         types: list[Any] = [v.type for v in operands]
-        made = self.function.create(name, operands, opset.lookup(name).infer(types, attrs), attrs)
+        made = self.function.create(row.name, operands, row.infer(types, attrs), attrs)
         arrays = [self.arrays[v] for v in operands]
         (self.arrays[made.result],) = opset.evaluate(made, arrays, self.env)
-        return made.result
+        return tuple(made.results)
 
-    def scalar(self, value: float | int | bool, dtype: DType) -> Value:
-        from maxlab.ir import Constant, DeviceRef
+    def literal(self, x: Any, dtype: DType, device: DeviceRef) -> Value:
+        data = Constant(np.asarray(x, dtype.ml_numpy))
+        return self.op("constant", [], value=data, device=device)[0]
 
-        data = Constant(np.asarray(value, dtype.ml_numpy))
-        return self.op("mo.constant", [], value=data, device=DeviceRef.CPU())
+    def type_of(self, value: Value) -> Type:
+        return value.type
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,22 @@ import numpy as np
 
 from maxlab import opset
 from maxlab.dtype import DType
-from maxlab.ir import ChainType, Constant, DeviceRef, Op, Rewriting, TensorType, Value
+from maxlab.ir import (
+    ChainType,
+    Constant,
+    DeviceRef,
+    Op,
+    Rewriting,
+    TensorType,
+    Type,
+    Value,
+)
+from maxlab.opset.builder import one
+from maxlab.opset.inference import inferred
 
 
 class Expansion:
-    """The builder that ``decompose`` writes with (``opset.Builder``); new ops come before
+    """The part of a builder that ``decompose`` writes with (``opset.Ops``); new ops come before
     ``source``."""
 
     def __init__(self, rewriting: Rewriting, source: Op) -> None:
@@ -23,37 +34,31 @@ class Expansion:
         self._source = source
         self.made: list[Op] = []
 
-    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> Value:
-        """The result of a new op."""
-        row = opset.lookup(name)
-        types = [v.type for v in operands if isinstance(v.type, TensorType)]
-        return self._add(name, operands, row.infer(types, attrs), attrs)
-
-    def scalar(self, value: float | int | bool, dtype: DType) -> Value:
-        """A rank-0 constant."""
-        array = np.asarray(value).astype(dtype.ml_numpy)
-        device = _device(self._source)
-        return self._add(
-            "mo.constant",
-            [],
-            [TensorType(dtype, [], device)],
-            {"value": Constant(array), "device": device},
-        )
-
-    def _add(
-        self, name: str, operands: Sequence[Value], types: Any, attrs: dict[str, Any]
-    ) -> Value:
-        source = self._source
+    def op(self, name: str, operands: Sequence[Value], /, **attrs: Any) -> tuple[Value, ...]:
+        """The results of a new op ``mo.<name>``."""
+        source, row = self._source, opset.lookup(f"mo.{name}")
+        given = [v.type for v in operands if isinstance(v.type, TensorType)]
         op = self._rewriting.function.create(
-            name, operands, types, attrs, loc=source.loc, scope=source.scope, origins=source.origins
+            row.name,
+            operands,
+            inferred(row, given, attrs),
+            attrs,
+            loc=source.loc,
+            scope=source.scope,
+            origins=source.origins,
         )
         self._rewriting.insert(op, source)
         self.made.append(op)
-        return op.result
+        return tuple(op.results)
 
+    def literal(self, x: Any, dtype: DType, device: DeviceRef) -> Value:
+        """A constant."""
+        data = Constant(np.asarray(x).astype(dtype.ml_numpy))
+        return one(self, "constant", [], value=data, device=device)
 
-def _device(op: Op) -> DeviceRef:
-    return op.results[0].tensor_type.device
+    def type_of(self, value: Value) -> Type:
+        """The type of ``value``."""
+        return value.type
 
 
 def decompose(rewriting: Rewriting) -> None:

@@ -14,6 +14,7 @@ from maxlab.dtype import DType
 from maxlab.ir import Dim, Op, Rewriting, StaticDim, Value
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.builder import one
 
 PART = 1024
 """Products of two rows of this length are the shortest parts."""
@@ -61,13 +62,13 @@ def _split(b: Expansion, op: Op) -> Value:
     rows = left.shape[-2] if lead else _product(left.shape[:-1])
     axes = list(range(len(lead)))
     first = len(lead) + 1
-    x = b.op("mo.reshape", [x], shape=(*lead, rows, parts, each))
-    x = b.op("mo.permute", [x], dims=(first, *axes, first - 1, first + 1))
-    y = b.op("mo.reshape", [y], shape=(*lead, parts, each, columns))
-    y = b.op("mo.permute", [y], dims=(first - 1, *axes, first, first + 1))
-    partial = b.op("mo.matmul", [x, y])
-    total = b.op("mo.reduce.sum", [partial], axis=0)
-    return b.op("mo.reshape", [total], shape=tuple(op.result.tensor_type.shape))
+    x = one(b, "reshape", [x], shape=(*lead, rows, parts, each))
+    x = one(b, "permute", [x], dims=(first, *axes, first - 1, first + 1))
+    y = one(b, "reshape", [y], shape=(*lead, parts, each, columns))
+    y = one(b, "permute", [y], dims=(first - 1, *axes, first, first + 1))
+    partial = one(b, "matmul", [x, y])
+    total = one(b, "reduce.sum", [partial], axis=0)
+    return one(b, "reshape", [total], shape=tuple(op.result.tensor_type.shape))
 
 
 def _product(dims: list[Dim]) -> Dim:
