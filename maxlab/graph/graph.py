@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -25,23 +24,18 @@ from maxlab.graph import ops
 from maxlab.graph.build import (
     as_name,
     as_tensor,
-    constant_array,
-    is_array,
-    is_number,
-    is_weak,
-    own_copy,
     staged,
-    tensor,
-    to_numpy,
 )
 from maxlab.graph.chains import DeviceChains
 from maxlab.graph.control_flow import closed, traced
 from maxlab.graph.files import UNNAMED, read_function
 from maxlab.graph.foreign import users_own
-from maxlab.graph.inlining import Calls
+from maxlab.graph.inlining import Calls, may_call
 from maxlab.graph.journal import Noted
 from maxlab.graph.kernel_library import KernelLibrary, gathered
+from maxlab.graph.known import dim_names, known_data, known_dim
 from maxlab.graph.operands import data_of, plain
+from maxlab.graph.outputs import as_outputs, listed, warn_replaced
 from maxlab.graph.regions import Region
 from maxlab.graph.shelf import Shelf
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
@@ -55,10 +49,7 @@ from maxlab.ir import (
     DeviceRef,
     Dim,
     Function,
-    Shape,
-    StaticDim,
     SymbolicDim,
-    TensorType,
     Type,
     symbols_of,
     user_frame,
@@ -205,7 +196,7 @@ class Graph:
         self._depth += 1
         try:
             with users_own():
-                made = _listed(forward(*self.inputs, *args, **kwargs))
+                made = listed(forward(*self.inputs, *args, **kwargs))
             self.output(*made)
         finally:
             self._leave()
@@ -375,7 +366,7 @@ class Graph:
                 f"call: expected a Graph, got {type(body).__name__}",
                 fix="pass what graph.add_subgraph or module.build_subgraph returned",
             )
-        if not self._may_call(body):
+        if not may_call(self, body):
             raise GraphError(
                 "ML346",
                 f"call: {body.name!r} is not a subgraph of {self.name!r}",
@@ -383,22 +374,6 @@ class Graph:
             )
         body.output_types  # noqa: B018 - raises when there is no output
         return tuple(self._calls.write(body, arguments, prefix))
-
-    def _may_call(self, graph: Graph) -> bool:
-        at: Graph | None = self
-        while at is not None:
-            if any(known is graph for known in at._subgraphs.values()):
-                return graph is not self
-            if at._module is not None and at._module is graph._module:
-                return not self._is_within(graph)  # no graph calls itself
-            at = at._parent
-        return False
-
-    def _is_within(self, graph: Graph) -> bool:
-        at: Graph | None = self
-        while at is not None and at is not graph:
-            at = at._parent
-        return at is graph
 
     def weight(self, weight: Weight) -> TensorValue:
         """The value of ``weight`` in this graph; see ``add_weight``."""
@@ -410,23 +385,11 @@ class Graph:
 
     def known_dim(self, value: Value) -> Dim | None:
         """The dim whose size ``value``, a rank-0 integer, always is; None when a run decides."""
-        raw = value._ir()
-        op, type = raw.op, raw.type
-        if op is None or not isinstance(type, TensorType):
-            return None
-        if type.rank or not type.dtype.is_integral():
-            return None
-        dim: Dim | None = op.attrs.get("dim") if op.name == "mo.dim" else None
-        data = self.known_data(value)
-        return dim if data is None else StaticDim(int(data))
+        return known_dim(value._ir())
 
     def known_data(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The elements of ``value`` if it is a constant of the graph; None otherwise."""
-        op = value._ir().op
-        if op is None or op.name != "mo.constant":
-            return None
-        data: np.ndarray[Any, Any] = op.attrs["value"].array
-        return data
+        return known_data(value._ir())
 
     @property
     def kernels(self) -> KernelLibrary:
@@ -435,13 +398,7 @@ class Graph:
 
     def dim_names(self) -> Collection[str]:
         """The names of dims that have a size in this graph, those of the inputs first."""
-        function = self._writer.function
-        names = dict.fromkeys(function.parameters)
-        for op in function.walk():
-            for result in op.results:
-                if isinstance(result.type, TensorType):
-                    names.update((p.name, None) for p in result.type.shape.parameters)
-        return names
+        return dim_names(self._writer.function)
 
     def transaction(self) -> Transaction:
         """A context that is undone if it raises, whatever it raises: the graph is as it was.
@@ -490,6 +447,16 @@ class Graph:
     def weight_table(self) -> WeightTable:
         """The weights of the graph, and their values."""
         return self._weights
+
+    @property
+    def subgraphs(self) -> Mapping[str, Graph]:
+        """The subgraphs by name."""
+        return self._subgraphs
+
+    @property
+    def parent(self) -> Graph | None:
+        """The graph whose subgraph this is; None if it is none."""
+        return self._parent
 
     @property
     def scope_types(self) -> Noted[str, str]:
@@ -541,27 +508,11 @@ class Graph:
             with self:
                 self.output(*outputs)
             return
-        values: list[Any] = []
-        for x in outputs:
-            if isinstance(x, Value):
-                values.append(x)
-            elif is_weak(x):
-                values.append(constant_array(own_copy(to_numpy(x), x), DeviceRef.CPU()))
-            else:
-                values.append(tensor(x, "an output"))
-        owned = self._writer.owned(values)
+        owned = self._writer.owned(as_outputs(outputs))
         location, _ = self._writer.place()
         old = self._writer.function.output
         if old is not None:
-            frame = user_frame()
-            warnings.warn_explicit(
-                f"the graph {self.name!r} had an output, set at {old.loc or 'an unknown place'}; "
-                f"the one of {user_location() or 'this call'} replaces it. Give all outputs at "
-                "once: graph.output(x, y)",
-                UserWarning,
-                frame.f_code.co_filename if frame is not None else "<graph>",
-                frame.f_lineno if frame is not None else 1,
-            )
+            warn_replaced(self.name, old)
         self._writer.set_output(owned, location)
 
     @property
@@ -692,11 +643,3 @@ class Graph:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self, include, exclude)
-
-
-def _listed(made: Any) -> tuple[Any, ...]:
-    """What ``forward`` returned, as a tuple of outputs: nothing, one value, or several."""
-    if made is None:
-        return ()
-    one = isinstance(made, (Value, Dim, Shape)) or is_number(made) or is_array(made)
-    return (made,) if one or not isinstance(made, Iterable) else tuple(made)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from maxlab.errors import ArgumentError, Location
@@ -37,6 +37,44 @@ class Callee(Protocol):
     def weight_table(self) -> WeightTable:
         """Its weights."""
         ...
+
+
+class Family(Protocol):
+    """What of a graph says which graphs it may call."""
+
+    @property
+    def parent(self) -> Any:
+        """The graph whose subgraph it is; None if it is none."""
+        ...
+
+    @property
+    def module(self) -> Any:
+        """The module that it is part of; None if it is part of none."""
+        ...
+
+    @property
+    def subgraphs(self) -> Mapping[str, Any]:
+        """Its subgraphs by name."""
+        ...
+
+
+def may_call(caller: Family, graph: Family) -> bool:
+    """Whether ``graph`` is a subgraph of ``caller`` or of what that is in, or is in its module."""
+    at: Any = caller
+    while at is not None:
+        if any(known is graph for known in at.subgraphs.values()):
+            return graph is not caller
+        if at.module is not None and at.module is graph.module:
+            return not _is_within(caller, graph)  # no graph calls itself
+        at = at.parent
+    return False
+
+
+def _is_within(caller: Family, graph: Family) -> bool:
+    at: Any = caller
+    while at is not None and at is not graph:
+        at = at.parent
+    return at is graph
 
 
 class Calls:
@@ -190,4 +228,4 @@ def _match(name: str, body: Function, values: Sequence[IrValue]) -> None:
             )
 
 
-__all__ = ["Callee", "Calls"]
+__all__ = ["Callee", "Calls", "may_call"]
