@@ -481,6 +481,8 @@ class Block:
         log = _log_of(self)
         if log is not None:
             log.argument_added(value, self, index)
+        if self.home is not None:
+            self.home.reserve(value.id)
         self.args.insert(index, value)
         self._number()
 
@@ -545,9 +547,9 @@ class Function:
 
     def add_input(self, type: Type, name: str = "") -> Value:
         """A new argument of the graph; its symbolic dims become parameters."""
-        index = self._inputs = max(self._inputs, len(self.block.args))
-        self._inputs += 1
-        value = self.block.add_argument(f"a{index}", type, name or f"input{len(self.block.args)}")
+        place = len(self.block.args)
+        id = f"a{max(self._inputs, place)}"
+        value = self.block.add_argument(id, type, name or f"input{place}")
         if isinstance(type, _Typed):
             names = {p.name: None for p in type.shape.parameters}
             if any(name not in self.parameters for name in names):
@@ -575,9 +577,11 @@ class Function:
 
     def reserve(self, id: str) -> None:
         """Let no new op or value get ``id``, which was made elsewhere."""
-        digits = id[1:].partition("_")[0]
-        if id[:1] in "nvb" and digits.isascii() and digits.isdigit() and len(digits) < 19:
-            self._next = max(self._next, int(digits) + 1)
+        number = number_of(id) + 1
+        if id[:1] == "a":
+            self._inputs = max(self._inputs, number)
+        else:
+            self._next = max(self._next, number)
 
     def create(
         self,
@@ -683,6 +687,13 @@ def walk(block: Block) -> Iterator[Op]:
         yield op
         for region in op.regions:
             yield from walk(region)
+
+
+def number_of(id: str) -> int:
+    """The number in ``id``, which a function gave; -1 for an id of another form."""
+    digits = id[1:].partition("_")[0]
+    own = id[:1] in "anvb" and digits.isascii() and digits.isdigit() and len(digits) < 19
+    return int(digits) if own else -1
 
 
 def symbols_of(types: Iterable[Type]) -> list[SymbolicDim]:

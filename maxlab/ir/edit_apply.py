@@ -6,12 +6,12 @@ changes it, by the methods of its values, ops and blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, NoReturn
 
 from maxlab.errors import GraphError
-from maxlab.ir.core import ABSENT, Block, Op, Value, walk
+from maxlab.ir.core import ABSENT, Block, Op, Value, number_of, walk
 from maxlab.ir.edit import (
     FUNCTION,
     AddArgument,
@@ -269,14 +269,18 @@ def _block(objects: Objects, id: BlockId) -> Block:
 def _add_op(edit: AddOp, objects: Objects) -> None:
     block = _block(objects, edit.block)
     known = objects.op(edit.op.id)
-    if known is not None and known in block.ops:  # it was about to be removed
+    halfway = known is not None and known in block.ops  # it was about to be removed
+    if known is not None and halfway:
         known.block = None
-        block.ops.remove(known)
     op = objects.made(edit.op)
     for inner in (op, *(o for region in op.regions for o in walk(region))):
         for id in (inner.id, *(value.id for value in inner.results)):
             objects.function.reserve(id)
-    block.insert(op, objects.op(edit.before))
+    before = objects.op(edit.before)
+    if halfway:
+        op.block = block
+    else:  # what is not in the list either was about to be added before it
+        block.insert(op, before if before in block.ops else None)
 
 
 def _remove_op(edit: RemoveOp, objects: Objects) -> None:
@@ -290,7 +294,6 @@ def _remove_op(edit: RemoveOp, objects: Objects) -> None:
 
 def _add_argument(edit: AddArgument, objects: Objects) -> None:
     block = _block(objects, edit.block)
-    objects.function.reserve(edit.value.id)
     value = objects.made_value(edit.value, block, edit.index)
     if value not in block.args:
         block.put_argument(value, edit.index)
@@ -363,11 +366,14 @@ _PERFORM: dict[type, Callable[[Any, Objects], None]] = {
 }
 
 
-def count_uses(objects: Objects, values: Sequence[Value] = ()) -> None:
-    """Count anew which ops of the function read its values, after a change that was interrupted;
-    what ops outside of it read stays."""
+def count_uses(objects: Objects, number: int) -> None:
+    """Count anew which ops of the function read its values, after a change that was interrupted.
+
+    Ops that stand in no block, which others read values with, are left alone, unless their id has
+    ``number`` or a larger one: those were being made.
+    """
     function = objects.function
-    seen = [*values, *function.inputs]
+    seen = [*function.inputs]
     for op in function.walk():
         seen += op.results
         seen += [value for region in op.regions for value in region.args]
@@ -375,7 +381,7 @@ def count_uses(objects: Objects, values: Sequence[Value] = ()) -> None:
         value.uses = {
             op: count
             for op, count in value.uses.items()
-            if op.block is None and value in op.operands
+            if op.block is None and value in op.operands and number_of(op.id) < number
         }
     for op in function.walk():
         for value in op.operands:

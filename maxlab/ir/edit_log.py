@@ -198,7 +198,7 @@ class Log:
         self._numbers.append(mark)
         self._revisions.append(revision + 1)
         if interrupted is not None:
-            count_uses(self._objects)
+            count_uses(self._objects, self.function._next)
             raise interrupted
 
     def transaction(self) -> Transaction:
@@ -242,20 +242,30 @@ class Log:
 
     def _again(self, edits: Sequence[Edit]) -> None:
         undone = self._undone
-        mark = self.mark()
+        mark, number = self.mark(), self.function._next
         try:
             for edit in edits:
                 perform(edit, self._objects)
         except BaseException:
-            self._take_back(mark)
+            self._take_back(mark, number)
             raise
         self.settle()
         self._stepped = len(self)
         self._undone = undone
 
-    def _take_back(self, mark: int) -> None:
-        self.undo_to(mark)
-        count_uses(self._objects)
+    def _take_back(self, mark: int, number: int) -> None:
+        """Take back what was done since ``mark``, some of it perhaps halfway; ops made since then
+        have ``number`` or more."""
+        if self.function._next > number or len(self) > mark:
+            self.undo_to(mark)
+            count_uses(self._objects, number)
+
+    def _end_step(self, mark: int) -> None:
+        """Let the records since ``mark`` be one step, if there are any."""
+        if len(self) > mark:
+            self._steps += [(number, number + 1) for number in range(self._stepped, mark)]
+            self._steps.append((mark, len(self)))
+            self._stepped = len(self)
 
     def _close_steps(self) -> None:
         """Let what was changed outside of a transaction be a step each."""
@@ -374,15 +384,17 @@ class Log:
 class Transaction:
     """See `Log.transaction`."""
 
-    __slots__ = ("_log", "_mark")
+    __slots__ = ("_log", "_mark", "_number")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._mark = 0
+        self._number = 0
 
     def __enter__(self) -> Transaction:
         log = self._log
         self._mark = len(log._edits) + len(log._pending)
+        self._number = log.function._next
         log._depth += 1
         return self
 
@@ -395,16 +407,16 @@ class Transaction:
         log = self._log
         log._depth -= 1
         if kind is not None:
-            log.undo_to(self._mark)
-            if not issubclass(kind, Exception):  # it may have come in the middle of a change
-                count_uses(log._objects)
+            self._take_back()
         elif not log._depth:
-            number = len(log._edits) + len(log._pending)
-            if number > self._mark:
-                for loose in range(log._stepped, self._mark):
-                    log._steps.append((loose, loose + 1))
-                log._steps.append((self._mark, number))
-                log._stepped = number
+            try:
+                log._end_step(self._mark)
+            except BaseException:
+                self._take_back()
+                raise
+
+    def _take_back(self) -> None:
+        self._log._take_back(self._mark, self._number)
 
 
 def _ids(values: Sequence[Value]) -> tuple[str, ...]:

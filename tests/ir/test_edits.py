@@ -24,6 +24,7 @@ from maxlab.ir.core import ABSENT
 from maxlab.ir.edit import AddOp, Edit, RemoveOp, SetAttr, SetName, SetOperands, inverse
 from maxlab.ir.edit_json import from_json, to_json
 from maxlab.ir.edit_log import Log, apply, at_revision, listen, touched
+from maxlab.ir.parser import parse_function
 from maxlab.ir.printer import generic, pretty
 from maxlab.ir.verifier import verify
 
@@ -126,6 +127,12 @@ def test_ids_are_never_given_twice() -> None:
     a = g.add_input(T)
     g.block.remove_argument(a)
     assert g.add_input(T).id != a.id
+    f.add_input(T)
+    read = parse_function(generic(f))
+    kept = read.inputs[1].id
+    read.inputs[0].replace_with(read.inputs[1])
+    read.block.remove_argument(read.inputs[0])
+    assert read.add_input(T).id != kept
 
 
 @pytest.mark.parametrize("error", [BoomError, KeyboardInterrupt])

@@ -13,6 +13,8 @@ from maxlab.opset import OPSET
 
 def place_data(rewriting: Rewriting) -> None:
     """Move transfers ahead of the views of weights and constants."""
+    if not any(op.name == "mo.transfer" for op in rewriting.function.ops):
+        return
     for op in rewriting.function.ops:
         source = op.operands[0].op if op.name == "mo.transfer" else None
         if source is not None and OPSET[source.name].kind == "iota" and not source.operands:
