@@ -191,8 +191,10 @@ class Log:
                 interrupted = error  # the same record again: doing it twice does no harm
             finally:
                 self._quiet = False
-        while self._rules and self._rules[-1][0] > mark:
+        while self._rules and self._rules[-1][0] >= mark:
             del self._rules[-1]
+        if self._rules:
+            self._rules.append((mark, "", ""))  # the one before has ended
         self._steps = [(start, min(end, mark)) for start, end in self._steps if start < mark]
         self._stepped = min(self._stepped, mark)
         self._numbers.append(mark)
