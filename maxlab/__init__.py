@@ -39,10 +39,11 @@ _LAZY = {
     "sweep": "maxlab.analysis.runs:sweep",
 }
 
-# What models and profiles offer of the packages above them: see ``trace.reading``.
+# What references, models and profiles offer of the packages above them: see ``trace.reading``.
 _READINGS: dict[str, str] = {
     "checked_document": "maxlab.lab.documents:checked_document",
     "document_of": "maxlab.lab.documents:document_of",
+    "open_device": "maxlab.driver.accelerator:open_device",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
     "save_run": "maxlab.analysis.runs:save_run",
     "timeline": "maxlab.analysis.timeline:of_profile",

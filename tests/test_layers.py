@@ -1,18 +1,24 @@
 """The layers of maxlab, as one table: what each package may import of the others.
 
-Imports run downwards only. The table is the whole rule; a new package is added here first.
+Imports run downwards only. The table is the whole rule; a new package is added here first. Inside of
+a package, modules import each other without a circle; no package uses the private names of another,
+or imports by a string; and the front end's core knows no Jupyter.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from scripts.structure import private_names
+from scripts.structure.modules import ImportGraph, imported_by_string
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
@@ -211,6 +217,239 @@ def test_the_walk_itself_finds_what_it_should(
     assert bool(violations(fake / "toolchain" / "cache.py")) is bad
 
 
+# ---------------------------------------------------------------- circles
+CIRCLES_LEFT = {"maxlab.graph"}
+"""Packages that still have a circle of imports inside; empty when all is done."""
+
+
+def circles(graph: ImportGraph, left: set[str]) -> list[str]:
+    """The import cycles of ``graph`` with their arcs, and the packages of ``left`` without one."""
+    found, needed = [], set()
+    for group in graph.cycles:
+        packages = {private_names.package_of(name) for name in group}
+        if len(packages) == 1 and packages <= left:
+            needed |= packages
+            continue
+        arcs = "".join(f"\n    {arc}" for arc in graph.inside(group))
+        found.append(f"{len(group)} modules import each other in a circle:{arcs}")
+    return found + [f"{package} has no circle any more" for package in sorted(left - needed)]
+
+
+def test_modules_import_each_other_without_a_circle() -> None:
+    found = circles(ImportGraph(PACKAGE), CIRCLES_LEFT)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_a_circle_is_told_with_its_arcs(tmp_path: Path) -> None:
+    made = made_up(tmp_path, {"a/one.py": "import maxlab.b.two", "b/two.py": BACK, "c.py": ""})
+    (told,) = circles(ImportGraph(made), set())
+    assert told.splitlines() == [
+        "2 modules import each other in a circle:",
+        "    maxlab.a.one:1 -> maxlab.b.two (top)",
+        "    maxlab.b.two:3 -> maxlab.a.one (typing)",
+    ]
+    inside = made_up(
+        tmp_path, {"b/two.py": "import maxlab.b.six", "b/six.py": "import maxlab.b.two"}
+    )
+    assert circles(ImportGraph(inside), {"maxlab.b"}) == []
+    assert circles(ImportGraph(inside), {"maxlab.b", "maxlab.c"}) == [
+        "maxlab.c has no circle any more"
+    ]
+
+
+BACK = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from maxlab.a.one import x"
+
+
+def made_up(folder: Path, files: dict[str, str]) -> Path:
+    """A package ``maxlab`` in ``folder`` with ``files``, and others that are there already."""
+    for name, text in files.items():
+        path = folder / "maxlab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "maxlab"
+
+
+# ---------------------------------------------------------------- imports by string
+BY_NAME = {
+    "maxlab": "the lazy table of the front door",
+    "maxlab.lab.questions": "the modules that answer panels, each loaded with its first question",
+    "maxlab.toolchain.child_main": "a process makes the calls that another one names",
+    "maxlab.torch": "the names of the package that need torch",
+}
+"""Modules that may import by a computed name, and what for."""
+
+
+def imported_strings(graph: ImportGraph, allowed: dict[str, str]) -> list[str]:
+    """Imports of modules of ``graph`` by a string, or by a name that is computed outside of
+    ``allowed``; and the modules of ``allowed`` that compute none."""
+    found, needed = [], set()
+    for name, path in graph.paths.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called not in {"import_module", "__import__"}:
+                continue
+            module = imported_by_string(node)
+            if module is None and name in allowed:
+                needed.add(name)
+            elif module is None:
+                found.append(f"{name}:{node.lineno} imports by a name that it computes")
+            elif module.split(".")[0] == graph.root:
+                found.append(f"{name}:{node.lineno} imports {module} by a string")
+    return found + [f"{name} imports by no name any more" for name in sorted(set(allowed) - needed)]
+
+
+def test_nothing_is_imported_by_a_string() -> None:
+    found = imported_strings(ImportGraph(PACKAGE), BY_NAME)
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import importlib\nimportlib.import_module('maxlab.b')", "imports maxlab.b by a string"),
+        ("def f():\n    return __import__('maxlab.b.two')", "imports maxlab.b.two by a string"),
+        ("import_module('maxlab.' + name)", "imports by a name that it computes"),
+        ("import_module('torch')", None),
+        ("words = 'maxlab.b'", None),
+    ],
+)
+def test_imports_by_strings_are_seen(source: str, told: str | None, tmp_path: Path) -> None:
+    graph = ImportGraph(made_up(tmp_path, {"a.py": source}))
+    found = imported_strings(graph, {})
+    assert [text.partition(" ")[2] for text in found] == ([told] if told is not None else [])
+    unneeded = imported_strings(graph, {"maxlab.b": "it did once"})
+    assert "maxlab.b imports by no name any more" in unneeded
+
+
+# ---------------------------------------------------------------- private names
+FRIENDS = {
+    ("maxlab.engine", "_strides"): "the dispatch of a model, which a property would slow down",
+}
+"""(package, private name of another): why it may use it."""
+USES_LEFT = {
+    ("maxlab.analysis", "_next"),
+    ("maxlab.compiler", "_Typed"),
+    ("maxlab.compiler", "_next"),
+    ("maxlab.engine", "_Typed"),
+    ("maxlab.engine", "_function"),
+    ("maxlab.graph", "_base"),
+    ("maxlab.graph", "_next"),
+    ("maxlab.graph", "_require_shape"),
+    ("maxlab.graph", "_require_source"),
+    ("maxlab.lab", "_Typed"),
+    ("maxlab.lab", "_function"),
+    ("maxlab.nn", "_placeholder"),
+    ("maxlab.nn", "_subgraphs"),
+    ("maxlab.nn", "_weights"),
+    ("maxlab.opset", "_Typed"),
+    ("maxlab.torch", "_ir"),
+    ("maxlab.torch", "_mark"),
+    ("maxlab.torch", "_rollback"),
+    ("maxlab.torch", "_scope_types"),
+}
+"""Uses that still wait for a public name; empty when all is done."""
+
+
+def private_uses(graph: ImportGraph, allowed: set[tuple[str, str]]) -> list[str]:
+    """Uses of private names of other packages, and what of ``allowed`` is used no more."""
+    all_uses = private_names.uses(graph)
+    found = [str(use) for use in all_uses if (use.package, use.name) not in allowed]
+    unneeded = allowed - {(use.package, use.name) for use in all_uses}
+    return found + [f"{package} uses {name} no more" for package, name in sorted(unneeded)]
+
+
+def test_packages_use_no_private_names_of_each_other() -> None:
+    found = private_uses(ImportGraph(PACKAGE), {*FRIENDS, *USES_LEFT})
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "used"),
+    [
+        ("from maxlab.b import _made", ["_made"]),
+        ("from maxlab.b._inner import made", ["_inner"]),
+        ("from maxlab.b import _inner", ["_inner"]),
+        ("import maxlab.b._inner", ["_inner"]),
+        ("def f(x):\n    return x._kept + x._slot + x._work()", ["_kept", "_slot", "_work"]),
+        (
+            "class C:\n    def __init__(self):\n        self._kept = 1\n        print(self._kept)",
+            [],
+        ),
+        ("import torch\nprint(torch._kept)", []),
+        ("from maxlab.b import made\nprint(made.__doc__, made._)", []),
+    ],
+)
+def test_uses_of_private_names_are_seen(source: str, used: list[str], tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "",
+        "a/one.py": source,
+        "b/__init__.py": "made = _made = 1",
+        "b/_inner.py": "made = 1",
+        "b/two.py": "class B:\n    __slots__ = ('_slot',)\n    def _work(self):\n        self._kept = 1",
+    }
+    graph = ImportGraph(made_up(tmp_path, files))
+    assert [use.name for use in private_names.uses(graph)] == used
+    assert private_uses(graph, {("maxlab.a", name) for name in used}) == []
+    assert private_uses(graph, {("maxlab.c", "_gone")})[-1] == "maxlab.c uses _gone no more"
+
+
+# ---------------------------------------------------------------- TypeScript
+SOURCES = ROOT / "extension" / "src"
+FREE_OF_JUPYTER = ("core", "proto", "export")
+"""Folders of the front end that a page without Jupyter runs."""
+JUPYTER = ("@jupyter", "@lumino", "react")
+
+_IMPORT = re.compile(
+    r"""(?m)^\s*(?:import|export)\b[^;'"]*?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]"""
+)
+
+
+def jupyter_imports(sources: Path) -> list[str]:
+    """What the folders that are free of Jupyter import of it, or of the folders that are not."""
+    found = []
+    for folder in FREE_OF_JUPYTER:
+        for path in sorted((sources / folder).rglob("*.ts*")):
+            for match in _IMPORT.finditer(path.read_text("utf-8")):
+                name = match[1] or match[2]
+                bad = name.startswith(JUPYTER)
+                if name.startswith("."):
+                    target = (path.parent / name).resolve().relative_to(sources.resolve())
+                    bad = target.parts[0] not in FREE_OF_JUPYTER
+                if bad:
+                    found.append(f"{path.relative_to(sources)} imports {name}")
+    return found
+
+
+def test_the_core_of_the_front_end_knows_no_jupyter() -> None:
+    found = jupyter_imports(SOURCES)
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "bad"),
+    [
+        ("import { Widget } from '@lumino/widgets';", True),
+        ("import type {\n  IRenderMime\n} from '@jupyterlab/rendermime-interfaces';", True),
+        ("export * from '../lab/probe';", True),
+        ("const later = () => import('@jupyterlab/services');", True),
+        ("import '../../style/base.css';", True),
+        ("import { a } from '../proto/document';\nimport { b } from './layout';", False),
+        ("// import { Widget } from '@lumino/widgets';", False),
+    ],
+)
+def test_imports_of_jupyter_are_seen(source: str, bad: bool, tmp_path: Path) -> None:
+    (tmp_path / "src" / "core").mkdir(parents=True)
+    (tmp_path / "src" / "core" / "view.ts").write_text(source)
+    if "base.css" in source:  # what lies outside of the sources is no folder of them
+        with pytest.raises(ValueError, match="base.css"):
+            jupyter_imports(tmp_path / "src")
+        return
+    assert bool(jupyter_imports(tmp_path / "src")) is bad
+
+
+# ---------------------------------------------------------------- a light import
 _PROBE = """
 import json, sys
 started = []

@@ -359,6 +359,15 @@ def load_devices(device_specs: Sequence[DeviceSpec]) -> list[Device]:
     ]
 
 
+def open_device(device_type: str, id: int) -> Device:
+    """The device of this type, ``"cpu"`` or ``"gpu"``, and number.
+
+    Raises:
+        DeviceError: ML410 (a ValueError), it is not there.
+    """
+    return CPU(id) if device_type == "cpu" else Accelerator(id)
+
+
 def _specs(given: Sequence[DeviceSpec]) -> Sequence[DeviceSpec]:
     """``given``, which must be a list or another sequence of specifications.
 

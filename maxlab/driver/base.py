@@ -114,6 +114,11 @@ class TensorBase:
         return self._strides is None
 
     @property
+    def owner(self) -> object:
+        """What keeps the memory alive: a block of it, an array, a mapped file, another tensor."""
+        return self._owner
+
+    @property
     def pinned(self) -> bool:
         """True if the memory's pages are locked."""
         return isinstance(self._owner, (PinnedBlock, PinnedDeviceBlock))

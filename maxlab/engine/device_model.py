@@ -219,8 +219,8 @@ class DeviceModel(Model):
                 for faults in used.fault.values():
                     faults.tell()
         for x in tensors:
-            if isinstance(x._owner, DeviceBlock) and isinstance(x._stream, AcceleratorStream):
-                x._owner.used_by(x._stream)  # its memory is not given away before
+            if isinstance(x.owner, DeviceBlock) and isinstance(x._stream, AcceleratorStream):
+                x.owner.used_by(x._stream)  # its memory is not given away before
         for stage, used in passed:
             stage.free.append(used)
         self._last = binding.env

@@ -136,7 +136,7 @@ class _Address(np.ndarray[Any, Any]):
 def _handle_of(given: Any) -> MojoValue | None:
     """The handle that ``given`` is, or is the address of."""
     if isinstance(given, Tensor):
-        return given._owner.handle if isinstance(given._owner, _Address) else None
+        return given.owner.handle if isinstance(given.owner, _Address) else None
     return given if isinstance(given, MojoValue) else None
 
 

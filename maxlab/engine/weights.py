@@ -332,7 +332,7 @@ def _never_changes(owner: Any) -> bool:
     """
     if not isinstance(owner, Tensor):
         return True
-    base: Any = owner._owner
+    base: Any = owner.owner
     if not owner.read_only or not isinstance(base, np.ndarray):
         return False
     while isinstance(base, np.ndarray):

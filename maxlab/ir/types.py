@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from maxlab import trace
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError, ShapeError, shown
 from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
@@ -111,11 +112,9 @@ class DeviceRef:
         Raises:
             DeviceError: The device is not there.
         """
-        import importlib
-
-        # `driver` stands above `ir`; only this conversion needs it, and only when it is called.
-        driver = importlib.import_module("maxlab.driver")
-        return driver.CPU(self.id) if self.is_cpu() else driver.Accelerator(self.id)
+        return trace.reading("open_device")(
+            self.device_type.value, self.id
+        )  # `driver` stands above
 
     def to_mlir(self) -> str:
         """The text of the device inside of a type, such as ``gpu:0``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import json
 import weakref
 from collections.abc import Mapping
@@ -12,8 +11,10 @@ from itertools import count
 from typing import Any
 
 from maxlab.engine import Model
+from maxlab.engine.model import LIVE as MODELS
 from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
+from maxlab.graph.graph import LIVE as GRAPHS
 from maxlab.lab.display import mimebundle
 from maxlab.lab.protocol import GRAPH_MIME
 from maxlab.opset import is_output
@@ -72,9 +73,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
 
 def _alive() -> list[Graph | Model]:
     """All live graphs and models. Those of subgraphs are part of their graph."""
-    graphs = importlib.import_module("maxlab.graph.graph").LIVE
-    models = importlib.import_module("maxlab.engine.model").LIVE
-    return [*graphs, *models]
+    return [*GRAPHS, *MODELS]
 
 
 def _id(obj: Graph | Model) -> str:

@@ -7,7 +7,6 @@ of the kernel's own; a lock guards what they share, and no request ever raises.
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 import time
@@ -25,6 +24,7 @@ from maxlab import __version__, engine, trace
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.driver import CPU, Accelerator, Device
 from maxlab.engine import Model
+from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
@@ -321,8 +321,7 @@ def _model_of(shown: Shown | None) -> Model:
         raise _gone()
     if isinstance(shown, Recorded):
         raise _no_model()
-    live = importlib.import_module("maxlab.engine.model").LIVE
-    models = [m for m in list(live) if m.graph is shown and _is_current(m, shown)]
+    models = [m for m in list(LIVE) if m.graph is shown and _is_current(m, shown)]
     return models[0] if models else engine.InferenceSession(_devices_of(shown)).load(shown)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import maxlab
 from maxlab.errors import ArgumentError, DocumentError
-from maxlab.lab import bundle, display, doctor, live, protocol
+from maxlab.lab import bundle, doctor, live, mime, protocol
 from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import take, unpack
 from tests.lab.conftest import FakeComm
@@ -81,13 +81,13 @@ def test_running_again_saves_the_same(kernel: list[FakeComm]) -> None:
 def test_long_sources_are_not_saved(
     kernel: list[FakeComm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "COMFORTABLE", 100)
+    monkeypatch.setattr(mime, "COMFORTABLE", 100)
     saved = unpack(load(small())._repr_mimebundle_(include={GRAPH_MIME})[GRAPH_MIME])
     assert saved["kernels"][0]["source"] is None
 
 
 def test_huge_graphs_are_not_saved(kernel: list[FakeComm], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "MOST_SAVED", 100)
+    monkeypatch.setattr(mime, "MOST_SAVED", 100)
     data = small()._repr_mimebundle_()
     assert GRAPH_MIME not in data
     assert WIDGET_MIME in data
