@@ -1,8 +1,8 @@
 """The layers of maxlab, as one table: what each package may import of the others.
 
-Imports run downwards only. The table is the whole rule; a new package is added here first. Inside of
-a package, modules import each other without a circle; no package uses the private names of another,
-or imports by a string; and the front end's core knows no Jupyter.
+Imports run downwards only. The table is the whole rule; a new package is added here first. Inside
+of a package, modules import each other without a circle; no package uses the private names of
+another, or imports by a string; and the front end's core knows no Jupyter.
 """
 
 from __future__ import annotations
@@ -330,20 +330,16 @@ FRIENDS = {
 """(package, private name of another): why it may use it."""
 USES_LEFT = {
     ("maxlab.analysis", "_next"),
-    ("maxlab.compiler", "_Typed"),
     ("maxlab.compiler", "_next"),
-    ("maxlab.engine", "_Typed"),
     ("maxlab.engine", "_function"),
     ("maxlab.graph", "_base"),
     ("maxlab.graph", "_next"),
     ("maxlab.graph", "_require_shape"),
     ("maxlab.graph", "_require_source"),
-    ("maxlab.lab", "_Typed"),
     ("maxlab.lab", "_function"),
     ("maxlab.nn", "_placeholder"),
     ("maxlab.nn", "_subgraphs"),
     ("maxlab.nn", "_weights"),
-    ("maxlab.opset", "_Typed"),
     ("maxlab.torch", "_ir"),
     ("maxlab.torch", "_mark"),
     ("maxlab.torch", "_rollback"),
@@ -387,7 +383,7 @@ def test_uses_of_private_names_are_seen(source: str, used: list[str], tmp_path: 
         "a/one.py": source,
         "b/__init__.py": "made = _made = 1",
         "b/_inner.py": "made = 1",
-        "b/two.py": "class B:\n    __slots__ = ('_slot',)\n    def _work(self):\n        self._kept = 1",
+        "b/two.py": "class B:\n    __slots__ = '_slot',\n    def _work(self): self._kept = 1",
     }
     graph = ImportGraph(made_up(tmp_path, files))
     assert [use.name for use in private_names.uses(graph)] == used
@@ -396,7 +392,7 @@ def test_uses_of_private_names_are_seen(source: str, used: list[str], tmp_path: 
 
 
 # ---------------------------------------------------------------- TypeScript
-SOURCES = ROOT / "extension" / "src"
+SOURCES = (ROOT / "extension" / "src").resolve()
 FREE_OF_JUPYTER = ("core", "proto", "export")
 """Folders of the front end that a page without Jupyter runs."""
 JUPYTER = ("@jupyter", "@lumino", "react")
@@ -415,8 +411,8 @@ def jupyter_imports(sources: Path) -> list[str]:
                 name = match[1] or match[2]
                 bad = name.startswith(JUPYTER)
                 if name.startswith("."):
-                    target = (path.parent / name).resolve().relative_to(sources.resolve())
-                    bad = target.parts[0] not in FREE_OF_JUPYTER
+                    target = (path.parent / name).resolve()
+                    bad = not any(target.is_relative_to(sources / free) for free in FREE_OF_JUPYTER)
                 if bad:
                     found.append(f"{path.relative_to(sources)} imports {name}")
     return found
@@ -442,10 +438,6 @@ def test_the_core_of_the_front_end_knows_no_jupyter() -> None:
 def test_imports_of_jupyter_are_seen(source: str, bad: bool, tmp_path: Path) -> None:
     (tmp_path / "src" / "core").mkdir(parents=True)
     (tmp_path / "src" / "core" / "view.ts").write_text(source)
-    if "base.css" in source:  # what lies outside of the sources is no folder of them
-        with pytest.raises(ValueError, match="base.css"):
-            jupyter_imports(tmp_path / "src")
-        return
     assert bool(jupyter_imports(tmp_path / "src")) is bad
 
 

@@ -6,7 +6,7 @@ import functools
 
 from maxlab.ir import Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.ir.types import _Typed
+from maxlab.ir.types import Typed
 
 Index = tuple[Poly, ...]
 AXES = tuple(f"%{n}" for n in range(32))
@@ -19,7 +19,7 @@ this deep."""
 def shape_of(value: Value) -> Index:
     """The dims of ``value`` as polynomials."""
     typed = value.type
-    assert isinstance(typed, _Typed)
+    assert isinstance(typed, Typed)
     return typed.sizes
 
 

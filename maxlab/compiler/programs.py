@@ -42,7 +42,7 @@ from maxlab.compiler.turns import add_settling, next_turn
 from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.ir.types import _Typed
+from maxlab.ir.types import Typed
 from maxlab.opset import checks_of, role_of
 from maxlab.opset.dynamic import definitions, region_definitions
 
@@ -113,7 +113,7 @@ def guard_of(function: Function) -> Guard:
     guard = Guard([(op, check) for op, check in checks_of(function) if not _holds(check)])
     for op in function.ops:
         for result in op.results:
-            if isinstance(result.type, _Typed):
+            if isinstance(result.type, Typed):
                 for poly in result.type.sizes:
                     if may_fail(poly):
                         guard.differences.setdefault(poly, op)
@@ -132,7 +132,7 @@ def _rename(block: Block, sizes: Mapping[str, Poly]) -> None:
             return from_poly(attr.poly.substitute(sizes))
         if isinstance(attr, Shape):
             return Shape([renamed(d) for d in attr])
-        if isinstance(attr, _Typed):
+        if isinstance(attr, Typed):
             return type(attr)(attr.dtype, [renamed(d) for d in attr.shape], attr.device)
         if isinstance(attr, tuple):
             return tuple(renamed(one) for one in attr)

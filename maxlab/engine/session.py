@@ -34,7 +34,7 @@ from maxlab.errors import (
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
 from maxlab.ir import DeviceRef, Function, Op, Value
-from maxlab.ir.types import _Typed
+from maxlab.ir.types import Typed
 from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
 from maxlab.opset.custom import OPS as CUSTOM
@@ -355,7 +355,7 @@ class InferenceSession:
         values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
         values += [(v, op) for op in function.walk() for v in op.results]
         for value, op in values:
-            if not isinstance(value.type, _Typed):
+            if not isinstance(value.type, Typed):
                 continue
             place = value.type.device
             if place in found or (place.is_cpu() and (one_cpu or not place.id)):

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from maxlab.errors import Location
 from maxlab.ir.dims import SymbolicDim
-from maxlab.ir.types import Type, _Typed
+from maxlab.ir.types import Type, Typed
 
 Attr = Any
 """What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
@@ -155,9 +155,9 @@ class Value:
         return self.owner if isinstance(self.owner, Op) else None
 
     @property
-    def tensor_type(self) -> _Typed:
+    def tensor_type(self) -> Typed:
         """The type, when it is a tensor or a buffer."""
-        if not isinstance(self.type, _Typed):
+        if not isinstance(self.type, Typed):
             raise TypeError(f"{self.id} is {self.type}, not a tensor")
         return self.type
 
@@ -550,7 +550,7 @@ class Function:
         place = len(self.block.args)
         id = f"a{max(self._inputs, place)}"
         value = self.block.add_argument(id, type, name or f"input{place}")
-        if isinstance(type, _Typed):
+        if isinstance(type, Typed):
             names = {p.name: None for p in type.shape.parameters}
             if any(name not in self.parameters for name in names):
                 self.set_parameters([*self.parameters, *names])
@@ -702,7 +702,7 @@ def symbols_of(types: Iterable[Type]) -> list[SymbolicDim]:
         dict.fromkeys(
             parameter
             for typed in types
-            if isinstance(typed, _Typed)
+            if isinstance(typed, Typed)
             for parameter in typed.shape.parameters
         )
     )

@@ -112,9 +112,8 @@ class DeviceRef:
         Raises:
             DeviceError: The device is not there.
         """
-        return trace.reading("open_device")(
-            self.device_type.value, self.id
-        )  # `driver` stands above
+        # `driver` stands above `ir`.
+        return trace.reading("open_device")(self.device_type.value, self.id)
 
     def to_mlir(self) -> str:
         """The text of the device inside of a type, such as ``gpu:0``."""
@@ -253,7 +252,7 @@ def _shape(shape: Iterable[DimLike], dtype: DType) -> Shape:
     return result
 
 
-class _Typed(Type):
+class Typed(Type):
     """What tensors and buffers share: dtype, shape and device."""
 
     __slots__ = ("_hash", "_key", "_layout", "device", "dtype", "shape", "sizes")
@@ -314,7 +313,7 @@ class _Typed(Type):
         return list(self.shape.parameters)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, _Typed) and self._key == other._key)
+        return self is other or (isinstance(other, Typed) and self._key == other._key)
 
     def __hash__(self) -> int:
         known = self._hash
@@ -340,7 +339,7 @@ class _Typed(Type):
 _CPU0 = DeviceRef.CPU()
 
 
-class TensorType(_Typed):
+class TensorType(Typed):
     """The type of an immutable tensor: element type, shape and device.
 
     Args:
@@ -377,7 +376,7 @@ class TensorType(_Typed):
         return found
 
 
-class BufferType(_Typed):
+class BufferType(Typed):
     """The type of a tensor that can be changed in place.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from maxlab.errors import GraphError
 from maxlab.ir.core import Block, Function, Op, Value
-from maxlab.ir.types import Type, _Typed
+from maxlab.ir.types import Type, Typed
 
 Infer = Callable[[Op], Sequence[Type]]
 """The types that an op's results must have; the op table stands above this layer."""
@@ -53,7 +53,7 @@ class _Verifier:
                     at=strangers[0].loc,
                 )
         for value in function.inputs:
-            if isinstance(value.type, _Typed):
+            if isinstance(value.type, Typed):
                 for dim in value.type.shape.parameters:
                     if dim.name not in function.parameters:
                         raise GraphError(

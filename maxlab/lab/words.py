@@ -9,7 +9,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import Location
 from maxlab.ir import Constant, DeviceRef, Dim, HostCall, Op, Poly, Shape, StaticDim, Type
-from maxlab.ir.types import HandleType, _Typed
+from maxlab.ir.types import HandleType, Typed
 from maxlab.lab import protocol
 from maxlab.opset import OPSET
 
@@ -28,7 +28,7 @@ def dtype_text(dtype: DType) -> str:
 
 def type_text(type: Type) -> str:
     """A type in one line: ``f32[batch, seq, 384]``; the device only when it is not the CPU."""
-    if not isinstance(type, _Typed) or isinstance(type, HandleType):
+    if not isinstance(type, Typed) or isinstance(type, HandleType):
         return str(type)
     dims = ", ".join(str(dim) for dim in type.shape)
     device = "" if type.device == DeviceRef.CPU() else f" on {type.device}"
@@ -37,14 +37,14 @@ def type_text(type: Type) -> str:
 
 def dims_of(type: Type) -> list[protocol.Dim]:
     """The dims as a document has them."""
-    if not isinstance(type, _Typed) or isinstance(type, HandleType):
+    if not isinstance(type, Typed) or isinstance(type, HandleType):
         return []
     return [dim.dim if isinstance(dim, StaticDim) else str(dim) for dim in type.shape]
 
 
 def nbytes_of(type: Type) -> int | None:
     """The bytes of a value, when all its dims are numbers."""
-    if not isinstance(type, _Typed) or isinstance(type, HandleType):
+    if not isinstance(type, Typed) or isinstance(type, HandleType):
         return None
     total = 1
     for dim in type.shape:

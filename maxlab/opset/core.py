@@ -37,7 +37,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
 from maxlab.ir import ChainType, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
-from maxlab.ir.types import _Typed
+from maxlab.ir.types import Typed
 from maxlab.opset.attributes import Schema
 from maxlab.opset.builder import Ops
 from maxlab.opset.facts import (
@@ -344,7 +344,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
     Overflow and invalid operations are silent, as they are in generated code.
     """
     row = lookup(op.name)
-    types = [r.tensor_type for r in op.results if isinstance(r.type, _Typed)]
+    types = [r.tensor_type for r in op.results if isinstance(r.type, Typed)]
     call = Call(
         op.attrs,
         tuple(concrete(t.shape, env) for t in types),

@@ -17,7 +17,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import Block, Dim, DimLike, Function, Op, SymbolicDim, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
-from maxlab.ir.types import _Typed
+from maxlab.ir.types import Typed
 from maxlab.opset.attributes import DIM, TEXT
 from maxlab.opset.core import OPSET, Attrs, Check, Cost, Sample, define
 from maxlab.opset.kernel import Site
@@ -45,7 +45,7 @@ def definitions(function: Function) -> dict[str, tuple[Op, Poly | None]]:
 def _defined(block: Block, outside: Iterable[str]) -> dict[str, tuple[Op, Poly | None]]:
     known = set(outside)
     for value in block.args:
-        if isinstance(value.type, _Typed):
+        if isinstance(value.type, Typed):
             known.update(d.name for d in value.type.shape if isinstance(d, SymbolicDim))
     found: dict[str, tuple[Op, Poly | None]] = {}
     for op in block.ops:
@@ -99,7 +99,7 @@ def named_dims(op: Op) -> set[str]:
         for inner in region.ops:
             found.update(named_dims(inner))
     for result in op.results:
-        if isinstance(result.type, _Typed):
+        if isinstance(result.type, Typed):
             found.update(name for size in result.type.sizes for name in size.symbols())
     for attr in op.attrs.values():
         found.update(_names(attr))

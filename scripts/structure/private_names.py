@@ -4,10 +4,10 @@ A *package* is a folder or module directly below the root, such as ``maxlab.grap
 *private* that begins with one underscore. A use is
 
 - ``from package.module import _name``, or an import of, or from, a module ``_name``;
-- ``x._name``, an attribute, where the own package of the code binds no attribute, method or variable
-  of that name and another package does. Who ``x`` is, is not found out: a name that both packages
-  have is taken for one's own. Attributes of what was imported from elsewhere, as ``torch._ops``, do
-  not count.
+- ``x._name``, an attribute, where the own package of the code binds no attribute, method or
+  variable of that name and another package does. The type of ``x`` is not looked at: a name that
+  both packages have is taken for one's own. Attributes of what was imported from elsewhere, as
+  ``torch._ops``, do not count.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _imported(tree: ast.Module, graph: ImportGraph) -> Iterator[tuple[str, str, 
 
 
 def _bound_in(tree: ast.Module) -> Iterator[str]:
-    """The private names that a module binds: of functions, classes, variables, attributes, slots."""
+    """The private names that a module binds: functions, classes, variables, attributes, slots."""
     for node in ast.walk(tree):
         names: list[str] = []
         match node:
