@@ -415,8 +415,6 @@ class _Parser(AttributeReader):
                 self.fail(f"{len(value_names)} names for {len(types)} results", start)
             for value, text in zip(op.results, value_names, strict=True):
                 value.name = text
-        for region in regions:
-            region.parent = op
         if region_names:
             self._name_regions(regions, region_names, start)
         for label, value in zip(labels, op.results, strict=True):

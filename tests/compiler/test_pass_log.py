@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -67,12 +68,20 @@ RULES = {
 
 def programs() -> dict[str, Callable[[], Function]]:
     """Functions on which passes do something."""
-    made: dict[str, Callable[[], Function]] = {
-        name: lambda build=build: build()._function.clone() for name, build in GRAPHS.items()
-    }
-    return made | {
-        f"program {seed}": lambda seed=seed: Generator(seed).make().function for seed in range(24)
-    }
+    made: dict[str, Callable[[], Function]] = {}
+    for name, build in GRAPHS.items():
+        made[name] = partial(_function_of, build)
+    for seed in range(24):
+        made[f"program {seed}"] = partial(_program, seed)
+    return made
+
+
+def _function_of(build: Callable[[], Graph]) -> Function:
+    return build()._function.clone()
+
+
+def _program(seed: int) -> Function:
+    return Generator(seed).make().function
 
 
 def text(function: Function) -> str:

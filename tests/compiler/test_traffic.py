@@ -13,7 +13,7 @@ import pytest
 from maxlab import engine, opset
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.options import Options
-from maxlab.compiler.passes import PIPELINE
+from maxlab.compiler.passes import PIPELINE, applied
 from maxlab.compiler.passes import run as run_passes
 from maxlab.compiler.plan import Plan, Step
 from maxlab.compiler.planner import Planner
@@ -202,7 +202,7 @@ def test_a_composite_costs_what_it_is_written_out_in(case: Case) -> None:
     work = function.clone()
     for name, apply in PIPELINE:
         if name == "decompose":
-            apply(work, [])
+            applied(work, apply)
     total = Poly.constant(0)
     for part in work.ops:
         total = total + opset.flops_of(part)

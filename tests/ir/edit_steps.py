@@ -78,7 +78,7 @@ def _weights() -> Graph:
 def _subgraphs() -> Graph:
     with Graph("calls", input_types=[TensorType(F32, [4])]) as graph:
         body = graph.add_subgraph("body", lambda x: ops.tanh(x.tensor) + 1, [TensorType(F32, [4])])
-        y = graph.inputs[0].tensor
+        y: Any = graph.inputs[0].tensor
         for _ in range(2):
             (y,) = ops.call(body, y)
         graph.output(y)
