@@ -211,7 +211,8 @@ class Writer:
         Raises:
             GraphError: ML314, one belongs to another graph, or this graph is not in use.
         """
-        self.require_use()
+        if current() is not self.owner:
+            self.require_use()
         block = self.block
         values = []
         for operand in operands:
@@ -257,25 +258,31 @@ class Writer:
         Raises:
             UnsupportedError: ML756, it computes a dim, in a region.
         """
-        if self.regions and op.name == BIND:
-            op.drop()
-            raise UnsupportedError(
-                "ML756",
-                f"{self.regions[-1].what} computes the dim {str(op.attrs['dim'])!r}, which only a "
-                "run of it tells",
-                at=op.loc,
-                fix="compute it before, or write it with sizes that are known: a mask instead of "
-                "nonzero",
-            )
-        # What a weight is does not depend on which branch reads it first.
-        root = self.function.block
-        block = root if op.name == "mo.constant.external" else self.block
-        output = self.function.output if block is root else None
-        if output is None:
+        block = self.function.block
+        if self.regions:
+            if op.name == BIND:
+                raise self._no_dim(op)
+            # What a weight is does not depend on which branch reads it first.
+            if op.name != "mo.constant.external":
+                block = self.regions[-1].block
+        last = block.ops[-1] if block.ops else None
+        if last is None or last.name != "mo.output":
             block.append(op)
         else:  # more ops after output(): they come before it
-            block.insert(op, output)
+            block.insert(op, last)
         self.error = None
+
+    def _no_dim(self, op: Op) -> UnsupportedError:
+        """The error for ``op``, which computes a dim in a region."""
+        op.drop()
+        return UnsupportedError(
+            "ML756",
+            f"{self.regions[-1].what} computes the dim {str(op.attrs['dim'])!r}, which only a "
+            "run of it tells",
+            at=op.loc,
+            fix="compute it before, or write it with sizes that are known: a mask instead of "
+            "nonzero",
+        )
 
     # ------------------------------------------------------------ outputs
     def set_output(self, values: Sequence[IrValue], place: Location | None) -> None:

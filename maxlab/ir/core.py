@@ -595,8 +595,11 @@ class Function:
         origins: tuple[str, ...] = (),
     ) -> Op:
         """A new op that stands in no block yet."""
-        number = self.fresh()
-        ids = [f"v{number}" if i == 0 else f"v{number}_{i}" for i in range(len(result_types))]
+        number = self._next
+        self._next = number + 1
+        ids = [f"v{number}"]
+        if len(result_types) != 1:
+            ids = [f"v{number}" if i == 0 else f"v{number}_{i}" for i in range(len(result_types))]
         return Op(
             f"n{number}",
             name,
