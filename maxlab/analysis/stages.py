@@ -13,16 +13,16 @@ from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Marker
 from maxlab.compiler.passes import pipeline, rewrites_of
-from maxlab.compiler.passes.canonicalise import RULES
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.ir import Function, Op, Rewrite
 from maxlab.opset import OPSET, is_output
+from maxlab.opset.identities import IDENTITY_RULES
 
 State = Literal["kept", "rewritten", "folded", "removed", "fused"]
 
-_RULES = {
+_RULES: dict[str, str] = {
     "fold": "it does not depend on the inputs, so it was computed once, while compiling",
     "same": "another operation computes the same, and this one's readers read that",
     "dead": "nothing reads it",
@@ -36,11 +36,7 @@ _RULES = {
     "output": "an output is written in row-major order to memory of its own",
     "alone": "nothing joined it: it is a kernel of its own",
     "first": "others joined it",
-    **{
-        rule.__name__: (rule.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-        for rules in RULES.values()
-        for rule in rules
-    },
+    **{str(rule): text for rule, text in IDENTITY_RULES.items()},
 }
 """Sentences for the rules of passes; those of the schedule are in ``compiler.reasons``."""
 

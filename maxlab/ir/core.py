@@ -24,6 +24,10 @@ Attr = Any
 Constant, HostCall, Call, or a tuple of these."""
 
 
+TERMINATOR = "mo.output"
+"""The name of the op that ends a graph or a region."""
+
+
 class Call:
     """One call of a subgraph, whose ops were written into the function that calls it.
 
@@ -269,6 +273,12 @@ class Op:
     def operands(self) -> Sequence[Value]:
         """The values that the op reads."""
         return self._operands
+
+    @property
+    def ends_block(self) -> bool:
+        """Whether it is the ``mo.output`` that ends a graph or a region and has its results as
+        operands: the one op that the IR itself knows."""
+        return self.name == TERMINATOR
 
     @property
     def result(self) -> Value:
@@ -627,7 +637,7 @@ class Function:
     def output(self) -> Op | None:
         """The ``mo.output`` op; None while the graph has none."""
         ops = self.block.ops
-        return ops[-1] if ops and ops[-1].name == "mo.output" else None
+        return ops[-1] if ops and ops[-1].ends_block else None
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.block.ops)

@@ -11,8 +11,6 @@ from maxlab.ir.types import Type, Typed
 Infer = Callable[[Op], Sequence[Type]]
 """The types that an op's results must have; the op table stands above this layer."""
 
-OUTPUT = "mo.output"
-
 
 def verify(function: Function, infer: Infer | None = None) -> None:
     """Nothing, when ``function`` is well formed.
@@ -80,7 +78,7 @@ class _Verifier:
         for position, op in enumerate(block.ops):
             self._op(op, block)
             mine.extend(op.results)
-            if top and op.name == OUTPUT and position != len(block.ops) - 1:
+            if top and op.ends_block and position != len(block.ops) - 1:
                 raise GraphError(
                     "ML357", f"{op.name} {op.id} is not the last op of the graph", at=op.loc
                 )

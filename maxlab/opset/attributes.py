@@ -88,6 +88,19 @@ _TESTS: Final[Mapping[AttributeKind, tuple[Callable[[object], bool], str]]] = {
 }
 
 
+_USUAL: Final[Mapping[AttributeKind, frozenset[type]]] = {
+    "bool": frozenset({bool}),
+    "int": frozenset({int}),
+    "float": frozenset({float, int}),
+    "number": frozenset({float, int, bool}),
+    "text": frozenset({str}),
+    "dtype": frozenset({DType}),
+    "device": frozenset({DeviceRef}),
+    "constant": frozenset({Constant}),
+}
+"""Types whose values all are of a kind: the test of most attributes, of which graphs have many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """One attribute of an op.
@@ -144,6 +157,8 @@ def wrong_attributes(schema: Schema, attrs: Mapping[str, Any]) -> tuple[str, str
         >>> wrong_attributes({"axis": INT}, {"axis": 0, "axes": 1})
         ("has no attribute 'axes'", "did you mean 'axis'?")
     """
+    if _obeys(schema, attrs):
+        return None
     for name, rule in schema.items():
         if name not in attrs:
             if not rule.optional:
@@ -159,3 +174,13 @@ def wrong_attributes(schema: Schema, attrs: Mapping[str, Any]) -> tuple[str, str
             fix = f"did you mean {close[0]!r}?" if close else f"its attributes are: {known}"
             return f"has no attribute {name!r}", fix
     return None
+
+
+def _obeys(schema: Schema, attrs: Mapping[str, Any]) -> bool:
+    for name, value in attrs.items():
+        rule = schema.get(name)
+        if rule is None or (type(value) not in _USUAL.get(rule.kind, ()) and rule.wrong(value)):
+            return False
+    return len(attrs) == len(schema) or all(
+        rule.optional or name in attrs for name, rule in schema.items()
+    )

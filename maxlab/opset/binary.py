@@ -12,15 +12,8 @@ from maxlab.errors import DTypeError
 from maxlab.ir import TensorType, Type
 from maxlab.opset.core import Array, Attrs, Sample, define
 from maxlab.opset.elementwise import _BOOLS, _rng, _wide
-from maxlab.opset.facts import (
-    Identity,
-    Neutral,
-    ScalarText,
-    everywhere,
-    foreign_names,
-    function,
-    wrapping,
-)
+from maxlab.opset.facts import ScalarText, everywhere, foreign_names, function, wrapping
+from maxlab.opset.identities import Identity, Neutral
 from maxlab.opset.rules import (
     broadcast,
     require_dtype,

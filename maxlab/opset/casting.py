@@ -11,7 +11,7 @@ from maxlab.ir import TensorType, Type
 from maxlab.opset.attributes import DTYPE
 from maxlab.opset.core import Array, Attrs, Call, Sample, define
 from maxlab.opset.elementwise import _wide
-from maxlab.opset.facts import Idle
+from maxlab.opset.identities import Idle
 
 
 def _cast_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:

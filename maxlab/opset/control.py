@@ -26,13 +26,13 @@ from typing import Any, TypeVar
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError, GraphError
 from maxlab.ir import Block, ChainType, Op, TensorType, Type, Value
+from maxlab.ir.core import TERMINATOR
 from maxlab.opset.attributes import INT, TYPES, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, define, evaluate, lookup
 
 COND = "mo.cond"
 WHILE = "mo.while"
 CALL = "mo.call"
-OUTPUT = "mo.output"
 MAX_TURNS = 10_000
 """Turns after which the NumPy reference of a loop gives up: it takes some microseconds an op."""
 GAVE_UP = "ML757"
@@ -70,7 +70,7 @@ def run_block(block: Block, given: Sequence[T], evaluate: Evaluate[T]) -> list[T
             known[arg] = next(data)
     for op in block.ops:
         operands = [known[v] for v in op.operands if not isinstance(v.type, ChainType)]
-        if op.name == OUTPUT:
+        if op.ends_block:
             return operands
         if lookup(op.name).effect not in ("print", "chain"):
             results = [v for v in op.results if not isinstance(v.type, ChainType)]
@@ -175,8 +175,8 @@ def verify_regions(op: Op) -> None:
         found = [v.type for v in region.args]
         if found != given:
             raise _wrong(op, f"region {number} takes {_text(found)}, expected {_text(given)}")
-        if not region.ops or region.ops[-1].name != OUTPUT:
-            raise _wrong(op, f"region {number} does not end with {OUTPUT}")
+        if not region.ops or not region.ops[-1].ends_block:
+            raise _wrong(op, f"region {number} does not end with {TERMINATOR}")
         made: list[Type] = [v.type for v in region.ops[-1].operands]
         if made != wanted[number]:
             text = _text(wanted[number])

@@ -40,15 +40,8 @@ from maxlab.ir.poly import ONE
 from maxlab.ir.types import Typed
 from maxlab.opset.attributes import Schema
 from maxlab.opset.builder import Ops
-from maxlab.opset.facts import (
-    FAMILIES,
-    Chapter,
-    Family,
-    Foreign,
-    Identity,
-    Role,
-    ScalarText,
-)
+from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarText
+from maxlab.opset.identities import Identity
 from maxlab.opset.kernel import Site
 
 Array = np.ndarray[Any, Any]

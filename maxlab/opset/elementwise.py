@@ -12,15 +12,8 @@ from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import TensorType, Type
 from maxlab.opset.attributes import Attribute
 from maxlab.opset.core import Array, Attrs, Call, Sample, define
-from maxlab.opset.facts import (
-    Cancels,
-    Family,
-    Identity,
-    ScalarText,
-    everywhere,
-    foreign_names,
-    function,
-)
+from maxlab.opset.facts import Family, ScalarText, everywhere, foreign_names, function
+from maxlab.opset.identities import Cancels, Identity
 from maxlab.opset.rules import (
     require_dtype,
     require_float,

@@ -1,4 +1,4 @@
-"""Facts of a row that are more than one word: roles, families, identities and spellings.
+"""Facts of a row that are more than one word: roles, families and spellings.
 
 They are plain data. A pass, a code generator or a view reads them where it would otherwise ask for
 an op by its name.
@@ -6,9 +6,9 @@ an op by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Final, Literal, TypedDict, get_args
 
 Role = Literal[
     "compute",
@@ -104,54 +104,6 @@ FAMILIES: Final[Mapping[Chapter, Family]] = {
     "view": "view",
 }
 """The family of a chapter's ops; a row may say another one."""
-
-
-# ---------------------------------------------------------------- identities
-@dataclass(frozen=True, slots=True)
-class Neutral:
-    """An operand of this value leaves the other operand as it is: ``x * 1`` is ``x``.
-
-    Attributes:
-        rule: The name under which compilation reports it.
-        value: The value; 0 is +0.0, not -0.0.
-        operand: The number of the operand that has the value.
-        integers: Whether it holds for integers only.
-    """
-
-    rule: str
-    value: int
-    operand: int
-    integers: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """The op gives its first operand as it is where that has the type of the result.
-
-    Attributes:
-        rule: The name under which compilation reports it.
-        when: What else the attributes must fulfil.
-    """
-
-    rule: str
-    when: Callable[[Mapping[str, Any]], bool] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cancels:
-    """The op after itself gives the first operand: ``-(-x)`` is ``x``.
-
-    Attributes:
-        rule: The name under which compilation reports it.
-        axes: The attributes that must name the same axes in both ops, in any order.
-    """
-
-    rule: str
-    axes: tuple[str, ...] = ()
-
-
-Identity = Neutral | Idle | Cancels
-"""An identity that holds for every value, NaN, infinities and signed zeros included."""
 
 
 # ---------------------------------------------------------------- scalar text

@@ -53,6 +53,9 @@ def broadcast(what: str, types: Sequence[TensorType]) -> Shape:
     Raises:
         ShapeError: ML201, two dims are neither provably equal nor statically 1.
     """
+    first = types[0].shape
+    if all(type.shape == first for type in types):
+        return first
     rank = max(t.rank for t in types)
     dims: list[Dim] = []
     for position in range(rank):

@@ -12,7 +12,7 @@ from maxlab.ir.poly import Poly
 from maxlab.ir.verifier import verify as verify_structure
 from maxlab.opset.attributes import wrong_attributes
 from maxlab.opset.control import verify_regions
-from maxlab.opset.core import OpDef, ViewCall, lookup
+from maxlab.opset.core import OPSET, OpDef, ViewCall, lookup
 
 
 def infer_types(op: Op) -> list[Type]:
@@ -22,8 +22,7 @@ def infer_types(op: Op) -> list[Type]:
         GraphError: ML301, there is no such op; ML358, operands or attributes that it does not take.
     """
     row = lookup(op.name)
-    wrong = wrong_attributes(row.attrs, op.attrs)
-    if wrong is not None:
+    if (op.attrs or row.attrs) and (wrong := wrong_attributes(row.attrs, op.attrs)) is not None:
         what, fix = wrong
         raise GraphError("ML358", f"{op.name} {op.id} {what}", at=op.loc, fix=fix)
     if row.role == "output":
@@ -45,8 +44,9 @@ def infer_types(op: Op) -> list[Type]:
             f"{sorted(op.attrs)}: {error}",
             at=op.loc,
         ) from error
-    ordered = row.effect or row.kind == "program"
-    chains = [v.type for v in op.operands if ordered and isinstance(v.type, ChainType)]
+    if not row.effect and row.kind != "program":
+        return list(made)
+    chains = [v.type for v in op.operands if isinstance(v.type, ChainType)]
     return [*made, *chains]  # an op that takes a chain makes the next one
 
 
@@ -63,13 +63,18 @@ def _require_operands(row: OpDef, count: int) -> None:
         raise ValueError(f"it takes {' or '.join(map(str, sorted(counts)))}")
 
 
+@functools.cache
+def _index(rank: int) -> tuple[Poly, ...]:
+    return tuple(Poly.symbol(f"%{n}") for n in range(rank))
+
+
 def _try_rules(
     row: OpDef, types: Sequence[Any], results: Sequence[Type], attrs: Mapping[str, Any]
 ) -> None:
     """Let what compiles the op read the attributes that its type rule may not have read."""
     if row.view is not None:
         source, target = types[0].sizes, results[0].sizes  # type: ignore[attr-defined]
-        index = tuple(Poly.symbol(f"%{n}") for n in range(len(target)))
+        index = _index(len(target))
         if len(row.view(ViewCall(attrs, source, target), index)) != len(source):
             raise ValueError("its result has another rank than its attributes")
     if row.checks is not None:
@@ -93,4 +98,5 @@ def verify(function: Function) -> None:
     """
     verify_structure(function, infer_types)
     for op in function.ops:
-        verify_regions(op)
+        if op.regions or OPSET[op.name].kind == "program":
+            verify_regions(op)

@@ -17,7 +17,8 @@ from maxlab.ir import Dim, Poly, Shape, StaticDim, TensorType, Type
 from maxlab.ir.poly import ONE, ZERO
 from maxlab.opset.attributes import DEVICE, DIMS, INT, INTS, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Check, Sample, ViewCall, define, elements
-from maxlab.opset.facts import Cancels, Idle, foreign_names
+from maxlab.opset.facts import foreign_names
+from maxlab.opset.identities import Cancels, Idle
 from maxlab.opset.rules import ONE_DIM, axis_of
 
 Index = tuple[Poly, ...]

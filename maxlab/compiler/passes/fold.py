@@ -19,10 +19,11 @@ _KINDS = {"map", "view", "transfer", "reduce", "gather", "concat", "pad", "compo
 
 def _foldable(op: Op) -> bool:
     row = opset.OPSET.get(op.name)
-    if row is None or row.kind not in _KINDS or not op.operands or op.name == "mo.rebind":
+    if row is None or row.kind not in _KINDS or not op.operands or row.asserts:
         return False
     for value in op.operands:
-        if value.op is None or value.op.name != "mo.constant":
+        source = value.op
+        if source is None or source.operands or not opset.is_constant(source):
             return False
     total = 1
     for result in op.results:
@@ -48,7 +49,7 @@ def fold_constants(rewriting: Rewriting) -> None:
         except (MaxlabError, ValueError):
             continue  # found again, with its place, when the model runs
         constant = rewriting.function.create(
-            "mo.constant",
+            opset.named("data"),
             [],
             [op.result.type],
             {"value": Constant(made), "device": op.result.tensor_type.device},

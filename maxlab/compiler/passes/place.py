@@ -8,7 +8,7 @@ What is computed from indices alone, a range or a dim, is made where it is wante
 from __future__ import annotations
 
 from maxlab.ir import Op, Rewriting, TensorType, Value
-from maxlab.opset import OPSET
+from maxlab.opset import OPSET, is_transfer
 
 
 def place_data(rewriting: Rewriting) -> None:
@@ -16,12 +16,14 @@ def place_data(rewriting: Rewriting) -> None:
     if not any(op.name == "mo.transfer" for op in rewriting.function.ops):
         return
     for op in rewriting.function.ops:
-        source = op.operands[0].op if op.name == "mo.transfer" else None
+        if not is_transfer(op):
+            continue
+        source = op.operands[0].op
         if source is not None and OPSET[source.name].kind == "iota" and not source.operands:
             rewriting.rule("make_there", op)
             rewriting.replace(op, [_made_there(rewriting, op, source)])
             continue
-        views = _views_of_data(op.operands[0]) if op.name == "mo.transfer" else []
+        views = _views_of_data(op.operands[0])
         if views:
             rewriting.rule("transfer_data", op)
             rewriting.replace(op, [_moved(rewriting, op, views)])
