@@ -19,7 +19,7 @@ from maxlab.graph.journal import Journal, Noted
 from maxlab.graph.origins import explain, origin
 from maxlab.graph.regions import Region, outermost
 from maxlab.graph.value import TensorValue, Value
-from maxlab.ir import Block, Function, Op, Type, listen, user_location
+from maxlab.ir import Block, Function, Op, Type, listen, user_location, walk
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
 from maxlab.opset import OpDef
@@ -62,6 +62,8 @@ class Transaction:
                 journal.forget()
             return
         journal.back(self._mark)
+        if not isinstance(error, Exception):  # it may have come before an op stood anywhere
+            self._writer.disown()
         if isinstance(error, MaxlabError):
             error.locate(user_location())
             self._writer.error = error
@@ -283,6 +285,16 @@ class Writer:
             fix="compute it before, or write it with sizes that are known: a mask instead of "
             "nonzero",
         )
+
+    def disown(self) -> None:
+        """Let no value be read by an op that stands nowhere: one that an interrupt has left so."""
+        for block in (self.function.block, *(region.block for region in self.regions)):
+            made = [value for op in walk(block) for value in op.results]
+            made += [value for op in walk(block) for inner in op.regions for value in inner.args]
+            for value in (*block.args, *made):
+                for op in [op for op in value.uses if op.block is None]:
+                    op.drop()
+                    value.uses.pop(op, None)
 
     # ------------------------------------------------------------ outputs
     def set_output(self, values: Sequence[IrValue], place: Location | None) -> None:

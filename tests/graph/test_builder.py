@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,59 @@ def test_a_transaction_that_raises_leaves_the_graph_as_it_was(
         assert not graph.function.calls
         act(graph, x)  # once more, as if nothing had been
     opset.verify.verify(graph.function)
+
+
+@pytest.mark.filterwarnings("ignore:the graph")
+@pytest.mark.parametrize(("what", "act"), BROKEN, ids=[what for what, _ in BROKEN])
+def test_an_interrupt_between_any_two_calls_leaves_the_graph_as_it_was(
+    what: str, act: Callable[[Graph, Any], Any]
+) -> None:
+    """Ctrl-C comes with the n-th call of a function inside of a transaction, for many n."""
+    calls = _calls_of(what, act)
+    for number in sorted({*range(1, min(calls, 40)), *range(40, calls, max(1, calls // 60))}):
+        with Graph("g", input_types=[ROW]) as graph:
+            x = graph.inputs[0].tensor
+            graph.output(x + 1)
+            before, state = str(graph), dict(graph.state)
+            with suppress(KeyboardInterrupt), graph.transaction():
+                with _interrupted(number):
+                    act(graph, x)
+                raise KeyboardInterrupt  # the last calls of all
+            assert str(graph) == before, number
+            assert dict(graph.state) == state, number
+            assert not graph.weight_table.weights, number
+            assert not graph.device_chains, number
+            assert builder() is graph, number
+            (x * 2 + 1).cast(DType.float16)
+        opset.verify.verify(graph.function)
+
+
+@contextmanager
+def _interrupted(number: int) -> Iterator[list[int]]:
+    """A block in which the ``number``-th call of a function of maxlab raises ``KeyboardInterrupt``;
+    it gives the count of calls."""
+    count = [0]
+
+    def watch(frame: Any, event: str, _: object) -> None:
+        if event == "call" and f"{os.sep}maxlab{os.sep}" in frame.f_code.co_filename:
+            count[0] += 1
+            if count[0] == number:
+                raise KeyboardInterrupt
+
+    sys.setprofile(watch)
+    try:
+        yield count
+    finally:
+        sys.setprofile(None)
+
+
+def _calls_of(what: str, act: Callable[[Graph, Any], Any]) -> int:
+    with Graph("g", input_types=[ROW]) as graph:
+        x = graph.inputs[0].tensor
+        graph.output(x + 1)
+        with _interrupted(-1) as count:
+            act(graph, x)
+    return count[0]
 
 
 def test_ids_of_what_was_undone_are_not_given_again() -> None:
