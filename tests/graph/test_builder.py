@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import os
@@ -74,6 +75,19 @@ def test_every_operator_of_a_tensor_is_driven() -> None:
             sys.setprofile(None)
     assert len(special) >= 33
     assert special - seen == set()
+
+
+@pytest.mark.parametrize("folder", ["nn", "torch", "graph/ops"])
+def test_what_adds_ops_touches_no_private_name_of_a_graph(folder: str) -> None:
+    """``graph._x``, ``self.graph._x``, ``parent._x`` and ``b._x`` are nobody's but the graph's."""
+    found = []
+    for path in sorted((ROOT / "maxlab" / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
+                owner = ast.unparse(node.value).rpartition(".")[2]
+                if owner in ("graph", "parent", "b", "builder()") and node.attr[:2] != "__":
+                    found.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
+    assert found == []
 
 
 # ---------------------------------------------------------------- who is in use
