@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,12 @@ CIRCLES_LEFT: set[str] = set()
 """Packages that still have a circle of imports inside; empty when all is done."""
 
 
+@cache
+def maxlab() -> ImportGraph:
+    """The modules of maxlab, read once."""
+    return ImportGraph(PACKAGE)
+
+
 def circles(graph: ImportGraph, left: set[str]) -> list[str]:
     """The import cycles of ``graph`` with their arcs, and the packages of ``left`` without one."""
     found, needed = [], set()
@@ -236,7 +243,7 @@ def circles(graph: ImportGraph, left: set[str]) -> list[str]:
 
 
 def test_modules_import_each_other_without_a_circle() -> None:
-    found = circles(ImportGraph(PACKAGE), CIRCLES_LEFT)
+    found = circles(maxlab(), CIRCLES_LEFT)
     assert not found, "\n" + "\n".join(found)
 
 
@@ -283,8 +290,8 @@ def imported_strings(graph: ImportGraph, allowed: dict[str, str]) -> list[str]:
     """Imports of modules of ``graph`` by a string, or by a name that is computed outside of
     ``allowed``; and the modules of ``allowed`` that compute none."""
     found, needed = [], set()
-    for name, path in graph.paths.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for name, tree in graph.trees.items():
+        for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             called = ast.unparse(node.func).rpartition(".")[2]
@@ -301,7 +308,7 @@ def imported_strings(graph: ImportGraph, allowed: dict[str, str]) -> list[str]:
 
 
 def test_nothing_is_imported_by_a_string() -> None:
-    found = imported_strings(ImportGraph(PACKAGE), BY_NAME)
+    found = imported_strings(maxlab(), BY_NAME)
     assert not found, "\n" + "\n".join(found)
 
 
@@ -349,7 +356,7 @@ def private_uses(graph: ImportGraph, allowed: set[tuple[str, str]]) -> list[str]
 
 
 def test_packages_use_no_private_names_of_each_other() -> None:
-    found = private_uses(ImportGraph(PACKAGE), {*FRIENDS, *USES_LEFT})
+    found = private_uses(maxlab(), {*FRIENDS, *USES_LEFT})
     assert not found, "\n" + "\n".join(found)
 
 

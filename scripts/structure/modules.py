@@ -61,11 +61,18 @@ class ImportGraph:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     @cached_property
+    def trees(self) -> dict[str, ast.Module]:
+        """The syntax tree of each module."""
+        return {
+            name: ast.parse(path.read_text("utf-8"), str(path)) for name, path in self.paths.items()
+        }
+
+    @cached_property
     def arcs(self) -> list[Arc]:
         """Every arc, in the order of the files; one for each pair of modules and kind."""
         found: dict[tuple[str, str, str], Arc] = {}
-        for name, path in self.paths.items():
-            for target, line, kind in self._imports(ast.parse(path.read_text("utf-8"), str(path))):
+        for name, tree in self.trees.items():
+            for target, line, kind in self._imports(tree):
                 exempt = name == self.root and kind != "top"
                 if target != name and not exempt:
                     found.setdefault((name, target, kind), Arc(name, target, line, kind))

@@ -33,11 +33,10 @@ def pairs(graph: ImportGraph, rows: Collection[str]) -> dict[Pair, int]:
         graph: The modules of maxlab.
         rows: The full names of the rows of the op table.
     """
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in graph.paths.items()}
-    bound = {name: bindings(tree, rows) for name, tree in trees.items()}
+    bound = {name: bindings(tree, rows) for name, tree in graph.trees.items()}
     opset = f"{graph.root}.opset"
     found: dict[Pair, int] = {}
-    for name, tree in trees.items():
+    for name, tree in graph.trees.items():
         if name == opset or name.startswith(f"{opset}."):
             continue
         file = str(graph.paths[name].relative_to(graph.folder))

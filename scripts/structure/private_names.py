@@ -43,13 +43,12 @@ class Use:
 
 def uses(graph: ImportGraph) -> list[Use]:
     """Every use, in the order of the files."""
-    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in graph.paths.items()}
     bound: dict[str, set[str]] = {}
-    for name, tree in trees.items():
+    for name, tree in graph.trees.items():
         for private in _bound_in(tree):
             bound.setdefault(private, set()).add(package_of(name))
     found = []
-    for name, tree in trees.items():
+    for name, tree in graph.trees.items():
         here = package_of(name)
         for private, owner, line in _imported(tree, graph):
             if owner != here:
