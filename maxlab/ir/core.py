@@ -13,16 +13,11 @@ no block is nobody's yet, and is changed without a word; adding it to a block te
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
 
 from maxlab.errors import Location
 from maxlab.ir.dims import SymbolicDim
+from maxlab.ir.listening import ABSENT, Attr, Listener, Source
 from maxlab.ir.types import Type, Typed
-
-Attr = Any
-"""What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
-Constant, HostCall, Call, or a tuple of these."""
-
 
 TERMINATOR = "mo.output"
 """The name of the op that ends a graph or a region."""
@@ -62,76 +57,10 @@ class Call:
         return f"Call({self.body.name!r})"
 
 
-class Listener(Protocol):
-    """What is told of the changes of a function: each method just before the change, so that what
-    was interrupted halfway is known."""
-
-    def settle(self) -> None:
-        """Something else than an op added to the function's own block comes next."""
-
-    def op_added(self, op: Op, block: Block, before: Op | None) -> None:
-        """``op`` is to stand in ``block``, before ``before`` or at the end."""
-
-    def op_removed(self, op: Op, block: Block, before: Op | None) -> None:
-        """``op``, which ``before`` follows in ``block``, is to leave it."""
-
-    def operands_set(self, op: Op, new: Sequence[Value]) -> None:
-        """``op`` is to read ``new``."""
-
-    def uses_replaced(self, old: Value, new: Value, places: Sequence[tuple[Op, int]]) -> None:
-        """The operands at ``places``, an op and a number each, which are ``old``, are to be
-        ``new``."""
-
-    def attr_set(self, op: Op, key: str, new: Attr, before: str | None) -> None:
-        """The attribute ``key`` is to be ``new``, or to go if that is `ABSENT`. If it comes or
-        goes, ``before`` is the one behind it."""
-
-    def value_named(self, value: Value, new: str) -> None:
-        """``value`` is to be called ``new``."""
-
-    def type_set(self, value: Value, new: Type) -> None:
-        """``value`` is to have the type ``new``."""
-
-    def source_set(self, op: Op, new: Source) -> None:
-        """``op`` is to come from ``new``."""
-
-    def results_set(self, op: Op, new: Sequence[Value]) -> None:
-        """``op`` is to have the results ``new``."""
-
-    def argument_added(self, value: Value, block: Block, index: int) -> None:
-        """``value`` is to be the argument ``index`` of ``block``."""
-
-    def argument_removed(self, value: Value, block: Block, index: int) -> None:
-        """``value``, the argument ``index`` of ``block``, is to go."""
-
-    def arguments_ordered(self, block: Block, new: Sequence[Value]) -> None:
-        """The arguments of ``block`` are to be in the order of ``new``."""
-
-    def renamed(self, new: str) -> None:
-        """The function is to be called ``new``."""
-
-    def parameters_set(self, new: Sequence[str]) -> None:
-        """The function is to define the symbolic dims ``new``."""
-
-    def rule(self, name: str, node: str) -> None:
-        """What comes next is the rule ``name`` of a pass, applied to the op ``node``; with an empty
-        name, it is no rule's."""
+_Log = Listener["Op", "Block", "Value"]
 
 
-class _Absent:
-    """The value of an attribute that an op has not."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT = _Absent()
-
-Source = tuple["Location | None", str, tuple[str, ...]]
-"""Where an op comes from: its place, its scope and its origins."""
-
-
-def _log_of(block: Block | None) -> Listener | None:
+def _log_of(block: Block | None) -> _Log | None:
     """Who is told of a change in ``block`` that is no op added to a function."""
     home = None if block is None else block.home
     log = None if home is None else home.log
@@ -540,7 +469,7 @@ class Function:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.log: Listener | None = None
+        self.log: _Log | None = None
         self.block = Block(home=self)
         self.parameters: dict[str, None] = {}
         self._next = 0

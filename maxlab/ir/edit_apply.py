@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 from maxlab.errors import GraphError
-from maxlab.ir.core import ABSENT, Block, Op, Value, number_of, walk
+from maxlab.ir.core import Block, Op, Value, number_of, walk
 from maxlab.ir.edit import (
     FUNCTION,
     AddArgument,
@@ -34,6 +34,7 @@ from maxlab.ir.edit import (
     ValueData,
 )
 from maxlab.ir.edit_objects import Objects, attached, op_data, source_data, value_data
+from maxlab.ir.listening import ABSENT
 
 
 # ---------------------------------------------------------------- checking

@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TypeVar
 from maxlab.errors import GraphError, Location, MaxlabError, shown
 from maxlab.ir.attrparse import AttributeReader
 from maxlab.ir.attrtext import attr_text, type_text
-from maxlab.ir.core import ABSENT
 from maxlab.ir.edit import (
     AddArgument,
     AddOp,
@@ -39,6 +38,7 @@ from maxlab.ir.edit import (
     SourceData,
     ValueData,
 )
+from maxlab.ir.listening import ABSENT
 from maxlab.ir.types import HandleType, Type
 
 KINDS: tuple[type[Edit], ...] = (

@@ -39,7 +39,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from maxlab.errors import GraphError
-from maxlab.ir.core import ABSENT, Attr, Block, Function, Op, Source, Value
+from maxlab.ir.core import Block, Function, Op, Value
 from maxlab.ir.edit import (
     FUNCTION,
     OWN,
@@ -62,6 +62,7 @@ from maxlab.ir.edit import (
 )
 from maxlab.ir.edit_apply import count_uses, fits, perform
 from maxlab.ir.edit_objects import Objects, attached, op_data, source_data, value_data
+from maxlab.ir.listening import ABSENT, Attr, Source
 from maxlab.ir.types import Type
 
 
@@ -281,7 +282,7 @@ class Log:
             self._steps.append((number, number + 1))
         self._stepped = len(self)
 
-    # ------------------------------------------------------------ being told (`core.Listener`)
+    # ------------------------------------------------------------ being told (`listening.Listener`)
     def settle(self) -> None:
         """Make the records of ops that were added."""
         if not self._pending:
@@ -304,7 +305,7 @@ class Log:
             self._undone = []
 
     def op_added(self, op: Op, block: Block, before: Op | None) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         if block is self._own and not self._quiet:
             self._pending.append((op, before))
             if self._undone:
@@ -315,38 +316,38 @@ class Log:
         self._record(AddOp(self._id(block), following, op_data(op)), block)
 
     def op_removed(self, op: Op, block: Block, before: Op | None) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._objects.note(op)
         following = None if before is None else before.id
         self._record(RemoveOp(self._id(block), following, op_data(op)), block)
 
     def operands_set(self, op: Op, new: Sequence[Value]) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetOperands(op.id, _ids(op.operands), _ids(new)), op.block)
 
     def uses_replaced(self, old: Value, new: Value, places: Sequence[tuple[Op, int]]) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         where = tuple([(op.id, number) for op, number in places])
         self._record(ReplaceUses(old.id, new.id, where), old.block)
 
     def attr_set(self, op: Op, key: str, new: Attr, before: str | None) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetAttr(op.id, key, op.attrs.get(key, ABSENT), new, before), op.block)
 
     def value_named(self, value: Value, new: str) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetName(value.id, value.name, new), value.block)
 
     def type_set(self, value: Value, new: Type) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetType(value.id, value.type, new), value.block)
 
     def source_set(self, op: Op, new: Source) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetSource(op.id, source_data(op.source), source_data(new)), op.block)
 
     def results_set(self, op: Op, new: Sequence[Value]) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._objects.note_values(op.results)
         self._record(
             SetResults(op.id, tuple(map(value_data, op.results)), tuple(map(value_data, new))),
@@ -354,29 +355,29 @@ class Log:
         )
 
     def argument_added(self, value: Value, block: Block, index: int) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._objects.note_values([value])
         self._record(AddArgument(self._id(block), index, value_data(value)), block)
 
     def argument_removed(self, value: Value, block: Block, index: int) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._objects.note_values([value])
         self._record(RemoveArgument(self._id(block), index, value_data(value)), block)
 
     def arguments_ordered(self, block: Block, new: Sequence[Value]) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(OrderArguments(self._id(block), _ids(block.args), _ids(new)), block)
 
     def renamed(self, new: str) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetName(FUNCTION, self.function.name, new), self._own)
 
     def parameters_set(self, new: Sequence[str]) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._record(SetParameters(tuple(self.function.parameters), tuple(new)), self._own)
 
     def rule(self, name: str, node: str) -> None:
-        """See `core.Listener`."""
+        """See `listening.Listener`."""
         self._rules.append((len(self), name, node))
 
     def _id(self, block: Block) -> BlockId:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maxlab.ir.core import Block, Function, Op, Source, Value, walk
+from maxlab.ir.core import Block, Function, Op, Value, walk
 from maxlab.ir.edit import OWN, BlockData, BlockId, OpData, SourceData, ValueData
+from maxlab.ir.listening import Source
 
 
 def value_data(value: Value) -> ValueData:

@@ -25,7 +25,7 @@ from maxlab.ir import (
     Value,
     symbols_of,
 )
-from maxlab.ir.core import ABSENT
+from maxlab.ir.listening import ABSENT
 from maxlab.ir.parser import parse_function
 from maxlab.ir.printer import generic
 from maxlab.ir.rewriting import Rewriting

@@ -20,10 +20,10 @@ from maxlab.ir import (
     TensorType,
     Value,
 )
-from maxlab.ir.core import ABSENT
 from maxlab.ir.edit import AddOp, Edit, RemoveOp, SetAttr, SetName, SetOperands, inverse
 from maxlab.ir.edit_json import from_json, to_json
 from maxlab.ir.edit_log import Log, apply, at_revision, listen, touched
+from maxlab.ir.listening import ABSENT
 from maxlab.ir.parser import parse_function
 from maxlab.ir.printer import generic, pretty
 from maxlab.ir.verifier import verify
