@@ -373,18 +373,21 @@ def count_uses(objects: Objects, number: int) -> None:
     Ops that stand in no block, which others read values with, are left alone, unless their id has
     ``number`` or a larger one: those were being made.
     """
-    function = objects.function
-    seen = [*function.inputs]
-    for op in function.walk():
-        seen += op.results
-        seen += [value for region in op.regions for value in region.args]
-    for value in seen:
+    ops: list[Op] = []
+    values: list[Value] = []
+    for block in objects.roots():
+        values += block.args
+        for op in walk(block):
+            ops.append(op)
+            values += op.results
+            values += [value for region in op.regions for value in region.args]
+    for value in values:
         value.uses = {
             op: count
             for op, count in value.uses.items()
             if op.block is None and value in op.operands and number_of(op.id) < number
         }
-    for op in function.walk():
+    for op in ops:
         for value in op.operands:
             value.uses[op] = value.uses.get(op, 0) + 1
 

@@ -117,6 +117,11 @@ class Objects:
         self._apart.append(block)
         return None, -len(self._apart)
 
+    def roots(self) -> list[Block]:
+        """The function's own block, and the regions that no op has."""
+        apart = [block for block in self._apart if block.parent is None]
+        return [self.function.block, *apart]
+
     # ------------------------------------------------------------ making
     def made(self, data: OpData) -> Op:
         """The op of ``data``: the very one that once had this id, or a new one. It stands in no

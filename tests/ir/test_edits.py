@@ -206,6 +206,23 @@ def test_ops_of_a_region_that_is_being_built_are_taken_back_and_sent_with_their_
     assert region.ops == []
 
 
+def test_what_an_interrupt_left_reads_nothing_in_a_region_that_is_being_built() -> None:
+    f = small()
+    log = listen(f)
+    region = f.region()
+    arg = region.add_argument("b7", T, "c")
+    waiting = f.create("mo.exp", [arg], [T])  # made before, and put in later
+
+    def fails() -> None:
+        with log.transaction():
+            f.create("mo.tanh", [arg], [T])  # Ctrl-C comes before it is put in
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert arg.uses == {waiting: 1}
+
+
 def test_an_op_is_recorded_as_it_was_when_it_was_added() -> None:
     f = small()
     log = listen(f)
