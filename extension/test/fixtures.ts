@@ -12,6 +12,26 @@ import type {
 
 type Attrs = Record<string, string>;
 
+/** The families of the operations of these documents, as the table of operations has them. */
+const FAMILIES: Record<string, string> = {
+  cond: 'control',
+  concat: 'view',
+  gather: 'index',
+  gelu: 'activation',
+  layer_norm: 'norm',
+  matmul: 'contract',
+  permute: 'view',
+  range: 'source',
+  relu: 'activation',
+  reshape: 'view',
+  slice_tensor: 'view',
+  softmax: 'activation',
+  sum: 'reduce',
+  tanh: 'activation',
+  unsqueeze: 'view',
+  while: 'control'
+};
+
 /** Builds documents the way the Python side does: one call per operation. */
 export class Builder {
   readonly document: IGraphDocument;
@@ -81,7 +101,8 @@ export class Builder {
         text: text || `    y = ops.${op}(${operands.join(', ')})`,
         function: scope.split('.').pop() || null
       },
-      error: null
+      error: null,
+      family: FAMILIES[op] ?? 'elementwise'
     };
     this.document.nodes.push(node);
     return result;
@@ -147,7 +168,8 @@ function attention(b: Builder, x: string, mask: string, scope: string): string {
     results: [scale],
     attrs: { value: '0.17678' },
     source: null,
-    error: null
+    error: null,
+    family: 'source'
   });
   const s1 = b.op('mul', [s0, scale], scores, scope);
   const s2 = b.op('add', [s1, mask], scores, scope);

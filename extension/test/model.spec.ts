@@ -1,18 +1,52 @@
 import { describe, expect, it } from 'vitest';
 
 import { evaluate } from '../src/core/model/expr';
+import { FAMILY_NAMES, type Family } from '../src/core/model/families';
 import { collapseLevel, expandLevel, initialFold, MAX_VISIBLE } from '../src/core/model/fold';
 import { formatMs, formatShare, formatTime } from '../src/core/model/format';
 import { buildScene } from '../src/core/model/scene';
 import { search } from '../src/core/model/search';
 import { Timing } from '../src/core/model/timing';
 import { edgesOf, neighbours } from '../src/core/model/trace';
+import { makeTheme } from '../src/core/render/theme';
 import { Builder, large, threeOps, transformer, withProfile } from './fixtures';
 import { allBoxes, layOut, load } from './scene';
 
 function sceneOf(model: ReturnType<typeof load>, expanded: Set<string>): ReturnType<typeof buildScene> {
   return buildScene(model, { expanded, chips: true, timing: null });
 }
+
+describe('families', () => {
+  it('are those of the document', () => {
+    const b = new Builder('families');
+    const x = b.input('x', [4]);
+    b.op('matmul', [x], [4]);
+    b.lastNode().op = 'a_name_of_the_user';
+    const model = load(b.document);
+    expect(model.nodes.map(node => node.family)).toEqual(['contract']);
+  });
+
+  it('are told by no name of an operation: documents without them are drawn as other', () => {
+    const b = new Builder('old');
+    const x = b.input('x', [4]);
+    b.op('matmul', [x], [4]);
+    delete b.lastNode().family;
+    b.op('gelu', [x], [4]);
+    b.lastNode().family = 'a family of later';
+    b.op('exp', [x], [4]);
+    b.lastNode().family = '__proto__';
+    expect(load(b.document).nodes.map(node => node.family)).toEqual(['other', 'other', 'other']);
+  });
+
+  it('each have a name and a hue of their own, but for the quiet ones', () => {
+    const families = Object.keys(FAMILY_NAMES) as Family[];
+    const names = families.map(family => FAMILY_NAMES[family]);
+    expect(new Set(names).size).toBe(names.length);
+    const theme = makeTheme(false, null);
+    const stripes = families.map(family => theme.family[family].stripe);
+    expect(new Set(stripes).size).toBe(stripes.length - 1); // view and other
+  });
+});
 
 describe('boxes', () => {
   it('folds six identical layers to one box', () => {

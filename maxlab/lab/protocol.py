@@ -59,6 +59,9 @@ class Node(TypedDict):
     source: Source | None
     error: str | None
     """Message of the error that this operation raised; null for a sound one."""
+    family: NotRequired[str]
+    """The family by which views colour it, as `contract` or `elementwise`; what a view does not
+    know, and what documents of older versions leave out, is of the family `other`."""
     flops: NotRequired[Quantity]
     """Work of this operation alone, used to split the time of a kernel it shares."""
     bytes: NotRequired[Quantity]

@@ -225,6 +225,7 @@ def _node(shown: Shown, path: str) -> protocol.Node:
         "error": None,
     }
     if row is not None:
+        made["family"] = row.family
         flops = words.quantity(flops_of(op))
         if flops != 0:
             made["flops"] = flops
@@ -253,24 +254,26 @@ def _error(
         for found in _VALUE_ID.findall(text)
         if found in known
     )
+    row = OPSET.get(f"mo.{op}")
     scope = ""
     if last is not None and last.loc is not None and error.at is not None:
         same = last.loc.file == error.at.file and last.loc.function == error.at.function
         scope = document["nodes"][-1]["scope"] if same else ""
     message = "\n".join([error.what, *(f"because {reason}" for reason in error.why)])
-    document["nodes"].append(
-        {
-            "id": ERROR_NODE,
-            "op": op,
-            "name": op,
-            "scope": scope,
-            "operands": list(named),
-            "results": [],
-            "attrs": {},
-            "source": words.source_of(error.at),
-            "error": message,
-        }
-    )
+    failed: protocol.Node = {
+        "id": ERROR_NODE,
+        "op": op,
+        "name": op,
+        "scope": scope,
+        "operands": list(named),
+        "results": [],
+        "attrs": {},
+        "source": words.source_of(error.at),
+        "error": message,
+    }
+    if row is not None:
+        failed["family"] = row.family
+    document["nodes"].append(failed)
     return {"code": error.code, "message": message, "fix": error.fix, "node": ERROR_NODE}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
 from maxlab.lab import protocol
 from maxlab.lab.scopes import Paths, declared
 from maxlab.lab.snapshot import ERROR_NODE, take, unpack, without_times
+from maxlab.opset import OPSET, Family
 from tests.lab.graphs import layered, load, registry, small
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -324,3 +326,29 @@ def test_costs_are_numbers_or_expressions_of_the_dims() -> None:
     assert "n" in kernel["flops"]
     [gelu] = [n for n in document["nodes"] if n["op"] == "gelu"]
     assert isinstance(gelu["flops"], str)
+
+
+# ---------------------------------------------------------------- families
+def test_nodes_say_their_family() -> None:
+    with Graph("families", input_types=[TensorType(DType.float32, [4, 8])]) as graph:
+        x = graph.inputs[0].tensor
+        y = ops.softmax(ops.matmul(x, x.T) * 2)
+        flag = ops.sum(ops.sum(y, axis=0), axis=1).reshape([]) > 0
+        graph.output(ops.cond(flag, [y.type], lambda: y, lambda: -y)[0])
+    found = {node["op"]: node["family"] for node in take(graph).document["nodes"]}
+    assert found["matmul"] == "contract"
+    assert found["softmax"] == "activation"
+    assert found["constant"] == "source"
+    assert found["mul"] == found["greater"] == found["negate"] == "elementwise"
+    assert found["transpose"] == found["reshape"] == "view"
+    assert found["reduce.sum"] == "reduce"
+    assert found["cond"] == "control"
+
+
+def test_the_view_knows_every_family_and_no_op() -> None:
+    source = ROOT / "extension" / "src" / "core" / "model" / "families.ts"
+    text = source.read_text("utf-8")
+    known = re.findall(r"^  \| '(\w+)'", text, re.MULTILINE)
+    assert set(known) == {*get_args(Family), "other"}
+    words = set(re.findall(r"'(\w+)'", text)) - set(known)
+    assert not words & {name.removeprefix("mo.") for name in OPSET}

@@ -44,6 +44,11 @@ export interface INode {
   source: ISource | null;
   /** Message of the error that this operation raised; null for a sound one. */
   error: string | null;
+  /**
+   * The family by which views colour it, as `contract` or `elementwise`; what a view does not know,
+   * and what documents of older versions leave out, is of the family `other`.
+   */
+  family?: string;
   /** Work of this operation alone, used to split the time of a kernel it shares. */
   flops?: Quantity;
   bytes?: Quantity;

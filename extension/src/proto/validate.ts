@@ -147,6 +147,7 @@ function readNode(r: Reader, value: unknown, where: string): INode {
     attrs: readAttrs(o.attrs),
     source: readSource(r, o.source, `${where}.source`),
     error: r.maybeText(o.error, `${where}.error`),
+    ...(typeof o.family === 'string' ? { family: o.family } : {}),
     flops: r.quantity(o.flops, `${where}.flops`),
     bytes: r.quantity(o.bytes, `${where}.bytes`),
     ...(o.gives === undefined

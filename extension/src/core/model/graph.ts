@@ -116,7 +116,7 @@ export class GraphModel {
       this.nodes.push({
         index,
         node,
-        family: familyOf(node.op),
+        family: familyOf(node.family),
         box: boxOf[index] ?? this.root,
         operands: used,
         results: made,

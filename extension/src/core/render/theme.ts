@@ -53,6 +53,11 @@ const HUES: Record<Family, number> = {
   view: 255,
   index: 350,
   source: 95,
+  spectral: 230,
+  control: 330,
+  effect: 75,
+  device: 175,
+  custom: 122,
   other: 255
 };
 
