@@ -35,17 +35,19 @@ class Transaction:
     gets the user's line, and the graph remembers it until the next op.
     """
 
-    __slots__ = ("_edits", "_mark", "_writer")
+    __slots__ = ("_edits", "_mark", "_open", "_writer")
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._edits = writer.log.transaction()
         self._mark = 0
+        self._open = 0
 
     def __enter__(self) -> None:
         journal = self._writer.journal
         self._mark = journal.mark
-        journal.open += 1
+        self._open = journal.open
+        journal.open = self._open + 1
         self._edits.__enter__()
 
     def __exit__(
@@ -55,15 +57,16 @@ class Transaction:
         trace: TracebackType | None,
     ) -> None:
         journal = self._writer.journal
-        journal.open -= 1
-        self._edits.__exit__(kind, error, trace)
-        if error is None:
-            if not journal.open:
+        journal.open = self._open  # whatever an interrupt has left of those inside
+        try:
+            self._edits.__exit__(kind, error, trace)  # tells of a Ctrl-C when all is taken back
+        finally:
+            if error is not None:
+                journal.back(self._mark)
+            elif not journal.open:
                 journal.forget()
-            return
-        journal.back(self._mark)
-        if not isinstance(error, Exception):  # it may have come before an op stood anywhere
-            self._writer.disown()
+        if error is not None and not isinstance(error, Exception):
+            self._writer.disown()  # it may have come before an op stood anywhere
         if isinstance(error, MaxlabError):
             error.locate(user_location())
             self._writer.error = error
