@@ -23,7 +23,7 @@ from maxlab.ir import Block, Function, Op, Type, listen, user_location, walk
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
 from maxlab.opset import OpDef
-from maxlab.opset.builder import Builder, current
+from maxlab.opset.builder import Builder, current, entered, reenter
 from maxlab.opset.dynamic import BIND
 from maxlab.opset.inference import inferred
 
@@ -35,13 +35,14 @@ class Transaction:
     gets the user's line, and the graph remembers it until the next op.
     """
 
-    __slots__ = ("_edits", "_mark", "_open", "_writer")
+    __slots__ = ("_builders", "_edits", "_mark", "_open", "_writer")
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._edits = writer.log.transaction()
         self._mark = 0
         self._open = 0
+        self._builders = entered()
 
     def __enter__(self) -> None:
         journal = self._writer.journal
@@ -67,6 +68,7 @@ class Transaction:
                 journal.forget()
         if error is not None and not isinstance(error, Exception):
             self._writer.disown()  # it may have come before an op stood anywhere
+            reenter(self._builders)
         if isinstance(error, MaxlabError):
             error.locate(user_location())
             self._writer.error = error

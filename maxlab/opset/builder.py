@@ -203,10 +203,31 @@ def leave(entered: Builder[Any]) -> None:
         _using.set(using[: len(using) - 1 - using[::-1].index(entered)])
 
 
+def entered() -> tuple[Builder[Any], ...]:
+    """The builders that this thread or task has entered, the innermost last; for ``reenter``."""
+    return _using.get()
+
+
+def reenter(builders: tuple[Builder[Any], ...]) -> None:
+    """Go back to ``builders``, which were in use before an interrupt."""
+    _using.set(builders)
+
+
 def one(b: Ops[V], name: str, operands: Sequence[V], /, **attrs: Any) -> V:
     """The only result of a new op ``mo.<name>``; see ``Ops.op``."""
     (made,) = b.op(name, operands, **attrs)
     return made
 
 
-__all__ = ["SCOPE_TYPES", "Builder", "Ops", "builder", "current", "enter", "leave", "one"]
+__all__ = [
+    "SCOPE_TYPES",
+    "Builder",
+    "Ops",
+    "builder",
+    "current",
+    "enter",
+    "entered",
+    "leave",
+    "one",
+    "reenter",
+]

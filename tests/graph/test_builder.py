@@ -213,13 +213,14 @@ def test_a_transaction_that_raises_leaves_the_graph_as_it_was(
 
 
 @pytest.mark.filterwarnings("ignore:the graph")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a __del__
 @pytest.mark.parametrize(("what", "act"), BROKEN, ids=[what for what, _ in BROKEN])
 def test_an_interrupt_between_any_two_calls_leaves_the_graph_as_it_was(
     what: str, act: Callable[[Graph, Any], Any]
 ) -> None:
-    """Ctrl-C comes with the n-th call of a function inside of a transaction, for many n."""
+    """Ctrl-C comes with the n-th call of a function inside of a transaction, for every n."""
     calls = _calls_of(what, act)
-    for number in sorted({*range(1, min(calls, 40)), *range(40, calls, max(1, calls // 60))}):
+    for number in range(1, calls):
         with Graph("g", input_types=[ROW]) as graph:
             x = graph.inputs[0].tensor
             graph.output(x + 1)
