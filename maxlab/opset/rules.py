@@ -55,7 +55,7 @@ def broadcast(what: str, types: Sequence[TensorType]) -> Shape:
     """
     first = types[0].shape
     if all(type.shape == first for type in types):
-        return first
+        return Shape(first)
     rank = max(t.rank for t in types)
     dims: list[Dim] = []
     for position in range(rank):
