@@ -11,7 +11,7 @@ from maxlab.graph.value import _ChainValue, wrap
 from maxlab.graph.writer import Writer
 from maxlab.ir import ChainType, DeviceRef, Function, Op
 from maxlab.ir import Value as IrValue
-from maxlab.opset.effects import CHAIN
+from maxlab.opset import is_chain, named
 
 _READY = "chain of nothing"
 
@@ -40,7 +40,7 @@ class DeviceChains(MutableMapping[DeviceRef, _ChainValue]):
         found = self.newest.get(device)
         if found is None:
             with self._writer.at_root():
-                made = self._writer.append(CHAIN, [], [ChainType()], {"device": device})
+                made = self._writer.append(named("chain"), [], [ChainType()], {"device": device})
             found = self.first[device] = self.newest[device] = made.result
         return self._writer.reached(found)
 
@@ -71,7 +71,7 @@ class DeviceChains(MutableMapping[DeviceRef, _ChainValue]):
         made: _ChainValue | None = state.get(_READY)
         if made is None:
             with self._writer.at_root():
-                made = wrap(self._writer.append(CHAIN, [], [ChainType()], {}).result)
+                made = wrap(self._writer.append(named("chain"), [], [ChainType()], {}).result)
             state[_READY] = made
         if not self._writer.regions:
             return made
@@ -87,7 +87,7 @@ class DeviceChains(MutableMapping[DeviceRef, _ChainValue]):
     def follow(self, op: Op, places: dict[IrValue, DeviceRef]) -> None:
         """Know the chains that ``op`` makes; ``places`` has the devices of the chains so far."""
         taken = [places.get(v) for v in op.operands if isinstance(v.type, ChainType)]
-        if op.name == CHAIN:
+        if is_chain(op):
             taken = [op.attrs.get("device")]
         made = [v for v in op.results if isinstance(v.type, ChainType)]
         for value, place in zip(made, taken, strict=False):  # one behind each that it takes

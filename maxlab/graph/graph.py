@@ -629,7 +629,7 @@ class Graph:
         return pretty(self._writer.function)
 
     def __repr__(self) -> str:
-        ops = len([op for op in self._writer.function.ops if op.name != "mo.output"])
+        ops = len([op for op in self._writer.function.ops if not op.ends_block])
         return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
 
     def to_html(self, path: Path | str | None = None) -> Any:

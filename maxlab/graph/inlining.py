@@ -12,10 +12,8 @@ from maxlab.graph.weight_table import WeightTable
 from maxlab.graph.writer import Writer
 from maxlab.ir import Block, Call, DeviceRef, Function, Op
 from maxlab.ir import Value as IrValue
-from maxlab.opset import lookup
+from maxlab.opset import is_chain, is_weight, lookup, role_of
 from maxlab.opset.builder import SCOPE_TYPES
-from maxlab.opset.dynamic import BIND
-from maxlab.opset.effects import CHAIN
 
 
 class Callee(Protocol):
@@ -113,7 +111,7 @@ class Calls:
         ids: dict[str, str] = {}
         weights: dict[str, str] = {}
         for op in body.ops:
-            if op.name == "mo.output":
+            if op.ends_block:
                 results = [env[v] for v in op.operands]
                 if not writer.regions and not any(map(_stands_alone, body.walk())):
                     operands, made_ids = [v.id for v in values], [v.id for v in results]
@@ -121,13 +119,13 @@ class Calls:
                     writer.journal.note(_uncall, writer.function, call)
                     writer.function.calls.append(call)
                 return [wrap(value) for value in results]
-            if op.name == CHAIN:  # the effects of the body come behind those of the caller
+            if is_chain(op):  # the effects of the body come behind those of the caller
                 place = op.attrs.get("device")
                 env[op.result] = self._chains.of(place) if place else self._chains.ready()._ir()
                 if place:
                     places[env[op.result]] = place
                 continue
-            if op.name == "mo.constant.external":
+            if is_weight(op):
                 weight = self._weight(graph, op, prefix)
                 assert weight.op is not None
                 weights[op.attrs["name"]] = weight.op.attrs["name"]
@@ -208,7 +206,7 @@ def _uncall(function: Function, call: Call) -> None:
 def _stands_alone(op: Op) -> bool:
     """Whether each call has ``op`` for itself: its effect has a place among others, or it names a
     dim of the whole graph."""
-    return bool(lookup(op.name).effect) or op.name == BIND
+    return bool(lookup(op.name).effect) or role_of(op) == "bind"
 
 
 def _match(name: str, body: Function, values: Sequence[IrValue]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.ir import Dim, Function, StaticDim, TensorType, Value
+from maxlab.opset import is_constant, is_dim
 
 
 def known_dim(value: Value) -> Dim | None:
@@ -17,7 +18,7 @@ def known_dim(value: Value) -> Dim | None:
         return None
     if type.rank or not type.dtype.is_integral():
         return None
-    if op.name == "mo.dim":
+    if is_dim(op):
         dim: Dim = op.attrs["dim"]
         return dim
     data = known_data(value)
@@ -27,7 +28,7 @@ def known_dim(value: Value) -> Dim | None:
 def known_data(value: Value) -> np.ndarray[Any, Any] | None:
     """The elements of ``value`` if it is a constant; None otherwise."""
     op = value.op
-    if op is None or op.name != "mo.constant":
+    if op is None or not is_constant(op):
         return None
     data: np.ndarray[Any, Any] = op.attrs["value"].array
     return data

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from maxlab.errors import MaxlabError
 from maxlab.ir import Value as IrValue
+from maxlab.opset import is_weight
 
 
 def explain(error: MaxlabError, values: Sequence[IrValue]) -> None:
@@ -28,7 +29,7 @@ def origin(value: IrValue) -> str:
     op = value.op
     if op is None:
         return f"the input {value.name!r}"
-    if op.name == "mo.constant.external":
+    if is_weight(op):
         return f"the weight {op.attrs['name']!r}"
     at = f" at {op.loc}" if op.loc is not None else ""
     return f"made by {op.name.removeprefix('mo.')}{at}"

@@ -10,7 +10,7 @@ from maxlab.graph.weight import Weight, shard_as
 from maxlab.graph.writer import Writer
 from maxlab.ir import DeviceRef, Op, TensorType
 from maxlab.ir import Value as IrValue
-from maxlab.opset import lookup
+from maxlab.opset import is_transfer, lookup, named
 
 
 class WeightTable:
@@ -89,12 +89,12 @@ class WeightTable:
         return made
 
     def _external(self, attrs: dict[str, Any]) -> IrValue:
-        value = self._writer.op(lookup("mo.constant.external"), [], attrs).result
+        value = self._writer.op(lookup(named("weight")), [], attrs).result
         value.rename(attrs["name"])
         return value
 
     def _moved(self, value: IrValue, device: DeviceRef) -> IrValue:
-        return self._writer.op(lookup("mo.transfer"), [value], {"device": device}).result
+        return self._writer.op(lookup(named("transfer")), [value], {"device": device}).result
 
     def _name_taken(self, name: str) -> GraphError:
         return GraphError(
@@ -108,7 +108,7 @@ def _source(value: IrValue) -> IrValue:
     """The weight itself where ``value`` is its copy on another device."""
     op = value.op
     assert op is not None
-    return op.operands[0] if op.name == "mo.transfer" else value
+    return op.operands[0] if is_transfer(op) else value
 
 
 __all__ = ["WeightTable"]

@@ -21,10 +21,10 @@ from maxlab.graph.regions import Region, outermost
 from maxlab.graph.value import TensorValue, Value
 from maxlab.ir import Block, Function, Op, Type, listen, user_location, walk
 from maxlab.ir import Value as IrValue
+from maxlab.ir.core import TERMINATOR
 from maxlab.ir.source import Scopes
-from maxlab.opset import OpDef
+from maxlab.opset import OpDef, is_weight, role_of
 from maxlab.opset.builder import Builder, current, entered, reenter
-from maxlab.opset.dynamic import BIND
 from maxlab.opset.inference import inferred
 
 
@@ -267,13 +267,13 @@ class Writer:
         """
         block = self.function.block
         if self.regions:
-            if op.name == BIND:
+            if role_of(op) == "bind":
                 raise self._no_dim(op)
             # What a weight is does not depend on which branch reads it first.
-            if op.name != "mo.constant.external":
+            if not is_weight(op):
                 block = self.regions[-1].block
         last = block.ops[-1] if block.ops else None
-        if last is None or last.name != "mo.output":
+        if last is None or not last.ends_block:
             block.append(op)
         else:  # more ops after output(): they come before it
             block.insert(op, last)
@@ -308,7 +308,7 @@ class Writer:
         old = function.output
         if old is not None:
             function.block.remove(old)
-        function.block.append(function.create("mo.output", values, [], loc=place))
+        function.block.append(function.create(TERMINATOR, values, [], loc=place))
 
 
 __all__ = ["Transaction", "Writer"]

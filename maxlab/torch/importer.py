@@ -23,6 +23,7 @@ from torch.fx import Node
 from maxlab.errors import MaxlabError, UnsupportedError
 from maxlab.graph import Graph, TensorType, TensorValue, Weight, ops
 from maxlab.ir import Dim, Shape
+from maxlab.opset import is_constant, is_weight
 
 # The tables fill themselves when they are imported.
 from maxlab.torch import (  # noqa: F401
@@ -194,9 +195,8 @@ class Importer:
 
     def _place_data(self) -> None:
         """Let weights stand where they are first read: that is what the user wrote about them."""
-        data = ("mo.constant.external", "mo.constant")
         for op in self.graph.function.ops:
-            if op.name == "mo.constant.external" or (op.name in data and op.loc is None):
+            if is_weight(op) or (is_constant(op) and op.loc is None):
                 reader = next(iter(op.result.uses), None)
                 if reader is not None:
                     op.set_whole_source((reader.loc, reader.scope, op.origins))

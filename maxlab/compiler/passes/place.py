@@ -13,7 +13,7 @@ from maxlab.opset import OPSET, is_transfer
 
 def place_data(rewriting: Rewriting) -> None:
     """Move transfers ahead of the views of weights and constants."""
-    if not any(op.name == "mo.transfer" for op in rewriting.function.ops):
+    if not any(map(is_transfer, rewriting.function.ops)):
         return
     for op in rewriting.function.ops:
         if not is_transfer(op):
