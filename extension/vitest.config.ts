@@ -5,7 +5,7 @@ export default defineConfig({
     include: ['test/**/*.spec.ts'],
     setupFiles: ['test/setup.ts'],
     environment: 'node',
-    // Timing tests share two cores with whatever else runs.
+    // Tests of large graphs share two cores with whatever else runs.
     testTimeout: 30_000
   }
 });

@@ -3,17 +3,18 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { GraphView } from '../src/core';
 import {
+  comparisonOf,
+  histogramOf,
   histogramText,
+  imageOf,
   noteOf,
-  readComparison,
-  readSearch,
-  readValue,
   short,
-  type IImage,
-  type INodeCheck
+  type IImage
 } from '../src/core/panels/check/answers';
 import { binsOf, gridOf, paintImage, rampStep, zeroAt } from '../src/core/panels/check/draw';
 import { makeTheme } from '../src/core/render/theme';
+import { readAnswer } from '../src/proto/answers';
+import type { ICheckedNode, IComparisonAnswer, INanAnswer, IValueAnswer } from '../src/proto/checks';
 import type { IGraphDocument } from '../src/proto/document';
 import { StubContext } from './canvas';
 import { transformer, withProfile } from './fixtures';
@@ -79,46 +80,69 @@ function find(root: Element, words: string, selector = 'button'): HTMLElement {
   return found as HTMLElement;
 }
 
-const node = (id: string, more: Record<string, unknown> = {}): Record<string, unknown> => ({
+const node = (id: string, more: Partial<ICheckedNode> = {}): ICheckedNode => ({
   id,
   op: 'gelu',
   kernel: 'k3',
   ok: true,
   by: 'value',
   message: '',
-  maxUlp: 3,
-  maxAbs: 1e-7,
-  maxRel: 2e-7,
+  max_ulp: 3,
+  max_abs: 1e-7,
+  max_rel: 2e-7,
   nan: 0,
   inf: 0,
+  nan_wanted: 0,
+  inf_wanted: 0,
   wrong: 0,
   size: 64,
   ...more
 });
 
-const check = (more: Record<string, unknown> = {}): INodeCheck =>
-  readComparison({ version: 1, nodes: [node('n1', more)] }).nodes[0] as INodeCheck;
+const COMPARISON: IComparisonAnswer = {
+  version: 2,
+  kind: 'comparison',
+  ok: true,
+  message: 'It is right.',
+  first: null,
+  kernel: null,
+  can_repro: false,
+  nodes: [node('n1')],
+  outputs: []
+};
+
+const SEARCH: INanAnswer = {
+  version: 2,
+  message: 'It makes 1 NaN.',
+  trip: {
+    kind: 'NaN',
+    node: 'n3',
+    op: 'log',
+    kernel: 'k1',
+    sure: true,
+    count: 1,
+    at: [0],
+    operands: { v2: '-1' },
+    is_given: false
+  }
+};
+
+const check = (more: Partial<ICheckedNode> = {}): ICheckedNode => node('n1', more);
 
 describe('a comparison', () => {
-  it('is read, whatever is missing', () => {
-    const empty = readComparison({ version: 1 });
-    expect(empty).toEqual({ isGood: false, message: '', first: null, canRepro: false, nodes: [] });
-    expect(check({ maxUlp: 'many', nan: -2, size: null })).toMatchObject({
-      maxUlp: null,
-      nan: 0,
-      size: null
-    });
-    expect(() => readComparison({ version: 3 })).toThrow('version 3');
-    expect(readSearch({ version: 1, trip: null, message: 'None.' })).toEqual({
-      message: 'None.',
-      trip: null
-    });
-    expect(readSearch({ version: 1, trip: { node: 'n3', operands: { v2: '-1' } } }).trip).toMatchObject({
-      node: 'n3',
-      kind: 'NaN',
-      isGiven: false,
-      operands: [['v2', '-1']]
-    });
+  it('is read, or it is said what is wrong with it', () => {
+    expect(comparisonOf(readAnswer('compare', COMPARISON))).toEqual(COMPARISON);
+    expect(comparisonOf(readAnswer('compare', { version: 2, kind: 'none' }))).toBeNull();
+    expect(readAnswer('nan', SEARCH)).toEqual(SEARCH);
+    const wrong: [unknown, string][] = [
+      [{ version: 2 }, 'kind: expected "comparison" or "none", got nothing'],
+      [{ ...COMPARISON, version: 3 }, 'has version 3: this page reads version 2'],
+      [{ ...COMPARISON, nodes: [{ ...node('n1'), max_ulp: 'many' }] }, 'nodes[0].max_ulp: expected'],
+      [{ ...COMPARISON, ok: 1 }, 'ok: expected true or false, got 1']
+    ];
+    for (const [answer, words] of wrong) {
+      expect(() => readAnswer('compare', answer)).toThrow(words);
+    }
   });
 
   it('is a note on an operation, never colour alone', () => {
@@ -143,35 +167,44 @@ describe('a comparison', () => {
 
 describe('a value', () => {
   const points = new Float32Array([0, 1, NaN, 3, 4, 5]);
-  const answer = {
+  const answer: IValueAnswer = {
     version: 1,
     node: 'n1',
     op: 'exp',
+    kernel: 'k0',
+    how: 'memory',
+    text: 'Read from memory.',
     dtype: 'float32',
     shape: [2, 3],
     size: 6,
     nan: 1,
+    inf: 0,
+    zero: 1,
+    min: 0,
+    max: 5,
+    mean: 2.6,
+    std: 2,
     histogram: { counts: [1, 0, 4], edges: [-1, 0, 1, 2] },
     image: { buffer: 0, dtype: 'f4', rows: 2, columns: 3, low: 0, high: 5 },
-    corner: [['0', '1', 'nan'], 7]
+    corner: [['0', '1', 'nan']]
   };
 
   it('is read with its picture', () => {
-    const value = readValue(answer, [points.buffer]);
-    expect(value.image).toMatchObject({ rows: 2, columns: 3, high: 5 });
-    expect(value.corner).toEqual([['0', '1', 'nan'], []]);
-    expect(histogramText(value.histogram!)).toBe(
+    expect(readAnswer('value', answer)).toEqual(answer);
+    expect(imageOf(answer, [points.buffer])).toMatchObject({ rows: 2, columns: 3, high: 5 });
+    expect(histogramText(histogramOf(answer)!)).toBe(
       'Histogram from -1 to 2, 3 bins; most, 4, between 1 and 2.'
     );
-    expect(() => readValue({ ...answer, image: { ...answer.image, rows: 5 } }, [points.buffer])).toThrow(
-      'another size'
-    );
-    expect(readValue({ ...answer, histogram: { counts: [1], edges: [0] } }, [points.buffer]).histogram).toBeNull();
-    expect(readValue({ ...answer, image: null }, []).image).toBeNull();
+    const other = { ...answer, image: { ...answer.image!, rows: 5 } };
+    expect(() => imageOf(other, [points.buffer])).toThrow('another size');
+    expect(histogramOf({ ...answer, histogram: { counts: [1], edges: [0] } })).toBeNull();
+    expect(imageOf({ ...answer, image: null }, [])).toBeNull();
+    const strange = { ...answer, corner: [['0', '1', 'nan'], 7] };
+    expect(() => readAnswer('value', strange)).toThrow('corner[1]: expected a list, got 7');
   });
 
   it('is drawn where the numbers say', () => {
-    const histogram = answer.histogram;
+    const histogram = answer.histogram!;
     const bins = binsOf(histogram, 300, 96);
     expect(bins.map(b => b.x)).toEqual([0, 100, 200]);
     expect(bins[1]?.height).toBe(0);
@@ -180,7 +213,7 @@ describe('a value', () => {
     expect(zeroAt(histogram, 300)).toBeCloseTo(100);
     expect(zeroAt({ counts: [1], edges: [1, 2] }, 300)).toBeNull();
 
-    const image: IImage = { rows: 2, columns: 3, low: 0, high: 5, points };
+    const image: IImage = { ...answer.image!, points };
     expect(gridOf(image, 300, 100)).toMatchObject({ cellWidth: 50, cellHeight: 50 });
     expect(gridOf({ ...image, rows: 1, columns: 6 }, 300, 100)).toMatchObject({
       cellWidth: 50,
@@ -204,27 +237,34 @@ describe('the panel Check', () => {
   const doc = withProfile(transformer(1));
   const ids = doc.kernels.flatMap(kernel => kernel.nodes);
   const bad = ids[4] as string;
-  const wrong = {
-    version: 1,
+  const wrong: IComparisonAnswer = {
+    ...COMPARISON,
     ok: false,
     message: 'It is wrong.',
     first: bad,
-    canRepro: true,
+    can_repro: true,
     nodes: [
       node(bad, { ok: false, wrong: 5, message: '5 of 64 elements are wrong' }),
       ...ids.slice(0, 4).map(id => node(id))
     ]
   };
-  const value = {
+  const value: IValueAnswer = {
     version: 1,
     node: bad,
     op: 'exp',
+    kernel: 'k0',
+    how: 'memory',
+    text: 'Read from memory.',
     dtype: 'float32',
     shape: [4],
     size: 4,
     nan: 1,
+    inf: 0,
+    zero: 1,
     min: 0,
     max: 1,
+    mean: 0.5,
+    std: 0.4,
     histogram: { counts: [2, 1], edges: [0, 0.5, 1] },
     image: { buffer: 0, dtype: 'f4', rows: 1, columns: 4, low: 0, high: 1 },
     corner: [['0', '1', 'nan', '0.5']]
@@ -235,7 +275,7 @@ describe('the panel Check', () => {
         return { data: wrong };
       case 'nan':
         return {
-          data: { version: 1, message: 'It makes 1 NaN.', trip: { node: bad, kind: 'NaN', count: 1 } }
+          data: { ...SEARCH, trip: { ...SEARCH.trip!, node: bad } }
         };
       case 'value':
         return { data: value, buffers: [new Float32Array([0, 1, NaN, 0.5]).buffer] };

@@ -15,28 +15,37 @@ import { groupsOf } from '../src/core/dashboard/groups';
 import { startsOfNext } from '../src/core/dashboard/lanes';
 import { TimeRange } from '../src/core/dashboard/range';
 import { stepsOf } from '../src/core/dashboard/steps';
-import { FrameError, type IFrame, readFrame, unpackReply } from '../src/core/dashboard/wire';
+import { FrameError, type IFrame, readFrame } from '../src/core/dashboard/wire';
 import { Dashboard } from '../src/core';
 import { reasonIn } from '../src/lab/dashboard-server';
 import { renderDashboard } from '../src/widget/dashboard';
+import type { IMetricColumn, IMonitorState } from '../src/proto/dashboard';
+import { PROTOCOL } from '../src/proto/messages';
 import { StubContext } from './canvas';
 
-interface IColumnFields {
-  key: string;
-  device?: string;
-  quantity?: string;
-  unit?: string;
-  label?: string;
-  top?: number | null;
-  average?: boolean;
-  window_ns?: number | null;
-}
-
-const HOST: IColumnFields[] = [
-  { key: 'cpu', device: 'host', quantity: 'cpu', unit: '%', label: 'all cores', top: 100, average: true },
-  { key: 'mem', device: 'host', quantity: 'host_memory', unit: 'B', label: 'whole machine', top: 1e9 }
+const HOST: IMetricColumn[] = [
+  {
+    key: 'cpu',
+    device: 'host',
+    quantity: 'cpu',
+    unit: '%',
+    label: 'all cores',
+    top: 100,
+    average: true,
+    window_ns: null
+  },
+  {
+    key: 'mem',
+    device: 'host',
+    quantity: 'host_memory',
+    unit: 'B',
+    label: 'whole machine',
+    top: 1e9,
+    average: false,
+    window_ns: null
+  }
 ];
-const GPUS: IColumnFields[] = ['nv0', 'nv1'].map(device => ({
+const GPUS: IMetricColumn[] = ['nv0', 'nv1'].map(device => ({
   key: `${device}.util`,
   device,
   quantity: 'utilization',
@@ -46,6 +55,29 @@ const GPUS: IColumnFields[] = ['nv0', 'nv1'].map(device => ({
   average: true,
   window_ns: 166e6
 }));
+
+const STATE: IMonitorState = {
+  running: true,
+  replay: false,
+  title: '',
+  label: '',
+  recorded: true,
+  period: 1,
+  now: 10,
+  names: {},
+  ended: '',
+  epoch: 0
+};
+
+/** What a server answers: 4 bytes with the length of the JSON part, that part, the buffer. */
+function reply(content: unknown, bytes: Uint8Array): ArrayBuffer {
+  const json = new TextEncoder().encode(JSON.stringify(content));
+  const whole = new Uint8Array(4 + json.length + bytes.length);
+  new DataView(whole.buffer).setUint32(0, json.length);
+  whole.set(json, 4);
+  whole.set(bytes, 4 + json.length);
+  return whole.buffer;
+}
 
 function packed(times: number[], rows: number[][]): Uint8Array {
   const width = rows[0]?.length ?? 0;
@@ -58,10 +90,10 @@ function packed(times: number[], rows: number[][]): Uint8Array {
 function body(count: number, width: number, more: object = {}): Record<string, unknown> {
   return {
     type: 'frame',
-    version: 1,
+    protocol: PROTOCOL,
     reset: true,
     cursor: 'g:1:0',
-    from: null,
+    continues: null,
     columns: HOST,
     count,
     width,
@@ -69,14 +101,14 @@ function body(count: number, width: number, more: object = {}): Record<string, u
     marks: [],
     problems: {},
     processes: [],
-    state: { running: true, recorded: true, period: 1, now: 10, names: {}, epoch: 0 },
+    state: STATE,
     thin: false,
     ...more
   };
 }
 
 function frame(times: number[], rows: number[][], more: object = {}): IFrame {
-  return readFrame(body(times.length, rows[0]?.length ?? 0, more), packed(times, rows));
+  return readFrame(reply(body(times.length, rows[0]?.length ?? 0, more), packed(times, rows)));
 }
 
 describe('wire', () => {
@@ -84,7 +116,7 @@ describe('wire', () => {
     const bytes = packed([0, 1.5], [[1, 2], [NaN, 4]]);
     const shifted = new Uint8Array(bytes.length + 3);
     shifted.set(bytes, 3);
-    const read = readFrame(body(2, 2), shifted.subarray(3));
+    const read = readFrame(reply(body(2, 2), shifted.subarray(3)));
     expect([...read.times]).toEqual([0, 1.5]);
     expect([...read.values]).toEqual([1, 2, NaN, 4]);
     expect(read.columns?.[0]).toMatchObject({ key: 'cpu', top: 100, average: true, window: null });
@@ -92,21 +124,14 @@ describe('wire', () => {
 
   it('refuses what is not a frame, is of another version, or is cut off', () => {
     const bytes = packed([0], [[1, 2]]);
-    expect(() => readFrame({ type: 'graph' }, bytes)).toThrow(FrameError);
-    expect(() => readFrame(null, bytes)).toThrow(FrameError);
-    expect(() => readFrame(body(1, 2, { version: 2 }), bytes)).toThrow(/reload the page/);
-    expect(() => readFrame(body(1, 2), bytes.subarray(1))).toThrow(/expected 1 samples of 2/);
-    expect(() => readFrame(body(1, 2, { state: 3 }), bytes)).toThrow(/the state/);
-  });
-
-  it('splits what a server answers', () => {
-    const json = new TextEncoder().encode('{"a":"é"}');
-    const reply = new Uint8Array(4 + json.length + 2);
-    new DataView(reply.buffer).setUint32(0, json.length);
-    reply.set(json, 4);
-    reply.set([7, 8], 4 + json.length);
-    expect(unpackReply(reply.buffer)).toEqual({ body: { a: 'é' }, bytes: new Uint8Array([7, 8]) });
-    expect(() => unpackReply(new ArrayBuffer(2))).toThrow(FrameError);
+    const read = (content: unknown, buffer = bytes): IFrame => readFrame(reply(content, buffer));
+    expect(() => read({ type: 'graph' })).toThrow('type: expected "frame"');
+    expect(() => read(null)).toThrow('expected an object, got null');
+    expect(() => read(body(1, 2, { protocol: PROTOCOL + 1 }))).toThrow(/Reload the page/);
+    expect(() => read(body(1, 2, { state: 3 }))).toThrow('state: expected an object, got 3');
+    expect(() => read(body(1, 2, { marks: [['a', 0, 'long']] }))).toThrow('marks[0]: expected a list of 7');
+    expect(() => read(body(1, 2), bytes.subarray(1))).toThrow(/expected 1 samples of 2/);
+    expect(() => readFrame(new ArrayBuffer(2))).toThrow(FrameError);
   });
 
   it('finds the reason in an error of the server', () => {
@@ -120,7 +145,7 @@ describe('data', () => {
   it('appends, parts runs by an empty row, and turns NaN into null', () => {
     const data = new DashboardData();
     expect(data.apply(frame([0, 1], [[1, 10], [2, NaN]], { breaks: [0] }))).toBe(true);
-    const next = { reset: false, from: 'g:1:0', cursor: 'g:2:0', columns: null, breaks: [5] };
+    const next = { reset: false, continues: 'g:1:0', cursor: 'g:2:0', columns: undefined, breaks: [5] };
     expect(data.apply(frame([5, 6], [[3, 30], [4, 40]], next))).toBe(true);
     expect(data.times).toEqual([0, 1, 1.001, 5, 6]);
     expect(data.column(0)).toEqual([1, 2, null, 3, 4]);
@@ -131,7 +156,7 @@ describe('data', () => {
   it('takes nothing that does not continue what it has', () => {
     const data = new DashboardData();
     data.apply(frame([0], [[1, 2]]));
-    expect(data.apply(frame([9], [[1, 2]], { reset: false, from: 'other:0:0' }))).toBe(false);
+    expect(data.apply(frame([9], [[1, 2]], { reset: false, continues: 'other:0:0' }))).toBe(false);
     expect(data.times).toEqual([0]);
   });
 
@@ -149,6 +174,11 @@ describe('data', () => {
     data.apply(frame([0, 50, 100], [[1, 1], [2, 2], [3, 3]], { thin: true }));
     expect(data.needsDetail(10, 20)).toBe(true);
     data.setDetail({
+      type: 'detail',
+      protocol: PROTOCOL,
+      generation: 'g',
+      count: 4,
+      width: 2,
       start: 5,
       end: 30,
       times: new Float64Array([5, 10, 20, 30]),
@@ -164,7 +194,7 @@ describe('data', () => {
     const data = new DashboardData();
     const tables = [[0, { nv0: [[7, 'a', 10]] }], [2, { nv0: [[7, 'a', 30], [8, 'b', 5]] }]];
     data.apply(frame([0, 1], [[1, 2], [1, 2]], { processes: tables.slice(0, 1) }));
-    const next = { reset: false, from: 'g:1:0', columns: null, processes: tables.slice(1) };
+    const next = { reset: false, continues: 'g:1:0', columns: undefined, processes: tables.slice(1) };
     data.apply(frame([2, 3], [[1, 2], [1, 2]], next));
     expect(data.processesAt(1.9)).toEqual({ nv0: [[7, 'a', 10]] });
     expect(data.processesAt(2)['nv0']).toHaveLength(2);
@@ -302,7 +332,7 @@ describe('the table', () => {
     const data = new DashboardData();
     data.apply(frame([0, 1], [[1, 10], [2, NaN]]));
     data.apply(
-      frame([5], [[3, 30]], { reset: false, from: 'g:1:0', columns: null, breaks: [5] })
+      frame([5], [[3, 30]], { reset: false, continues: 'g:1:0', columns: undefined, breaks: [5] })
     );
     expect(toCsv(data, { start: 0.5, end: 9 }).trim().split('\n')).toEqual([
       'time [s],cpu [%],mem [B]',
@@ -339,7 +369,7 @@ describe('the view', () => {
     dashboard.apply(
       frame([0, 1], [[10, 5e8], [20, 6e8]], {
         problems: { gpu: 'no GPU was found. NVIDIA: none.' },
-        state: { running: false, replay: true, recorded: true, label: 'simulated', title: 'a.mlrec' }
+        state: { ...STATE, running: false, replay: true, label: 'simulated', title: 'a.mlrec' }
       })
     );
     const text = dashboard.element.textContent ?? '';
@@ -383,7 +413,7 @@ describe('the view', () => {
     const restart = vi.fn();
     dashboard.events.on('restartRequested', restart);
     dashboard.apply(frame([0], [[1, 1]]));
-    dashboard.apply(frame([9], [[1, 1]], { reset: false, from: 'gone:1:1' }));
+    dashboard.apply(frame([9], [[1, 1]], { reset: false, continues: 'gone:1:1' }));
     expect(restart).toHaveBeenCalledOnce();
     dashboard.dispose();
   });
@@ -403,15 +433,19 @@ describe('the widget', () => {
     const el = document.createElement('div');
     document.body.append(el);
     const gone = renderDashboard({ model: model as never, el });
-    expect(sent).toEqual([{ type: 'watch', cursor: '' }]);
+    expect(sent).toEqual([{ type: 'watch', protocol: PROTOCOL, cursor: '' }]);
     const receive = heard.get('msg:custom') as unknown as (message: object, buffers: ArrayBuffer[]) => void;
-    receive(body(1, 2), [packed([0], [[10, 20]]).buffer as ArrayBuffer]);
+    receive(body(1, 2), [packed([0], [[10, 20]]).buffer]);
     expect(el.textContent).toContain('Diagnostics');
     expect(el.querySelector('[data-quantity=cpu]')?.textContent).toContain('10 %');
     (el.querySelector('[aria-label="Stop recording"]') as HTMLElement).click();
-    expect(sent[sent.length - 1]).toEqual({ type: 'stop' });
-    receive({ type: 'failed', message: 'no' }, []);
-    expect(el.textContent).toContain('no');
+    expect(sent[sent.length - 1]).toEqual({ type: 'stop', protocol: PROTOCOL });
+    receive({ type: 'failed', protocol: PROTOCOL, request: 'start', code: '', message: 'no room' }, []);
+    expect(el.textContent).toContain('no room');
+    receive({ type: 'failed', protocol: 9, message: 'no' }, []);
+    expect(el.textContent).toContain('it speaks version 9 of the protocol');
+    receive({ type: 'frame', protocol: PROTOCOL }, []);
+    expect(el.textContent).toContain('count: it is missing');
     receive(body(1, 2), [new ArrayBuffer(3)]);
     expect(el.textContent).toContain('expected 1 samples');
     gone();

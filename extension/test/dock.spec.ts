@@ -4,11 +4,14 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { GraphView } from '../src/core';
 import { Questions } from '../src/core/view/ask';
 import { Dock } from '../src/core/view/dock';
-import { readColumn, type IPanel, type IPanelType } from '../src/core/view/panel';
+import { readColumn, type IPanelType } from '../src/core/view/panel';
 import type { IGraphDocument } from '../src/proto/document';
+import { PROTOCOL } from '../src/proto/messages';
 import { render, type IWidgetModel } from '../src/widget';
 import { StubContext } from './canvas';
+import { memoryAnswer } from './explained';
 import { threeOps, withProfile } from './fixtures';
+import { emptyTimeline } from './timelines';
 
 const mounted: { dispose(): void }[] = [];
 
@@ -17,7 +20,6 @@ beforeEach(() => {
   for (const [name, size] of [['clientWidth', 900], ['clientHeight', 500]] as const) {
     Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => size });
   }
-  HTMLElement.prototype.setPointerCapture = () => undefined;
 });
 
 afterEach(() => {
@@ -48,7 +50,7 @@ function spy(id: string, why: string | null = null): ISpy {
       hint: `The ${id}`,
       css: `.jp-MaxLab-${id} { color: inherit; }`,
       isAvailable: () => why,
-      make: () => ({ element, ...calls }) as unknown as IPanel
+      make: () => ({ element, ...calls })
     }
   };
 }
@@ -57,7 +59,7 @@ async function mountDock(...spies: ISpy[]): Promise<{ dock: Dock; view: GraphVie
   const view = new GraphView(document.body, { noProfile: null, canAsk: true });
   view.setDocument(threeOps());
   await view.layoutDone();
-  const dock = new Dock({ view, panels: spies.map(s => s.type), changed: () => undefined });
+  const dock = new Dock({ view: view.docking, panels: spies.map(s => s.type), changed: () => undefined });
   view.element.append(dock.element);
   mounted.push(dock, view);
   return { dock, view };
@@ -124,12 +126,14 @@ describe('dock', () => {
 });
 
 describe('questions', () => {
-  const document = { answers: { memory: { peak: 3 } } } as unknown as IGraphDocument;
+  const graph = withProfile(threeOps());
+  const memory = memoryAnswer(graph);
+  const document: IGraphDocument = { ...graph, answers: { memory } };
 
   it('are answered by what was saved when there is no kernel', async () => {
     const questions = new Questions(() => false, () => document, () => 'a saved notebook');
-    expect(await questions.ask('memory')).toEqual({ data: { peak: 3 }, buffers: [], isSaved: true });
-    await expect(questions.ask('memory', { of: 1 })).rejects.toThrow(
+    expect(await questions.ask('memory')).toEqual({ data: memory, buffers: [], isSaved: true });
+    await expect(questions.ask('memory', { dims: { batch: 1 } })).rejects.toThrow(
       'This needs a running kernel: a saved notebook.'
     );
     await expect(questions.ask('timeline')).rejects.toThrow('needs a running kernel');
@@ -145,10 +149,13 @@ describe('questions', () => {
     const first = questions.ask('memory');
     const second = questions.ask('advice');
     questions.answered(sent[1]!, false, null, 'no times yet', []);
-    questions.answered(sent[0]!, true, { peak: 9 }, '', [new ArrayBuffer(8)]);
+    questions.answered(sent[0]!, true, { ...memory, peak: 9 }, '', [new ArrayBuffer(8)]);
     questions.answered(77, true, null, '', []);
-    expect((await first).data).toEqual({ peak: 9 });
+    expect((await first).data).toEqual({ ...memory, peak: 9 });
     await expect(second).rejects.toThrow('no times yet');
+    const odd = questions.ask('memory');
+    questions.answered(sent[2]!, true, { ...memory, peak: 'much' }, '', []);
+    await expect(odd).rejects.toThrow('peak: expected a whole number, got text "much"');
     const third = questions.ask('memory');
     questions.drop('the kernel was restarted');
     await expect(third).rejects.toThrow('restarted');
@@ -170,23 +177,24 @@ describe('questions', () => {
       off: vi.fn(),
       send: (message: Record<string, unknown>) => sent.push(message)
     };
-    const views = (): { ask: GraphView['ask'] }[] =>
+    const views = (): Pick<GraphView, 'docking'>[] =>
       (globalThis as never as { __maxlabTest: { graphViews?: GraphView[] } }).__maxlabTest
         .graphViews ?? [];
     const close = render({ model: model as unknown as IWidgetModel, el: window.document.body });
     mounted.push({ dispose: close });
     const view = views()[views().length - 1]!;
-    const asked = view.ask<{ start: unknown }>('timeline', { runs: 'one' });
+    const asked = view.docking.ask('timeline', { runs: 'one' });
     const { id } = sent.find(message => message.type === 'ask') as { id: number };
     const bytes = new Float64Array([1.5, 2.5]);
-    hear({ type: 'answer', id, ok: true, data: { start: { buffer: 0, dtype: 'f8' } }, error: '' }, [
-      new DataView(bytes.buffer)
-    ]);
+    const timeline = emptyTimeline();
+    const columns = { ...timeline.columns, start: { buffer: 0, dtype: 'f8' } };
+    const answer = { type: 'answer', protocol: PROTOCOL, id, ok: true, error: '', code: '' };
+    hear({ ...answer, data: { ...timeline, columns } }, [new DataView(bytes.buffer)]);
     const { data, buffers } = await asked;
-    expect([...readColumn(data.start, buffers)]).toEqual([1.5, 2.5]);
+    expect([...readColumn(data.columns.start, buffers)]).toEqual([1.5, 2.5]);
     expect([...readColumn([1, 2], [])]).toEqual([1, 2]);
     expect(() => readColumn({ buffer: 4, dtype: 'f8' }, buffers)).toThrow('missing');
-    expect(() => readColumn(null, buffers)).toThrow('missing');
+    expect(() => readColumn({ buffer: 0, dtype: 'f8' }, [new ArrayBuffer(7)])).toThrow('missing');
   });
 });
 
@@ -194,13 +202,13 @@ describe('overlays', () => {
   it('paint what a panel says, and fade the rest', async () => {
     const { view } = await mountDock();
     const ids = view.model.nodes.map(n => n.node.id);
-    view.setOverlay(new Map([[ids[0]!, { tone: 'bad', text: '3 NaN' }]]), '✗ wrong');
+    view.docking.setOverlay(new Map([[ids[0]!, { tone: 'bad', text: '3 NaN' }]]), '✗ wrong');
     await view.layoutDone();
     const { picture } = view.stage;
     const notes = [...(picture?.notes ?? [])].map(([item, note]) => [item.key, note.tone, note.text]);
     expect(notes).toEqual([[ids[0], 'bad', '3 NaN']]);
     expect(view.element.textContent).toContain('✗ wrong');
-    view.setOverlay(null);
+    view.docking.setOverlay(null);
     await view.layoutDone();
     expect(view.stage.picture?.notes).toBeNull();
     expect(view.element.querySelector<HTMLElement>('.jp-MaxLab-legend')?.hidden).toBe(true);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { GraphView } from '../src/core';
 import { GraphModel } from '../src/core/model/graph';
-import { kernelNames, readReport, shares, summary } from '../src/core/panels/compile/report';
+import { kernelNames, shares, summary } from '../src/core/panels/compile/report';
 import {
   barAt,
   barsOf,
@@ -20,19 +20,21 @@ import {
   zoomed
 } from '../src/core/panels/memory/geometry';
 import { paintPlan } from '../src/core/panels/memory/paint';
-import { liveAt, liveBytes, readPlan, type ISlot } from '../src/core/panels/memory/plan';
+import { liveAt, liveBytes, planOf } from '../src/core/panels/memory/plan';
 import { sortRows } from '../src/core/panels/parts/table';
 import { lastChange, noteOf } from '../src/core/panels/passes';
-import { readDetail, readStages, readWhy, tally } from '../src/core/panels/passes/stages';
+import { detailOf, stagesOf, tally } from '../src/core/panels/passes/stages';
 import { neighbours, ordered } from '../src/core/panels/passes/why';
 import { changedLines, indentAfter, placeOf } from '../src/core/panels/source/editor';
 import { linesOf, nodesAt, sourceLines } from '../src/core/panels/source/link';
 import { trialView } from '../src/core/panels/source/result';
-import { headline, readTrial } from '../src/core/panels/source/trial';
+import { headline } from '../src/core/panels/source/trial';
 import { makeTheme } from '../src/core/render/theme';
+import { readAnswer } from '../src/proto/answers';
+import type { ICompileAnswer, IEditAnswer, IMemoryAnswer, IMemorySlot } from '../src/proto/checks';
 import type { IGraphDocument } from '../src/proto/document';
 import { StubContext } from './canvas';
-import { answerTo, compileAnswer, memoryAnswer, stageAnswer, stagesAnswer } from './explained';
+import { answerTo, compileAnswer, memoryAnswer, stageAnswer, stagesAnswer, trialAnswer } from './explained';
 import { threeOps, transformer, withProfile } from './fixtures';
 
 const mounted: { dispose(): void }[] = [];
@@ -42,7 +44,6 @@ beforeEach(() => {
   for (const [name, size] of [['clientWidth', 900], ['clientHeight', 500]] as const) {
     Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => size });
   }
-  HTMLElement.prototype.setPointerCapture = () => undefined;
 });
 
 afterEach(() => {
@@ -86,7 +87,7 @@ function find(root: Element, text: string, selector = 'button'): HTMLElement {
   return found as HTMLElement;
 }
 
-const slot = (id: string, offset: number, bytes: number, first: number, last: number): Record<string, unknown> => ({
+const slot = (id: string, offset: number, bytes: number, first: number, last: number): IMemorySlot => ({
   id,
   kind: 'arena',
   bytes,
@@ -94,21 +95,30 @@ const slot = (id: string, offset: number, bytes: number, first: number, last: nu
   first,
   last,
   node: null,
-  value: null,
-  name: id
+  value: '',
+  name: id,
+  holder: ''
 });
 
 /** Three buffers: a and b together, then c where a was. */
-const PLAN = {
-  version: 1,
+const PLAN: IMemoryAnswer = {
+  version: 2,
   steps: ['k0', 'k1', 'k2'],
   slots: [slot('c', 0, 50, 2, 2), slot('a', 0, 100, 0, 1), slot('b', 128, 60, 1, 2)],
-  arena: 188
+  arena: 188,
+  peak: 160,
+  peak_step: 1,
+  fragmentation: 1 - 160 / 188,
+  weights: 0,
+  packed: 0,
+  inputs: 0,
+  outputs: 0,
+  dims: {}
 };
 
 describe('a memory plan', () => {
   it('is read, with what can be counted counted', () => {
-    const plan = readPlan(PLAN);
+    const plan = planOf(PLAN);
     expect(plan.arenaSlots.map(s => s.id)).toEqual(['a', 'b', 'c']);
     expect(plan.live).toEqual([100, 160, 110]);
     expect([plan.peak, plan.peakStep]).toEqual([160, 1]);
@@ -117,24 +127,26 @@ describe('a memory plan', () => {
     expect(liveBytes([], 2)).toEqual([0, 0]);
   });
 
-  it('survives what makes no sense, and refuses other versions', () => {
-    const odd = readPlan({
-      version: 1,
-      steps: ['k0', 7, 'k1'],
-      slots: [null, 3, { offset: -5, bytes: -1, first: 99, last: -4 }, { offset: 10, bytes: 20, last: 1e9 }],
-      arena: 'x',
-      peakStep: 44
-    });
-    expect(odd.arenaSlots).toHaveLength(1);
-    expect(odd.otherSlots[0]).toMatchObject({ bytes: 0, first: 1, last: 1 });
-    expect(odd).toMatchObject({ arena: 30, peakStep: 1, peak: 20 });
-    expect(readPlan({ version: 1 }).live).toEqual([]);
-    expect(() => readPlan({ version: 2 })).toThrow('version 2');
-    expect(() => readPlan(null)).toThrow('Reload the page');
+  it('refuses what makes no sense, and other versions', () => {
+    const wrong: [unknown, string][] = [
+      [null, 'expected an object, got null'],
+      [{ ...PLAN, version: 3 }, 'has version 3: this page reads version 2'],
+      [{ ...PLAN, steps: ['k0', 7] }, 'steps[1]: expected text, got 7'],
+      [{ ...PLAN, slots: [null] }, 'slots[0]: expected an object, got null'],
+      [{ ...PLAN, slots: [{ ...slot('a', 0, 1, 0, 0), bytes: '1' }] }, 'slots[0].bytes: expected a whole']
+    ];
+    for (const [answer, words] of wrong) {
+      expect(() => readAnswer('memory', answer)).toThrow(words);
+    }
+    const odd = [slot('a', -5, 10, 0, 1), slot('b', 180, 10, 0, 1), slot('c', 0, 1, 2, 3), slot('d', 0, 1, 1, 0)];
+    for (const one of odd) {
+      expect(() => planOf({ ...PLAN, slots: [one] })).toThrow(`the slot ${one.id} does not lie`);
+    }
+    expect(planOf({ ...PLAN, steps: [], slots: [] }).live).toEqual([]);
   });
 
   it('is drawn where the numbers say', () => {
-    const plan = readPlan(PLAN);
+    const plan = planOf(PLAN);
     const { area } = frameOf(562, 300);
     const view = wholeWindow(plan);
     const bars = barsOf(plan, area, view);
@@ -156,7 +168,7 @@ describe('a memory plan', () => {
 
   it('draws tiny buffers, and leaves out what is out of sight', () => {
     const many = Array.from({ length: 4000 }, (_, i) => slot(`s${i}`, i, 1, i, i));
-    const plan = readPlan({ ...PLAN, steps: many.map((_, i) => `k${i}`), slots: many, arena: 4000 });
+    const plan = planOf({ ...PLAN, steps: many.map((_, i) => `k${i}`), slots: many, arena: 4000 });
     const { area } = frameOf(600, 200);
     const bars = barsOf(plan, area, wholeWindow(plan));
     expect(bars).toHaveLength(4000);
@@ -168,7 +180,7 @@ describe('a memory plan', () => {
   });
 
   it('zooms about a point, pans, and never leaves the plan', () => {
-    const plan = readPlan(PLAN);
+    const plan = planOf(PLAN);
     const whole = wholeWindow(plan);
     const near = zoomed(whole, plan, { step: 1, bytes: 0 }, { x: 0.7, y: 1 });
     expect(near.x1 - near.x0).toBeCloseTo(2.1);
@@ -177,14 +189,14 @@ describe('a memory plan', () => {
     expect(zoomed(near, plan, { step: 1, bytes: 0 }, { x: 1e-9, y: 1 }).x1).toBeLessThanOrEqual(3);
     expect(panned(near, plan, -99, 0).x0).toBe(0);
     expect(panned(near, plan, 99, 0).x1).toBeCloseTo(3);
-    const right = showing(near, plan, plan.arenaSlots[2] as ISlot);
+    const right = showing(near, plan, plan.arenaSlots[2] as IMemorySlot);
     expect(right.x1).toBeCloseTo(3);
-    expect(showing(whole, plan, plan.arenaSlots[2] as ISlot)).toEqual(whole);
+    expect(showing(whole, plan, plan.arenaSlots[2] as IMemorySlot)).toEqual(whole);
   });
 
   it('is walked with arrows', () => {
-    const plan = readPlan(PLAN);
-    const [a, b, c] = plan.arenaSlots as [ISlot, ISlot, ISlot];
+    const plan = planOf(PLAN);
+    const [a, b, c] = plan.arenaSlots as [IMemorySlot, IMemorySlot, IMemorySlot];
     expect(neighbour(plan, null, 'up')).toBe(a);
     expect(neighbour(plan, a, 'right')).toBe(b);
     expect(neighbour(plan, a, 'left')).toBeNull();
@@ -201,7 +213,7 @@ describe('a memory plan', () => {
 
   it('paints names, the peak and what is selected, in both themes', () => {
     const doc = withProfile(transformer(1));
-    const plan = readPlan(memoryAnswer(doc));
+    const plan = planOf(memoryAnswer(doc));
     for (const isDark of [false, true]) {
       const ctx = new StubContext();
       const frame = frameOf(1400, 400);
@@ -214,10 +226,10 @@ describe('a memory plan', () => {
         frame,
         view,
         bars,
-        isSelected: (s: ISlot) => s === plan.arenaSlots[0],
+        isSelected: (s: IMemorySlot) => s === plan.arenaSlots[0],
         current: null
       };
-      paintPlan(ctx.real, scene, 1, { x: 0, y: 0, w: 1400, h: 400 });
+      paintPlan(ctx.real, scene, { x: 0, y: 0, w: 1400, h: 400 });
       expect(ctx.texts().some(text => text.startsWith('peak '))).toBe(true);
       expect(ctx.texts()).toContain('k0');
       expect(ctx.count('save')).toBe(ctx.count('restore'));
@@ -227,15 +239,16 @@ describe('a memory plan', () => {
 
 describe('a compile report', () => {
   it('is read and summed up', () => {
-    const report = readReport({
+    const report: ICompileAnswer = {
       version: 1,
-      phases: [{ name: 'passes', ns: 5 }, { ns: 'x' }],
+      options: 'defaults',
+      phases: [{ name: 'passes', ns: 5, text: '' }],
       units: [
-        { kernel: 'k0', name: 'a', hit: true, why: 'on disk', ms: 0.1, lines: 4 },
-        { kernels: ['k1', 'k2'], name: 'b', hit: false, why: 'new', ms: 1500, lines: null }
+        { kernels: ['k0'], name: 'a', symbol: 's0', hit: true, why: 'on disk', ms: 0.1, lines: 4, library: 0 },
+        { kernels: ['k1', 'k2'], name: 'b', symbol: 's1', hit: false, why: 'new', ms: 1500, lines: null, library: null }
       ]
-    });
-    expect(report.units[1]).toMatchObject({ kernels: ['k1', 'k2'], lines: null });
+    };
+    expect(readAnswer('compile', report)).toEqual(report);
     expect(report.units.map(kernelNames)).toEqual(['k0', 'k1 +1']);
     expect(summary(report)).toBe('2 units: 1 found compiled, 1 compiled, 1.50 s of the compiler.');
     expect(summary({ ...report, units: report.units.slice(0, 1) })).toBe('1 unit, all found compiled.');
@@ -267,29 +280,33 @@ describe('a compile report', () => {
 describe('passes', () => {
   it('are read with what they did', () => {
     const doc = withProfile(transformer(1));
-    const stages = readStages(stagesAnswer(doc));
+    const stages = stagesOf(readAnswer('passes', stagesAnswer(doc)));
     expect(stages.map(s => s.name)).toEqual(['canonicalise', 'fold', 'dce', 'schedule']);
     expect(lastChange(stages)).toBe(3);
     expect(lastChange(stages.slice(0, 3))).toBe(1);
     expect(lastChange(stages.slice(2, 3))).toBe(0);
     expect(stages[0]?.counts).toEqual([['rewritten', 3], ['removed', 2]]);
-    const detail = readDetail(stageAnswer(doc, 3));
+    const detail = detailOf(readAnswer('passes', stageAnswer(doc, 3)));
     const counts = tally(detail, doc.nodes.map(n => n.id));
     expect(counts.get('rewritten')).toEqual({ now: 0, before: 2 });
     expect([...counts.values()].reduce((sum, c) => sum + c.now + c.before, 0)).toBe(doc.nodes.length);
-    expect(readDetail({ version: 1, nodes: { n1: 4, n2: { state: 'melted' } } }).fates.get('n2')?.state).toBe('kept');
-    expect(readWhy({ version: 1 })).toMatchObject({ isTogether: false, kernels: [null, null] });
+    const melted = { n2: { state: 'melted', kernel: null, rule: '', changed: true } };
+    expect(() => readAnswer('passes', { ...stageAnswer(doc, 3), nodes: melted })).toThrow(
+      'nodes.n2.state: expected "kept" or'
+    );
+    expect(() => stagesOf(stageAnswer(doc, 3))).toThrow('one stage instead of all');
+    expect(() => detailOf(stagesAnswer(doc))).toThrow('all stages instead of one');
   });
 
   it('write on operations what became of them', () => {
-    const fate = { kernel: null, rule: '', isNew: true };
+    const fate = { kernel: null, rule: '', changed: true };
     expect(noteOf(undefined)).toEqual({ tone: 'neutral', text: '' });
     expect(noteOf({ ...fate, state: 'fused', kernel: 'k3' })).toEqual({ tone: 'fused', text: 'k3' });
     expect(noteOf({ ...fate, state: 'removed' })).toEqual({ tone: 'bad', text: 'removed' });
     // What an earlier pass took away is gone; what it fused still is.
-    expect(noteOf({ ...fate, state: 'removed', isNew: false }).tone).toBe('quiet');
-    expect(noteOf({ ...fate, state: 'rewritten', kernel: 'k1', isNew: false })).toEqual({ tone: 'neutral', text: 'k1' });
-    expect(noteOf({ ...fate, state: 'fused', kernel: 'k3', isNew: false }).tone).toBe('fused');
+    expect(noteOf({ ...fate, state: 'removed', changed: false }).tone).toBe('quiet');
+    expect(noteOf({ ...fate, state: 'rewritten', kernel: 'k1', changed: false })).toEqual({ tone: 'neutral', text: 'k1' });
+    expect(noteOf({ ...fate, state: 'fused', kernel: 'k3', changed: false }).tone).toBe('fused');
   });
 
   it('know neighbours and their order', () => {
@@ -334,16 +351,22 @@ describe('source', () => {
   });
 
   it('says honestly how a trial went', () => {
-    const base = { version: 1, ok: true, state: 'measured', before_ns: 1000, before_iqr: 50, after_iqr: 40 };
-    expect(headline(readTrial({ ...base, after_ns: 900 }))).toBe('It is right and 10% faster: 1.00 µs → 900 ns.');
-    expect(headline(readTrial({ ...base, after_ns: 1500 }))).toContain('50% slower');
-    expect(headline(readTrial({ ...base, after_ns: 960 }))).toContain('No difference can be shown');
-    expect(headline(readTrial({ ...base, before_ns: null }))).toContain('not measured');
-    expect(headline(readTrial({ version: 1, state: 'crashed' }))).toContain('The model is unharmed');
-    expect(headline(readTrial({ version: 1, errors: [{ line: 2, text: 'x' }] }))).toBe('It does not compile: 1 error.');
-    expect(headline(readTrial({ version: 1, state: 'wrong' }))).toContain('something else');
-    expect(readTrial({ version: 1 }).canKeep).toBe(false);
-    const trial = readTrial({ ...base, kernel: 'k1', kernels: ['k1', 'k4'], after_ns: 900 });
+    const base: IEditAnswer = {
+      ...trialAnswer('k1', 'good'),
+      before_ns: 1000,
+      after_ns: 900,
+      before_iqr: 50,
+      after_iqr: 40
+    };
+    expect(headline(base)).toBe('It is right and 10% faster: 1.00 µs → 900 ns.');
+    expect(headline({ ...base, after_ns: 1500 })).toContain('50% slower');
+    expect(headline({ ...base, after_ns: 960 })).toContain('No difference can be shown');
+    expect(headline({ ...base, before_ns: null })).toContain('not measured');
+    expect(headline({ ...base, state: 'crashed' })).toContain('The model is unharmed');
+    const errors = [{ line: 2, column: null, text: 'x' }];
+    expect(headline({ ...base, state: 'compile_error', errors })).toBe('It does not compile: 1 error.');
+    expect(headline({ ...base, state: 'wrong' })).toContain('something else');
+    const trial: IEditAnswer = { ...base, kernels: ['k1', 'k4'] };
     expect(trialView(trial, () => undefined).textContent).toContain('same text ink4');
   });
 });
@@ -412,14 +435,14 @@ describe('panels', () => {
     const { view, root } = await mount(doc);
     view.showDock('compile');
     await settle();
-    const report = readReport(compileAnswer(doc));
+    const report = compileAnswer(doc);
     const { units } = report;
     expect(root.textContent).toContain(summary(report));
     expect(root.querySelector('tbody tr')?.textContent).toContain('compiled');
     find(root, 'time').click();
     expect(root.querySelector('tbody tr')?.textContent).toContain('found');
     find(root, 'Compiled').click();
-    expect(root.querySelectorAll('tbody tr')).toHaveLength(units.filter(u => !u.isHit).length);
+    expect(root.querySelectorAll('tbody tr')).toHaveLength(units.filter(u => !u.hit).length);
     root.querySelector<HTMLElement>('tbody .jp-MaxLab-rowName')!.click();
     const kernel = doc.kernels.find(k => view.selection.every(id => k.nodes.includes(id)));
     expect(kernel).toBeDefined();
@@ -429,7 +452,7 @@ describe('panels', () => {
   it('colour the graph by what each pass did, while they are in front', async () => {
     const doc = withProfile(transformer(1));
     const { view, root } = await mount(doc);
-    const overlay = vi.spyOn(view, 'setOverlay');
+    const overlay = vi.spyOn(view.docking, 'setOverlay');
     view.showDock('passes');
     await settle();
     const slider = root.querySelector<HTMLInputElement>('input[type=range]')!;
@@ -577,7 +600,7 @@ describe('panels', () => {
     const view = new GraphView(document.body, { noProfile: 'saved notebook' });
     mounted.push(view);
     const answers = { memory: memoryAnswer(doc), compile: compileAnswer(doc) };
-    view.setDocument({ ...doc, answers } as never);
+    view.setDocument({ ...doc, answers });
     await view.layoutDone();
     const root = view.dock.element;
     view.showDock('memory');
@@ -608,7 +631,7 @@ describe('panels', () => {
     const evil = '<img src=x onerror="globalThis.hacked=1">';
     const poison = (value: unknown): unknown => {
       if (typeof value === 'string') {
-        return /^[nkv]\d+$|^(measured|wrong|arena)$/.test(value) ? value : evil;
+        return /^[nkv]\d+$|^(measured|wrong|arena|stages?|kept|rewritten|folded|removed|fused)$/.test(value) ? value : evil;
       }
       if (Array.isArray(value)) {
         return value.map(poison);

@@ -1,15 +1,27 @@
 /** Answers of a kernel about a fixture: a memory plan, a compile report, passes, a trial of an edit. */
 
+import type {
+  ICompileAnswer,
+  IEditAnswer,
+  IMemoryAnswer,
+  IMemorySlot,
+  INodeFate,
+  IStageAnswer,
+  IStageCounts,
+  IStagesAnswer,
+  ITextAnswer,
+  IWhyAnswer
+} from '../src/proto/checks';
 import type { IGraphDocument } from '../src/proto/document';
 
 const ALIGN = 64;
 
 /** A first-fit plan over the kernels of a document: each result lives until its last reader. */
-export function memoryAnswer(doc: IGraphDocument): Record<string, unknown> {
+export function memoryAnswer(doc: IGraphDocument): IMemoryAnswer {
   const steps = doc.kernels.map(k => k.id);
   const stepOf = new Map<string, number>();
   doc.kernels.forEach((k, i) => k.nodes.forEach(id => stepOf.set(id, i)));
-  const slots: Record<string, unknown>[] = [];
+  const slots: IMemorySlot[] = [];
   const placed: { offset: number; bytes: number; first: number; last: number }[] = [];
   doc.kernels.forEach((kernel, first) => {
     const node = doc.nodes.find(n => n.id === kernel.nodes[kernel.nodes.length - 1]);
@@ -23,7 +35,9 @@ export function memoryAnswer(doc: IGraphDocument): Record<string, unknown> {
     const id = `s${slots.length}`;
     const name = node?.op ?? kernel.name;
     if (isOutput) {
-      slots.push({ id, kind: 'output', bytes, offset: null, first, last: null, node: node?.id, value, name, holder: 'k9 add' });
+      const last = steps.length - 1;
+      const holder = 'k9 add';
+      slots.push({ id, kind: 'output', bytes, offset: null, first, last, node: node?.id ?? null, value, name, holder });
       return;
     }
     const rows: [string, number, number][] = [['arena', bytes, last]];
@@ -47,9 +61,9 @@ export function memoryAnswer(doc: IGraphDocument): Record<string, unknown> {
         first,
         last: until,
         node: node?.id ?? null,
-        value: kind === 'scratch' ? null : value,
+        value: kind === 'scratch' ? '' : (value ?? ''),
         name: kind === 'scratch' ? `${name} scratch` : name,
-        holder: kind === 'scratch' ? 'k3 matmul_add' : null
+        holder: kind === 'scratch' ? 'k3 matmul_add' : ''
       });
     }
   });
@@ -59,13 +73,13 @@ export function memoryAnswer(doc: IGraphDocument): Record<string, unknown> {
   const peak = Math.max(0, ...live);
   const arena = placed.reduce((most, p) => Math.max(most, p.offset + p.bytes), 0);
   return {
-    version: 1,
+    version: 2,
     dims: { batch: 8, seq: 64 },
     steps,
     slots,
     arena,
     peak,
-    peakStep: live.indexOf(peak),
+    peak_step: live.indexOf(peak),
     fragmentation: arena > 0 ? 1 - peak / arena : 0,
     weights: 90_868_736,
     packed: 42_467_328,
@@ -74,52 +88,55 @@ export function memoryAnswer(doc: IGraphDocument): Record<string, unknown> {
   };
 }
 
-export function compileAnswer(doc: IGraphDocument): Record<string, unknown> {
+export function compileAnswer(doc: IGraphDocument): ICompileAnswer {
   return {
     version: 1,
+    options: 'defaults',
     phases: [
-      { name: 'passes', ns: 41e6 },
-      { name: 'schedule', ns: 12e6 },
-      { name: 'plan', ns: 3.1e6 },
-      { name: 'kernels', ns: 612e6 },
-      { name: 'bind', ns: 18e6 },
-      { name: 'identity', ns: 0.4e6 },
-      { name: 'cache', ns: 0.9e6 }
+      { name: 'passes', ns: 41e6, text: '' },
+      { name: 'schedule', ns: 12e6, text: '' },
+      { name: 'plan', ns: 3.1e6, text: '' },
+      { name: 'kernels', ns: 612e6, text: '' },
+      { name: 'bind', ns: 18e6, text: '' },
+      { name: 'identity', ns: 0.4e6, text: '' },
+      { name: 'cache', ns: 0.9e6, text: '' }
     ],
     units: doc.kernels.map((kernel, i) => ({
-      kernel: kernel.id,
+      kernels: [kernel.id],
       name: kernel.name,
+      symbol: `mx_${kernel.id}`,
       hit: i % 5 !== 0,
       why: i % 5 !== 0 ? 'same text as a unit in the disk cache' : 'the text is new: its loops changed',
       ms: i % 5 !== 0 ? 0.04 : 90 + i * 1.5,
-      lines: 20 + ((i * 37) % 60)
+      lines: 20 + ((i * 37) % 60),
+      library: 0
     }))
   };
 }
 
-export function stagesAnswer(doc: IGraphDocument): Record<string, unknown> {
+const NOTHING = { added: 0, kept: 0, rewritten: 0, folded: 0, removed: 0, fused: 0 };
+
+export function stagesAnswer(doc: IGraphDocument): IStagesAnswer {
   const count = doc.nodes.length;
-  return {
-    version: 1,
-    stages: [
-      { name: 'canonicalise', before: count, after: count - 2, ms: 0.8, rewritten: 3, removed: 2 },
-      { name: 'fold', before: count - 2, after: count - 3, ms: 0.3, folded: 1 },
-      { name: 'dce', before: count - 3, after: count - 3, ms: 0.1 },
-      { name: 'schedule', before: count - 3, after: doc.kernels.length, ms: 4.2, fused: 12 }
-    ]
-  };
+  const stages: (Partial<IStageCounts> & Pick<IStageCounts, 'name' | 'before' | 'after' | 'ms'>)[] = [
+    { name: 'canonicalise', before: count, after: count - 2, ms: 0.8, rewritten: 3, removed: 2 },
+    { name: 'fold', before: count - 2, after: count - 3, ms: 0.3, folded: 1 },
+    { name: 'dce', before: count - 3, after: count - 3, ms: 0.1 },
+    { name: 'schedule', before: count - 3, after: doc.kernels.length, ms: 4.2, fused: 12 }
+  ];
+  return { version: 2, kind: 'stages', stages: stages.map(stage => ({ ...NOTHING, ...stage })) };
 }
 
-export function stageAnswer(doc: IGraphDocument, stage: number): Record<string, unknown> {
-  const nodes: Record<string, unknown> = {};
+export function stageAnswer(doc: IGraphDocument, stage: number): IStageAnswer {
+  const nodes: Record<string, INodeFate> = {};
   const plain = doc.nodes.filter(n => n.operands.length > 0);
   plain.slice(0, 3).forEach((n, i) => {
-    nodes[n.id] = { state: i === 2 ? 'removed' : 'rewritten', rule: 'x + 0 is x', changed: stage === 0 };
+    nodes[n.id] = { state: i === 2 ? 'removed' : 'rewritten', kernel: null, rule: 'x + 0 is x', changed: stage === 0 };
   });
   if (stage >= 1) {
     const folded = doc.nodes.find(n => n.op === 'slice_tensor') ?? plain[3];
     if (folded !== undefined) {
-      nodes[folded.id] = { state: 'folded', rule: 'it does not depend on the inputs', changed: stage === 1 };
+      nodes[folded.id] = { state: 'folded', kernel: null, rule: 'it does not depend on the inputs', changed: stage === 1 };
     }
   }
   if (stage >= 3) {
@@ -130,7 +147,8 @@ export function stageAnswer(doc: IGraphDocument, stage: number): Record<string, 
     }
   }
   return {
-    version: 1,
+    version: 2,
+    kind: 'stage',
     stage,
     name: 'x',
     nodes,
@@ -138,46 +156,56 @@ export function stageAnswer(doc: IGraphDocument, stage: number): Record<string, 
       stage === 2
         ? []
         : plain.slice(0, 3).map((n, i) => ({
-            rule: ['times_one', 'reshape_reshape', 'dead'][i],
+            rule: ['times_one', 'reshape_reshape', 'dead'][i] ?? '',
             node: n.id,
             op: n.op,
             into: i === 2 ? [] : [`t${i}`],
-            text: ['x * 1 is x', 'a reshape of a reshape is one reshape', 'nothing reads it'][i]
+            text: ['x * 1 is x', 'a reshape of a reshape is one reshape', 'nothing reads it'][i] ?? ''
           }))
   };
 }
 
-export function trialAnswer(kernel: string, source: string): Record<string, unknown> {
-  const base = { version: 1, kernel, errors: [], log: '', check: null, device: 'cpu, 2 threads', runs: 40 };
+export function trialAnswer(kernel: string, source: string): IEditAnswer {
+  const base: Omit<IEditAnswer, 'state' | 'can_keep'> = {
+    version: 2,
+    kernel,
+    kernels: [kernel],
+    errors: [],
+    log: '',
+    check: null,
+    before_ns: null,
+    after_ns: null,
+    before_iqr: null,
+    after_iqr: null,
+    device: 'cpu, 2 threads',
+    runs: 40
+  };
   if (source.includes('oops')) {
     return {
       ...base,
-      ok: false,
       state: 'compile_error',
       errors: [{ line: 3, column: 9, text: "use of undeclared identifier 'oops'" }],
       log: "k.c:3:9: error: use of undeclared identifier 'oops'",
-      canKeep: false
+      can_keep: false
     };
   }
   if (source.includes('+ 1')) {
     return {
       ...base,
-      ok: false,
       state: 'wrong',
       check: { ok: false, max_ulp: 8_388_608, max_abs: 1.0, tolerance: '64 ulp', message: 'first at [0, 3]: 1.25, expected 0.25' },
-      canKeep: false
+      can_keep: false
     };
   }
   return {
     ...base,
-    ok: true,
     state: 'measured',
     check: { ok: true, max_ulp: 2, max_abs: 2.4e-7, tolerance: '64 ulp', message: '' },
     before_ns: 912_000,
     after_ns: 744_000,
     before_iqr: 31_000,
     after_iqr: 22_000,
-    canKeep: true
+    can_keep: true
   };
 }
 
@@ -194,26 +222,34 @@ export function answerTo(doc: IGraphDocument, what: string, args: Record<string,
       const [a, b] = [String(args.a), String(args.b)];
       const kernelOf = (id: string): string | null => doc.kernels.find(k => k.nodes.includes(id))?.id ?? null;
       const isTogether = kernelOf(a) !== null && kernelOf(a) === kernelOf(b);
-      return {
-        version: 1,
+      const answer: IWhyAnswer = {
+        version: 2,
         a,
         b,
         together: isTogether,
-        kernelA: kernelOf(a),
-        kernelB: kernelOf(b),
+        kernel_a: kernelOf(a),
+        kernel_b: kernelOf(b),
         reason: isTogether ? `${b} reads ${a} at its own index.` : `Two kernels read ${a}: it has to be in memory.`,
-        rule: isTogether ? 'A map joins the group of an operand that it reads at its own index.' : null,
-        try: isTogether ? `model.reload(options=Options(apart=frozenset({"${b}"})))` : null
+        rule: isTogether ? 'A map joins the group of an operand that it reads at its own index.' : '',
+        attempt: isTogether ? `model.reload(options=Options(apart=frozenset({"${b}"})))` : ''
       };
+      return answer;
     }
     case 'text': {
       const kernel = doc.kernels.find(k => k.id === args.kernel);
-      return { version: 1, kernel: kernel?.id, source: kernel?.source, lines: kernel?.lines, language: 'c', edited: false };
+      const answer: ITextAnswer = {
+        version: 1,
+        kernel: kernel?.id ?? '',
+        source: kernel?.source ?? '',
+        lines: kernel?.lines ?? [],
+        edited: false
+      };
+      return answer;
     }
     case 'edit':
       return trialAnswer(String(args.kernel), String(args.source));
     case 'keep':
-      return { version: 1, kernel: args.kernel, kept: true, message: `${String(args.kernel)} runs the edited text.` };
+      return { version: 1, kernel: args.kernel, message: `${String(args.kernel)} runs the edited text.` };
     case 'discard':
       return { version: 1, kernel: args.kernel, message: 'back to the generated text' };
     default:

@@ -19,22 +19,41 @@ import {
   toX,
   toY
 } from '../src/core/panels/roofline/chart';
-import { ofTypes, parseRoofline, type IRoofline } from '../src/core/panels/roofline/data';
+import { ofTypes, rooflineOf as readRoofline, type IRoofline } from '../src/core/panels/roofline/data';
 import { paintScene, shapePath } from '../src/core/panels/roofline/paint';
 import type { RooflinePanel } from '../src/core/panels/roofline/panel';
 import { digits } from '../src/core/panels/roofline/words';
 import { makeTheme } from '../src/core/render/theme';
+import { readAnswer } from '../src/proto/answers';
+import type { IRooflineAnswer, IRooflinePoint } from '../src/proto/costs';
 import type { IGraphDocument } from '../src/proto/document';
 import { StubContext } from './canvas';
 import { threeOps, transformer, withProfile } from './fixtures';
 import { rooflineOf } from './rooflines';
 
 function read(answer: unknown): IRoofline {
-  const parsed = parseRoofline(answer);
-  if (!parsed.ok) {
-    throw new Error(parsed.problem);
-  }
-  return parsed.roofline;
+  return readRoofline(readAnswer('roofline', answer));
+}
+
+const POINT: IRooflinePoint = {
+  kernel: 'k0',
+  flops: 10,
+  bytes: 5,
+  ns: 2,
+  gflops: 5,
+  gbs: 2.5,
+  intensity: 2,
+  bound: null,
+  fraction: null,
+  level: '',
+  why: ''
+};
+
+/** An answer with these points, and no ceilings. */
+function answerOf(points: unknown[], more: Partial<IRooflineAnswer> = {}): unknown {
+  const ceilings = { bandwidth: [], compute: [] };
+  const head = { version: 2, device: 'cpu', simulated: false, threads: 1, note: '', measured_at: null };
+  return { ...head, ceilings, points, ...more };
 }
 
 function sample(): IRoofline {
@@ -54,31 +73,26 @@ describe('answers', () => {
   });
 
   it('explain what cannot be read, and leave out what makes no sense', () => {
-    for (const [answer, problem] of [
-      [7, /not an object/],
-      [{ version: 3 }, /version 3; this view reads version 1/],
-      [{ version: 1 }, /no points/]
-    ] as const) {
-      const parsed = parseRoofline(answer);
-      expect(parsed.ok ? '' : parsed.problem).toMatch(problem);
+    const wrong: [unknown, RegExp][] = [
+      [7, /expected an object, got 7/],
+      [{ ...rooflineOf(withProfile(threeOps())), version: 3 }, /version 3: this page reads version 2/],
+      [{ version: 2 }, /device: it is missing \(and 6 more\)/],
+      [answerOf([{ ...POINT, bytes: null }]), /points\[0\].bytes: expected a whole number, got null/],
+      [answerOf([POINT, { ...POINT, bound: 'weather' }]), /points\[1\].bound: expected "bandwidth" or/]
+    ];
+    for (const [answer, problem] of wrong) {
+      expect(() => read(answer)).toThrow(problem);
     }
-    const good = { kernel: 'k0', flops: 10, bytes: 5, ns: 2 };
-    const roofline = read({
-      version: 1,
-      ceilings: { bandwidth: [{ name: 'x', gbs: 0 }, { name: 'y', gbs: 'fast' }, null], compute: 3 },
-      points: [
-        good,
-        { ...good, ns: 0 },
-        { ...good, flops: -1 },
-        { ...good, bytes: null },
-        { ...good, kernel: 4 },
-        'k7',
-        { ...good, kernel: 'k1', bound: 'weather', fraction: 'half' }
-      ]
-    });
+    const ceilings = { bandwidth: [{ name: 'x', gbs: 0 }], compute: [] };
+    const points = [
+      POINT,
+      { ...POINT, ns: 0 },
+      { ...POINT, flops: -1 },
+      { ...POINT, kernel: 'k1' }
+    ];
+    const roofline = read(answerOf(points, { ceilings }));
     expect(roofline.points.map(point => point.kernel)).toEqual(['k0', 'k1']);
-    expect(roofline.points[1]).toMatchObject({ bound: null, fraction: null });
-    expect(roofline.dropped).toBe(5);
+    expect(roofline.dropped).toBe(2);
     expect([...roofline.bandwidth, ...roofline.compute]).toEqual([]);
   });
 });
@@ -134,13 +148,12 @@ describe('chart', () => {
   });
 
   it('has a place for kernels without bytes, and none for those without anything', () => {
-    const roofline = read({
-      version: 1,
-      points: [
-        { kernel: 'k0', flops: 100, bytes: 0, ns: 10 },
-        { kernel: 'k1', flops: 0, bytes: 0, ns: 10 }
-      ]
-    });
+    const roofline = read(
+      answerOf([
+        { ...POINT, kernel: 'k0', flops: 100, bytes: 0, ns: 10 },
+        { ...POINT, kernel: 'k1', flops: 0, bytes: 0, ns: 10 }
+      ])
+    );
     const { x, y } = fitRoofline(roofline);
     const window = new ChartWindow();
     window.setFit(x, y);
@@ -286,7 +299,6 @@ describe('panel', () => {
       unobserve(): void {}
       disconnect(): void {}
     } as never;
-    HTMLElement.prototype.setPointerCapture = () => undefined;
   });
 
   afterEach(() => {

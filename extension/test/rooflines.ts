@@ -1,17 +1,7 @@
 /** Answers to the question "roofline" for tests and for looking at. */
 
+import type { Bound, IRooflineAnswer, IRooflinePoint } from '../src/proto/costs';
 import type { IGraphDocument } from '../src/proto/document';
-
-export interface IRooflineAnswer {
-  version: number;
-  device: string;
-  simulated: boolean;
-  ceilings: {
-    bandwidth: { name: string; gbs: number }[];
-    compute: { name: string; gflops: number }[];
-  };
-  points: Record<string, unknown>[];
-}
 
 /** Points of the kernels of a profiled document, with every kind of bound and some without work. */
 export function rooflineOf(document: IGraphDocument): IRooflineAnswer {
@@ -27,16 +17,17 @@ export function rooflineOf(document: IGraphDocument): IRooflineAnswer {
     { name: 'generated loops', gflops: 38 }
   ];
   const kernels = document.profile?.kernels ?? [];
-  const points = kernels.map((kernel, i) => {
-    const bytes = kernel.bytes ?? kernel.ns * 4;
+  const bounds: Bound[] = ['compute', 'bandwidth', 'launch', 'imbalance'];
+  const points = kernels.map((kernel, i): IRooflinePoint => {
+    const bytes = Math.round(kernel.bytes ?? kernel.ns * 4);
     const isMove = i % 17 === 3;
-    const flops = isMove ? 0 : Math.min(kernel.flops ?? bytes / 3, kernel.ns * 120);
-    const bound = isMove ? 'bandwidth' : ['compute', 'bandwidth', 'launch', 'imbalance'][i % 4];
+    const flops = isMove ? 0 : Math.round(Math.min(kernel.flops ?? bytes / 3, kernel.ns * 120));
+    const bound = isMove ? 'bandwidth' : (bounds[i % 4] ?? null);
     return {
       kernel: kernel.id,
       flops,
       bytes,
-      ns: kernel.ns,
+      ns: Math.round(kernel.ns),
       gflops: flops / kernel.ns,
       gbs: bytes / kernel.ns,
       intensity: flops / bytes,
@@ -46,5 +37,14 @@ export function rooflineOf(document: IGraphDocument): IRooflineAnswer {
       why: 'Its bytes take most of the time.'
     };
   });
-  return { version: 1, device: 'a test machine', simulated: false, ceilings: { bandwidth, compute }, points };
+  return {
+    version: 2,
+    device: 'a test machine',
+    simulated: false,
+    threads: 2,
+    note: '',
+    measured_at: 1.7e9,
+    ceilings: { bandwidth, compute },
+    points
+  };
 }

@@ -11,7 +11,7 @@ import {
   suggestedSizes,
   ticksOf
 } from '../src/core/panels/runs/curves';
-import { readRuns, type IComparison, type IRow, type ISweep } from '../src/core/panels/runs/data';
+import { runsOf, type IComparison, type ISweep } from '../src/core/panels/runs/data';
 import { paintCurves } from '../src/core/panels/runs/paint';
 import { spread } from '../src/core/panels/runs/sizes';
 import {
@@ -23,7 +23,19 @@ import {
   widestChange
 } from '../src/core/panels/runs/words';
 import { makeTheme } from '../src/core/render/theme';
+import { Docking } from '../src/core/view/docking';
+import { readAnswer } from '../src/proto/answers';
 import type { IGraphDocument } from '../src/proto/document';
+import type {
+  IDiffAnswer,
+  IHistoryAnswer,
+  IRememberedSide,
+  IRunEstimate,
+  IRunRow,
+  ISweepAnswer,
+  ISweepKernel,
+  RunState
+} from '../src/proto/told';
 import { StubContext } from './canvas';
 import { threeOps, withProfile } from './fixtures';
 
@@ -34,7 +46,6 @@ beforeEach(() => {
   for (const [name, size] of [['clientWidth', 900], ['clientHeight', 500]] as const) {
     Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => size });
   }
-  HTMLElement.prototype.setPointerCapture = () => undefined;
 });
 
 afterEach(() => {
@@ -42,7 +53,7 @@ afterEach(() => {
   document.body.replaceChildren();
 });
 
-const estimate = (before: number, after: number, state: string): Record<string, unknown> => ({
+const estimate = (before: number, after: number, state: RunState): IRunEstimate => ({
   before,
   after,
   ratio: before > 0 ? after / before : null,
@@ -52,12 +63,12 @@ const estimate = (before: number, after: number, state: string): Record<string, 
   state
 });
 
-function row(kernels: string, nodes: string[], before: number, after: number, state: string): Record<string, unknown> {
-  const more = { name: `op_${kernels}`, kind: 'map', kernels, nodes, code: 'same', regrouped: false };
-  return { ...more, ...estimate(before, after, state) };
+function row(kernels: string, nodes: string[], before: number, after: number, state: RunState): IRunRow {
+  const more = { name: `op_${kernels}`, kind: 'map', kernels, nodes, regrouped: false, bytes: [1, 1] };
+  return { ...more, code: 'same', ...estimate(before, after, state) };
 }
 
-const side = (label: string, n: number): Record<string, unknown> => ({
+const side = (label: string, n: number): IRememberedSide => ({
   label,
   number: n,
   name: 'three',
@@ -73,7 +84,10 @@ const side = (label: string, n: number): Record<string, unknown> => ({
 });
 
 /** A comparison of the operations of a document: the first slower, the second the same, one gone. */
-function comparison(doc: IGraphDocument, kind: 'diff' | 'history' = 'diff'): Record<string, unknown> {
+function comparison(
+  doc: IGraphDocument,
+  kind: 'diff' | 'history' = 'diff'
+): IDiffAnswer | IHistoryAnswer {
   const [first, second] = doc.nodes.map(node => node.id);
   return {
     version: 1,
@@ -99,7 +113,7 @@ function comparison(doc: IGraphDocument, kind: 'diff' | 'history' = 'diff'): Rec
   };
 }
 
-const curve = (id: string, nodes: string[], ns: number[]): Record<string, unknown> => ({
+const curve = (id: string, nodes: string[], ns: number[]): ISweepKernel => ({
   id,
   name: `op_${id}`,
   kind: 'map',
@@ -110,7 +124,7 @@ const curve = (id: string, nodes: string[], ns: number[]): Record<string, unknow
   growth: { batch: [1, 1, 0.5], seq: [null, null, null] }
 });
 
-function sweepData(nodes: string[] = ['n1']): Record<string, unknown> {
+function sweepData(nodes: string[] = ['n1']): ISweepAnswer {
   const points = [1, 2, 4].flatMap(batch => [16, 64].map(seq => ({ batch, seq })));
   const ns = points.map(({ batch, seq }) => 10 * batch * seq);
   return {
@@ -118,12 +132,12 @@ function sweepData(nodes: string[] = ['n1']): Record<string, unknown> {
     kind: 'sweep',
     dims: ['batch', 'seq'],
     points,
-    wall: { ...curve('', [], ns.map(value => value * 3)), id: undefined },
+    wall: curve('', [], ns.map(value => value * 3)),
     kernels: [curve('k0', nodes, ns), curve('k1', [], ns.map(value => value * 1.5))]
   };
 }
 
-const readSweep = (): ISweep => readRuns(sweepData()) as ISweep;
+const readSweep = (): ISweep => runsOf(sweepData()) as ISweep;
 
 type Answers = (what: string, args: Record<string, unknown>) => unknown;
 
@@ -160,28 +174,30 @@ function find(root: Element, text: string, selector = 'button'): HTMLElement {
 }
 
 describe('answers', () => {
-  it('are read, and what is wrong in them becomes nothing', () => {
+  it('are read, or it is said what is wrong with them', () => {
     const doc = withProfile(threeOps());
-    const found = readRuns(comparison(doc)) as IComparison;
+    const answer = comparison(doc, 'history');
+    const found = runsOf(readAnswer('runs', answer)) as IComparison;
     expect(found.sides.map(one => one.label)).toEqual(['old', 'new']);
     expect(found.pairs[0]?.rows.map(one => one.state)).toEqual(['slower', 'gone', 'same']);
     expect(found.pairs[0]?.wall.ratio).toBeCloseTo(1.2);
-
-    const odd = readRuns({
-      version: 1,
-      kind: 'history',
-      sides: [{ label: 7 }, null],
-      pairs: [{ before: 0, side: 9 }, { before: 0, side: 0, rows: [{ nodes: [1, 'n1'], ratio: 'x', state: 'odd' }, 4] }]
-    }) as IComparison;
-    expect(odd.sides).toHaveLength(1);
-    expect(odd.pairs).toHaveLength(1);
-    expect(odd.pairs[0]?.rows).toEqual([
-      expect.objectContaining({ nodes: ['n1'], ratio: null, state: 'unclear', name: '?' })
-    ]);
-    expect(() => readRuns({ version: 2 })).toThrow(/version 2/);
-    expect(() => readRuns({ version: 1, kind: 'sweep', dims: ['a'] })).toThrow(/no sizes/);
-    const short = readRuns({ version: 1, kind: 'sweep', dims: ['a'], points: [{ a: 1 }, {}], kernels: [{ ns: [5] }] });
-    expect((short as ISweep).kernels[0]?.ns).toEqual([5, 0]);
+    const [pair] = answer.pairs;
+    const wrong: [unknown, RegExp][] = [
+      [{ ...answer, version: 2 }, /version 2: this page reads version 1/],
+      [{ ...answer, kind: 'odd' }, /kind: expected "history" or "diff" or "sweep", got text "odd"/],
+      [{ ...answer, sides: [{ ...side('old', 1), label: 7 }] }, /sides\[0\].label: expected text, got 7/],
+      [
+        { ...answer, pairs: [{ ...pair, rows: [{ ...row('k0', [], 1, 1, 'same'), state: 'odd' }] }] },
+        /pairs\[0\].rows\[0\].state: expected "slower" or/
+      ]
+    ];
+    for (const [odd, words] of wrong) {
+      expect(() => readAnswer('runs', odd)).toThrow(words);
+    }
+    expect(() => runsOf({ ...answer, pairs: [{ ...pair!, side: 9 }] })).toThrow('names the runs 0 and 9 of 2');
+    expect(() => runsOf({ ...sweepData(), points: [] })).toThrow('has no sizes');
+    const short = { ...sweepData(), kernels: [curve('k0', [], [5])] };
+    expect(() => runsOf(short)).toThrow('another number of times');
   });
 });
 
@@ -189,21 +205,21 @@ describe('words', () => {
   it('say changes with signs', () => {
     expect([1.05, 0.5, 1, 12, 0.99999].map(formatChange)).toEqual(['+5.0%', '−50.0%', '+0.0%', '+1100%', '+0.0%']);
     expect(formatChange(null)).toBe('?');
-    const known = { before: 1, after: 1, ratio: 1, low: 0.98, high: 1.03, state: 'same' } as const;
+    const known = { before: 1, after: 1, ratio: 1, low: 0.98, high: 1.03, p: 0.5, state: 'same' } as const;
     expect(formatInterval(known)).toBe('−2.0% to +3.0%');
     expect(formatInterval({ ...known, low: 0, high: null })).toBe('… to …');
     expect(formatInterval({ ...known, ratio: null })).toBe('');
   });
 
   it('tell other kernels from other code', () => {
-    const one = { state: 'slower', code: 'changed', isRegrouped: false } as unknown as IRow;
+    const one = { state: 'slower', code: 'changed', regrouped: false } as unknown as IRunRow;
     expect(verdict(one)).toBe('▲ slower, other code');
-    expect(verdict({ ...one, isRegrouped: true })).toBe('▲ slower, other kernels');
+    expect(verdict({ ...one, regrouped: true })).toBe('▲ slower, other kernels');
   });
 
   it('paint what matters most of an operation', () => {
     const doc = withProfile(threeOps());
-    const [pair] = (readRuns(comparison(doc)) as IComparison).pairs;
+    const [pair] = (runsOf(comparison(doc)) as IComparison).pairs;
     const overlay = overlayOf(pair!);
     const [first, second] = doc.nodes.map(node => node.id);
     expect(overlay.get(first!)).toEqual({ tone: 'bad', text: '+50.0%' });
@@ -212,7 +228,7 @@ describe('words', () => {
   });
 
   it('draw intervals on one axis, cut where it ends', () => {
-    const known = { before: 1, after: 1.1, ratio: 1.1, low: 1.05, high: 1.2, state: 'slower' } as const;
+    const known = { before: 1, after: 1.1, ratio: 1.1, low: 1.05, high: 1.2, p: 0.01, state: 'slower' } as const;
     const widest = Math.log(1.21);
     const forest = forestOf(known, widest)!;
     expect(forest.zero).toBe(0.5);
@@ -229,7 +245,7 @@ describe('words', () => {
 describe('curves', () => {
   it('hold all other dims at their last size', () => {
     const sweep = readSweep();
-    const sizes = (dim: string): unknown[] => along(sweep, dim).map(i => Object.fromEntries(sweep.points[i]!));
+    const sizes = (dim: string): unknown[] => along(sweep, dim).map(i => sweep.points[i]);
     expect(sizes('batch')).toEqual([{ batch: 1, seq: 64 }, { batch: 2, seq: 64 }, { batch: 4, seq: 64 }]);
     expect(sizes('seq')).toEqual([{ batch: 4, seq: 16 }, { batch: 4, seq: 64 }]);
   });
@@ -280,10 +296,15 @@ describe('curves', () => {
 
   it('survive times of zero and sizes that are alike', () => {
     const data = sweepData();
-    const zero = readRuns({ ...data, kernels: [curve('k0', [], [0, 0, 0, 0, 0, 0])] }) as ISweep;
+    const zero = runsOf({ ...data, kernels: [curve('k0', [], [0, 0, 0, 0, 0, 0])] }) as ISweep;
     const layout = layoutCurves(zero, zero.kernels, 'batch', false, 300, 200);
     expect(layout.drawn[0]?.points).toEqual([]);
-    const one = readRuns({ ...data, points: [{ batch: 8, seq: 2 }] }) as ISweep;
+    const one = runsOf({
+      ...data,
+      points: [{ batch: 8, seq: 2 }],
+      wall: curve('', [], [9]),
+      kernels: [curve('k0', [], [3])]
+    }) as ISweep;
     const alone = layoutCurves(one, one.kernels, 'batch', false, 300, 200);
     expect(Number.isFinite(alone.drawn[0]?.points[0]?.x)).toBe(true);
   });
@@ -332,7 +353,7 @@ describe('curves', () => {
 describe('the panel', () => {
   it('compares a document that was made for it, with nobody to ask', async () => {
     const doc = withProfile(threeOps());
-    const painted = vi.spyOn(GraphView.prototype, 'setOverlay');
+    const painted = vi.spyOn(Docking.prototype, 'setOverlay');
     const { view, root, asked } = await mount(
       { ...doc, answers: { runs: comparison(doc) }, panel: 'runs' },
       null

@@ -8,7 +8,7 @@ import { roughMeasure } from '../src/core/model/metrics';
 import { buildScene, type IContainer, type IScene } from '../src/core/model/scene';
 import { Timing } from '../src/core/model/timing';
 import { headerWidth } from '../src/core/render/labels';
-import { parseDocument } from '../src/proto/validate';
+import { parseDocument } from '../src/proto/parse';
 import type { IGraphDocument } from '../src/proto/document';
 
 export interface ILaidOut {

@@ -1,17 +1,10 @@
 /** Answers to the question "timeline" for tests and for looking at. */
 
+import type { ITimelineAnswer } from '../src/proto/costs';
 import type { IGraphDocument } from '../src/proto/document';
 
-export interface IAnswerShape {
-  version: number;
-  unit: string;
-  device: string;
-  simulated: boolean;
-  t0: number;
-  n: number;
-  tracks: { name: string; kind: string; process: string }[];
-  names: string[];
-  kernels: string[];
+/** An answer whose columns are lists, as they are saved. */
+export interface IAnswerShape extends ITimelineAnswer {
   columns: Record<'start' | 'dur' | 'track' | 'name' | 'kernel' | 'depth', number[]>;
 }
 
@@ -19,12 +12,16 @@ export function emptyTimeline(): IAnswerShape {
   return {
     version: 1,
     unit: 'ns',
+    name: 'graph',
     device: 'cpu',
     simulated: false,
+    runs: 1,
+    run: 0,
     t0: 0,
     n: 0,
     tracks: [],
     names: [],
+    colors: {},
     kernels: [],
     columns: { start: [], dur: [], track: [], name: [], kernel: [], depth: [] }
   };

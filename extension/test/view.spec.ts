@@ -5,6 +5,7 @@ import { GraphView } from '../src/core';
 import type { ITestView } from '../src/core/view/registry';
 import { tokenize } from '../src/core/view/code';
 import { render, type IWidgetModel } from '../src/widget';
+import { PROTOCOL } from '../src/proto/messages';
 import { StubContext } from './canvas';
 import { broken, threeOps, transformer, withProfile } from './fixtures';
 
@@ -23,7 +24,6 @@ beforeEach(() => {
     unobserve(): void {}
     disconnect(): void {}
   } as never;
-  HTMLElement.prototype.setPointerCapture = () => undefined;
 });
 
 afterEach(() => {
@@ -243,12 +243,12 @@ describe('widget', () => {
   it('takes a document in parts, syncs the selection and asks for what it lacks', async () => {
     const model = new FakeModel();
     const done = render({ model, el: document.body });
-    expect(model.sent).toEqual([{ type: 'need_document' }]);
+    expect(model.sent).toEqual([{ type: 'need_document', protocol: PROTOCOL }]);
     const doc = withProfile(transformer(1));
     doc.kernels.forEach(k => (k.source = null));
     const bytes = new TextEncoder().encode(JSON.stringify(doc));
     const half = Math.floor(bytes.length / 2);
-    const part = { type: 'document', revision: 1, count: 2, encoding: 'json' };
+    const part = { type: 'document', protocol: PROTOCOL, revision: 1, count: 2, encoding: 'json' };
     model.emit('msg:custom', { ...part, index: 1 }, [new DataView(bytes.slice(half).buffer)]);
     model.emit('msg:custom', { ...part, index: 0 }, [new DataView(bytes.slice(0, half).buffer)]);
     await vi.waitFor(() => expect(views()[views().length - 1]!.nodes().length).toBeGreaterThan(5));
@@ -258,11 +258,43 @@ describe('widget', () => {
     await view.layoutDone();
     expect(model.traits.selection).toEqual([gelu]);
     const kernel = view.kernelOf(gelu)!;
-    expect(model.sent).toContainEqual({ type: 'source', kernel });
-    model.emit('msg:custom', { type: 'source', kernel, source: 'int k(void);', lines: [[1, 1, gelu]] });
+    expect(model.sent).toContainEqual({ type: 'source', protocol: PROTOCOL, kernel });
+    model.emit('msg:custom', {
+      type: 'source',
+      protocol: PROTOCOL,
+      kernel,
+      source: 'int k(void);',
+      lines: [[1, 1, gelu]]
+    });
     expect(view.inspectorText()).toContain('int k(void);');
     view.execute('profile');
-    expect(model.sent).toContainEqual({ type: 'profile' });
+    expect(model.sent).toContainEqual({ type: 'profile', protocol: PROTOCOL });
+    done();
+  });
+
+  it('lives on after messages that it cannot read, and says what was wrong', async () => {
+    const model = new FakeModel();
+    model.traits.doc = transformer(1);
+    const done = render({ model, el: document.body });
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
+    const view = views()[views().length - 1]!;
+    await view.layoutDone();
+    const { length } = view.nodes();
+    const wrong: [unknown, string][] = [
+      [null, 'expected an object, got null'],
+      [{ type: 'profile', protocol: 9, status: 'done' }, 'it speaks version 9 of the protocol'],
+      [{ type: 'melt', protocol: PROTOCOL }, 'type: expected "bundle" or'],
+      [{ type: 'source', protocol: PROTOCOL, kernel: 3, source: '', lines: [] }, 'kernel: expected text, got 3'],
+      [{ type: 'source', protocol: PROTOCOL, kernel: 'k0', source: '', lines: [[1, 'n0']] }, 'lines[0]: expected a list of 3'],
+      [{ type: 'profile', protocol: PROTOCOL, status: 'odd' }, 'status: expected "running" or'],
+      [{ type: 'answer', protocol: PROTOCOL, id: 'x', ok: true }, 'id: expected a whole number']
+    ];
+    for (const [content, words] of wrong) {
+      model.emit('msg:custom', content);
+      expect(warn.mock.lastCall?.[0], words).toContain(words);
+    }
+    expect(view.nodes()).toHaveLength(length);
+    warn.mockRestore();
     done();
   });
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from maxlab.analysis import machine as machines
 from maxlab.analysis.bounds import Bound, Estimate, bound_of, estimates
 from maxlab.analysis.machine import Ceilings, Machine
-from maxlab.analysis.machine.ceilings import BUSY
 from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, time_text
 from maxlab.errors import ArgumentTypeError
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
     from maxlab.engine.times import KernelTime
 
-VERSION = 1
 _made: weakref.WeakKeyDictionary[Profile, Roofline] = weakref.WeakKeyDictionary()
 
 
@@ -158,46 +156,6 @@ class Roofline:
         threads = "" if self.device != "cpu" else f" with {plural(self.ceilings.threads, 'thread')}"
         return f"{last.name} {last.best:.1f} GB/s, {peak:.0f} GFLOP/s{threads}, measured"
 
-    def to_json(self) -> dict[str, Any]:
-        """The roofline as plain JSON; rates in GB/s and GFLOP/s, times in ns."""
-        roof = self.ceilings
-        return {
-            "version": VERSION,
-            "device": self.device if self.machine is None else self.machine.name,
-            "simulated": self.simulated,
-            "threads": roof.threads if roof else 0,
-            "note": BUSY if self.machine is not None and self.machine.was_busy else "",
-            "measuredAt": self.machine.measured_at if self.machine else None,
-            "ceilings": {
-                "bandwidth": [
-                    {"name": level.name, "gbs": _short(level.best)} for level in roof.levels
-                ]
-                if roof
-                else [],
-                "compute": [
-                    {"name": rate.name, "gflops": _short(rate.gflops)} for rate in roof.rates
-                ]
-                if roof
-                else [],
-            },
-            "points": [
-                {
-                    "kernel": p.kernel,
-                    "flops": p.flops,
-                    "bytes": p.nbytes,
-                    "ns": round(p.ns),
-                    "gflops": _short(p.gflops),
-                    "gbs": _short(p.gbs),
-                    "intensity": _short(p.intensity),
-                    "bound": p.bound,
-                    "fraction": _short(p.fraction) if p.fraction is not None else None,
-                    "level": p.level,
-                    "why": p.why,
-                }
-                for p in self.points
-            ],
-        }
-
     def __repr__(self) -> str:
         return f"Roofline({self.device!r}, {len(self.points)} kernels)"
 
@@ -311,8 +269,3 @@ def size_text(nbytes: float) -> str:
     if unit == "B":
         return f"{value:.0f} B"
     return f"{value:.3g} {unit}" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} {unit}"
-
-
-def _short(value: float) -> float:
-    """``value`` with four digits: more are noise, and are saved in notebooks."""
-    return float(f"{value:.4g}")

@@ -8,7 +8,7 @@ spans (``maxlab.profiler``) stand on one axis.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 from maxlab import trace
 from maxlab.analysis import timeline_events
 from maxlab.analysis.slices import COLUMN_DTYPES, TRACK_KINDS, Builder, Columns, Track, TrackKind
+from maxlab.analysis.told import TimelineHead
 from maxlab.analysis.trace_export import write_chrome
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
@@ -151,10 +152,10 @@ class Timeline:
         """
         return write_chrome(self, path)
 
-    def head(self) -> dict[str, Any]:
+    def head(self) -> TimelineHead:
         """Everything but the columns, as plain JSON."""
         return {
-            "version": VERSION,
+            "version": 1,
             "unit": "ns",
             "name": self.name,
             "device": self.device,
@@ -162,7 +163,7 @@ class Timeline:
             "runs": self.runs,
             "run": self.run,
             "t0": self.t0_ns,
-            "tracks": [asdict(track) for track in self.tracks],
+            "tracks": [{"name": t.name, "kind": t.kind, "process": t.process} for t in self.tracks],
             "names": list(self.names),
             "colors": self.colors,
             "kernels": list(self.kernels),

@@ -106,28 +106,6 @@ class Trial:
             f"{self.before_kernels} → {self.after_kernels} kernels; outputs {same}"
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The trial as plain JSON."""
-        return {
-            "version": 1,
-            "id": self.action.id,
-            "before_ns": round(self.before_ns),
-            "after_ns": round(self.after_ns),
-            "saved_ns": round(self.saved_ns),
-            "low_ns": round(self.low_ns),
-            "high_ns": round(self.high_ns),
-            "clear": self.is_clear,
-            "predicted_ns": round(self.predicted_ns),
-            "runs": self.runs,
-            "before_bytes": self.before_bytes,
-            "after_bytes": self.after_bytes,
-            "before_kernels": self.before_kernels,
-            "after_kernels": self.after_kernels,
-            "max_ulp": self.max_ulp,
-            "max_abs": self.max_abs,
-            "how": self.action.how,
-        }
-
 
 def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
     """The model of ``profile`` beside the same with ``action`` done, on the profile's inputs.

@@ -6,9 +6,9 @@ import base64
 import json
 import weakref
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from maxlab.engine import Model
 from maxlab.engine.model import LIVE as MODELS
@@ -16,7 +16,7 @@ from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
 from maxlab.graph.graph import LIVE as GRAPHS
 from maxlab.lab.display import mimebundle
-from maxlab.lab.protocol import GRAPH_MIME
+from maxlab.lab.protocol import GRAPH_MIME, LiveDocument, LiveListing
 from maxlab.opset import is_output
 
 _numbers = count(1)
@@ -37,7 +37,7 @@ class LiveObject:
     """
 
     id: str
-    kind: str
+    kind: Literal["Graph", "Model"]
     title: str
     names: tuple[str, ...]
     stamp: str
@@ -101,7 +101,18 @@ def find(id: str) -> Graph | Model:
 
 def answer(namespace: Mapping[str, Any] | None = None) -> str:
     """``listing`` as base64 of JSON: text whose ``repr`` a front end can read without unquoting."""
-    return _encoded([asdict(item) for item in listing(namespace)])
+    told: LiveListing = [
+        {
+            "id": item.id,
+            "kind": item.kind,
+            "title": item.title,
+            "names": list(item.names),
+            "stamp": item.stamp,
+            "ops": item.ops,
+        }
+        for item in listing(namespace)
+    ]
+    return _encoded(told)
 
 
 def document(id: str) -> str:
@@ -110,7 +121,8 @@ def document(id: str) -> str:
     Raises:
         ArgumentError: ML807, there is no such object any more.
     """
-    return _encoded(mimebundle(find(id), include={GRAPH_MIME}).get(GRAPH_MIME))
+    packed: LiveDocument = mimebundle(find(id), include={GRAPH_MIME}).get(GRAPH_MIME)
+    return _encoded(packed)
 
 
 def mark_cells() -> str:

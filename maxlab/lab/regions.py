@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from maxlab.ir import Block, Function, Op, Value
 from maxlab.opset import Role, is_output, role_of
@@ -28,8 +29,7 @@ PARTS: Mapping[Role | None, tuple[str, str]] = {
 _OWNER = re.compile(r"\b(n\w+):(\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """An op of the list.
 
     Attributes:
@@ -118,7 +118,8 @@ class _Lister:
         role = role_of(op)
         names = PARTS.get(role)
         if names is None or not op.regions:
-            self.found.ops.append(Shown(op, scope, [self._of(v) for v in op.operands]))
+            operands = [self._of(v) for v in op.operands] if self._meant else op.operands
+            self.found.ops.append(Shown(op, scope, operands))
             return
         owner = f"{op.id}:{op.name.removeprefix('mo.')}"
         owner = f"{scope}.{owner}" if scope else owner

@@ -170,12 +170,13 @@ def _attr(value: Any) -> str:
 
 
 def scopes_of(
-    found: Listed, paths: Sequence[str], types: Mapping[str, str]
+    found: Listed, paths: Sequence[str], types: Mapping[str, str], known: Mapping[str, str]
 ) -> list[protocol.Scope]:
     """The scopes of a document; ``types`` names the class of a module, or the function of a region,
-    by its path."""
+    by its path, and ``known`` has the fingerprints of scopes that did not change."""
     labels = declared(paths)
-    prints = fingerprints(found.ops, paths, list(labels))
+    unknown = [path for path in labels if path not in known]
+    prints = {**known, **(fingerprints(found.ops, paths, unknown) if unknown else {})}
     return [
         {
             "path": path,

@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
 from maxlab.lab import protocol, words
+from maxlab.lab.known import Known
 from maxlab.lab.questions import answers_to_save
 from maxlab.lab.regions import Shown, listed
 from maxlab.lab.scopes import Paths, scopes_of
@@ -133,7 +134,35 @@ def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None
 # ---------------------------------------------------------------- graphs
 
 
-def _graph_document(name: str, function: Function, graph: Any) -> protocol.GraphDocument:
+def retaken(
+    graph: Graph, before: protocol.GraphDocument, touched: Set[str]
+) -> protocol.GraphDocument:
+    """The document of ``graph`` as it is now, which shares with ``before``, an older one of it, the
+    entries of ops that did not change.
+
+    Args:
+        graph: What to look at.
+        before: A document of ``graph``.
+        touched: The ids of the ops that were added, removed or changed since ``before``, and of the
+            values that got another name or type.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType
+        >>> with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        ...     graph.output(graph.inputs[0].tensor * 2)
+        >>> before = take(graph).document
+        >>> after = retaken(graph, before, {"n1"})
+        >>> [new is old for new, old in zip(after["nodes"], before["nodes"])], after == before
+        ([True, False], True)
+    """
+    return _graph_document(graph.name, graph._function, graph, Known(before, touched))
+
+
+def _graph_document(
+    name: str, function: Function, graph: Any, known: Known | None = None
+) -> protocol.GraphDocument:
+    known = known or Known()
     found = listed(function, getattr(graph, "scope_types", {}))
     ops = found.ops
     paths = Paths([shown.scope for shown in ops], {**found.functions, **found.modules})
@@ -144,10 +173,15 @@ def _graph_document(name: str, function: Function, graph: Any) -> protocol.Graph
         values.add(value, "input")
     nodes = []
     for shown, path in zip(ops, of_op, strict=True):
-        kind = _KINDS.get(role_of(shown.op), "tensor")
-        for result in shown.op.results:
-            values.add(result, kind)
-        nodes.append(_node(shown, path))
+        node = known.node(shown, path)
+        if node is not None:
+            values.made += known.values_of(node)
+        else:
+            kind = _KINDS.get(role_of(shown.op), "tensor")
+            for result in shown.op.results:
+                values.add(result, kind)
+            node = _node(shown, path)
+        nodes.append(node)
     error = getattr(graph, "_error", None)
     document: protocol.GraphDocument = {
         "format": "maxlab.graph",
@@ -158,7 +192,7 @@ def _graph_document(name: str, function: Function, graph: Any) -> protocol.Graph
         "values": values.made,
         "inputs": [v.id for v in function.inputs],
         "outputs": [v.id for v in output.operands] if output is not None else [],
-        "scopes": scopes_of(found, of_op, paths.types),
+        "scopes": scopes_of(found, of_op, paths.types, known.fingerprints(nodes)),
         "kernels": [],
         "passes": [],
         "profile": None,
@@ -368,6 +402,7 @@ def kernel_source(model: Model, kernel: str) -> protocol.SourceMessage:
     step = model.compiled.step(kernel)
     return {
         "type": "source",
+        "protocol": protocol.PROTOCOL,
         "kernel": kernel,
         "source": source_of(model, step),
         "lines": user_lines(model, step, origins_of(model)),

@@ -28,9 +28,12 @@ from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
-from maxlab.lab import bundle, protocol, questions
+from maxlab.lab import bundle, following, protocol, questions, reruns
 from maxlab.lab.inputs import inputs_for
 from maxlab.lab.mime import bundle_of
+from maxlab.lab.protocol import PROTOCOL, reader
+from maxlab.lab.revisions import Revisions
+from maxlab.lab.seen import Seen
 from maxlab.lab.snapshot import Snapshot, kernel_source, take
 
 Shown = Graph | Model | Profile | Recorded
@@ -107,7 +110,10 @@ class GraphView(anywidget.AnyWidget):
         _snapshot: Snapshot | None = None,
     ) -> None:
         self._snapshot = _snapshot or take(shown)
+        self._seen = Seen(shown) if isinstance(shown, Graph) else None
         self._shown: Callable[[], Shown | None] = lambda: shown
+        self._revisions = Revisions()
+        self._marks: protocol.Marks | None = None
         self._reveals: list[Callable[[str, int, int], object]] = []
         self._asking = threading.Lock()
         no_model = NO_MODEL if isinstance(shown, Recorded) else ""
@@ -131,26 +137,58 @@ class GraphView(anywidget.AnyWidget):
         """Show ``shown`` from now on, or, left out, what is shown as it is now. Folding and
         selection survive where the graph is still the same.
 
+        Pages get what changed and no more. A view of a graph is updated by itself when a cell of a
+        notebook ends that changed the graph.
+
         Raises:
             ArgumentTypeError: ML801, ``shown`` is not a graph, a model or a profile.
         """
         with _state_lock:
             if shown is not None:
                 made = take(shown)
+                self._seen = Seen(shown) if isinstance(shown, Graph) else None
                 self.not_live = NO_MODEL if isinstance(shown, Recorded) else ""
+                is_other = shown is not self._shown()
+                if is_other and self._marks is not None:
+                    self._marks = reruns.NOTHING
                 self._shown = lambda: shown
-            else:
-                now = self._shown()
-                made = take(now) if now is not None else self._snapshot
-            self._show(made)
+                self._show(made, is_other)
+                return
+            now = self._shown()
+            if isinstance(now, Graph) and self._seen is not None:
+                self._show(self._seen.retake(now, self._snapshot))
+            elif now is not None:
+                self._show(take(now))
 
-    def _show(self, snapshot: Snapshot) -> None:
+    def _catch_up(self) -> None:
+        """Show the graph as it is now, if it was changed since it was looked at."""
+        with _state_lock:
+            shown = self._shown()
+            if isinstance(shown, Graph) and self._seen is not None and self._seen.is_old(shown):
+                self.update()
+
+    def _show(self, snapshot: Snapshot, is_other: bool = False) -> None:
+        """Let the view draw ``snapshot``: its pages get what changed, or the whole, as always when
+        it is of something else."""
+        old = None if is_other else self._snapshot
+        message = self._revisions.to(self.revision + 1, old, snapshot)
         self._snapshot = snapshot
         known = {node["id"] for node in snapshot.document["nodes"]}
         if not known.issuperset(self.selection):
             self.selection = [node for node in self.selection if node in known]
         self.revision += 1
-        self._send_document()
+        if message is None:
+            self._send_document()
+        else:
+            self.send(message)
+
+    def _send_since(self, revision: int) -> None:
+        """Send what a page lacks that holds the document of ``revision``."""
+        messages = self._revisions.since(revision)
+        for message in messages:
+            self.send(message)
+        if not messages:
+            self._send_document()
 
     def select(self, *nodes: str) -> None:
         """Select the ops with the ids ``nodes``; none deselects.
@@ -186,34 +224,52 @@ class GraphView(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Any:
         shown = self._shown()
-        return bundle_of(self._snapshot, repr(self), lambda: self, include, exclude, shown)
+        return bundle_of(self._snapshot, repr(self), self._displayed, include, exclude, shown)
+
+    def _displayed(self) -> GraphView:
+        """The view itself, which the cell that is running shows."""
+        with _state_lock:
+            self._marks = reruns.marks_in_cell(self._snapshot.document)
+        return self
 
     # ------------------------------------------------------------ messages
     def _received(self, _widget: object, content: Any, _buffers: object) -> None:
         """Answer a message of the page; called on any thread."""
         try:
-            self._answer(content)
+            self._answer(reader.client_message(content))
         except Exception as error:  # a page can only be told, and the kernel must go on
             trace.emit("warning", "view", message=str(error), request=str(content)[:200])
+            self._refuse(content, error)
 
-    def _answer(self, content: Any) -> None:
+    def _refuse(self, content: Any, error: Exception) -> None:
+        """Tell the page why nothing came of its message: as the answer, when it was a question."""
+        told, code = str(error) or type(error).__name__, getattr(error, "code", "")
         match content:
-            case {"type": "need_bundle"}:
-                self._send_bundle()
-            case {"type": "need_document"}:
-                with _state_lock:
-                    self._send_document()
-            case {"type": "source", "kernel": str(kernel)}:
-                self._send_source(kernel)
-            case {"type": "profile"}:
-                self._profile()
-            case {"type": "ask", "id": int(number), "what": str(what), "args": dict(args)}:
-                self._answer_question(number, what, args)
-            case {"type": "reveal", "file": str(file), "line": int(line), "col": int(column)}:
-                for callback in list(self._reveals):
-                    callback(file, line, column)
+            case {"type": "ask", "id": int(number)}:
+                self._tell(_no_answer(number, told, code))
+            case {"type": str(request)}:
+                self._tell(_failed(request[:40], told, code))
             case _:
-                trace.emit("warning", "view", message="unknown request", request=str(content)[:200])
+                self._tell(_failed("", told, code))
+
+    def _answer(self, message: protocol.ClientMessage) -> None:
+        if message["type"] == "need_bundle":
+            self._send_bundle()
+        elif message["type"] == "need_document":
+            with _state_lock:
+                self._send_document()
+        elif message["type"] == "need_since":
+            with _state_lock:
+                self._send_since(message["revision"])
+        elif message["type"] == "source":
+            self._send_source(message["kernel"])
+        elif message["type"] == "profile":
+            self._profile()
+        elif message["type"] == "ask":
+            self._answer_question(message["id"], message["what"], message["args"])
+        elif message["type"] == "reveal":
+            for callback in list(self._reveals):
+                callback(message["file"], message["line"], message["col"])
 
     def _send_bundle(self) -> None:
         version = __version__
@@ -232,12 +288,15 @@ class GraphView(anywidget.AnyWidget):
         for index, part in enumerate(parts):
             message: protocol.DocumentMessage = {
                 "type": "document",
+                "protocol": PROTOCOL,
                 "revision": self.revision,
                 "index": index,
                 "count": len(parts),
                 "encoding": "deflate",
             }
             self.send(message, [part])
+        if self._marks is not None:
+            self._tell({"type": "marks", "protocol": PROTOCOL, "marks": self._marks})
 
     def _send_source(self, kernel: str) -> None:
         shown = self._shown()
@@ -249,18 +308,18 @@ class GraphView(anywidget.AnyWidget):
             message = kernel_source(model, kernel)
         except KeyError:
             why = f"/* {kernel} is gone from the Python kernel; run the cell again. */"
-            message = {"type": "source", "kernel": kernel, "source": why, "lines": []}
+            message = {
+                "type": "source",
+                "protocol": PROTOCOL,
+                "kernel": kernel,
+                "source": why,
+                "lines": [],
+            }
         self.send(message)
 
     def _answer_question(self, number: int, what: str, args: dict[str, Any]) -> None:
         """Answer a question of a panel, or say why not; one after the other."""
-        message: protocol.AnswerMessage = {
-            "type": "answer",
-            "id": number,
-            "ok": False,
-            "data": None,
-            "error": "",
-        }
+        message = _no_answer(number, "", "")
         buffers: list[bytes] = []
         try:
             with self._asking:
@@ -271,14 +330,15 @@ class GraphView(anywidget.AnyWidget):
             message["ok"], message["data"], buffers = True, found.data, found.buffers
         except Exception as error:  # the panel says it; the kernel must go on
             message["error"] = str(error) or type(error).__name__
+            message["code"] = getattr(error, "code", "")
         self.send(message, buffers)
 
-    def _tell(self, message: protocol.ProfileMessage) -> None:
+    def _tell(self, message: protocol.ServerMessage) -> None:
         self.send(message)
 
     def _profile(self) -> None:
         """Profile what is shown, and show the result in every view of the model."""
-        self._tell({"type": "profile", "status": "running"})
+        self._tell({"type": "profile", "protocol": PROTOCOL, "status": "running"})
         try:
             with _profile_lock:
                 model = _model_of(self._shown())
@@ -287,15 +347,46 @@ class GraphView(anywidget.AnyWidget):
             if self._shown() is not model:
                 self.update(profile)
         except Exception as error:
-            self._tell({"type": "profile", "status": "failed", "message": str(error)})
+            self._tell(
+                {
+                    "type": "profile",
+                    "protocol": PROTOCOL,
+                    "status": "failed",
+                    "message": str(error),
+                }
+            )
             return
-        self._tell({"type": "profile", "status": "done"})
+        self._tell({"type": "profile", "protocol": PROTOCOL, "status": "done"})
 
     def _profiled(self, model: Model, snapshot: Snapshot) -> None:
         """Show ``snapshot``, taken after a profile of ``model``, when the view shows the model."""
         with _state_lock:
             if self._shown() is model:
                 self._show(snapshot)
+
+
+def _no_answer(number: int, error: str, code: str) -> protocol.AnswerMessage:
+    """Why the question ``number`` has no answer."""
+    return {
+        "type": "answer",
+        "protocol": PROTOCOL,
+        "id": number,
+        "ok": False,
+        "data": None,
+        "error": error,
+        "code": code,
+    }
+
+
+def _failed(request: str, error: str, code: str) -> protocol.FailedMessage:
+    """Why nothing came of the message ``request``."""
+    return {
+        "type": "failed",
+        "protocol": PROTOCOL,
+        "request": request,
+        "code": code,
+        "message": error,
+    }
 
 
 def _runs(model: Model, inputs: list[Any]) -> int:
@@ -362,7 +453,7 @@ def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
     not keep models and their weights alive with them. Graphs are small: the newest are kept, so
     that one that no variable holds can be profiled from its view.
     """
-    view = GraphView(shown, _snapshot=snapshot)
+    view = GraphView(shown, _snapshot=snapshot)._displayed()
     with _state_lock:
         view._shown = weakref.ref(shown)
         if isinstance(shown, Graph):
@@ -371,18 +462,28 @@ def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
     return view
 
 
-# ---------------------------------------------------------------- new profiles
+# ---------------------------------------------------------------- new profiles, changed graphs
 
 _listening = False
 
 
 def _listen() -> None:
-    """Hear of new profiles, from the first view on."""
+    """Hear of new profiles and of cells that end, from the first view on."""
     global _listening
     with _state_lock:
         if not _listening:
             trace.recorder().listen(_heard)
+            following.after_each_cell(_follow)
             _listening = True
+
+
+def _follow() -> None:
+    """Let every view of a graph that was changed show it as it is now."""
+    for view in list(_views):
+        try:
+            view._catch_up()
+        except Exception as error:  # the other views, and the next cell, must go on
+            trace.emit("warning", "view", message=str(error))
 
 
 def _heard(event: trace.Event) -> None:

@@ -142,14 +142,17 @@ def test_sizes_in_words(nbytes: int, text: str) -> None:
 def test_the_answer(model: engine.Model) -> None:
     data = questions.answer(model, "memory", {"dims": {"n": 50}}).data
     plan = memory(model, {"n": 50})
-    assert data["version"] == 1
+    assert data["version"] == 2
     assert data["steps"] == list(plan.steps)
-    assert (data["arena"], data["peak"], data["peakStep"]) == (
+    assert (data["arena"], data["peak"], data["peak_step"]) == (
         plan.arena,
         plan.peak,
         plan.peak_step,
     )
     assert len(data["slots"]) == len(plan.slots)
+    for slot in data["slots"]:  # or the panel refuses it
+        assert 0 <= slot["first"] <= slot["last"] < len(data["steps"])
+        assert slot["offset"] is None or slot["offset"] + slot["bytes"] <= data["arena"]
     assert {"id", "kind", "bytes", "offset", "first", "last", "node", "value", "name"} <= set(
         data["slots"][0]
     )

@@ -18,6 +18,7 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.lab import questions
+from maxlab.lab.questions.roofline import told
 from tests.analysis import ceilings as made
 
 F32, F64, BF16 = DType.float32, DType.float64, DType.bfloat16
@@ -215,7 +216,7 @@ def test_the_answer_is_plain_json(profile: Profile) -> None:
     with made.known(made.machine()):
         data = questions.answer(profile, "roofline", {}).data
     text = json.dumps(data, allow_nan=False)
-    assert data["version"] == 1
+    assert data["version"] == 2
     assert data["device"] == "a made-up processor"
     assert {c["name"] for c in data["ceilings"]["bandwidth"]} == {"L1", "L2", "L3", "DRAM"}
     assert [p["kernel"] for p in data["points"]] == [k.id for k in profile.kernels]
@@ -229,7 +230,7 @@ def test_it_is_saved_only_when_that_measures_nothing(profile: Profile) -> None:
     with made.known(None):
         assert "roofline" not in questions.answers_to_save(profile)
     with made.known(made.machine()):
-        assert questions.answers_to_save(profile)["roofline"] == roofline(profile).to_json()
+        assert questions.answers_to_save(profile)["roofline"] == told(roofline(profile))
 
 
 def test_it_is_made_once_for_a_machine(profile: Profile) -> None:
@@ -272,7 +273,7 @@ def test_a_simulated_gpu_has_points_and_no_ceilings() -> None:
         model = engine.InferenceSession(devices=[device]).load(graph)
         x = driver.Tensor.from_numpy(np.ones(64, np.float32)).to(device)
         found = roofline(model.profile(x, runs=1))
-    data = found.to_json()
+    data = told(found)
     assert data["simulated"]
     assert data["ceilings"] == {"bandwidth": [], "compute": []}
     (point,) = data["points"]

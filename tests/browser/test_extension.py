@@ -71,6 +71,26 @@ def test_graphs_panel_without_a_notebook(lab: LabPage) -> None:
     assert lab.errors == []
 
 
+def test_source_line_of_a_file(open_lab: OpenLab) -> None:
+    lab = open_lab("light")
+    file = lab.server.root / "spot.py"
+    file.write_text("a = 1\nb = 2\nc = 3\nd = 4\n")
+    lab.page.evaluate(
+        """detail => document.body.dispatchEvent(
+            new CustomEvent("maxlab:reveal", {bubbles: true, detail}))""",
+        {"file": str(file), "line": 3, "col": 2},
+    )
+    lab.page.locator(".jp-FileEditor .cm-content").wait_for()
+    lab.page.wait_for_function(
+        """() => {
+            const {editor} = jupyterapp.shell.currentWidget.content;
+            const {line, column} = editor.getCursorPosition();
+            return editor.hasFocus() && line === 2 && column === 2;
+        }"""
+    )
+    assert lab.errors == []
+
+
 def lab_theme(lab: LabPage) -> str:
     """``light`` or ``dark``, as the page says."""
     is_light: bool = lab.page.evaluate("() => document.body.dataset.jpThemeLight === 'true'")

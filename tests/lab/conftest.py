@@ -9,6 +9,8 @@ import comm
 import pytest
 from comm.base_comm import BaseComm
 
+from maxlab.lab.protocol import PROTOCOL
+
 
 class FakeComm(BaseComm):
     """A comm that keeps what is sent, and can say what a page would."""
@@ -28,8 +30,13 @@ class FakeComm(BaseComm):
         self.sent.append((msg_type, data or {}, [bytes(b) for b in buffers or []]))
 
     # ------------------------------------------------------------ what a page does
-    def say(self, content: Any) -> None:
-        """Send a custom message to the widget."""
+    def say(self, content: dict[str, Any]) -> None:
+        """Send a message to the widget, in the version of the protocol that it speaks."""
+        version = {} if content.get("type") == "need_bundle" else {"protocol": PROTOCOL}
+        self.tell({**version, **content})
+
+    def tell(self, content: Any) -> None:
+        """Send a message to the widget just as it is."""
         data = {"method": "custom", "content": content}
         self.handle_msg({"content": {"data": data}, "buffers": []})
 

@@ -50,13 +50,13 @@ def test_compare_of_a_right_model() -> None:
 
 def test_a_comparison_of_a_cell_is_shown_too() -> None:
     model = model_of(lambda x: x * 2.0, ("n",))
-    assert answer(model, "compare", {"newest": True}).data == {"version": 1, "nodes": []}
+    assert answer(model, "compare", {"newest": True}).data == {"version": 2, "kind": "none"}
     found = compare(model, np.ones(3, np.float32))
     data = answer(model, "compare", {"newest": True}).data
     assert data["message"].lower().startswith(found.message)
     del found
     gc.collect()
-    assert answer(model, "compare", {"newest": True}).data["nodes"] == []
+    assert answer(model, "compare", {"newest": True}).data["kind"] == "none"
 
 
 def test_a_wrong_model_and_its_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_a_wrong_model_and_its_script(tmp_path: Path, monkeypatch: pytest.Monkey
         False,
     )
     assert first["wrong"] == 96
-    assert data["canRepro"]
+    assert data["can_repro"]
     monkeypatch.chdir(tmp_path)
     made = answer(model, "repro", {}).data
     assert made["files"] == ["planted_k0.c", "planted_k0.npz", "planted_k0.py"]
@@ -113,8 +113,8 @@ def test_no_nan_and_no_such_op() -> None:
     model = model_of(lambda x: x + 1.0, ("n",))
     model(np.ones(3, np.float32))
     assert answer(model, "nan", {}).data["trip"] is None
-    for wrong in ("n99", None):
-        with pytest.raises(ArgumentError, match="ML805"):
+    for wrong, code in (("n99", "ML805"), (None, "ML862")):
+        with pytest.raises(ArgumentError, match=code):
             answer(model, "value", {"node": wrong})
     with pytest.raises(ArgumentError, match="ML661"):
         answer(model, "repro", {})

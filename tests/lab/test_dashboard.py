@@ -19,7 +19,7 @@ from maxlab.diagnostics import Monitor, Recording
 from maxlab.diagnostics.monitor import marks
 from maxlab.diagnostics.monitor.recording import Decoder
 from maxlab.errors import DocumentError
-from maxlab.lab.dashboard.store import MAX_ROWS, Store, thinned
+from maxlab.lab.dashboard.store import MAX_ROWS, Detail, Frame, Store, thinned
 from maxlab.lab.protocol import WIDGET_MIME
 from tests.lab.conftest import FakeComm
 
@@ -51,7 +51,7 @@ def recording(*records: Any, run: str = "r") -> bytes:
     return line("h", head) + line("c", columns) + b"".join(line(*r) for r in records)
 
 
-def unpacked(frame: tuple[dict[str, Any], bytes]) -> tuple[Any, Any]:
+def unpacked(frame: Frame | Detail) -> tuple[Any, Any]:
     """Times and rows of a frame."""
     body, raw = frame
     count, width = body["count"], body["width"]
@@ -128,7 +128,8 @@ def test_tables_of_processes_are_sent_as_they_change() -> None:
     )
     store = Store(Recording.from_bytes(raw))
     body, _ = store.frame()
-    assert body["processes"] == [[0.0, {"nv0": [[7, "a", 10]]}], [2.0, {"nv0": [[7, "a", 20]]}]]
+    sent = json.loads(json.dumps(body["processes"]))
+    assert sent == [[0.0, {"nv0": [[7, "a", 10]]}], [2.0, {"nv0": [[7, "a", 20]]}]]
     body, _ = store.frame(body["cursor"])
     assert body["processes"] == []
 
@@ -224,7 +225,7 @@ def test_a_page_that_watches_gets_all_and_then_what_is_new(kernel: list[FakeComm
         time.sleep(0.05)
     assert frames[0]["reset"]
     for before, frame in itertools.pairwise(frames):
-        assert frame["reset"] or frame["from"] == before["cursor"]
+        assert frame["reset"] or frame["continues"] == before["cursor"]
     page.say({"type": "stop"})
     assert not monitor.is_running
     page.say({"type": "start", "period": 0.1})
@@ -236,7 +237,7 @@ def test_a_page_that_watches_gets_all_and_then_what_is_new(kernel: list[FakeComm
     ((_, buffers),) = [c for c in page.custom() if c[0]["type"] == "recording"]
     assert len(Recording.from_bytes(buffers[0])) >= 1
     page.say({"type": "nonsense"})
-    page.say("nonsense")
+    page.tell("nonsense")
     view.close()
 
 

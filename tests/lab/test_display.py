@@ -213,20 +213,6 @@ def test_doctor_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not maxlab.doctor().ok
 
 
-def test_the_front_end_has_the_types_of_the_protocol() -> None:
-    import importlib.util
-
-    root = Path(__file__).resolve().parents[2]
-    spec = importlib.util.spec_from_file_location("gen_protocol", root / "scripts/gen_protocol.py")
-    assert spec is not None
-    assert spec.loader is not None
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
-    for name, text in generator.generate(generator.SOURCE.read_text("utf-8")).items():
-        path = generator.TARGET / name
-        assert path.read_text("utf-8") == text, f"{path} is stale: run scripts/gen_protocol.py"
-
-
 def test_documents_have_the_fields_of_the_protocol() -> None:
     model = load(small())
     model.profile(np.ones((2, 8), np.float32), runs=1)

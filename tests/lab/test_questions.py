@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from maxlab import trace
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.lab import GraphView, questions
+from maxlab.lab.protocol.questions import COMPILE, MEMORY, Question
 from maxlab.lab.questions import Answer, Shown, model_of, profile_of
 from maxlab.lab.snapshot import take
 from tests.lab.conftest import FakeComm
@@ -35,28 +37,41 @@ def ask(comm: FakeComm, what: str, **args: Any) -> tuple[dict[str, Any], list[An
     return content, [bytes(b) for b in buffers]
 
 
+def free(name: str) -> Question[Any, Any]:
+    """A question whose answer may be anything."""
+    return Question(name)
+
+
+def imported(question: Question[Any, Any]) -> Question[Any, Any]:
+    """``question`` after the module was imported that answers it otherwise."""
+    with suppress(ArgumentError):
+        questions.answer(small(), question.name, {})
+    return question
+
+
 def test_data_and_columns(comms: list[FakeComm]) -> None:
-    @questions.question("double")
-    def _(shown: Shown, args: Mapping[str, Any]) -> Answer:
-        return Answer({"of": model_of(shown).name, "n": 2 * args["n"]}, [np.arange(3.0).tobytes()])
+    @questions.question(imported(MEMORY))
+    def _(shown: Shown, args: Any) -> Answer[Any]:
+        double = 2 * args["dims"]["n"]
+        return Answer({"of": model_of(shown).name, "n": double}, [np.arange(3.0).tobytes()])
 
     model = load(small())
     GraphView(model)
-    content, [column] = ask(comms[0], "double", n=21)
+    content, [column] = ask(comms[0], "memory", dims={"n": 21})
     assert content["ok"]
     assert content["data"] == {"of": "small", "n": 42}
     assert list(np.frombuffer(column)) == [0, 1, 2]
 
 
 def test_what_cannot_be_answered_is_said(comms: list[FakeComm]) -> None:
-    @questions.question("broken")
-    def broken(shown: Shown, args: Mapping[str, Any]) -> Answer:
+    @questions.question(imported(COMPILE))
+    def broken(shown: Shown, args: Any) -> Answer[Any]:
         raise ZeroDivisionError
 
     view = GraphView(small())
     for what, words in (
         ("nothing", "there is no answer to 'nothing'"),
-        ("broken", "ZeroDivisionError"),
+        ("compile", "ZeroDivisionError"),
     ):
         content, _ = ask(comms[0], what)
         assert not content["ok"]
@@ -74,14 +89,14 @@ def test_a_graph_has_no_model_and_a_model_has_no_times_yet() -> None:
 
 
 def test_answers_are_saved_with_a_profile_and_failing_ones_left_out() -> None:
-    questions.saved("peak")(lambda profile: {"kernels": len(profile.kernels)})
-    questions.saved("nothing")(lambda profile: None)
-    questions.saved("large")(lambda profile: {"text": "x" * (questions.MOST_SAVED + 1)})
+    questions.saved(free("peak"))(lambda profile: {"kernels": len(profile.kernels)})
+    questions.saved(free("nothing"))(lambda profile: None)
+    questions.saved(free("large"))(lambda profile: {"text": "x" * (questions.MOST_SAVED + 1)})
 
     def fails(profile: Profile) -> Mapping[str, Any]:
         raise RuntimeError("no")
 
-    questions.saved("fails")(fails)
+    questions.saved(free("fails"))(fails)
     model = load(small())
     assert "answers" not in take(model).document
     inputs = [np.ones((3, 4), np.float32) for _ in model.input_metadata]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,9 +45,11 @@ def test_any_two_are_compared() -> None:
     found = questions.answer(model, "runs", {"before": 3, "after": 1}).data
     [pair] = found["pairs"]
     assert (pair["before"], pair["side"]) == (2, 0)
-    for wrong in ({"before": 9, "after": 1}, {"before": "1", "after": 1}, {"after": 1}):
+    for wrong in ({"before": 9, "after": 1}, {"after": 1}):
         with pytest.raises(ArgumentError, match="ML806"):
             questions.answer(model, "runs", wrong)
+    with pytest.raises(ArgumentError, match=r"ML862|before: expected a whole number"):
+        questions.answer(model, "runs", {"before": "1", "after": 1})
 
 
 def test_a_model_loaded_again_is_compared_with_what_it_was() -> None:
@@ -88,9 +91,12 @@ def test_a_view_sweeps() -> None:
     model = loaded(layered(2))
     found = questions.answer(model, "sweep", {"sizes": {"batch": [1, 4]}}).data
     assert (found["kind"], found["points"]) == ("sweep", [{"batch": 1}, {"batch": 4}])
-    for wrong in ({}, {"sizes": [1]}, {"sizes": {"batch": 3}}, {"sizes": {"rows": [3]}}):
-        with pytest.raises(ArgumentError, match="ML848"):
+    wrong: dict[str, Any]
+    for wrong in ({}, {"sizes": [1]}, {"sizes": {"batch": 3}}, {"sizes": {"batch": [1.5]}}):
+        with pytest.raises(ArgumentError, match="ML862"):
             questions.answer(model, "sweep", wrong)
+    with pytest.raises(ArgumentError, match="ML848"):
+        questions.answer(model, "sweep", {"sizes": {"rows": [3]}})
 
 
 def test_a_long_sweep_is_left_to_a_cell() -> None:

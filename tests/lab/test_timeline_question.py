@@ -64,7 +64,7 @@ def test_all_runs_with_events(profile: Profile) -> None:
 
 @pytest.mark.parametrize("args", [{"runs": "some"}, {"runs": []}, {"events": 1}])
 def test_other_arguments(profile: Profile, args: dict[str, Any]) -> None:
-    with pytest.raises(ArgumentError, match="ML851"):
+    with pytest.raises(ArgumentError, match="ML862"):
         answer(profile, "timeline", args)
 
 

@@ -14,12 +14,12 @@ import ipywidgets
 import numpy as np
 import pytest
 
-from maxlab import __version__, trace
+from maxlab import __version__
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph import Graph, TensorType, ops
 from maxlab.lab import GraphView, bundle, widget
-from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
+from maxlab.lab.protocol import GRAPH_MIME, PROTOCOL, WIDGET_MIME
 from tests.lab.conftest import FakeComm
 from tests.lab.graphs import layered, load, registry, small
 
@@ -260,15 +260,52 @@ def test_it_is_an_ordinary_widget(comms: list[FakeComm]) -> None:
     assert link.source[0] is left
 
 
-@pytest.mark.parametrize(
-    "content",
-    [None, 17, [], {}, {"type": "other"}, {"type": "source"}, {"type": "source", "kernel": 3}],
-)
-def test_nonsense_is_survived(comms: list[FakeComm], content: Any) -> None:
-    GraphView(small())
-    comms[0].say(content)
-    assert messages(comms[0]) == []
-    assert trace.recorder().events("warning")[-1].name == "view"
+SOURCE: dict[str, Any] = {"type": "source", "protocol": PROTOCOL, "kernel": "k0"}
+ASK: dict[str, Any] = {"type": "ask", "protocol": PROTOCOL, "id": 5, "what": "memory", "args": {}}
+UNREADABLE: list[tuple[Any, str, str]] = [
+    (None, "ML862", "expected an object, got null"),
+    (17, "ML862", "expected an object, got 17"),
+    ([], "ML862", "expected an object, got a list"),
+    ({}, "ML862", 'type: expected "need_bundle" or'),
+    ({"type": "other"}, "ML862", "type: expected"),
+    ({"type": ["source"]}, "ML862", "type: expected"),
+    ({k: v for k, v in SOURCE.items() if k != "kernel"}, "ML862", "kernel: it is missing"),
+    ({k: v for k, v in SOURCE.items() if k != "protocol"}, "ML862", "protocol: it is missing"),
+    ({**SOURCE, "kernel": 3}, "ML862", "kernel: expected text, got 3"),
+    ({**SOURCE, "more": 1}, "ML862", "more: it is not declared"),
+    ({**SOURCE, "protocol": "2"}, "ML862", 'protocol: expected 2, got text "2"'),
+    ({**SOURCE, "protocol": True}, "ML862", "protocol: expected 2, got a boolean"),
+    ({**SOURCE, "protocol": PROTOCOL + 1}, "ML863", f"version {PROTOCOL + 1} of the protocol"),
+    ({**SOURCE, "protocol": 10**400}, "ML863", "of the protocol"),
+    ({**ASK, "what": 5}, "ML862", "what: expected text, got 5"),
+    ({**ASK, "args": []}, "ML862", "args: expected an object, got a list"),
+    ({**ASK, "args": {"dims": {"n": "9"}}}, "ML862", "dims.n: expected a whole number, got text"),
+    ({**ASK, "args": {"sizes": {}}}, "ML862", "sizes: it is not declared"),
+    ({**ASK, "what": "text"}, "ML862", "kernel: it is missing"),
+    ({**ASK, "protocol": 1}, "ML863", "version 1 of the protocol"),
+]
+
+
+@pytest.mark.parametrize(("content", "code", "words"), UNREADABLE)
+def test_what_cannot_be_read_is_told_and_changes_nothing(
+    comms: list[FakeComm], content: Any, code: str, words: str
+) -> None:
+    model = load(small())
+    view = GraphView(model)
+    [page] = comms
+    before = view.get_state()
+    page.tell(content)
+    [told] = messages(page)
+    assert told["code"] == code
+    if isinstance(content, dict) and content.get("type") == "ask":
+        assert (told["type"], told["id"], told["ok"], told["data"]) == ("answer", 5, False, None)
+        assert words in told["error"]
+    else:
+        assert told["type"] == "failed"
+        assert words in told["message"]
+    assert view.get_state() == before
+    page.say({"type": "ask", "id": 6, "what": "memory", "args": {"dims": {"n": 3}}})
+    assert messages(page)[-1]["ok"]
 
 
 def test_a_callback_that_raises_is_survived(comms: list[FakeComm]) -> None:

@@ -3,7 +3,8 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { type IDetail, type IFrame, readDetail, readFrame, unpackReply } from '../core';
+import { fits, type IDetail, type IFrame, messageOf, readDetail, readFrame } from '../core';
+import { isText, record } from '../proto/shape';
 
 export class MonitorError extends Error {}
 
@@ -12,14 +13,12 @@ export class MonitorServer {
 
   /** What is newer than `cursor`. */
   async frame(cursor: string): Promise<IFrame> {
-    const { body, bytes } = unpackReply(await this._get(`frame?cursor=${encodeURIComponent(cursor)}`));
-    return readFrame(body, bytes);
+    return readFrame(await this._get(`frame?cursor=${encodeURIComponent(cursor)}`));
   }
 
   /** All samples between two seconds. */
   async detail(start: number, end: number): Promise<IDetail> {
-    const { body, bytes } = unpackReply(await this._get(`detail?start=${start}&end=${end}`));
-    return readDetail(body, bytes);
+    return readDetail(await this._get(`detail?start=${start}&end=${end}`));
   }
 
   /** The recording as a file. */
@@ -46,7 +45,7 @@ export class MonitorServer {
       // It adds the token against forged requests.
       response = await ServerConnection.makeRequest(url, init, this._settings);
     } catch (error) {
-      throw new MonitorError(`the Jupyter server does not answer: ${(error as Error).message}`);
+      throw new MonitorError(`the Jupyter server does not answer: ${messageOf(error)}`);
     }
     if (response.status === 404) {
       throw new MonitorError(
@@ -62,11 +61,15 @@ export class MonitorServer {
   }
 }
 
+/** An error of the Jupyter server; the reason of one that was raised on purpose says more. */
+const isError = record<{ message: string }>({ message: isText });
+const isRefusal = record<{ message: string; reason: string }>({ message: isText, reason: isText });
+
 /** The `message` of an error of the Jupyter server; empty when it is not one. */
 export function reasonIn(text: string): string {
   try {
-    const { message, reason } = JSON.parse(text) as { message?: unknown; reason?: unknown };
-    return typeof reason === 'string' && reason !== '' ? reason : String(message ?? '');
+    const body: unknown = JSON.parse(text);
+    return fits(isRefusal, body) ? body.reason || body.message : fits(isError, body) ? body.message : '';
   } catch {
     return '';
   }

@@ -5,6 +5,7 @@ import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { Dashboard } from '../core';
+import { messageOf } from '../core';
 import type { MonitorServer } from './dashboard-server';
 import { dashboardIcon } from './icons';
 
@@ -62,7 +63,7 @@ export class DashboardTab extends Widget {
       await work();
       this._wake();
     } catch (error) {
-      this._dashboard.fail((error as Error).message);
+      this._dashboard.fail(messageOf(error));
     }
   }
 
@@ -89,7 +90,7 @@ export class DashboardTab extends Widget {
         }
       } catch (error) {
         if (!this.isDisposed) {
-          this._dashboard.fail((error as Error).message);
+          this._dashboard.fail(messageOf(error));
         }
       } finally {
         this._isAsking = false;

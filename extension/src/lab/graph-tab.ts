@@ -6,6 +6,7 @@ import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import { messageOf } from '../core';
 import { GraphView } from './graph-view';
 import { graphIcon } from './icons';
 import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
@@ -55,7 +56,7 @@ class GraphTab extends Widget {
       }
     } catch (error) {
       this._stamp = '';
-      this._fail((error as Error).message);
+      this._fail(messageOf(error));
     }
   }
 

@@ -9,12 +9,13 @@ import { viewRegistry } from './views';
 
 export {
   Dashboard,
+  detailOf,
+  frameOf,
   fromBase64,
   inflate,
   parseDocument,
   readDetail,
-  readFrame,
-  unpackReply
+  readFrame
 } from '../core';
 
 export interface IViewDefaults {

@@ -3,10 +3,12 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Contents, KernelSpec } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { fits } from '../core';
+import { isText, list, record } from '../proto/shape';
 import { graphIcon } from './icons';
 import { CommandIDs, EXTENSION, TUTORIAL } from './tokens';
 
@@ -31,6 +33,9 @@ export function pythonKernel(specs: KernelSpec.ISpecModels | null): string | und
   return isPython(specs.default) ? specs.default : Object.keys(specs.kernelspecs).find(isPython);
 }
 
+/** What a folder holds, as far as it matters here. */
+const isListing = list(record<{ path: string }>({ path: isText }));
+
 /** Whether `path` exists, by listing folders from the root: asking for a missing file logs an error. */
 export async function hasFile(contents: Contents.IManager, path: string): Promise<boolean> {
   const parts = path.split('/');
@@ -38,7 +43,8 @@ export async function hasFile(contents: Contents.IManager, path: string): Promis
     for (let depth = 0; depth < parts.length; depth += 1) {
       const folder = await contents.get(parts.slice(0, depth).join('/'), { content: true });
       const wanted = parts.slice(0, depth + 1).join('/');
-      const entries = Array.isArray(folder.content) ? (folder.content as Contents.IModel[]) : [];
+      const content: unknown = folder.content;
+      const entries = fits(isListing, content) ? content : [];
       if (!entries.some(entry => entry.path === wanted)) {
         return false;
       }
@@ -53,9 +59,11 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:launcher`,
   description: 'Opens a notebook that starts with a graph, or the first tutorial.',
   autoStart: true,
+  requires: [INotebookTracker],
   optional: [ITranslator, ILauncher, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
+    notebooks: INotebookTracker,
     translator: ITranslator | null,
     launcher: ILauncher | null,
     palette: ICommandPalette | null
@@ -79,13 +87,14 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
         }
       },
       execute: async args => {
-        const panel = (await commands.execute('notebook:create-new', {
+        const made: unknown = await commands.execute('notebook:create-new', {
           cwd: typeof args.cwd === 'string' ? args.cwd : '',
           kernelName: pythonKernel(serviceManager.kernelspecs.specs),
           activate: true
-        })) as NotebookPanel;
-        await panel.context.ready;
-        panel.content.model?.sharedModel.getCell(0).setSource(STARTER);
+        });
+        const panel = notebooks.find(one => one === made);
+        await panel?.context.ready;
+        panel?.content.model?.sharedModel.getCell(0).setSource(STARTER);
         return panel;
       }
     });

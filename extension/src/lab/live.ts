@@ -5,6 +5,7 @@ import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
+import { messageOf } from '../core';
 import { type ILiveGraph, listGraphs } from './probe';
 
 /**
@@ -108,7 +109,7 @@ export class LiveGraphs implements ILiveGraphs, IDisposable {
     } catch (error) {
       // A kernel that restarts or dies drops the question; its next status asks again.
       if (turn === this._turn && !kernel.isDisposed && kernel.status !== 'restarting') {
-        this._set('failed', [], (error as Error).message);
+        this._set('failed', [], messageOf(error));
       }
     }
   }

@@ -12,6 +12,7 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { Message } from '@lumino/messaging';
 import { Panel, Widget } from '@lumino/widgets';
 
+import { messageOf } from '../core';
 import { GraphView } from './graph-view';
 import { GRAPH_MIME, WIDGET_MIME } from './tokens';
 import { unpack } from './unpack';
@@ -30,7 +31,7 @@ class Snapshot extends Widget {
       this._document = await unpack(data);
     } catch (error) {
       this.addClass('jp-MaxLab-unreadable');
-      this.node.textContent = (error as Error).message;
+      this.node.textContent = messageOf(error);
       return;
     }
     if (this.isAttached) {

@@ -6,22 +6,13 @@
  * character that would need unquoting. The other side is `maxlab/lab/live.py`.
  */
 
-import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { Kernel } from '@jupyterlab/services';
 
-/** A graph or a compiled model in the kernel. */
-export interface ILiveGraph {
-  /** Of this object for its whole life, and of no other. */
-  id: string;
-  kind: 'Graph' | 'Model';
-  /** The name that it was built with; may be empty. */
-  title: string;
-  /** The variables that hold it, sorted; there may be none. */
-  names: string[];
-  /** Changes whenever a view of it would. */
-  stamp: string;
-  /** Number of operations. */
-  ops: number;
-}
+import { fits } from '../core';
+import { isLiveGraph, type ILiveGraph } from '../proto/live';
+import { isAnything, isText, list, oneOf, record } from '../proto/shape';
+
+export type { ILiveGraph };
 
 export class ProbeError extends Error {}
 
@@ -29,14 +20,16 @@ const LIVE = "__import__('maxlab.lab.live', fromlist=['live'])";
 
 const LISTING = `${LIVE}.answer(globals()) if 'maxlab.graph' in __import__('sys').modules else ''`;
 
+const isList = list(isAnything);
+
 /** Every graph and model of the kernel, those in variables first; empty when maxlab is not in use. */
 export async function listGraphs(kernel: Kernel.IKernelConnection): Promise<ILiveGraph[]> {
   const text = await evaluate(kernel, LISTING);
   const found: unknown = text === '' ? [] : JSON.parse(text);
-  if (!Array.isArray(found)) {
+  if (!fits(isList, found)) {
     throw new ProbeError('the kernel answered with something that is not a list');
   }
-  const graphs = found.filter(isLiveGraph);
+  const graphs = found.filter(item => fits(isLiveGraph, item));
   const named = graphs.filter(graph => graph.names.length > 0);
   named.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? ''));
   return [...named, ...graphs.filter(graph => graph.names.length === 0)];
@@ -70,6 +63,11 @@ export async function markCells(kernel: Kernel.IKernelConnection): Promise<void>
   }
 }
 
+/** The reply of a kernel that knows what expressions beside a request are. */
+const hasAnswer = record<{ user_expressions: { maxlab: unknown } }>({
+  user_expressions: record<{ maxlab: unknown }>({ maxlab: isAnything })
+});
+
 async function evaluate(kernel: Kernel.IKernelConnection, expression: string): Promise<string> {
   const future = kernel.requestExecute({
     code: '',
@@ -80,42 +78,36 @@ async function evaluate(kernel: Kernel.IKernelConnection, expression: string): P
     user_expressions: { maxlab: expression }
   });
   const reply = await future.done;
-  const content = reply.content as KernelMessage.IExecuteReply;
+  const { content } = reply;
   if (content.status !== 'ok') {
     throw new ProbeError('the kernel stopped before it answered');
   }
-  return decodeAnswer((content.user_expressions ?? {})['maxlab']);
+  return decodeAnswer(fits(hasAnswer, content) ? content.user_expressions.maxlab : undefined);
 }
+
+/** What Jupyter says of an expression that had a value, and of one that raised. */
+const isEvaluated = record<{ status: 'ok'; data: { 'text/plain': string } }>({
+  status: oneOf('ok'),
+  data: record<{ 'text/plain': string }>({ 'text/plain': isText })
+});
+const isRaised = record<{ status: 'error'; ename: string; evalue: string }>({
+  status: oneOf('error'),
+  ename: isText,
+  evalue: isText
+});
 
 /** The text that an expression's value holds. */
 export function decodeAnswer(answer: unknown): string {
-  if (typeof answer !== 'object' || answer === null) {
+  if (fits(isRaised, answer)) {
+    throw new ProbeError(`${answer.ename}: ${answer.evalue}`);
+  }
+  if (!fits(isEvaluated, answer)) {
     throw new ProbeError('the kernel does not evaluate expressions');
   }
-  const { status, data, ename, evalue } = answer as Record<string, unknown>;
-  if (status !== 'ok') {
-    throw new ProbeError(`${String(ename ?? 'error')}: ${String(evalue ?? 'unknown')}`);
-  }
-  const plain = (data as Record<string, unknown> | undefined)?.['text/plain'];
-  const match = typeof plain === 'string' ? /^'([A-Za-z0-9+/=]*)'$/.exec(plain) : null;
+  const match = /^'([A-Za-z0-9+/=]*)'$/.exec(answer.data['text/plain']);
   if (!match) {
     throw new ProbeError('the kernel answered in a way that maxlab does not know');
   }
   const bytes = Uint8Array.from(atob(match[1] ?? ''), char => char.charCodeAt(0));
   return new TextDecoder().decode(bytes);
-}
-
-function isLiveGraph(item: unknown): item is ILiveGraph {
-  const graph = item as Partial<ILiveGraph> | null;
-  return (
-    typeof graph === 'object' &&
-    graph !== null &&
-    typeof graph.id === 'string' &&
-    typeof graph.title === 'string' &&
-    typeof graph.stamp === 'string' &&
-    typeof graph.ops === 'number' &&
-    Array.isArray(graph.names) &&
-    graph.names.every(name => typeof name === 'string') &&
-    (graph.kind === 'Graph' || graph.kind === 'Model')
-  );
 }

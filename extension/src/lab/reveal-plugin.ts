@@ -1,15 +1,25 @@
 /** The plugin `reveal`: a source line that is chosen in a view is shown where it was written. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { type CodeEditor, CodeEditorWrapper } from '@jupyterlab/codeeditor';
 import { PageConfig } from '@jupyterlab/coreutils';
-import type { IDocumentWidget } from '@jupyterlab/docregistry';
-import { INotebookTracker, type Notebook, type NotebookPanel } from '@jupyterlab/notebook';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Widget } from '@lumino/widgets';
 
-import { executionOf, type IPlace, serverPath } from './places';
+import { fits } from '../core';
+import { executionOf, type IPlace, isPlace, serverPath } from './places';
 import { EXTENSION } from './tokens';
 
-type Editor = NonNullable<NonNullable<Notebook['activeCell']>['editor']>;
+/** The editor in a tab; null when there is none, as in a viewer. */
+function editorIn(content: Widget): CodeEditor.IEditor | null {
+  for (const child of content.children()) {
+    if (child instanceof CodeEditorWrapper) {
+      return child.editor;
+    }
+  }
+  return null;
+}
 
 async function revealCell(panel: NotebookPanel, execution: number, place: IPlace): Promise<void> {
   const notebook = panel.content;
@@ -25,7 +35,7 @@ async function revealCell(panel: NotebookPanel, execution: number, place: IPlace
   }
 }
 
-function showLine(editor: Editor | null, { line, col }: IPlace): void {
+function showLine(editor: CodeEditor.IEditor | null, { line, col }: IPlace): void {
   if (editor) {
     const position = { line: Math.min(line, editor.lineCount) - 1, column: col };
     editor.setCursorPosition(position);
@@ -38,12 +48,16 @@ export const revealPlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:reveal`,
   description: 'Shows the source line that was chosen in a graph view, in its cell or file.',
   autoStart: true,
-  requires: [INotebookTracker],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker): void => {
+  requires: [INotebookTracker, IDocumentManager],
+  activate: (_app: JupyterFrontEnd, tracker: INotebookTracker, documents: IDocumentManager): void => {
     document.addEventListener('maxlab:reveal', event => {
-      const place = (event as CustomEvent<IPlace>).detail;
+      const place: unknown = event instanceof CustomEvent ? event.detail : null;
+      const { target } = event;
+      if (!fits(isPlace, place) || !(target instanceof Node)) {
+        return;
+      }
       const execution = executionOf(place.file);
-      const panel = tracker.find(({ node }) => node.contains(event.target as Node));
+      const panel = tracker.find(({ node }) => node.contains(target));
       if (execution !== null) {
         if (panel) {
           void revealCell(panel, execution, place);
@@ -52,19 +66,16 @@ export const revealPlugin: JupyterFrontEndPlugin<void> = {
       }
       const path = serverPath(place.file, PageConfig.getOption('serverRoot'));
       if (path !== null) {
-        void openFile(app, path, place);
+        void openFile(documents, path, place);
       }
     });
   }
 };
 
-async function openFile(app: JupyterFrontEnd, path: string, place: IPlace): Promise<void> {
-  const widget = (await app.commands.execute('docmanager:open', {
-    path,
-    factory: 'Editor'
-  })) as IDocumentWidget<Widget & { editor: Editor }> | undefined;
-  if (widget) {
-    await widget.context.ready;
-    showLine(widget.content.editor, place);
+async function openFile(documents: IDocumentManager, path: string, place: IPlace): Promise<void> {
+  const tab = documents.openOrReveal(path, 'Editor');
+  if (tab !== undefined) {
+    await tab.context.ready;
+    showLine(editorIn(tab.content), place);
   }
 }

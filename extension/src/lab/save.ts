@@ -5,7 +5,7 @@ export function saveAs(name: string, type: string, text: string): void {
   const link = document.createElement('a');
   link.href = url;
   // Browsers refuse or change names with separators and control characters.
-  link.download = name.replace(/[\\/:*?"<>|\u0000-\u001f]+/g, '_');
+  link.download = name.replace(/[\\/:*?"<>|\p{Cc}]+/gu, '_');
   link.click();
   // The download has read the address by the next turn of the event loop in every browser.
   window.setTimeout(() => URL.revokeObjectURL(url), 10_000);

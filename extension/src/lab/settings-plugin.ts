@@ -3,20 +3,26 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
+import { fits } from '../core';
+import { isFlag, oneOf, record } from '../proto/shape';
 import type { IViewDefaults } from './graph-view';
 import { EXTENSION, IViews } from './tokens';
 import type { IViewRegistry } from './views';
 
+/** The schema says the same of the settings. */
+const isDefaults = record<IViewDefaults>({
+  theme: oneOf('auto', 'light', 'dark'),
+  openInspector: isFlag,
+  fold: oneOf('automatic', 'folded', 'unfolded')
+});
+const DEFAULTS: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
+
 const ID = `${EXTENSION}:settings`;
 
-/** The defaults that `settings` hold; the schema has checked their values. */
+/** The defaults that `settings` hold; those of the schema while they hold none. */
 function readDefaults(settings: ISettingRegistry.ISettings): IViewDefaults {
-  const value = (name: keyof IViewDefaults): unknown => settings.get(name).composite;
-  return {
-    theme: value('theme') as IViewDefaults['theme'],
-    openInspector: value('openInspector') as boolean,
-    fold: value('fold') as IViewDefaults['fold']
-  };
+  const { composite } = settings;
+  return fits(isDefaults, composite) ? composite : DEFAULTS;
 }
 
 export const settingsPlugin: JupyterFrontEndPlugin<void> = {

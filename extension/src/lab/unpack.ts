@@ -1,28 +1,35 @@
 /** Documents saved in outputs: plain JSON, or JSON packed with zlib in base64. */
 
+import { fits } from '../core';
+import { isPacked } from '../proto/document';
+import { isAnything, record } from '../proto/shape';
+
 export class PackedDocumentError extends Error {}
+
+/** Whether a document says that it is packed, in whatever way. */
+const hasEncoding = record<{ encoding: unknown }>({ encoding: isAnything });
 
 /** More than this unpacks to is refused: a few kB of packed zeros must not fill the memory of the page. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
 /** The document in `data`: itself, or what `{encoding: "deflate+base64", data: "…"}` holds. */
 export async function unpack(data: unknown, limit = MAX_BYTES): Promise<unknown> {
-  if (typeof data !== 'object' || data === null || !('encoding' in data)) {
+  if (!fits(hasEncoding, data)) {
     return data;
   }
-  const { encoding, data: text } = data as { encoding: unknown; data?: unknown };
-  if (encoding !== 'deflate+base64' || typeof text !== 'string') {
+  if (!fits(isPacked, data)) {
     throw new PackedDocumentError(
-      `expected a document in the encoding "deflate+base64", got ${JSON.stringify(encoding)}`
+      `expected a document in the encoding "deflate+base64", got ${JSON.stringify(data.encoding)}`
     );
   }
   let bytes: Uint8Array;
   try {
-    bytes = Uint8Array.from(atob(text), char => char.charCodeAt(0));
+    bytes = Uint8Array.from(atob(data.data), char => char.charCodeAt(0));
   } catch {
     throw new PackedDocumentError('the saved document is not base64 text');
   }
-  return JSON.parse(await inflate(bytes, limit)) as unknown;
+  const document: unknown = JSON.parse(await inflate(bytes, limit));
+  return document;
 }
 
 async function inflate(bytes: Uint8Array, limit: number): Promise<string> {
@@ -35,16 +42,16 @@ async function inflate(bytes: Uint8Array, limit: number): Promise<string> {
   let size = 0;
   try {
     for (;;) {
-      const { done, value } = await reader.read();
-      if (done) {
+      const part = await reader.read();
+      if (part.done || !(part.value instanceof Uint8Array)) {
         return text + decoder.decode();
       }
-      size += value.byteLength;
+      size += part.value.byteLength;
       if (size > limit) {
         await reader.cancel();
         throw new PackedDocumentError(`the saved document unpacks to more than ${limit} bytes`);
       }
-      text += decoder.decode(value, { stream: true });
+      text += decoder.decode(part.value, { stream: true });
     }
   } catch (error) {
     if (error instanceof PackedDocumentError) {

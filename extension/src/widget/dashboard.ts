@@ -1,11 +1,13 @@
 /** Mounts a dashboard on a widget model with the traits of `IDashboardTraits`. */
 
-import { Dashboard, readDetail, readFrame } from '../core';
-import type {
-  DashboardClientMessage,
-  DashboardServerMessage,
-  IDashboardTraits
-} from '../proto/messages';
+import { Dashboard, detailOf, frameOf } from '../core';
+import { readMessage } from '../proto/border';
+import {
+  isDashboardServerMessage,
+  type DashboardClientMessage,
+  type IDashboardTraits
+} from '../proto/dashboard';
+import { PROTOCOL } from '../proto/messages';
 
 /** What this needs of an anywidget model. */
 export interface IDashboardModel {
@@ -23,9 +25,11 @@ export interface IDashboardContext {
 /** How often the kernel is told that somebody still watches; it forgets a page after three times that. */
 const WATCH_MS = 10_000;
 
-export function isDashboard(context: unknown): context is IDashboardContext {
-  const { model } = context as IDashboardContext;
-  return model.get('kind') === 'dashboard';
+/** Whether a widget model is that of a dashboard; others have no `kind`. */
+export function isDashboard(context: {
+  model: { get(name: string): unknown };
+}): context is IDashboardContext {
+  return context.model.get('kind') === 'dashboard';
 }
 
 function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
@@ -39,25 +43,26 @@ function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8
 
 export function renderDashboard({ model, el }: IDashboardContext): () => void {
   const dashboard = new Dashboard(el, {
-    theme: model.get('theme') || 'auto',
+    theme: model.get('theme'),
     height: model.get('height') || 'auto',
     noControl: model.get('not_live') || null
   });
 
   const watch = (): void => {
     if (!model.get('not_live')) {
-      model.send({ type: 'watch', cursor: dashboard.data.cursor });
+      model.send({ type: 'watch', protocol: PROTOCOL, cursor: dashboard.data.cursor });
     }
   };
-  const received = (message: DashboardServerMessage, buffers?: (DataView | ArrayBuffer)[]): void => {
+  const received = (content: unknown, buffers?: (DataView | ArrayBuffer)[]): void => {
     const bytes = bytesOf(buffers?.[0]);
     try {
+      const message = readMessage(isDashboardServerMessage, content);
       switch (message.type) {
         case 'frame':
-          dashboard.apply(readFrame(message, bytes));
+          dashboard.apply(frameOf(message, bytes));
           return;
         case 'detail':
-          dashboard.applyDetail(readDetail(message, bytes));
+          dashboard.applyDetail(detailOf(message, bytes));
           return;
         case 'recording':
           dashboard.saveRecording(bytes);
@@ -65,9 +70,9 @@ export function renderDashboard({ model, el }: IDashboardContext): () => void {
         case 'failed':
           dashboard.fail(message.message);
           return;
-        default:
-          // A message of a newer kernel side; this view does without it.
-          console.warn('maxlab: unknown message', message);
+        case 'bundle':
+          // The loader of the code read it.
+          return;
       }
     } catch (error) {
       dashboard.fail(error instanceof Error ? error.message : String(error));
@@ -75,18 +80,18 @@ export function renderDashboard({ model, el }: IDashboardContext): () => void {
   };
   const listeners: [string, (...args: never[]) => void][] = [
     ['msg:custom', received],
-    ['change:theme', () => dashboard.setTheme(model.get('theme') || 'auto')],
+    ['change:theme', () => dashboard.setTheme(model.get('theme'))],
     ['change:height', () => dashboard.setHeight(model.get('height') || 'auto')],
     ['change:not_live', () => dashboard.setNoControl(model.get('not_live') || null)]
   ];
   for (const [event, callback] of listeners) {
     model.on(event, callback);
   }
-  dashboard.events.on('startRequested', period => model.send({ type: 'start', period }));
-  dashboard.events.on('stopRequested', () => model.send({ type: 'stop' }));
-  dashboard.events.on('recordingRequested', () => model.send({ type: 'recording' }));
-  dashboard.events.on('detailRequested', span => model.send({ type: 'detail', ...span }));
-  dashboard.events.on('restartRequested', () => model.send({ type: 'watch', cursor: '' }));
+  dashboard.events.on('startRequested', period => model.send({ type: 'start', protocol: PROTOCOL, period }));
+  dashboard.events.on('stopRequested', () => model.send({ type: 'stop', protocol: PROTOCOL }));
+  dashboard.events.on('recordingRequested', () => model.send({ type: 'recording', protocol: PROTOCOL }));
+  dashboard.events.on('detailRequested', span => model.send({ type: 'detail', protocol: PROTOCOL, ...span }));
+  dashboard.events.on('restartRequested', () => model.send({ type: 'watch', protocol: PROTOCOL, cursor: '' }));
   watch();
   const timer = window.setInterval(() => {
     // A page in the background is not drawn: it asks again when it is looked at.

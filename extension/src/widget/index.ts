@@ -1,9 +1,22 @@
 /** Notebook widget entry (anywidget): mounts a graph view on a model with the traits of `IWidgetTraits`. */
 
-import { GraphView, inflate } from '../core';
+import { GraphView } from '../core';
+import { messageOf } from '../core/narrow';
 import { isDashboard, renderDashboard } from './dashboard';
-import type { ClientMessage, IWidgetTraits, ServerMessage } from '../proto/messages';
-import { readLines } from '../proto/validate';
+import { HeldDocument } from './held';
+import { readMessage, typeOf } from '../proto/border';
+import {
+  PROTOCOL,
+  isServerMessage,
+  type ClientMessage,
+  type IFailedMessage,
+  type IWidgetTraits,
+  type ServerMessage
+} from '../proto/messages';
+import { fits, isWhole, oneOf, record } from '../proto/shape';
+
+/** An answer, of which only the number can be read. */
+const isNumbered = record<{ type: 'answer'; id: number }>({ type: oneOf('answer'), id: isWhole });
 
 /** What this entry needs of an anywidget model. */
 export interface IWidgetModel {
@@ -18,33 +31,6 @@ export interface IWidgetModel {
 export interface IRenderContext {
   model: IWidgetModel;
   el: HTMLElement;
-}
-
-/** Joins the parts of a document; a part of a newer revision drops what came before. */
-class Parts {
-  private _revision = -1;
-  private _parts: (Uint8Array | undefined)[] = [];
-
-  add(message: Extract<ServerMessage, { type: 'document' }>, bytes: Uint8Array): Uint8Array | null {
-    if (message.revision !== this._revision || this._parts.length !== message.count) {
-      this._revision = message.revision;
-      this._parts = new Array<Uint8Array | undefined>(message.count).fill(undefined);
-    }
-    this._parts[message.index] = bytes;
-    const parts = this._parts.filter(part => part !== undefined);
-    if (parts.length < message.count) {
-      return null;
-    }
-    const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      joined.set(part, at);
-      at += part.length;
-    }
-    this._parts = [];
-    this._revision = -1;
-    return joined;
-  }
 }
 
 function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
@@ -63,55 +49,79 @@ export function render(context: IRenderContext): () => void {
   }
   const reason = (): string | null => model.get('not_live') || null;
   const view = new GraphView(el, {
-    theme: model.get('theme') || 'auto',
+    theme: model.get('theme'),
     height: model.get('height') || 560,
     noProfile: reason(),
     canReveal: true,
     canAsk: true
   });
-  const parts = new Parts();
+  const held = new HeldDocument(view, {
+    needDocument: () => model.send({ type: 'need_document', protocol: PROTOCOL }),
+    needSince: revision => model.send({ type: 'need_since', protocol: PROTOCOL, revision }),
+    shown: () => {
+      // A view that was just drawn may have selected what failed.
+      if (model.get('selection').length > 0) {
+        showSelection();
+      }
+    }
+  });
 
   const showDocument = (): void => {
     const doc = model.get('doc');
     if (doc !== null && doc !== undefined) {
       view.setDocument(doc);
     } else if (reason() === null) {
-      model.send({ type: 'need_document' });
+      model.send({ type: 'need_document', protocol: PROTOCOL });
     } else {
       view.showProblems('No graph to show', [reason() ?? '']);
     }
   };
-  const showSelection = (): void => view.syncSelection(model.get('selection') ?? []);
+  const showSelection = (): void => view.syncSelection(model.get('selection'));
   const showHeight = (): void => view.setHeight(model.get('height') || 560);
-  const showTheme = (): void => view.setTheme(model.get('theme') || 'auto');
+  const showTheme = (): void => view.setTheme(model.get('theme'));
   const showLive = (): void => view.setNoProfile(reason());
 
-  const received = (message: ServerMessage, buffers?: (DataView | ArrayBuffer)[]): void => {
-    switch (message.type) {
-      case 'document': {
-        const whole = parts.add(message, bytesOf(buffers?.[0]));
-        if (whole !== null) {
-          const text =
-            message.encoding === 'deflate'
-              ? inflate(whole)
-              : Promise.resolve(new TextDecoder().decode(whole));
-          text.then(
-            json => {
-              if (!view.isDisposed) {
-                view.setDocument(json);
-                // A view that was just drawn may have selected what failed.
-                if (model.get('selection').length > 0) {
-                  showSelection();
-                }
-              }
-            },
-            (error: unknown) => view.showProblems('This graph cannot be read', [String(error)])
-          );
-        }
-        return;
+  /** A message that cannot be read, or that the kernel could not: said where it matters. */
+  const failed = ({ request, message }: Pick<IFailedMessage, 'request' | 'message'>): void => {
+    if (request === 'profile') {
+      view.setProfileStatus('failed', message);
+    } else if (request === 'document' || request === 'need_document') {
+      view.showProblems('This graph cannot be read', [message]);
+    } else {
+      view.announcer.hint(message);
+    }
+    console.warn(`maxlab: ${message}`);
+  };
+  const understood = (content: unknown): ServerMessage | null => {
+    try {
+      return readMessage(isServerMessage, content);
+    } catch (error) {
+      const message = messageOf(error);
+      if (fits(isNumbered, content)) {
+        view.setAnswer(content.id, false, null, message, []);
+      } else if (typeOf(content) === 'difference') {
+        console.warn(`maxlab: ${message}`);
+        held.lost();
+      } else {
+        failed({ request: typeOf(content), message });
       }
+      return null;
+    }
+  };
+  const received = (content: unknown, buffers?: (DataView | ArrayBuffer)[]): void => {
+    const message = understood(content);
+    switch (message?.type) {
+      case 'document':
+        held.add(message, bytesOf(buffers?.[0]));
+        return;
+      case 'difference':
+        held.revise(message);
+        return;
+      case 'marks':
+        view.setMarks(message.marks);
+        return;
       case 'source':
-        view.setKernelSource(message.kernel, String(message.source), readLines(message.lines));
+        view.setKernelSource(message.kernel, message.source, message.lines);
         return;
       case 'answer':
         view.setAnswer(
@@ -119,15 +129,18 @@ export function render(context: IRenderContext): () => void {
           message.ok,
           message.data,
           message.error,
-          (buffers ?? []).map(buffer => bytesOf(buffer).slice().buffer as ArrayBuffer)
+          (buffers ?? []).map(buffer => bytesOf(buffer).slice().buffer)
         );
         return;
       case 'profile':
         view.setProfileStatus(message.status, message.message ?? '');
         return;
+      case 'failed':
+        failed(message);
+        return;
       default:
-        // A message of a newer kernel side; this view does without it.
-        console.warn('maxlab: unknown message', message);
+        // The loader read the bundle; and what could not be read was told of.
+        return;
     }
   };
 
@@ -148,12 +161,12 @@ export function render(context: IRenderContext): () => void {
   });
   view.events.on('profileRequested', () => {
     view.setProfileStatus('running');
-    model.send({ type: 'profile' });
+    model.send({ type: 'profile', protocol: PROTOCOL });
   });
-  view.events.on('asked', asked => model.send({ type: 'ask', ...asked }));
-  view.events.on('sourceRequested', kernel => model.send({ type: 'source', kernel }));
+  view.events.on('asked', asked => model.send({ type: 'ask', protocol: PROTOCOL, ...asked }));
+  view.events.on('sourceRequested', kernel => model.send({ type: 'source', protocol: PROTOCOL, kernel }));
   view.events.on('revealRequested', place => {
-    model.send({ type: 'reveal', ...place });
+    model.send({ type: 'reveal', protocol: PROTOCOL, ...place });
     el.dispatchEvent(new CustomEvent('maxlab:reveal', { detail: place, bubbles: true, composed: true }));
   });
   showDocument();

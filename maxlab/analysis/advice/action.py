@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from maxlab.compiler.options import Options
 
@@ -78,19 +78,3 @@ class Action:
     def can_try(self) -> bool:
         """Whether maxlab can make the change and measure it."""
         return self.recipe is not None
-
-    def to_json(self) -> dict[str, Any]:
-        """The action as plain JSON."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "title": self.title,
-            "why": self.why,
-            "kernels": list(self.kernels),
-            "nodes": list(self.nodes),
-            "predicted_ns": round(self.predicted_ns),
-            "predicted_share": float(f"{self.predicted_share:.4g}"),
-            "how": self.how,
-            "canTry": self.can_try,
-            "changes": self.changes,
-        }

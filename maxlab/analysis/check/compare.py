@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -360,7 +360,8 @@ class _Comparer:
         unknown = {i for o in facts.group.ops if not has_reference(o) for i in o.origins}
         for id in check.nodes:
             result = own.get(id, check.difference)
-            by, message = "value" if id in own else "kernel", ""
+            by: Literal["value", "kernel"] = "value" if id in own else "kernel"
+            message = ""
             if id in unknown:
                 message = UNKNOWN
             if bad is not None and id in named:

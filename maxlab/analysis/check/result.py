@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class NodeCheck:
     op: str
     kernel: str
     ok: bool
-    by: str
+    by: Literal["value", "kernel"]
     difference: Difference | None
     message: str = ""
     at: Location | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from maxlab.opset import is_constant
 Array = np.ndarray[Any, Any]
 
 
+Kind = Literal["NaN", "inf"]
+
+
 @dataclass(frozen=True)
 class Trip:
     """The first op that made NaN or an infinity.
@@ -49,7 +52,7 @@ class Trip:
         operands: For each value that the op read, its element at ``at``, where it has one.
     """
 
-    kind: str
+    kind: Kind
     node: str
     op: str
     kernel: str
@@ -203,7 +206,7 @@ class _Search:
 
     def __init__(self, model: Model, inputs: Sequence[Any], infinities: bool) -> None:
         self._model = model
-        self._kinds = ("NaN", "inf") if infinities else ("NaN",)
+        self._kinds: tuple[Kind, ...] = ("NaN", "inf") if infinities else ("NaN",)
         self._walk = Walk(model, inputs)
         self._user = {op.id: op for op in model.compiled.source.walk()}
 
@@ -337,7 +340,7 @@ class _Search:
     def _trip(
         self,
         facts: StepFacts,
-        kind: str,
+        kind: Kind,
         op: Op,
         marks: Array,
         arrays: Mapping[Value, Array],

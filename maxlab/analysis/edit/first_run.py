@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class FirstRun:
             those that it only reads.
     """
 
-    state: str
+    state: Literal["ran", "compile_error", "crashed"]
     errors: tuple[Diagnostic, ...] = ()
     log: str = ""
     made: list[list[Array | None]] = field(default_factory=list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,9 @@ _WHY_NOT = {
     "wrong": "it is wrong",
     "measured": "it was discarded",
 }
+
+
+EditState = Literal["compile_error", "crashed", "wrong", "measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Edit:
     kernel: str
     kernels: tuple[str, ...]
     source: str
-    state: str
+    state: EditState
     errors: tuple[Diagnostic, ...] = ()
     log: str = ""
     check: Check | None = None

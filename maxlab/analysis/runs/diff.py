@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from maxlab.analysis.runs.nodes import match_nodes
 from maxlab.analysis.runs.noise import Estimate, Rules, State
 from maxlab.analysis.runs.pairs import Change, Pair, Side, percent
 from maxlab.analysis.runs.saved import SUFFIX, SavedRun, load_run, record
 from maxlab.analysis.runs.shown import Recorded
+from maxlab.analysis.told import DiffAnswer, RunEstimate, RunPair, RunRow, RunSide
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
@@ -91,7 +91,7 @@ class Diff(Recorded):
         """
         return "\n\n".join(_text(pair, rows) for pair in self.pairs)
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> DiffAnswer:
         """The comparison as plain JSON, as the panel of runs reads it."""
         return {
             "version": 1,
@@ -295,7 +295,7 @@ def _signed(ns: float) -> str:
 # ---------------------------------------------------------------- JSON
 
 
-def side_data(runs: Sequence[SavedRun], label: str) -> dict[str, Any]:
+def side_data(runs: Sequence[SavedRun], label: str) -> RunSide:
     """A side as plain JSON."""
     run = runs[0]
     return {
@@ -313,7 +313,7 @@ def side_data(runs: Sequence[SavedRun], label: str) -> dict[str, Any]:
     }
 
 
-def pair_data(pair: Pair, before: int, side: int, to_shown: Mapping[str, str]) -> dict[str, Any]:
+def pair_data(pair: Pair, before: int, side: int, to_shown: Mapping[str, str]) -> RunPair:
     """A pair as plain JSON.
 
     Args:
@@ -335,7 +335,7 @@ def pair_data(pair: Pair, before: int, side: int, to_shown: Mapping[str, str]) -
     }
 
 
-def _row(change: Change, to_shown: Mapping[str, str]) -> dict[str, Any]:
+def _row(change: Change, to_shown: Mapping[str, str]) -> RunRow:
     nodes = change.nodes_after
     if to_shown:
         nodes = tuple(to_shown[node] for node in nodes if node in to_shown)
@@ -351,7 +351,7 @@ def _row(change: Change, to_shown: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _estimate_data(found: Estimate, state: State, p: float | None = None) -> dict[str, Any]:
+def _estimate_data(found: Estimate, state: State, p: float | None = None) -> RunEstimate:
     return {
         "before": round(found.before_ns, 1),
         "after": round(found.after_ns, 1),

@@ -13,6 +13,7 @@ import numpy as np
 from maxlab import trace
 from maxlab.analysis.runs.inputs import made_inputs, shapes_for, symbols
 from maxlab.analysis.runs.shown import Recorded
+from maxlab.analysis.told import SweepAnswer
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile, measure_model
 from maxlab.engine.times import plural, time_text
@@ -217,7 +218,7 @@ class Sweep(Recorded):
     def _powers(self, of: SweptKernel | Sweep) -> list[str]:
         return [_power(of.growth[name]) for name in self.sizes]
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> SweepAnswer:
         """The sweep as plain JSON, as the panel of runs reads it."""
         quartiles = [np.percentile(point.wall_ns, [25, 75]) for point in self.points]
         return {

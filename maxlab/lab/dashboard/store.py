@@ -14,8 +14,7 @@ import secrets
 import threading
 import time
 from array import array
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +26,14 @@ from maxlab.diagnostics.monitor.monitor import Monitor
 from maxlab.diagnostics.monitor.places import Identity, small
 from maxlab.diagnostics.monitor.recording import Mark, Recording
 from maxlab.diagnostics.monitor.segments import Tail, last_change_ns, matching
-
-FRAME_VERSION = 1
+from maxlab.lab.protocol.dashboard import (
+    DetailMessage,
+    FrameMessage,
+    MarkRow,
+    MetricColumn,
+    MonitorState,
+)
+from maxlab.lab.protocol.messages import PROTOCOL
 
 MAX_KEPT = 400_000
 """Samples that are kept in memory; with more, the older half goes, as the oldest segments do."""
@@ -39,7 +44,8 @@ MAX_MARKS = 20_000
 MAX_ROWS = 6000
 """Rows of a frame that begins anew, at most: three for each pixel of a wide screen."""
 
-Frame = tuple[dict[str, Any], bytes]
+Frame = tuple[FrameMessage, bytes]
+Detail = tuple[DetailMessage, bytes]
 
 
 @dataclass(slots=True)
@@ -280,9 +286,15 @@ class Store:
             table = (small(table_text) or 0) if is_known else 0
             tables, tables_gone = self._decoder.processes, self._decoder.tables_gone
             newest = tables_gone + len(tables)
-            body: dict[str, Any] = {
+            times, rows = self._times[row : self._count], self._rows[row : self._count]
+            is_thin = len(times) > MAX_ROWS
+            if is_thin:
+                times, rows = thinned(times, rows, MAX_ROWS)
+            body: FrameMessage = {
                 "type": "frame",
-                "version": FRAME_VERSION,
+                "protocol": PROTOCOL,
+                "count": len(times),
+                "width": rows.shape[1],
                 "reset": not is_known,
                 "cursor": f"{self._generation}:{self._count}:{self._serial}:{newest}",
                 "breaks": [self._second(b) for b in self._breaks if row <= b < self._count],
@@ -291,21 +303,17 @@ class Store:
                 ],
                 "problems": self._decoder.problems,
                 "processes": [
-                    [(time_ns - (self._base_ns or 0)) / 1e9, json.loads(held)]
+                    ((time_ns - (self._base_ns or 0)) / 1e9, json.loads(held))
                     for time_ns, held in tables[max(table - tables_gone, 0) :]
                 ],
                 "state": self._state(),
+                "thin": is_thin,
             }
             if not is_known:
-                body["columns"] = [asdict(column) for column in self._columns]
-            times, rows = self._times[row : self._count], self._rows[row : self._count]
-            is_thin = len(times) > MAX_ROWS
-            if is_thin:
-                times, rows = thinned(times, rows, MAX_ROWS)
-            body["thin"] = is_thin
-            return body, self._packed(body, times, rows)
+                body["columns"] = [_told(column) for column in self._columns]
+            return body, self._packed(times, rows)
 
-    def detail(self, start_s: float, end_s: float) -> Frame:
+    def detail(self, start_s: float, end_s: float) -> Detail:
         """All samples of a stretch of time, thinned out only when they are too many to draw."""
         with self._lock:
             base_ns = self._base_ns or 0
@@ -316,32 +324,30 @@ class Store:
             times, rows = stamps[low:high], self._rows[low:high]
             if len(times) > MAX_ROWS:
                 times, rows = thinned(times, rows, MAX_ROWS)
-            body: dict[str, Any] = {
+            body: DetailMessage = {
                 "type": "detail",
-                "version": FRAME_VERSION,
+                "protocol": PROTOCOL,
+                "count": len(times),
+                "width": rows.shape[1],
                 "generation": self._generation,
                 "start": start_s,
                 "end": end_s,
             }
-            return body, self._packed(body, times, rows)
+            return body, self._packed(times, rows)
 
-    def _packed(
-        self, body: dict[str, Any], times: npt.NDArray[np.int64], rows: npt.NDArray[np.float32]
-    ) -> bytes:
-        body["count"] = len(times)
-        body["width"] = rows.shape[1]
+    def _packed(self, times: npt.NDArray[np.int64], rows: npt.NDArray[np.float32]) -> bytes:
         seconds = (times - (self._base_ns or 0)) / 1e9
         return seconds.astype("<f8").tobytes() + np.ascontiguousarray(rows, "<f4").tobytes()
 
     def _second(self, row: int) -> float:
         return float(self._times[row] - (self._base_ns or 0)) / 1e9
 
-    def _mark(self, mark: Mark) -> list[Any]:
+    def _mark(self, mark: Mark) -> MarkRow:
         start = (mark.start_ns - (self._base_ns or 0)) / 1e9
         took = None if mark.dur_ns is None else mark.dur_ns / 1e9
-        return [mark.id, round(start, 6), took, mark.kind, mark.name, mark.count, mark.pid]
+        return (mark.id, round(start, 6), took, mark.kind, mark.name, mark.count, mark.pid)
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> MonitorState:
         facts, end = self._decoder.facts, self._decoder.end
         base_ns = self._base_ns or 0
         running = None if self._monitor is None else launching.running(self._monitor.folder)
@@ -366,7 +372,7 @@ class Store:
     # ------------------------------------------------------------ for pictures and text
     def snapshot(
         self,
-    ) -> tuple[list[Column], npt.NDArray[np.int64], npt.NDArray[np.float32], dict[str, Any]]:
+    ) -> tuple[list[Column], npt.NDArray[np.int64], npt.NDArray[np.float32], MonitorState]:
         """Columns, ``[samples]`` times, ``[samples, columns]`` values, and the state."""
         with self._lock:
             part = slice(0, self._count)
@@ -377,6 +383,19 @@ class Store:
     def samples(self) -> int:
         """The number of samples that were read."""
         return self._count
+
+
+def _told(column: Column) -> MetricColumn:
+    return {
+        "key": column.key,
+        "device": column.device,
+        "quantity": column.quantity,
+        "unit": column.unit,
+        "label": column.label,
+        "top": column.top,
+        "average": column.average,
+        "window_ns": column.window_ns,
+    }
 
 
 def _tensors_column(device: str) -> Column:

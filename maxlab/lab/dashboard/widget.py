@@ -23,6 +23,7 @@ from maxlab.diagnostics.monitor import Monitor, Recording, marks
 from maxlab.errors import MaxlabError
 from maxlab.lab import bundle, protocol
 from maxlab.lab.dashboard.store import Store
+from maxlab.lab.protocol import PROTOCOL, reader
 from maxlab.lab.widget import loader
 
 LEASE_S = 30.0
@@ -88,7 +89,7 @@ class DashboardView(anywidget.AnyWidget):
             self._store = Store(replay, self._title)
         self._sending = threading.Lock()
         self._cursor = ""
-        self._state: dict[str, Any] = {}
+        self._state: protocol.MonitorState | None = None
         self._watched_until = 0.0
         super().__init__(height=height, theme=theme)
         self.on_msg(self._received)
@@ -114,43 +115,37 @@ class DashboardView(anywidget.AnyWidget):
     def _received(self, _widget: object, content: Any, _buffers: object) -> None:
         """Answer a message of the page; called on any thread."""
         try:
-            self._answer(content)
+            self._answer(reader.dashboard_message(content))
         except Exception as error:  # a page can only be told, and the kernel must go on
             trace.emit("warning", "dashboard", message=str(error), request=str(content)[:200])
-            self._fail(str(error))
+            request = content.get("type", "") if isinstance(content, dict) else ""
+            self._fail(str(request)[:40], str(error), getattr(error, "code", ""))
 
-    def _answer(self, content: Any) -> None:
-        match content:
-            case {"type": "need_bundle"}:
-                self._send_bundle()
-            case {"type": "watch", "cursor": str(cursor)}:
-                with self._sending:
-                    self._cursor = cursor
-                    self._state = {}
-                    self._watched_until = time.monotonic() + LEASE_S
+    def _answer(self, message: protocol.DashboardClientMessage) -> None:
+        if message["type"] == "need_bundle":
+            self._send_bundle()
+        elif message["type"] == "watch":
+            with self._sending:
+                self._cursor = message["cursor"]
+                self._state = None
+                self._watched_until = time.monotonic() + LEASE_S
+            self.refresh()
+            if self.monitor is not None:
+                _pusher.watch(self)
+        elif message["type"] == "start":
+            if self.monitor is not None:
+                self.monitor.begin(float(message["period"]))
+                marks.attach(self.monitor.folder, in_cell=False)
                 self.refresh()
-                if self.monitor is not None:
-                    _pusher.watch(self)
-            case {"type": "start", "period": float() | int() as period}:
-                if self.monitor is not None:
-                    self.monitor.begin(float(period))
-                    marks.attach(self.monitor.folder, in_cell=False)
-                    self.refresh()
-            case {"type": "stop"}:
-                if self.monitor is not None:
-                    self.monitor.stop()
-                    self.refresh()
-            case {
-                "type": "detail",
-                "start": float() | int() as start,
-                "end": float() | int() as end,
-            }:
-                body, raw = self._store.detail(float(start), float(end))
-                self.send(body, [raw])
-            case {"type": "recording"}:
-                self._send_recording()
-            case _:
-                trace.emit("warning", "dashboard", message=f"unknown request {content!r:.200}")
+        elif message["type"] == "stop":
+            if self.monitor is not None:
+                self.monitor.stop()
+                self.refresh()
+        elif message["type"] == "detail":
+            body, raw = self._store.detail(float(message["start"]), float(message["end"]))
+            self.send(body, [raw])
+        elif message["type"] == "recording":
+            self._send_recording()
 
     def refresh(self) -> None:
         """Send what is new to the pages that show this view."""
@@ -159,25 +154,31 @@ class DashboardView(anywidget.AnyWidget):
             before = self._cursor
             body, raw = self._store.frame(before)
             # While nothing records, its own clock is all that moves.
-            state = {key: value for key, value in body["state"].items() if key != "now"}
+            state: protocol.MonitorState = {**body["state"], "now": 0.0}
             if body["cursor"] == before and state == self._state:
                 return
-            body["from"] = None if body["reset"] else before
+            body["continues"] = None if body["reset"] else before
             self._cursor, self._state = body["cursor"], state
             self.send(body, [raw])
 
     def _send_recording(self) -> None:
-        message: protocol.RecordingMessage = {"type": "recording"}
+        message: protocol.RecordingMessage = {"type": "recording", "protocol": PROTOCOL}
         if self.monitor is not None:
             marks.flush()
             self.send(message, [self.monitor.read_bytes()])
         elif self._raw is not None:
             self.send(message, [self._raw])
         else:
-            self._fail("this recording was not read from a file")
+            self._fail("recording", "this recording was not read from a file", "")
 
-    def _fail(self, why: str) -> None:
-        message: protocol.FailedMessage = {"type": "failed", "message": why}
+    def _fail(self, request: str, why: str, code: str) -> None:
+        message: protocol.FailedMessage = {
+            "type": "failed",
+            "protocol": PROTOCOL,
+            "request": request,
+            "code": code,
+            "message": why,
+        }
         self.send(message)
 
     def _send_bundle(self) -> None:

@@ -1,8 +1,9 @@
 """The questions that panels of a view ask about what it shows, each answered by a function.
 
 A question is a name and a few arguments; its answer is plain JSON, and binary columns where there
-is much of it. Answers that are small are saved in the document too, so that a panel works in a
-saved notebook and in an exported page, where there is nobody to ask.
+is much of it; ``maxlab.lab.protocol.questions`` declares all of them. Answers that are small are
+saved in the document too, so that a panel works in a saved notebook and in an exported page, where
+there is nobody to ask.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from maxlab import trace
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
+from maxlab.lab.protocol import reader
+from maxlab.lab.protocol.questions import AnswerT, ArgsT, Question
 
 Shown = Graph | Model | Profile
 
@@ -48,8 +51,11 @@ _MODULES: dict[str, str] = {
 }
 
 
+DataT_co = TypeVar("DataT_co", covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[DataT_co]):
     """What a panel is told.
 
     Attributes:
@@ -57,62 +63,64 @@ class Answer:
         buffers: Little-endian columns.
     """
 
-    data: Mapping[str, Any]
+    data: DataT_co
     buffers: list[bytes] = field(default_factory=list)
 
 
-Handler = Callable[[Shown, Mapping[str, Any]], Answer]
+Handler = Callable[[Shown, ArgsT], Answer[AnswerT]]
+Saver = Callable[[Profile], AnswerT | None]
 
-_handlers: dict[str, Handler] = {}
-_saved: dict[str, Callable[[Profile], Mapping[str, Any] | None]] = {}
+_handlers: dict[str, tuple[Question[Any, Any], Handler[Any, Any]]] = {}
+_saved: dict[str, Saver[Any]] = {}
 
 
-def question(what: str) -> Callable[[Handler], Handler]:
-    """The decorator of the function that answers ``what``.
+def question(
+    asked: Question[ArgsT, AnswerT],
+) -> Callable[[Handler[ArgsT, AnswerT]], Handler[ArgsT, AnswerT]]:
+    """The decorator of the function that answers ``asked``.
 
     The function runs on a thread of its own, one question of a view at a time, and may raise
-    any ``MaxlabError``, whose text the panel shows.
+    any ``MaxlabError``, whose text the panel shows. Its arguments were checked.
     """
 
-    def keep(handler: Handler) -> Handler:
-        _handlers[what] = handler
+    def keep(handler: Handler[ArgsT, AnswerT]) -> Handler[ArgsT, AnswerT]:
+        _handlers[asked.name] = (asked, handler)
         return handler
 
     return keep
 
 
-Saver = Callable[[Profile], Mapping[str, Any] | None]
-
-
-def saved(what: str) -> Callable[[Saver], Saver]:
+def saved(asked: Question[ArgsT, AnswerT]) -> Callable[[Saver[AnswerT]], Saver[AnswerT]]:
     """The decorator of the function that gives the answer to save with a profile, without buffers;
     None saves nothing. It runs whenever the profile is drawn, so it must be quick."""
 
-    def keep(saver: Saver) -> Saver:
-        _saved[what] = saver
+    def keep(saver: Saver[AnswerT]) -> Saver[AnswerT]:
+        _saved[asked.name] = saver
         return saver
 
     return keep
 
 
-def answer(shown: Shown, what: str, args: Mapping[str, Any]) -> Answer:
+def answer(shown: Shown, what: str, args: Mapping[str, Any]) -> Answer[Any]:
     """The answer to ``what`` about ``shown``.
 
     Raises:
-        ArgumentError: ML806, nothing answers that.
+        ArgumentError: ML806, nothing answers that; ML862, the arguments are not those of the
+            question.
         MaxlabError: What the question says of its own.
     """
     module = _MODULES.get(what)
     if module is not None:
         import_module(module)
-    handler = _handlers.get(what)
-    if handler is None:
+    found = _handlers.get(what)
+    if found is None:
         raise ArgumentError(
             "ML806",
             f"there is no answer to {what!r}",
             fix="reload the page: it is of another version than the kernel",
         )
-    return handler(shown, args)
+    asked, handler = found
+    return handler(shown, reader.arguments(asked, args))
 
 
 def answers_to_save(profile: Profile) -> dict[str, object]:

@@ -1,43 +1,33 @@
-"""The questions of the advice panel.
-
-``advice``
-    {"version": 1, "total_ns": 800000, "actions": [{"id": "hoist", "kind": "hoist", "title": "…",
-     "why": "…", "kernels": ["k0"], "nodes": ["n3"], "predicted_ns": 520000,
-     "predicted_share": 0.65, "how": "code", "canTry": true, "changes": "nothing"}]}
-
-``experiments``, with {"nodes": ["n3"]}
-    The same, of what can be tried whatever it is predicted to save.
-
-``try``, with {"id": "hoist"}
-    {"version": 1, "id": "hoist", "before_ns": 800000, "after_ns": 290000, "saved_ns": 510000,
-     "low_ns": 500000, "high_ns": 530000, "clear": true, "predicted_ns": 520000, "runs": 31,
-     "before_bytes": 9, "after_bytes": 5, "before_kernels": 4, "after_kernels": 2, "max_ulp": 0.0,
-     "max_abs": 0.0, "how": "code"}
-"""
+"""The questions of the advice panel: ``advice``, ``experiments`` and ``try``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from maxlab.analysis.advice import Action, action_of, advice, experiments
-from maxlab.analysis.trial import try_action
+from maxlab.analysis.trial import Trial, try_action
 from maxlab.engine.profile import Profile
-from maxlab.errors import ArgumentError
+from maxlab.lab.protocol.costs import (
+    AdviceAction,
+    AdviceAnswer,
+    ExperimentsArgs,
+    NoArgs,
+    TryAnswer,
+    TryArgs,
+)
+from maxlab.lab.protocol.questions import ADVICE, EXPERIMENTS, TRY
 from maxlab.lab.questions import Answer, Shown, profile_of, question, saved
 
-VERSION = 1
 
-
-@question("advice")
-def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(ADVICE)
+def answer(shown: Shown, args: NoArgs) -> Answer[AdviceAnswer]:
     """What would make the model faster, ranked."""
     profile = profile_of(shown)
     return Answer(_told(profile, advice(profile)))
 
 
-@saved("advice")
-def to_save(profile: Profile) -> Mapping[str, Any] | None:
+@saved(ADVICE)
+def to_save(profile: Profile) -> AdviceAnswer | None:
     """The advice, if the ceilings are known: displaying measures nothing. None for a GPU."""
     if profile.device != "cpu":
         return None
@@ -47,26 +37,61 @@ def to_save(profile: Profile) -> Mapping[str, Any] | None:
         return None
 
 
-@question("experiments")
-def trials(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(EXPERIMENTS)
+def trials(shown: Shown, args: ExperimentsArgs) -> Answer[AdviceAnswer]:
     """What can be tried with the model, and with the nodes in ``args``."""
     profile = profile_of(shown)
-    nodes = args.get("nodes", [])
-    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
-        raise ArgumentError("ML806", "nodes must be a list of ids", fix="reload the page")
-    return Answer(_told(profile, experiments(profile, nodes)))
+    return Answer(_told(profile, experiments(profile, args.get("nodes", []))))
 
 
-@question("try")
-def tried(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(TRY)
+def tried(shown: Shown, args: TryArgs) -> Answer[TryAnswer]:
     """What the action with the id in ``args`` saves."""
     profile = profile_of(shown)
-    return Answer(try_action(profile, action_of(profile, str(args.get("id", "")))).to_json())
+    return Answer(_trial(try_action(profile, action_of(profile, args["id"]))))
 
 
-def _told(profile: Profile, actions: Sequence[Action]) -> dict[str, Any]:
+def _told(profile: Profile, actions: Sequence[Action]) -> AdviceAnswer:
     return {
-        "version": VERSION,
+        "version": 2,
         "total_ns": round(profile.kernel_ns),
-        "actions": [action.to_json() for action in actions],
+        "actions": [_action(action) for action in actions],
+    }
+
+
+def _action(action: Action) -> AdviceAction:
+    return {
+        "id": action.id,
+        "kind": action.kind,
+        "title": action.title,
+        "why": action.why,
+        "kernels": list(action.kernels),
+        "nodes": list(action.nodes),
+        "predicted_ns": round(action.predicted_ns),
+        "predicted_share": float(f"{action.predicted_share:.4g}"),
+        "how": action.how,
+        "can_try": action.can_try,
+        "changes": action.changes,
+    }
+
+
+def _trial(trial: Trial) -> TryAnswer:
+    return {
+        "version": 1,
+        "id": trial.action.id,
+        "before_ns": round(trial.before_ns),
+        "after_ns": round(trial.after_ns),
+        "saved_ns": round(trial.saved_ns),
+        "low_ns": round(trial.low_ns),
+        "high_ns": round(trial.high_ns),
+        "clear": trial.is_clear,
+        "predicted_ns": round(trial.predicted_ns),
+        "runs": trial.runs,
+        "before_bytes": trial.before_bytes,
+        "after_bytes": trial.after_bytes,
+        "before_kernels": trial.before_kernels,
+        "after_kernels": trial.after_kernels,
+        "max_ulp": trial.max_ulp,
+        "max_abs": trial.max_abs,
+        "how": trial.action.how,
     }

@@ -1,23 +1,7 @@
 """What the panel *Check* asks: is it right, who makes NaN, and a script that shows a wrong kernel.
 
-``compare``, with ``{"all": bool}``, or with ``{"newest": true}``, which runs nothing and tells of
-what was compared before, or ``{version: 1, nodes: []}``::
-
-    {version: 1, ok, message, first: id or null, kernel: id or null, canRepro,
-     nodes: [{id, op, kernel, ok, by: "value" | "kernel", message, maxUlp, maxAbs, maxRel,
-              nan, inf, nanWanted, infWanted, wrong, size}],   the worst first; numbers may be null
-     outputs: [{maxUlp, maxAbs, maxRel, ok}]}
-
-``nan``::
-
-    {version: 1, message, trip: null or {kind: "NaN" | "inf", node, op, kernel, sure, count,
-     at: [index], operands: {value: text}, isGiven}}
-
-``repro`` writes its files into the folder that the kernel runs in::
-
-    {version: 1, path, files: [name]}
-
-A comparison is saved with a notebook when one was made.
+``repro`` writes its files into the folder that the kernel runs in. A comparison is saved with a
+notebook when one was made.
 """
 
 from __future__ import annotations
@@ -25,59 +9,69 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from maxlab.analysis.check import Comparison, Difference, NodeCheck, compare, first_nonfinite
 from maxlab.analysis.check.result import newest
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.lab.inputs import inputs_for
+from maxlab.lab.protocol.checks import (
+    CheckedNode,
+    CheckedOutput,
+    CompareAnswer,
+    CompareArgs,
+    ComparisonAnswer,
+    Differences,
+    NanAnswer,
+    NanArgs,
+    ReproAnswer,
+)
+from maxlab.lab.protocol.costs import NoArgs
+from maxlab.lab.protocol.questions import COMPARE, NAN, REPRO
 from maxlab.lab.questions import Answer, Shown, model_of, question, saved
 
-_made: weakref.WeakKeyDictionary[Model, Mapping[str, Any]] = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Model, ComparisonAnswer] = weakref.WeakKeyDictionary()
 """The newest comparison of each model, as it was told; it holds nothing of the model."""
 
 
-@question("compare")
-def compare_shown(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(COMPARE)
+def compare_shown(shown: Shown, args: CompareArgs) -> Answer[CompareAnswer]:
     """The answer to ``compare``."""
     model = model_of(shown)
     if args.get("newest"):
-        return Answer(_known(model) or {"version": 1, "nodes": []})
-    found = compare(model, *inputs_for(model), all=bool(args.get("all")))
+        return Answer(_known(model) or {"version": 2, "kind": "none"})
+    found = compare(model, *inputs_for(model), all=args.get("all", False))
     data = told(found)
     _made[model] = data
     return Answer(data)
 
 
-@saved("compare")
-def saved_comparison(profile: Profile) -> Mapping[str, Any] | None:
+@saved(COMPARE)
+def saved_comparison(profile: Profile) -> CompareAnswer | None:
     """The comparison that was made of the profile's model, if there is one."""
     return _known(profile.model)
 
 
-def _known(model: Model) -> Mapping[str, Any] | None:
+def _known(model: Model) -> ComparisonAnswer | None:
     """What is known of the newest comparison of the model: one of the user's own code, if its
     variable is still there, or that of the panel."""
     found = newest(model)
     return told(found) if found is not None else _made.get(model)
 
 
-@question("nan")
-def first_nan(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(NAN)
+def first_nan(shown: Shown, args: NanArgs) -> Answer[NanAnswer]:
     """The answer to ``nan``."""
     model = model_of(shown)
-    trip = first_nonfinite(model, *inputs_for(model), infinities=bool(args.get("infinities", True)))
+    trip = first_nonfinite(model, *inputs_for(model), infinities=args.get("infinities", True))
     if trip is None:
         return Answer(
-            {"version": 1, "message": "No operation makes NaN or an infinity.", "trip": None}
+            {"version": 2, "message": "No operation makes NaN or an infinity.", "trip": None}
         )
-    operands = {name: f"{number:.6g}" for name, number in trip.operands.items()}
     return Answer(
         {
-            "version": 1,
+            "version": 2,
             "message": sentence(trip.sentence()),
             "trip": {
                 "kind": trip.kind,
@@ -87,15 +81,15 @@ def first_nan(shown: Shown, args: Mapping[str, Any]) -> Answer:
                 "sure": trip.sure,
                 "count": trip.count,
                 "at": list(trip.at),
-                "operands": operands,
-                "isGiven": not trip.kernel,
+                "operands": {name: f"{number:.6g}" for name, number in trip.operands.items()},
+                "is_given": not trip.kernel,
             },
         }
     )
 
 
-@question("repro")
-def write_repro(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(REPRO)
+def write_repro(shown: Shown, args: NoArgs) -> Answer[ReproAnswer]:
     """The answer to ``repro``.
 
     Raises:
@@ -119,22 +113,27 @@ def _free(stem: str) -> Path:
         number += 1
 
 
-def told(found: Comparison) -> dict[str, Any]:
+def told(found: Comparison) -> ComparisonAnswer:
     """A comparison as its answer."""
     first = found.first
     return {
-        "version": 1,
+        "version": 2,
+        "kind": "comparison",
         "ok": found.ok,
         "message": sentence(found.message),
         "first": first.id if first is not None else None,
         "kernel": first.kernel if first is not None else None,
-        "canRepro": found.bad_kernel is not None and found.bad_kernel.alone is not None,
+        "can_repro": found.bad_kernel is not None and found.bad_kernel.alone is not None,
         "nodes": [_node(node) for node in found.worst()],
-        "outputs": [{"ok": d.ok, **_numbers(d)} for d in found.outputs],
+        "outputs": [_output(d) for d in found.outputs],
     }
 
 
-def _node(node: NodeCheck) -> dict[str, Any]:
+def _output(difference: Difference) -> CheckedOutput:
+    return {"ok": difference.ok, **_numbers(difference)}
+
+
+def _node(node: NodeCheck) -> CheckedNode:
     return {
         "id": node.id,
         "op": node.op,
@@ -146,20 +145,27 @@ def _node(node: NodeCheck) -> dict[str, Any]:
     }
 
 
-def _numbers(d: Difference | None) -> dict[str, Any]:
+def _numbers(d: Difference | None) -> Differences:
     if d is None:
-        names = (
-            "maxUlp", "maxAbs", "maxRel", "nan", "inf", "nanWanted", "infWanted", "wrong", "size"
-        )  # fmt: skip
-        return dict.fromkeys(names)
+        return {
+            "max_ulp": None,
+            "max_abs": None,
+            "max_rel": None,
+            "nan": None,
+            "inf": None,
+            "nan_wanted": None,
+            "inf_wanted": None,
+            "wrong": None,
+            "size": None,
+        }
     return {
-        "maxUlp": d.max_ulp,
-        "maxAbs": number(d.max_abs),
-        "maxRel": number(d.max_rel),
+        "max_ulp": d.max_ulp,
+        "max_abs": number(d.max_abs),
+        "max_rel": number(d.max_rel),
         "nan": d.nan,
         "inf": d.inf,
-        "nanWanted": d.nan_wanted,
-        "infWanted": d.inf_wanted,
+        "nan_wanted": d.nan_wanted,
+        "inf_wanted": d.inf_wanted,
         "wrong": d.wrong,
         "size": d.size,
     }

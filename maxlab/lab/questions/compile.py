@@ -1,34 +1,29 @@
-"""The question ``compile``: what compiling a model took.
-
-The answer is ``{version: 1, options, phases: [{name, ns, text}], units: [{kernels, name, symbol,
-hit, why, ms, lines, library}]}``. A unit is one text; ``kernels`` are all steps that it is the code
-of.
-"""
+"""The question ``compile``: what compiling a model took."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from maxlab.analysis.compile_report import PHASES, compile_report
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
+from maxlab.lab.protocol.checks import CompileAnswer
+from maxlab.lab.protocol.costs import NoArgs
+from maxlab.lab.protocol.questions import COMPILE
 from maxlab.lab.questions import Answer, Shown, model_of, question, saved
 
 
-@question("compile")
-def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(COMPILE)
+def answer(shown: Shown, args: NoArgs) -> Answer[CompileAnswer]:
     """The compile report."""
     return Answer(_data(model_of(shown)))
 
 
-@saved("compile")
-def save(profile: Profile) -> Mapping[str, Any]:
+@saved(COMPILE)
+def save(profile: Profile) -> CompileAnswer:
     """The compile report of the profile's model."""
     return _data(profile.model)
 
 
-def _data(model: Model) -> dict[str, Any]:
+def _data(model: Model) -> CompileAnswer:
     report = compile_report(model)
     return {
         "version": 1,

@@ -1,22 +1,24 @@
 """The questions of the source panel: ``text``, ``edit``, ``keep`` and ``discard``.
 
-``text {kernel}`` is ``{version: 1, kernel, source, lines: [[first, last, node]], edited}``.
-``edit {kernel, source}`` tries a text and is ``{version: 1, kernel, kernels, state, errors: [{line,
-column, text}], log, check: {ok, max_ulp, max_abs, tolerance, message} | null, before_ns, after_ns,
-before_iqr, after_iqr, runs, device, canKeep}``, see ``maxlab.analysis.edit``. ``keep {kernel}``
-installs what was tried last, ``discard {kernel}`` goes back to what the compiler made; both are
-``{version: 1, kernel, message}``.
+``edit`` tries a text, ``keep`` installs what was tried last, and ``discard`` goes back to what the
+compiler made.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
 
 from maxlab.analysis.edit import Edit, edit_kernel, restore_kernel
 from maxlab.engine import Model
 from maxlab.errors import ArgumentError
+from maxlab.lab.protocol.checks import (
+    EditAnswer,
+    EditArgs,
+    KernelArgs,
+    KernelMessage,
+    TextAnswer,
+)
+from maxlab.lab.protocol.questions import DISCARD, EDIT, KEEP, TEXT
 from maxlab.lab.questions import Answer, Shown, model_of, question
 
 RUNS = 20
@@ -25,10 +27,10 @@ _tried: weakref.WeakKeyDictionary[Model, dict[str, Edit]] = weakref.WeakKeyDicti
 """The newest edit of each kernel, until it is kept or discarded."""
 
 
-@question("text")
-def text(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(TEXT)
+def text(shown: Shown, args: KernelArgs) -> Answer[TextAnswer]:
     """The text of a kernel, as the model runs it now."""
-    model, kernel = model_of(shown), _kernel(args)
+    model, kernel = model_of(shown), args["kernel"]
     view = model.kernels.get(kernel)
     printed = model.printed(view.step) if view is not None else None
     if view is None or printed is None:
@@ -38,24 +40,27 @@ def text(shown: Shown, args: Mapping[str, Any]) -> Answer:
             fix="select another kernel: this one is a routine of the runtime library",
         )
     edited = printed.symbol in dict(model.options.replaced)
-    lines = [[first, last, node] for first, last, node in view.lines]
-    data = {"version": 1, "kernel": kernel, "source": view.source, "lines": lines}
-    return Answer({**data, "edited": edited})
+    return Answer(
+        {
+            "version": 1,
+            "kernel": kernel,
+            "source": view.source,
+            "lines": list(view.lines),
+            "edited": edited,
+        }
+    )
 
 
-@question("edit")
-def edit(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(EDIT)
+def edit(shown: Shown, args: EditArgs) -> Answer[EditAnswer]:
     """What becomes of a kernel with another text."""
-    model, kernel = model_of(shown), _kernel(args)
-    source = args.get("source")
-    if not isinstance(source, str):
-        raise ArgumentError("ML806", "there is no text to try", fix="reload the page")
-    made = edit_kernel(model, kernel, source, runs=RUNS)
+    model, kernel = model_of(shown), args["kernel"]
+    made = edit_kernel(model, kernel, args["source"], runs=RUNS)
     _tried.setdefault(model, {})[kernel] = made
     check = made.check
     return Answer(
         {
-            "version": 1,
+            "version": 2,
             "kernel": kernel,
             "kernels": list(made.kernels),
             "state": made.state,
@@ -76,15 +81,15 @@ def edit(shown: Shown, args: Mapping[str, Any]) -> Answer:
             "after_iqr": made.after_iqr,
             "runs": made.runs,
             "device": made.device,
-            "canKeep": made.can_keep,
+            "can_keep": made.can_keep,
         }
     )
 
 
-@question("keep")
-def keep(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(KEEP)
+def keep(shown: Shown, args: KernelArgs) -> Answer[KernelMessage]:
     """Let the model run what was tried last."""
-    model, kernel = model_of(shown), _kernel(args)
+    model, kernel = model_of(shown), args["kernel"]
     made = _tried.get(model, {}).pop(kernel, None)
     if made is None:
         raise ArgumentError(
@@ -95,19 +100,15 @@ def keep(shown: Shown, args: Mapping[str, Any]) -> Answer:
     return _message(kernel, f"The model runs your {kernel} now{more}.")
 
 
-@question("discard")
-def discard(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(DISCARD)
+def discard(shown: Shown, args: KernelArgs) -> Answer[KernelMessage]:
     """Forget what was tried, and run the compiler's own kernel."""
-    model, kernel = model_of(shown), _kernel(args)
+    model, kernel = model_of(shown), args["kernel"]
     _tried.get(model, {}).pop(kernel, None)
     if restore_kernel(model, kernel):
         return _message(kernel, f"The model runs {kernel} as the compiler made it.")
     return _message(kernel, f"The edit of {kernel} is gone; the model never ran it.")
 
 
-def _kernel(args: Mapping[str, Any]) -> str:
-    return str(args.get("kernel", ""))
-
-
-def _message(kernel: str, text: str) -> Answer:
+def _message(kernel: str, text: str) -> Answer[KernelMessage]:
     return Answer({"version": 1, "kernel": kernel, "message": text})

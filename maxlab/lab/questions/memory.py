@@ -1,40 +1,31 @@
-"""The question ``memory``: where the values of a model lie, and when.
-
-The answer is ``{version: 1, steps: [kernel ids], slots: [{id, kind, bytes, offset, first, last,
-node, value, name, holder}], arena, peak, peakStep, fragmentation, weights, packed, inputs, outputs,
-dims}``. Offsets are null outside of the arena. ``args`` may have ``{"dims": {name: size}}``; by
-default they are those of the profile, or of the last run.
-"""
+"""The question ``memory``: where the values of a model lie, and when."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from maxlab.analysis.memory import MemoryPlan, memory
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
+from maxlab.lab.protocol.checks import MemoryAnswer, MemoryArgs
+from maxlab.lab.protocol.questions import MEMORY
 from maxlab.lab.questions import Answer, Shown, model_of, question, saved
 
 SAVED_OUTSIDE = 12
 """Slots outside of the arena that a saved answer lists, the largest first; totals count all."""
 
 
-@question("memory")
-def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(MEMORY)
+def answer(shown: Shown, args: MemoryArgs) -> Answer[MemoryAnswer]:
     """The memory plan."""
     dims = args.get("dims")
-    if dims is not None and not (
-        isinstance(dims, Mapping) and all(isinstance(n, int) and n >= 0 for n in dims.values())
-    ):
+    if dims is not None and any(size < 0 for size in dims.values()):
         raise ArgumentError("ML806", "the sizes of dims must be numbers", fix="reload the page")
     if dims is None and isinstance(shown, Profile):
         dims = shown.dims
     return Answer(_data(memory(model_of(shown), dims)))
 
 
-@saved("memory")
-def save(profile: Profile) -> Mapping[str, Any]:
+@saved(MEMORY)
+def save(profile: Profile) -> MemoryAnswer:
     """The memory plan of the run, without the many small weights."""
     plan = memory(profile.model, profile.dims)
     outside = [slot for slot in plan.slots if slot.offset is None]
@@ -42,9 +33,9 @@ def save(profile: Profile) -> Mapping[str, Any]:
     return _data(plan, small)
 
 
-def _data(plan: MemoryPlan, without: set[str] | None = None) -> dict[str, Any]:
+def _data(plan: MemoryPlan, without: set[str] | None = None) -> MemoryAnswer:
     return {
-        "version": 1,
+        "version": 2,
         "steps": list(plan.steps),
         "slots": [
             {
@@ -64,7 +55,7 @@ def _data(plan: MemoryPlan, without: set[str] | None = None) -> dict[str, Any]:
         ],
         "arena": plan.arena,
         "peak": plan.peak,
-        "peakStep": plan.peak_step,
+        "peak_step": plan.peak_step,
         "fragmentation": round(plan.fragmentation, 4),
         "weights": plan.nbytes("weight", "constant"),
         "packed": plan.nbytes("packed"),

@@ -1,28 +1,22 @@
-"""The question ``passes``: what the stages of the compiler made of a graph.
-
-Without ``args`` the answer is ``{version: 1, stages: [{name, before, after, ms, added, rewritten,
-folded, removed, fused}]}``, with counts of what each stage did. With ``{"stage": n}`` it is
-``{version: 1, stage: n, name, nodes: {id: {state, kernel, rule, changed}}, rewrites: [{rule, node,
-op, into, text}]}``; operations that nothing has been said about yet are left out of ``nodes``.
-"""
+"""The question ``passes``: what the stages of the compiler made of a graph."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
 
 from maxlab.analysis.stages import Stage, stages
 from maxlab.engine import Model
 from maxlab.errors import ArgumentError
+from maxlab.lab.protocol.checks import PassesAnswer, PassesArgs, StageCounts
+from maxlab.lab.protocol.questions import PASSES
 from maxlab.lab.questions import Answer, Shown, model_of, question
 
 _newest: weakref.WeakKeyDictionary[Model, list[Stage]] = weakref.WeakKeyDictionary()
 """The stages of models that were asked about: a slider asks for one after the other."""
 
 
-@question("passes")
-def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(PASSES)
+def answer(shown: Shown, args: PassesArgs) -> Answer[PassesAnswer]:
     """The list of stages, or one of them."""
     model = model_of(shown)
     found = _newest.get(model)
@@ -30,8 +24,10 @@ def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
         found = _newest[model] = stages(model)
     number = args.get("stage")
     if number is None:
-        return Answer({"version": 1, "stages": [_listed(stage) for stage in found]})
-    if not isinstance(number, int) or not 0 <= number < len(found):
+        return Answer(
+            {"version": 2, "kind": "stages", "stages": [_listed(stage) for stage in found]}
+        )
+    if not 0 <= number < len(found):
         raise ArgumentError(
             "ML806",
             f"there is no stage {number!r}: they are 0 to {len(found) - 1}",
@@ -40,7 +36,8 @@ def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
     stage = found[number]
     return Answer(
         {
-            "version": 1,
+            "version": 2,
+            "kind": "stage",
             "stage": number,
             "name": stage.name,
             "nodes": {
@@ -61,12 +58,17 @@ def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
     )
 
 
-def _listed(stage: Stage) -> dict[str, Any]:
+def _listed(stage: Stage) -> StageCounts:
+    counts = stage.counts
     return {
         "name": stage.name,
         "before": stage.before,
         "after": stage.after,
         "ms": None if stage.ns is None else round(stage.ns / 1e6, 3),
         "added": stage.added,
-        **stage.counts,
+        "kept": counts.get("kept", 0),
+        "rewritten": counts.get("rewritten", 0),
+        "folded": counts.get("folded", 0),
+        "removed": counts.get("removed", 0),
+        "fused": counts.get("fused", 0),
     }

@@ -1,43 +1,23 @@
 """The questions ``runs``, what changed between runs, and ``sweep``, how costs grow with sizes.
 
-The answer to ``runs`` lists the runs of the graph that this process remembers, and compares two:
-
-    {"version": 1, "kind": "history", "confidence": 0.95, "dims": {"batch": 8},
-     "sides": [{"number": 1, "label": "#1", "device": "cpu", "threads": 2, "dims": {"batch": 8},
-                "options": "defaults", "wall": 211000.0, "runs": 20, …}, …],
-     "pairs": [{"before": 0, "side": 1, "notes": […], "more": 0,
-                "wall": E, "total": E,
-                "rows": [{"name": "matmul_gelu", "kind": "contract", "kernels": "k0",
-                          "nodes": ["n4"], "code": "same", "regrouped": false,
-                          "bytes": [1, 1], **E}, …]}]}
-
-where an estimate ``E`` is ``{"before": ns, "after": ns, "ratio": 1.02, "low": 0.99, "high": 1.05,
-"p": 0.2, "state": "unclear"}``. ``before`` and ``side`` are indices of ``sides``; numbers that are
-not known are null. Arguments: ``before`` and ``after``, numbers of runs; the newest two by default.
-Of what was drawn for the sake of a comparison (``maxlab.diff``) the saved answer has the kind
-``"diff"``, and of ``maxlab.sweep`` ``"sweep"``, which is also what answers ``sweep``:
-
-    {"version": 1, "kind": "sweep", "dims": ["batch"], "points": [{"batch": 1}, …],
-     "wall": {"ns": […], "low": […], "high": […], "growth": {"batch": [1.0, 1.0, 0.5]}},
-     "kernels": [{"id": "k0", "name": …, "kind": …, "nodes": […], "ns": […], "low": […],
-                  "high": […], "growth": {"batch": [time, flops, bytes]}}, …]}
-
-Its argument ``sizes`` maps dims to lists of sizes.
+``runs`` lists the runs of the graph that this process remembers, and compares two.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from maxlab.analysis.runs.diff import pair_data, side_data
 from maxlab.analysis.runs.history import HISTORY, Kept, compare
 from maxlab.analysis.runs.noise import Rules
 from maxlab.analysis.runs.sweep import sweep
+from maxlab.analysis.told import HistoryAnswer, RunsAnswer, SweepAnswer
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
+from maxlab.lab.protocol.costs import RunsArgs, SweepArgs
+from maxlab.lab.protocol.questions import RUNS, SWEEP
 from maxlab.lab.questions import Answer, Shown, model_of, profile_of, question, saved
 
 SWEEP_RUNS = 6
@@ -50,8 +30,8 @@ MOST_SAVED_KERNELS = 120
 """Kernels above which a comparison is not saved with a graph."""
 
 
-@question("runs")
-def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(RUNS)
+def answer(shown: Shown, args: RunsArgs) -> Answer[RunsAnswer]:
     """The runs of the graph that is shown, and what changed between two of them.
 
     Raises:
@@ -67,14 +47,14 @@ def answer(shown: Shown, args: Mapping[str, Any]) -> Answer:
         if number not in numbers:
             raise ArgumentError(
                 "ML806",
-                f"the run {str(number)[:20]} is not remembered",
+                f"the run {number} is not remembered",
                 fix=f"the newest {len(kept)} runs of the graph are",
             )
     return Answer(_data(profile, kept, [numbers.index(number) for number in chosen]))
 
 
-@saved("runs")
-def to_save(profile: Profile) -> Mapping[str, Any] | None:
+@saved(RUNS)
+def to_save(profile: Profile) -> RunsAnswer | None:
     """The newest run against the one before; None for large models, and while there is one."""
     kept = HISTORY.remember(profile)
     if len(kept) < 2 or len(profile.kernels) > MOST_SAVED_KERNELS:
@@ -82,25 +62,21 @@ def to_save(profile: Profile) -> Mapping[str, Any] | None:
     return _data(profile, kept[-2:], [0, 1])
 
 
-@question("sweep")
-def swept(shown: Shown, args: Mapping[str, Any]) -> Answer:
+@question(SWEEP)
+def swept(shown: Shown, args: SweepArgs) -> Answer[SweepAnswer]:
     """What the model costs at other sizes, with made-up inputs.
 
     Raises:
         ArgumentError: ML848, the sizes cannot be swept, or take too long for a view to wait.
     """
     model = model_of(shown)
-    sizes = args.get("sizes")
-    if not isinstance(sizes, dict) or not all(isinstance(v, list) for v in sizes.values()):
-        raise ArgumentError(
-            "ML848", "the sizes are not lists by dim", fix='send {"batch": [1, 2, 4]}'
-        )
+    sizes = args["sizes"]
     _check_time(model, sizes)
     return Answer(sweep(model, sizes, runs=SWEEP_RUNS).data())
 
 
-def _data(profile: Profile, kept: Sequence[Kept], chosen: Sequence[int]) -> dict[str, Any]:
-    data: dict[str, Any] = {
+def _data(profile: Profile, kept: Sequence[Kept], chosen: Sequence[int]) -> HistoryAnswer:
+    data: HistoryAnswer = {
         "version": 1,
         "kind": "history",
         "confidence": Rules().confidence,
@@ -115,7 +91,7 @@ def _data(profile: Profile, kept: Sequence[Kept], chosen: Sequence[int]) -> dict
     return data
 
 
-def _check_time(model: Model, sizes: Mapping[str, Sequence[Any]]) -> None:
+def _check_time(model: Model, sizes: Mapping[str, Sequence[int]]) -> None:
     """Refuse a sweep that would take long, as far as the newest profile tells."""
     last = model.last_profile
     if last is None:
@@ -123,7 +99,7 @@ def _check_time(model: Model, sizes: Mapping[str, Sequence[Any]]) -> None:
     total = float(SWEEP_RUNS * 2 + 6)  # timed, not timed, and before the rounds
     for name, values in sizes.items():
         known = last.dims.get(name, 0)
-        numbers = [v for v in values if isinstance(v, (int, float)) and math.isfinite(v)]
+        numbers = [v for v in values if math.isfinite(v)]
         total *= sum(numbers) / known if known else len(numbers)
     seconds = total * last.wall_ns / 1e9
     if seconds > MOST_SWEEP_S:

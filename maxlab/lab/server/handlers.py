@@ -20,7 +20,7 @@ from tornado import web
 from maxlab.diagnostics.monitor import Monitor
 from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
-from maxlab.lab.dashboard.store import Frame, Store
+from maxlab.lab.dashboard.store import Detail, Frame, Store
 
 # Who may see and change what a machine does: whoever may run programs on it.
 RESOURCE = "kernels"
@@ -49,10 +49,10 @@ class Service:
                 self._store = Store(self.monitor)
             self._store.read()
             body, raw = self._store.frame(cursor)
-        body["from"] = None if body["reset"] else cursor
+        body["continues"] = None if body["reset"] else cursor
         return body, raw
 
-    def detail(self, start_s: float, end_s: float) -> Frame:
+    def detail(self, start_s: float, end_s: float) -> Detail:
         """All samples of a stretch of time."""
         with self._lock:
             self._used_s = time.monotonic()
@@ -101,7 +101,7 @@ class _Handler(APIHandler):
             raise web.HTTPError(400, f"{name} must be a number, got {text!r:.100}")
         return number
 
-    def finish_frame(self, frame: Frame) -> None:
+    def finish_frame(self, frame: Frame | Detail) -> None:
         """Answer with 4 bytes that tell the length of the JSON part, that part, and the buffer."""
         body, raw = frame
         text = json.dumps(body).encode()

@@ -19,7 +19,7 @@ import maxlab
 from maxlab.analysis.runs import SavedRun, archive, record
 from maxlab.errors import DocumentError
 from maxlab.lab.documents import checked_document
-from maxlab.lab.protocol import GRAPH_MIME
+from maxlab.lab.protocol import GRAPH_MIME, PROTOCOL
 from maxlab.lab.snapshot import take, unpack
 from tests.analysis.runs.made import layered, profiled
 
@@ -323,12 +323,12 @@ def test_documents_are_checked_field_by_field() -> None:
             checked_document(odd)
         return caught.value.what
 
-    assert "has no 'scopes'" in refused(lambda d: d.pop("scopes"))
-    assert "expected str" in refused(lambda d: d["nodes"][0].update(op=3))
+    assert "scopes: it is missing" in refused(lambda d: d.pop("scopes"))
+    assert "nodes[0].op: expected text, got 3" in refused(lambda d: d["nodes"][0].update(op=3))
     assert "names 'v999'" in refused(lambda d: d["nodes"][0].update(operands=["v999"]))
     assert "same" not in refused(lambda d: d["nodes"].append(d["nodes"][0]))
     assert "n999" in refused(lambda d: d["kernels"][0].update(nodes=["n999"]))
-    assert "expected 'tensor'" in refused(lambda d: d["values"][0].update(kind="thing"))
+    assert 'expected "tensor" or' in refused(lambda d: d["values"][0].update(kind="thing"))
     assert "version 7" in refused(lambda d: d.update(version=7))
 
 
@@ -340,10 +340,11 @@ def test_saved_runs_have_no_model_behind_them(saved: Path) -> None:
     assert view.not_live
     sent: list[Any] = []
     view.send = lambda content, buffers=None: sent.append(content)
-    view._received(view, {"type": "ask", "id": 4, "what": "runs", "args": {}}, [])
+    asked = {"type": "ask", "protocol": PROTOCOL, "id": 4, "what": "runs", "args": {}}
+    view._received(view, asked, [])
     assert sent[-1]["ok"] is False
     assert "ML806" in sent[-1]["error"]
-    view._received(view, {"type": "profile"}, [])
+    view._received(view, {"type": "profile", "protocol": PROTOCOL}, [])
     assert sent[-1]["status"] == "failed"
     view.close()
 

@@ -9,11 +9,14 @@ from typing import Any
 import comm
 
 from maxlab.lab import GraphView, questions
+from maxlab.lab.protocol import PROTOCOL
 from tests.hostile.families.recordings import JSON_WEIRD
 from tests.hostile.harness import Case, Family, WrongResultError
 from tests.lab.conftest import FakeComm
 from tests.lab.graphs import load, small
 
+# Half of the messages are of the version that the view speaks.
+VERSIONS = (PROTOCOL, PROTOCOL, PROTOCOL + 1, "2", None)
 TYPES = ("ask", "need_document", "need_bundle", "run", "profile", "select", "cancel", "open", "x")
 KEYS = ("id", "what", "args", "inputs", "node", "kernel", "index", "count", "revision", "runs")
 
@@ -29,6 +32,8 @@ def _message(random: Random) -> Any:
         return random.choice(JSON_WEIRD)
     asked = random.choice((*sorted(questions._handlers), "nothing", ""))
     message: dict[str, Any] = {"type": random.choice(TYPES), "id": 1, "what": asked, "args": {}}
+    if (version := random.choice(VERSIONS)) is not None:
+        message["protocol"] = version
     for _ in range(random.randrange(4)):
         where = random.choice((message, message["args"]))
         if isinstance(where, dict):
@@ -44,7 +49,7 @@ def _said(message: Any) -> Case:
         comm.create_comm = FakeComm
         view = GraphView(_models[0])
         [page] = FakeComm.made
-        page.say(message)
+        page.tell(message)
         page.sent = []
         page.say({"type": "need_document"})
         if not page.custom():

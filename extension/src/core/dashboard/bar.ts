@@ -89,8 +89,13 @@ export class DashboardBar {
   }
 
   private _fillMenu(): void {
-    const item = (label: string, note: string, run: () => void): HTMLButtonElement =>
-      button('', `${label}: ${note}`, () => (this._menu.removeAttribute('open'), run()), label, el('small', '', note));
+    const item = (label: string, note: string, run: () => void): HTMLButtonElement => {
+      const take = (): void => {
+        this._menu.removeAttribute('open');
+        run();
+      };
+      return button('', `${label}: ${note}`, take, label, el('small', '', note));
+    };
     const summary = el('summary', 'jp-MaxLab-dashButton', 'Export', icon('down'));
     summary.setAttribute('aria-label', 'Export');
     this._menu.append(

@@ -10,6 +10,7 @@ import { LanePlot, LANES } from './lanes';
 import { LinePlot } from './lines';
 import type { IPlot, IPlotHost } from './plot';
 import type { IColumn, IMark, Process } from './wire';
+import { at } from '../narrow';
 
 const MAX_READOUTS = 8;
 
@@ -54,7 +55,7 @@ export class Card {
     for (const one of this._listed()) {
       const swatch = el('span', 'jp-MaxLab-line');
       swatch.style.borderTopColor = seriesColor(one.color, host.theme.isDark);
-      swatch.style.borderTopStyle = STYLES[one.dash % STYLES.length] as string;
+      swatch.style.borderTopStyle = at(STYLES, one.dash % STYLES.length);
       const cell = el('b');
       this._cells.push(cell);
       this._values.append(el('span', 'jp-MaxLab-readout', swatch, one.label, cell));

@@ -1,5 +1,6 @@
 /** All samples that a dashboard has, column by column, as charts draw them. */
 
+import { at } from '../narrow';
 import type { IColumn, IDetail, IFrame, IMark, IProcessTable, IState, Process } from './wire';
 
 export type Values = (number | null)[];
@@ -51,7 +52,7 @@ export class DashboardData {
       if (before !== this.columns.map(column => column.key).join()) {
         this.shape += 1;
       }
-    } else if (frame.from !== null && frame.from !== this.cursor) {
+    } else if (frame.continues !== null && frame.continues !== this.cursor) {
       return false;
     }
     this.cursor = frame.cursor;
@@ -83,8 +84,7 @@ export class DashboardData {
       return;
     }
     const breaks = new Set(frame.breaks);
-    for (let row = 0; row < frame.times.length; row += 1) {
-      const time = frame.times[row] as number;
+    frame.times.forEach((time, row) => {
       const last = this.times[this.times.length - 1];
       if (breaks.has(time) && last !== undefined && last < time) {
         // Nothing is known between two runs: an empty row parts the lines.
@@ -92,11 +92,8 @@ export class DashboardData {
         this._values.forEach(values => values.push(null));
       }
       this.times.push(time);
-      for (let n = 0; n < width; n += 1) {
-        const value = frame.values[row * width + n] as number;
-        (this._values[n] as Values).push(Number.isNaN(value) ? null : value);
-      }
-    }
+      this._values.forEach((values, n) => values.push(sampleAt(frame.values, row * width + n)));
+    });
     if (this.times.length > MAX_ROWS) {
       const half = this.times.length >> 1;
       this.times = this.times.slice(half);
@@ -111,10 +108,7 @@ export class DashboardData {
       return;
     }
     const values = this.columns.map((_, n) =>
-      Array.from(detail.times, (_time, row) => {
-        const value = detail.values[row * width + n] as number;
-        return Number.isNaN(value) ? null : value;
-      })
+      Array.from(detail.times, (_time, row) => sampleAt(detail.values, row * width + n))
     );
     const { start, end } = detail;
     this._detail = { times: [...detail.times], values, start, end };
@@ -171,13 +165,19 @@ export class DashboardData {
   }
 }
 
+/** The sample at a place; null for a NaN, which says that there was none. */
+function sampleAt(values: Float32Array, place: number): number | null {
+  const value = values[place];
+  return value === undefined || Number.isNaN(value) ? null : value;
+}
+
 /** The place of the sample that was taken at `time` or last before it; -1 when there is none. */
 export function placeAt(times: readonly number[], time: number): number {
   let low = 0;
   let high = times.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((times[middle] as number) <= time) {
+    if (at(times, middle) <= time) {
       low = middle + 1;
     } else {
       high = middle;

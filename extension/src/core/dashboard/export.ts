@@ -3,6 +3,7 @@
 import type { ITheme } from '../render/theme';
 import type { DashboardData } from './data';
 import type { ISpan } from './range';
+import { at } from '../narrow';
 
 /** The samples of `span` as CSV: a line of names with units, then one for each sample. */
 export function toCsv(data: DashboardData, span: ISpan): string {
@@ -10,7 +11,7 @@ export function toCsv(data: DashboardData, span: ISpan): string {
   const { times, values } = data.view(span.start, span.end);
   const lines = [['time [s]', ...data.columns.map(({ key, unit }) => `${key} [${unit}]`)].map(quote).join()];
   for (let n = 0; n < times.length; n += 1) {
-    const time = times[n] as number;
+    const time = at(times, n);
     const row = values.map(column => column[n] ?? null);
     // Rows of nothing only part two runs.
     if (time >= span.start && time <= span.end && row.some(value => value !== null)) {
@@ -73,7 +74,7 @@ export function drawPicture(
       context.drawImage(canvas, x, y + head - 4 * ratio);
       x += canvas.width + gap;
     }
-    y += heights[n] as number;
+    y += at(heights, n);
   });
   return picture;
 }

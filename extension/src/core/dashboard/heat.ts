@@ -4,6 +4,7 @@ import type uPlot from 'uplot';
 
 import type { IGroup } from './groups';
 import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
+import { at } from '../narrow';
 
 const HEAT_ROW_PX = 7;
 
@@ -24,7 +25,7 @@ export class HeatPlot extends BasePlot {
   }
 
   protected _data(): uPlot.AlignedData {
-    return [this._times as number[], this._times.map(() => null)];
+    return [this._times.slice(), this._times.map(() => null)];
   }
 
   protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {
@@ -63,7 +64,7 @@ export class HeatPlot extends BasePlot {
     const times = this._times;
     const { start, end } = this._host.shown;
     for (let n = 1; n < times.length; n += 1) {
-      const [from, to] = [times[n - 1] as number, times[n] as number];
+      const [from, to] = [at(times, n - 1), at(times, n)];
       if (to < start || from > end) {
         continue;
       }
@@ -73,7 +74,7 @@ export class HeatPlot extends BasePlot {
         const value = this._values[column]?.[n] ?? null;
         if (value !== null) {
           const step = Math.round((Math.min(value, 100) / 100) * (ramp.length - 1) * 0.85);
-          context.fillStyle = ramp[step] as string;
+          context.fillStyle = at(ramp, step);
           context.fillRect(x, top + row * rowHeight, size + 0.5, rowHeight - gap);
         }
       });

@@ -5,7 +5,8 @@ export {
   FrameError,
   type IDetail,
   type IFrame,
+  detailOf,
+  frameOf,
   readDetail,
-  readFrame,
-  unpackReply
+  readFrame
 } from './wire';

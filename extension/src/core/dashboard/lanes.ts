@@ -5,6 +5,7 @@ import type uPlot from 'uplot';
 import { markColor } from './palette';
 import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
 import type { IMark } from './wire';
+import { at } from '../narrow';
 
 const LANE_ROW_PX = 20;
 
@@ -24,7 +25,7 @@ export class LanePlot extends BasePlot {
   }
 
   protected _data(): uPlot.AlignedData {
-    return [this._times as number[], this._times.map(() => null)];
+    return [this._times.slice(), this._times.map(() => null)];
   }
 
   protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {
@@ -80,7 +81,7 @@ export class LanePlot extends BasePlot {
       const words = mark.count > 1 ? `${mark.name} ×${mark.count}` : mark.name;
       const inside = Math.max(from, left) + 5 * ratio;
       // Things that are done side by side lie over each other, the later one on top.
-      const free = Math.min(from + size, left + width, u.valToPos(nextStarts[n] as number, 'x', true));
+      const free = Math.min(from + size, left + width, u.valToPos(at(nextStarts, n), 'x', true));
       const room = free - inside - 4 * ratio;
       if (room > 12 * ratio && context.measureText(words).width <= room) {
         context.fillStyle = theme.isDark ? '#000' : '#fff';
@@ -96,7 +97,7 @@ export function startsOfNext(marks: readonly IMark[]): number[] {
   const next: Record<string, number> = {};
   const starts = new Array<number>(marks.length);
   for (let n = marks.length - 1; n >= 0; n -= 1) {
-    const { kind, start } = marks[n] as IMark;
+    const { kind, start } = at(marks, n);
     starts[n] = next[kind] ?? Number.MAX_SAFE_INTEGER;
     next[kind] = start;
   }

@@ -27,7 +27,7 @@ export class LinePlot extends BasePlot {
 
   protected _data(): uPlot.AlignedData {
     const rows = this._group.series.map(one => this._values[one.column] ?? []);
-    return [this._times as number[], ...rows];
+    return [this._times.slice(), ...rows];
   }
 
   protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {

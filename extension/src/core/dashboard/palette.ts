@@ -1,6 +1,7 @@
 /** Colours of series and marks, told apart by hue and by lightness, in both themes. */
 
 import { css, oklch } from '../render/color';
+import { at } from '../narrow';
 
 const HUES = [255, 55, 155, 320, 195, 95, 25, 285];
 const KINDS: Record<string, number> = {
@@ -14,7 +15,7 @@ const KINDS: Record<string, number> = {
 
 /** Colour number `n` of a series. */
 export function seriesColor(n: number, isDark: boolean, alpha = 1): string {
-  const hue = HUES[n % HUES.length] as number;
+  const hue = at(HUES, n % HUES.length);
   // Past the eighth the hues come again, lighter or darker.
   const shift = Math.floor(n / HUES.length) * 0.1;
   return css(isDark ? oklch(0.76 - shift, 0.13, hue) : oklch(0.55 + shift, 0.15, hue), alpha);

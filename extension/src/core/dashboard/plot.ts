@@ -7,6 +7,7 @@ import type { Values } from './data';
 import { formatClock, formatElapsed, TIME_STEPS } from './format';
 import type { ISpan } from './range';
 import type { IMark } from './wire';
+import { at } from '../narrow';
 
 export const AXIS_PX = 62;
 
@@ -177,7 +178,7 @@ export abstract class BasePlot implements IPlot {
 
   private _pointed(u: uPlot): void {
     // Charts that follow the pointer of another have no event of their own.
-    if (u.cursor.event !== undefined && u.cursor.event !== null) {
+    if (u.cursor.event) {
       const left = u.cursor.left ?? -10;
       this._host.hover(left < 0 ? null : u.posToVal(left, 'x'));
     }
@@ -207,7 +208,7 @@ export abstract class BasePlot implements IPlot {
       grid: { stroke: theme.line, width: 1 },
       ticks: { show: false },
       values: (_u, splits) => {
-        const step = splits.length > 1 ? (splits[1] as number) - (splits[0] as number) : 1;
+        const step = splits.length > 1 ? at(splits, 1) - at(splits, 0) : 1;
         const { epoch } = this._host;
         return splits.map(second =>
           epoch === 0 ? formatElapsed(second, step) : formatClock(second, epoch, step)

@@ -17,17 +17,13 @@ export interface ITestDashboard {
   ink(title: string): number;
 }
 
-interface ITestScope {
-  __maxlabTest?: { views: unknown[]; dashboards?: ITestDashboard[] };
-}
-
 function ink(canvas: HTMLCanvasElement | null): number {
   const pixels = canvas?.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height).data;
   let count = 0;
   for (let n = 0; pixels !== undefined && n < pixels.length; n += 4) {
-    const [r, g, b] = [pixels[n] as number, pixels[n + 1] as number, pixels[n + 2] as number];
+    const [r = 0, g = 0, b = 0, alpha = 0] = pixels.subarray(n, n + 4);
     // Lines of data have a hue; axes and grids are grey.
-    if ((pixels[n + 3] as number) > 40 && Math.max(r, g, b) - Math.min(r, g, b) > 40) {
+    if (alpha > 40 && Math.max(r, g, b) - Math.min(r, g, b) > 40) {
       count += 1;
     }
   }
@@ -36,8 +32,7 @@ function ink(canvas: HTMLCanvasElement | null): number {
 
 /** Lists a dashboard under `window.__maxlabTest.dashboards`; returns how to take it off again. */
 export function registerDashboard(dashboard: Dashboard): () => void {
-  const scope = globalThis as unknown as ITestScope;
-  const registry = ((scope.__maxlabTest ??= { views: [] }).dashboards ??= []);
+  const registry = ((globalThis.__maxlabTest ??= { views: [] }).dashboards ??= []);
   const entry: ITestDashboard = {
     element: dashboard.element,
     get samples() {

@@ -1,6 +1,6 @@
 /** How a mean over a window is drawn: as wide as the window was, never as a line through points. */
 
-import uPlot from 'uplot';
+import type uPlot from 'uplot';
 
 /** Samples closer than this many device pixels are drawn joined: gaps between them would only flicker. */
 const JOINED_PX = 4;
@@ -22,8 +22,8 @@ export interface IStep {
  * `window` null is one that reaches just there. The first sample of all has none to reach to.
  */
 export function stepsOf(
-  times: readonly number[],
-  values: readonly (number | null)[],
+  times: ArrayLike<number>,
+  values: ArrayLike<number | null | undefined>,
   from: number,
   to: number,
   window: number | null,
@@ -32,9 +32,12 @@ export function stepsOf(
   const steps: IStep[] = [];
   let last: IStep | null = null;
   for (let n = Math.max(from, 0); n <= to && n < times.length; n += 1) {
-    const end = times[n] as number;
+    const end = times[n];
+    if (end === undefined) {
+      break;
+    }
     const value = values[n] ?? null;
-    const before = n > 0 ? (times[n - 1] as number) : null;
+    const before = times[n - 1] ?? null;
     if (value === null || (before === null && window === null)) {
       last = null;
       continue;
@@ -59,8 +62,8 @@ export function stepPaths(window: number | null, isFilled: boolean): uPlot.Serie
     const scaleKey = u.series[index]?.scale ?? 'y';
     const x = (time: number): number => u.valToPos(time, 'x', true);
     const y = (value: number): number => u.valToPos(value, scaleKey, true);
-    const times = u.data[0] as number[];
-    const values = u.data[index] as (number | null)[];
+    const times = u.data[0];
+    const values = u.data[index] ?? [];
     const perSecond = x(1) - x(0);
     const floor = y(0);
     const ratio = u.bbox.width / Math.max(u.over.clientWidth, 1);

@@ -28,14 +28,14 @@ export interface IDashboardOptions {
 export interface IDashboardEvents {
   /** Start to record, with this many seconds from sample to sample. */
   startRequested: number;
-  stopRequested: void;
+  stopRequested: undefined;
   /** The whole recording is wanted, to be saved as a file. */
-  recordingRequested: void;
+  recordingRequested: undefined;
   /** Samples between these seconds were left out, and are wanted. */
   detailRequested: { start: number; end: number };
   /** What was sent last does not continue what is known: send all. */
-  restartRequested: void;
-  disposed: void;
+  restartRequested: undefined;
+  disposed: undefined;
 }
 
 let dashboards = 0;
@@ -332,7 +332,7 @@ export class Dashboard implements IPlotHost {
   }
 
   private _wheel(event: WheelEvent): void {
-    const plot = (event.target as Element).closest('.u-over');
+    const plot = event.target instanceof Element ? event.target.closest('.u-over') : null;
     const isZoom = event.ctrlKey || event.metaKey;
     const sideways = event.shiftKey ? event.deltaX || event.deltaY : event.deltaX;
     // The plain wheel scrolls the notebook.

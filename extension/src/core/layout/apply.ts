@@ -3,6 +3,8 @@
 import { METRICS } from '../model/metrics';
 import { End, type IContainer, type IEdge, type IItem, type IScene } from '../model/scene';
 import type { ILayoutContainer, ILayoutRequest, ILayoutResult } from './hierarchy';
+import { at } from '../narrow';
+import { num } from '../num';
 
 /** Containers of a scene in the order of a layout request: inner before outer. */
 export function containersOf(root: IItem): IContainer[] {
@@ -69,7 +71,7 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
   const order = containersOf(scene.root);
   // Outer before inner: a child needs the place of its parent.
   for (let i = order.length - 1; i >= 0; i -= 1) {
-    const container = order[i] as IContainer;
+    const container = at(order, i);
     const result = results[i];
     if (result === undefined) {
       continue;
@@ -78,8 +80,8 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
     item.w = result.w;
     item.h = result.h;
     container.items.forEach((child, k) => {
-      child.x = item.x + result.x[k]!;
-      child.y = item.y + result.y[k]!;
+      child.x = item.x + num(result.x[k]);
+      child.y = item.y + num(result.y[k]);
     });
     container.edges.forEach((edge: IEdge, k) => {
       const relative = result.paths[k];
@@ -88,8 +90,8 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
       }
       const points = new Float32Array(relative.length);
       for (let p = 0; p < points.length; p += 2) {
-        points[p] = relative[p]! + item.x;
-        points[p + 1] = relative[p + 1]! + item.y;
+        points[p] = num(relative[p]) + item.x;
+        points[p + 1] = num(relative[p + 1]) + item.y;
       }
       edge.points = points;
     });

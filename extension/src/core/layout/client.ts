@@ -4,6 +4,8 @@
  */
 
 import { layoutHierarchy, type ILayoutRequest, type ILayoutResult, type LayoutCache } from './hierarchy';
+import type { ISeed } from './seeded';
+import type { IWorkerRequest, WorkerAnswer } from './worker';
 
 export interface ILayoutAnswer {
   results: ILayoutResult[];
@@ -61,6 +63,12 @@ export class LayoutClient {
     });
   }
 
+  /** The layouts for `request` at once, from an earlier layout; what was asked before is dropped. */
+  layoutSeeded(request: ILayoutRequest, seeds: readonly (ISeed | null)[]): ILayoutAnswer {
+    this._cancel();
+    return this._here(request, seeds);
+  }
+
   dispose(): void {
     this._cancel();
     this._stop();
@@ -68,9 +76,9 @@ export class LayoutClient {
     this._cache.clear();
   }
 
-  private _here(request: ILayoutRequest): ILayoutAnswer {
+  private _here(request: ILayoutRequest, seeds: readonly (ISeed | null)[] = []): ILayoutAnswer {
     const started = performance.now();
-    const results = layoutHierarchy(request, this._cache, () => performance.now());
+    const results = layoutHierarchy(request, this._cache, () => performance.now(), seeds);
     return { results, ms: performance.now() - started, where: 'page' };
   }
 
@@ -84,7 +92,7 @@ export class LayoutClient {
       } else {
         this._worker = this._fromText();
       }
-      this._worker.onmessage = event => this._answered(event);
+      this._worker.onmessage = (event: MessageEvent<WorkerAnswer>) => this._answered(event.data);
       this._worker.onerror = event => {
         event.preventDefault();
         this._fallBack();
@@ -109,29 +117,25 @@ export class LayoutClient {
   private _send(pending: IPending): void {
     this._pending = pending;
     pending.timer = setTimeout(() => this._fallBack(), pending.request.budgetMs + SILENCE_MS);
-    this._worker?.postMessage({ id: pending.id, request: pending.request });
+    const message: IWorkerRequest = { id: pending.id, request: pending.request };
+    this._worker?.postMessage(message);
   }
 
-  private _answered(event: MessageEvent): void {
-    const { id, results, ms, error } = event.data as {
-      id: number;
-      results?: ILayoutResult[];
-      ms?: number;
-      error?: string;
-    };
+  private _answered(answer: WorkerAnswer): void {
     const pending = this._pending;
-    if (pending === null || pending.id !== id) {
+    if (pending === null || pending.id !== answer.id) {
       return;
     }
-    if (results === undefined) {
-      console.warn(`maxlab: layout failed in the worker: ${error ?? ''}`);
+    if ('error' in answer) {
+      console.warn(`maxlab: layout failed in the worker: ${answer.error}`);
       this._fallBack();
       return;
     }
     clearTimeout(pending.timer);
     this._pending = null;
+    const { results, ms } = answer;
     const overtaken = this._waiting !== null;
-    pending.resolve(overtaken ? null : { results, ms: ms ?? 0, where: 'worker' });
+    pending.resolve(overtaken ? null : { results, ms, where: 'worker' });
     const next = this._waiting;
     this._waiting = null;
     if (next !== null) {

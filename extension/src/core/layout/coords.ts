@@ -6,6 +6,8 @@
 
 import type { IOrder } from './order';
 import { Priority, type IProper } from './proper';
+import { num } from '../num';
+import { at } from '../narrow';
 
 export interface IGaps {
   node: number;
@@ -32,15 +34,15 @@ function markConflicts(proper: IProper, order: IOrder): Uint8Array {
   const { layers, pos, up } = order;
   const conflicts = new Uint8Array(a.length);
   for (let l = 1; l < layers.length; l += 1) {
-    const nodes = layers[l]!;
+    const nodes = at(layers, l);
     let left = -1;
     let scanned = 0;
     for (let i = 0; i < nodes.length; i += 1) {
       let inner = -1;
-      const v = nodes[i]!;
-      for (let k = up.start[v]!; k < up.start[v + 1]!; k += 1) {
-        if (priority[up.edges[k]!] === Priority.Chain) {
-          inner = pos[a[up.edges[k]!]!]!;
+      const v = num(nodes[i]);
+      for (let k = num(up.start[v]); k < num(up.start[v + 1]); k += 1) {
+        if (priority[num(up.edges[k])] === Priority.Chain) {
+          inner = num(pos[num(a[num(up.edges[k])])]);
         }
       }
       if (inner < 0 && i + 1 < nodes.length) {
@@ -48,11 +50,11 @@ function markConflicts(proper: IProper, order: IOrder): Uint8Array {
       }
       const right = inner < 0 ? Number.MAX_SAFE_INTEGER : inner;
       for (; scanned <= i; scanned += 1) {
-        const w = nodes[scanned]!;
-        for (let k = up.start[w]!; k < up.start[w + 1]!; k += 1) {
-          const s = up.edges[k]!;
-          const at = pos[a[s]!]!;
-          if ((at < left || at > right) && priority[s]! !== Priority.Spine && b[s] === w) {
+        const w = num(nodes[scanned]);
+        for (let k = num(up.start[w]); k < num(up.start[w + 1]); k += 1) {
+          const s = num(up.edges[k]);
+          const at = num(pos[num(a[s])]);
+          if ((at < left || at > right) && priority[s] !== Priority.Spine && b[s] === w) {
             conflicts[s] = 1;
           }
         }
@@ -86,47 +88,47 @@ function alignAndCompact(
   }
   const best = new Uint8Array(n);
   for (let v = 0; v < n; v += 1) {
-    for (let i = far.start[v]!; i < far.start[v + 1]!; i += 1) {
-      best[v] = Math.max(best[v]!, priority[far.edges[i]!]!);
+    for (let i = num(far.start[v]); i < num(far.start[v + 1]); i += 1) {
+      best[v] = Math.max(num(best[v]), num(priority[num(far.edges[i])]));
     }
   }
   const nLayers = order.layers.length;
   const candidates: number[] = [];
   for (let step = 1; step < nLayers; step += 1) {
-    const nodes = order.layers[fromTop ? step : nLayers - 1 - step]!;
+    const nodes = at(order.layers, fromTop ? step : nLayers - 1 - step);
     let reached = fromLeft ? -1 : Number.MAX_SAFE_INTEGER;
     for (let i = 0; i < nodes.length; i += 1) {
-      const v = nodes[fromLeft ? i : nodes.length - 1 - i]!;
+      const v = num(nodes[fromLeft ? i : nodes.length - 1 - i]);
       let top = -1;
-      for (let k = near.start[v]!; k < near.start[v + 1]!; k += 1) {
-        top = Math.max(top, priority[near.edges[k]!]!);
+      for (let k = num(near.start[v]); k < num(near.start[v + 1]); k += 1) {
+        top = Math.max(top, num(priority[num(near.edges[k])]));
       }
       if (top < 0) {
         continue;
       }
       candidates.length = 0;
-      for (let k = near.start[v]!; k < near.start[v + 1]!; k += 1) {
-        const s = near.edges[k]!;
+      for (let k = num(near.start[v]); k < num(near.start[v + 1]); k += 1) {
+        const s = num(near.edges[k]);
         if (priority[s] === top) {
           candidates.push(s);
         }
       }
-      candidates.sort((s, t) => order.pos[other[s]!]! - order.pos[other[t]!]!);
+      candidates.sort((s, t) => num(order.pos[num(other[s])]) - num(order.pos[num(other[t])]));
       const mid = (candidates.length - 1) / 2;
       const medians = fromLeft
         ? [Math.floor(mid), Math.ceil(mid)]
         : [Math.ceil(mid), Math.floor(mid)];
       for (const m of medians) {
-        const s = candidates[m]!;
-        const u = other[s]!;
-        const at = order.pos[u]!;
+        const s = num(candidates[m]);
+        const u = num(other[s]);
+        const at = num(order.pos[u]);
         const isFree = fromLeft ? at > reached : at < reached;
-        if (!isFree || conflicts[s] === 1 || taken[u] === 1 || priority[s]! < best[u]!) {
+        if (!isFree || conflicts[s] === 1 || taken[u] === 1 || num(priority[s]) < num(best[u])) {
           continue;
         }
         taken[u] = 1;
-        root[v] = root[u]!;
-        shift[v] = shift[u]! + sign * (otherOff[s]! - ownOff[s]!);
+        root[v] = num(root[u]);
+        shift[v] = num(shift[u]) + sign * (num(otherOff[s]) - num(ownOff[s]));
         reached = at;
         break;
       }
@@ -135,15 +137,16 @@ function alignAndCompact(
   const x = compact(proper, order, gaps, root, shift, fromLeft);
   if (!fromLeft) {
     for (let v = 0; v < n; v += 1) {
-      x[v] = -x[v]!;
+      x[v] = -num(x[v]);
     }
   }
   return x;
 }
 
-function gapBetween(proper: IProper, gaps: IGaps, u: number, v: number): number {
+/** The least distance of two neighbours in a layer, from centre to centre. */
+export function gapBetween(proper: IProper, gaps: IGaps, u: number, v: number): number {
   const gap = u < proper.nReal && v < proper.nReal ? gaps.node : gaps.edge;
-  return (proper.width[u]! + proper.width[v]!) / 2 + gap;
+  return (num(proper.width[u]) + num(proper.width[v])) / 2 + gap;
 }
 
 /** Leftmost places of the blocks, then each pulled right as far as its right neighbours allow. */
@@ -161,27 +164,30 @@ function compact(
   const sep: number[] = [];
   for (const nodes of order.layers) {
     for (let i = 0; i + 1 < nodes.length; i += 1) {
-      const u = nodes[fromLeft ? i : nodes.length - 1 - i]!;
-      const v = nodes[fromLeft ? i + 1 : nodes.length - 2 - i]!;
-      from.push(root[u]!);
-      to.push(root[v]!);
-      sep.push(gapBetween(proper, gaps, u, v) + shift[u]! - shift[v]!);
+      const u = num(nodes[fromLeft ? i : nodes.length - 1 - i]);
+      const v = num(nodes[fromLeft ? i + 1 : nodes.length - 2 - i]);
+      from.push(num(root[u]));
+      to.push(num(root[v]));
+      sep.push(gapBetween(proper, gaps, u, v) + num(shift[u]) - num(shift[v]));
     }
   }
   const m = from.length;
   const start = new Int32Array(n + 1);
   const waiting = new Int32Array(n);
   for (let e = 0; e < m; e += 1) {
-    start[from[e]! + 1]! += 1;
-    waiting[to[e]!]! += 1;
+    start[num(from[e]) + 1] = num(start[num(from[e]) + 1]) + 1;
+    waiting[num(to[e])] = num(waiting[num(to[e])]) + 1;
   }
   for (let v = 0; v < n; v += 1) {
-    start[v + 1]! += start[v]!;
+    start[v + 1] = num(start[v + 1]) + num(start[v]);
   }
   const next = start.slice(0, n);
   const edges = new Int32Array(m);
   for (let e = 0; e < m; e += 1) {
-    edges[next[from[e]!]!++] = e;
+    const u = num(from[e]);
+    const place = num(next[u]);
+    edges[place] = e;
+    next[u] = place + 1;
   }
   const queue = new Int32Array(n);
   const at = new Float64Array(n);
@@ -193,31 +199,31 @@ function compact(
     }
   }
   while (head < tail) {
-    const u = queue[head++]!;
-    for (let i = start[u]!; i < start[u + 1]!; i += 1) {
-      const e = edges[i]!;
-      const v = to[e]!;
-      at[v] = Math.max(at[v]!, at[u]! + sep[e]!);
-      waiting[v]! -= 1;
+    const u = num(queue[head++]);
+    for (let i = num(start[u]); i < num(start[u + 1]); i += 1) {
+      const e = num(edges[i]);
+      const v = num(to[e]);
+      at[v] = Math.max(num(at[v]), num(at[u]) + num(sep[e]));
+      waiting[v] = num(waiting[v]) - 1;
       if (waiting[v] === 0) {
         queue[tail++] = v;
       }
     }
   }
   for (let i = tail - 1; i >= 0; i -= 1) {
-    const u = queue[i]!;
+    const u = num(queue[i]);
     let limit = Number.POSITIVE_INFINITY;
-    for (let k = start[u]!; k < start[u + 1]!; k += 1) {
-      const e = edges[k]!;
-      limit = Math.min(limit, at[to[e]!]! - sep[e]!);
+    for (let k = num(start[u]); k < num(start[u + 1]); k += 1) {
+      const e = num(edges[k]);
+      limit = Math.min(limit, num(at[num(to[e])]) - num(sep[e]));
     }
-    if (limit !== Number.POSITIVE_INFINITY && limit > at[u]!) {
+    if (limit !== Number.POSITIVE_INFINITY && limit > num(at[u])) {
       at[u] = limit;
     }
   }
   const x = new Float64Array(n);
   for (let v = 0; v < n; v += 1) {
-    x[v] = at[root[v]!]! + shift[v]!;
+    x[v] = num(at[num(root[v])]) + num(shift[v]);
   }
   return x;
 }
@@ -232,26 +238,26 @@ function balance(proper: IProper, runs: readonly Float64Array[]): Float64Array {
     let min = Number.POSITIVE_INFINITY;
     let max = Number.NEGATIVE_INFINITY;
     for (let v = 0; v < n; v += 1) {
-      min = Math.min(min, x[v]! - width[v]! / 2);
-      max = Math.max(max, x[v]! + width[v]! / 2);
+      min = Math.min(min, num(x[v]) - num(width[v]) / 2);
+      max = Math.max(max, num(x[v]) + num(width[v]) / 2);
     }
     low.push(min);
     high.push(max);
-    if (max - min < high[narrow]! - low[narrow]!) {
+    if (max - min < num(high[narrow]) - num(low[narrow])) {
       narrow = r;
     }
   });
   const moves = runs.map((_, r) =>
-    r % 2 === 0 ? low[narrow]! - low[r]! : high[narrow]! - high[r]!
+    r % 2 === 0 ? num(low[narrow]) - num(low[r]) : num(high[narrow]) - num(high[r])
   );
   const result = new Float64Array(n);
   const four = new Float64Array(runs.length);
   for (let v = 0; v < n; v += 1) {
     runs.forEach((x, r) => {
-      four[r] = x[v]! + moves[r]!;
+      four[r] = num(x[v]) + num(moves[r]);
     });
     four.sort();
-    result[v] = (four[1]! + four[2]!) / 2;
+    result[v] = (num(four[1]) + num(four[2])) / 2;
   }
   return result;
 }
@@ -265,13 +271,13 @@ function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): vo
   const { layers, pos, up, down } = order;
   const layerOf = proper.layer;
   const room = (v: number): [number, number] => {
-    const nodes = layers[layerOf[v]!]!;
-    const i = pos[v]!;
+    const nodes = at(layers, num(layerOf[v]));
+    const i = num(pos[v]);
     const left = nodes[i - 1];
     const right = nodes[i + 1];
     return [
-      left === undefined ? -Infinity : x[left]! + gapBetween(proper, gaps, left, v) - x[v]!,
-      right === undefined ? Infinity : x[right]! - gapBetween(proper, gaps, v, right) - x[v]!
+      left === undefined ? -Infinity : num(x[left]) + gapBetween(proper, gaps, left, v) - num(x[v]),
+      right === undefined ? Infinity : num(x[right]) - gapBetween(proper, gaps, v, right) - num(x[v])
     ];
   };
   for (let pass = 0; pass < 4; pass += 1) {
@@ -300,12 +306,12 @@ function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): vo
   function straightBelow(v: number): number {
     let found = -1;
     let best = -1;
-    for (let i = down.start[v]!; i < down.start[v + 1]!; i += 1) {
-      const s = down.edges[i]!;
-      const w = b[s]!;
-      const bend = x[v]! + aOff[s]! - x[w]! - bOff[s]!;
-      if (Math.abs(bend) < 0.01 && priority[s]! > best) {
-        best = priority[s]!;
+    for (let i = num(down.start[v]); i < num(down.start[v + 1]); i += 1) {
+      const s = num(down.edges[i]);
+      const w = num(b[s]);
+      const bend = num(x[v]) + num(aOff[s]) - num(x[w]) - num(bOff[s]);
+      if (Math.abs(bend) < 0.01 && num(priority[s]) > best) {
+        best = num(priority[s]);
         found = w;
       }
     }
@@ -322,19 +328,19 @@ function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): vo
       const [l, r] = room(v);
       lo = Math.max(lo, l);
       hi = Math.min(hi, r);
-      for (let i = up.start[v]!; i < up.start[v + 1]!; i += 1) {
-        const s = up.edges[i]!;
-        if (!inside.has(a[s]!)) {
-          const p = 1 + priority[s]! * 2;
-          pull += p * (x[a[s]!]! + aOff[s]! - x[v]! - bOff[s]!);
+      for (let i = num(up.start[v]); i < num(up.start[v + 1]); i += 1) {
+        const s = num(up.edges[i]);
+        if (!inside.has(num(a[s]))) {
+          const p = 1 + num(priority[s]) * 2;
+          pull += p * (num(x[num(a[s])]) + num(aOff[s]) - num(x[v]) - num(bOff[s]));
           weight += p;
         }
       }
-      for (let i = down.start[v]!; i < down.start[v + 1]!; i += 1) {
-        const s = down.edges[i]!;
-        if (!inside.has(b[s]!)) {
-          const p = 1 + priority[s]! * 2;
-          pull += p * (x[b[s]!]! + bOff[s]! - x[v]! - aOff[s]!);
+      for (let i = num(down.start[v]); i < num(down.start[v + 1]); i += 1) {
+        const s = num(down.edges[i]);
+        if (!inside.has(num(b[s]))) {
+          const p = 1 + num(priority[s]) * 2;
+          pull += p * (num(x[num(b[s])]) + num(bOff[s]) - num(x[v]) - num(aOff[s]));
           weight += p;
         }
       }
@@ -345,7 +351,7 @@ function relax(proper: IProper, order: IOrder, gaps: IGaps, x: Float64Array): vo
     const move = Math.min(Math.max(pull / weight, lo), hi);
     if (lo <= hi && Math.abs(move) > 0.01) {
       for (const v of piece) {
-        x[v]! += move;
+        x[v] = num(x[v]) + move;
       }
     }
   }

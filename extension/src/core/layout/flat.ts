@@ -2,8 +2,11 @@
 
 import { assignX, type IGaps } from './coords';
 import { orderLayers } from './order';
-import { makeProper } from './proper';
+import { makeProper, type IProper } from './proper';
 import { rank } from './rank';
+import { seededX, type ISeed } from './seeded';
+import { num } from '../num';
+import { at } from '../narrow';
 
 export interface IFlatGraph {
   w: ArrayLike<number>;
@@ -17,6 +20,8 @@ export interface IFlatGraph {
   dstOff: ArrayLike<number>;
   /** Of every edge: 1 when it is the way back of a loop. It takes no part in the layers. */
   turn?: ArrayLike<number>;
+  /** An earlier layout, of which all that is still there keeps its columns. */
+  seed?: ISeed;
 }
 
 export interface IFlatOptions extends IGaps {
@@ -93,14 +98,17 @@ function withTurns(
   options: IFlatOptions
 ): IFlatLayout {
   const pick = (list: ArrayLike<number>, edges: readonly number[]): number[] =>
-    edges.map(e => list[e] as number);
+    edges.map(e => num(list[e]));
   const flat = layoutDown(
     {
       ...graph,
       src: pick(graph.src, down),
       dst: pick(graph.dst, down),
       srcOff: pick(graph.srcOff, down),
-      dstOff: pick(graph.dstOff, down)
+      dstOff: pick(graph.dstOff, down),
+      ...(graph.seed === undefined
+        ? {}
+        : { seed: { ...graph.seed, paths: down.map(e => graph.seed?.paths[e] ?? null) } })
     },
     options,
     pick(graph.src, turns),
@@ -108,22 +116,36 @@ function withTurns(
   );
   const paths = new Array<Float32Array>(graph.src.length);
   down.forEach((e, i) => {
-    paths[e] = flat.paths[i]!;
+    paths[e] = at(flat.paths, i);
   });
   const lane = flat.width + LANE;
   for (const e of turns) {
-    const u = graph.src[e] as number;
-    const v = graph.dst[e] as number;
-    const from = flat.x[u]! + (graph.w[u] as number) / 2 + (graph.srcOff[e] as number);
-    const to = flat.x[v]! + (graph.w[v] as number) * ENTRY;
-    const below = flat.bottom[flat.layer[u]!]! + options.stub + TURN_BELOW / 2;
-    const above = flat.top[flat.layer[v]!]! - TURN_ABOVE / 2;
-    const start = flat.y[u]! + (graph.h[u] as number);
+    const u = num(graph.src[e]);
+    const v = num(graph.dst[e]);
+    const from = num(flat.x[u]) + num(graph.w[u]) / 2 + num(graph.srcOff[e]);
+    const to = num(flat.x[v]) + num(graph.w[v]) * ENTRY;
+    const below = num(flat.bottom[num(flat.layer[u])]) + options.stub + TURN_BELOW / 2;
+    const above = num(flat.top[num(flat.layer[v])]) - TURN_ABOVE / 2;
+    const start = num(flat.y[u]) + num(graph.h[u]);
     paths[e] = Float32Array.from([
-      ...[from, start, from, below, lane, below, lane, above, to, above, to, flat.y[v]!]
+      ...[from, start, from, below, lane, below, lane, above, to, above, to, num(flat.y[v])]
     ]);
   }
   return { ...flat, paths, width: lane + LANE };
+}
+
+/** The centres of all nodes, and how often edges cross; that is not counted in a seeded layout. */
+function columns(
+  graph: IFlatGraph,
+  options: IFlatOptions,
+  proper: IProper,
+  nLayers: number
+): { cx: Float64Array; crossings: number } {
+  if (graph.seed !== undefined) {
+    return { cx: seededX(proper, nLayers, graph.seed, options), crossings: Number.NaN };
+  }
+  const order = orderLayers(proper, nLayers, options.deadline, options.now);
+  return { cx: assignX(proper, order, options), crossings: order.crossings };
 }
 
 interface IDownLayout extends IFlatLayout {
@@ -143,78 +165,77 @@ function layoutDown(
   const ranked = rank({ n, src: graph.src, dst: graph.dst, pin: graph.pin });
   const { nLayers } = ranked;
   const proper = makeProper(ranked, graph.w, graph.srcOff, graph.dstOff);
-  const order = orderLayers(proper, nLayers, options.deadline, options.now);
-  const cx = assignX(proper, order, options);
+  const { cx, crossings } = columns(graph, options, proper, nLayers);
 
   let left = Number.POSITIVE_INFINITY;
   let right = Number.NEGATIVE_INFINITY;
   for (let v = 0; v < proper.n; v += 1) {
-    left = Math.min(left, cx[v]! - proper.width[v]! / 2);
-    right = Math.max(right, cx[v]! + proper.width[v]! / 2);
+    left = Math.min(left, num(cx[v]) - num(proper.width[v]) / 2);
+    right = Math.max(right, num(cx[v]) + num(proper.width[v]) / 2);
   }
   const tall = new Float64Array(nLayers);
   for (let v = 0; v < n; v += 1) {
-    const l = ranked.layer[v]!;
-    tall[l] = Math.max(tall[l]!, graph.h[v] as number);
+    const l = num(ranked.layer[v]);
+    tall[l] = Math.max(num(tall[l]), num(graph.h[v]));
   }
   const bend = new Float64Array(nLayers);
   for (let s = 0; s < proper.a.length; s += 1) {
-    const u = proper.a[s]!;
-    const v = proper.b[s]!;
-    const dx = Math.abs(cx[u]! + proper.aOff[s]! - cx[v]! - proper.bOff[s]!);
-    bend[proper.layer[u]!] = Math.max(bend[proper.layer[u]!]!, dx);
+    const u = num(proper.a[s]);
+    const v = num(proper.b[s]);
+    const dx = Math.abs(num(cx[u]) + num(proper.aOff[s]) - num(cx[v]) - num(proper.bOff[s]));
+    bend[num(proper.layer[u])] = Math.max(num(bend[num(proper.layer[u])]), dx);
   }
   const top = new Float64Array(nLayers);
   const stub = new Float64Array(nLayers);
-  const begins = new Set(turnDst.map(v => ranked.layer[v]!));
-  const ends = new Set(turnSrc.map(v => ranked.layer[v]!));
+  const begins = new Set(turnDst.map(v => num(ranked.layer[v])));
+  const ends = new Set(turnSrc.map(v => num(ranked.layer[v])));
   let y = 0;
   for (let l = 0; l < nLayers; l += 1) {
     y += begins.has(l) ? TURN_ABOVE : 0;
     top[l] = y;
-    y += tall[l]!;
+    y += num(tall[l]);
     if (ends.has(l)) {
       y += TURN_BELOW + (l + 1 < nLayers ? 0 : options.stub);
     }
     if (l + 1 < nLayers) {
       const isPort = tall[l] === 0 || tall[l + 1] === 0;
       stub[l] = tall[l] === 0 ? 0 : options.stub;
-      const room = MIN_BEND_ROOM + (bend[l]! - 40) * BEND_SLOPE;
+      const room = MIN_BEND_ROOM + (num(bend[l]) - 40) * BEND_SLOPE;
       const straight = isPort ? PORT_ROOM : options.layer;
-      y += stub[l]!;
-      y += bend[l]! < 1 ? straight : Math.min(MAX_BEND_ROOM, Math.max(MIN_BEND_ROOM, room));
+      y += num(stub[l]);
+      y += num(bend[l]) < 1 ? straight : Math.min(MAX_BEND_ROOM, Math.max(MIN_BEND_ROOM, room));
     }
   }
   const x = new Float64Array(n);
   const ys = new Float64Array(n);
   for (let v = 0; v < n; v += 1) {
-    const l = ranked.layer[v]!;
-    x[v] = cx[v]! - (graph.w[v] as number) / 2 - left;
-    ys[v] = top[l]! + (tall[l]! - (graph.h[v] as number)) / 2;
+    const l = num(ranked.layer[v]);
+    x[v] = num(cx[v]) - num(graph.w[v]) / 2 - left;
+    ys[v] = num(top[l]) + (num(tall[l]) - num(graph.h[v])) / 2;
   }
 
   const paths = new Array<Float32Array>(graph.src.length);
   for (let e = 0; e < graph.src.length; e += 1) {
-    const chain = proper.chains[e]!;
-    const u = ranked.from[e]!;
-    const v = ranked.to[e]!;
+    const chain = at(proper.chains, e);
+    const u = num(ranked.from[e]);
+    const v = num(ranked.to[e]);
     const isBack = ranked.reversed[e] === 1;
     const points: number[] = [];
-    const uOff = (isBack ? graph.dstOff[e] : graph.srcOff[e]) as number;
-    const vOff = (isBack ? graph.srcOff[e] : graph.dstOff[e]) as number;
-    const lu = ranked.layer[u]!;
-    const lv = ranked.layer[v]!;
+    const uOff = num(isBack ? graph.dstOff[e] : graph.srcOff[e]);
+    const vOff = num(isBack ? graph.srcOff[e] : graph.dstOff[e]);
+    const lu = num(ranked.layer[u]);
+    const lv = num(ranked.layer[v]);
     // Inside a layer an edge runs straight down beside the taller nodes, and bends only between layers.
-    push(points, cx[u]! + uOff - left, ys[u]! + (graph.h[u] as number));
-    push(points, cx[u]! + uOff - left, top[lu]! + tall[lu]! + stub[lu]!);
+    push(points, num(cx[u]) + uOff - left, num(ys[u]) + num(graph.h[u]));
+    push(points, num(cx[u]) + uOff - left, num(top[lu]) + num(tall[lu]) + num(stub[lu]));
     for (let i = 0; i + 1 < chain.length; i += 1) {
-      const dummy = proper.b[chain[i]!]!;
-      const l = proper.layer[dummy]!;
-      push(points, cx[dummy]! - left, top[l]!);
-      push(points, cx[dummy]! - left, top[l]! + tall[l]! + stub[l]!);
+      const dummy = num(proper.b[num(chain[i])]);
+      const l = num(proper.layer[dummy]);
+      push(points, num(cx[dummy]) - left, num(top[l]));
+      push(points, num(cx[dummy]) - left, num(top[l]) + num(tall[l]) + num(stub[l]));
     }
-    push(points, cx[v]! + vOff - left, top[lv]!);
-    push(points, cx[v]! + vOff - left, ys[v]!);
+    push(points, num(cx[v]) + vOff - left, num(top[lv]));
+    push(points, num(cx[v]) + vOff - left, num(ys[v]));
     paths[e] = simplify(points, isBack);
   }
   return {
@@ -224,9 +245,9 @@ function layoutDown(
     y: ys,
     layer: ranked.layer,
     top,
-    bottom: top.map((at, l) => at + tall[l]!),
+    bottom: top.map((at, l) => at + num(tall[l])),
     paths,
-    crossings: order.crossings
+    crossings
   };
 }
 
@@ -238,16 +259,16 @@ function push(points: number[], x: number, y: number): void {
 function simplify(points: readonly number[], isBack: boolean): Float32Array {
   const kept: number[] = [];
   for (let i = 0; i < points.length; i += 2) {
-    const x = points[i]!;
-    const y = points[i + 1]!;
+    const x = num(points[i]);
+    const y = num(points[i + 1]);
     const k = kept.length;
-    if (k >= 2 && Math.abs(kept[k - 2]! - x) < 0.05 && Math.abs(kept[k - 1]! - y) < 0.05) {
+    if (k >= 2 && Math.abs(num(kept[k - 2]) - x) < 0.05 && Math.abs(num(kept[k - 1]) - y) < 0.05) {
       continue;
     }
     if (
       k >= 4 &&
-      Math.abs(kept[k - 2]! - x) < 0.05 &&
-      Math.abs(kept[k - 4]! - x) < 0.05
+      Math.abs(num(kept[k - 2]) - x) < 0.05 &&
+      Math.abs(num(kept[k - 4]) - x) < 0.05
     ) {
       kept[k - 1] = y;
       continue;
@@ -257,7 +278,7 @@ function simplify(points: readonly number[], isBack: boolean): Float32Array {
   if (isBack) {
     const turned: number[] = [];
     for (let i = kept.length - 2; i >= 0; i -= 2) {
-      turned.push(kept[i]!, kept[i + 1]!);
+      turned.push(num(kept[i]), num(kept[i + 1]));
     }
     return Float32Array.from(turned);
   }

@@ -8,6 +8,8 @@
 
 import { layoutFlat } from './flat';
 import { Pin } from './rank';
+import type { ISeed } from './seeded';
+import { num } from '../num';
 
 export interface ILayoutContainer {
   /** Sizes of the children; those of nested containers are filled in by the layout. */
@@ -75,7 +77,7 @@ class Hash {
   list(values: ArrayLike<number>): void {
     this.add(values.length);
     for (let i = 0; i < values.length; i += 1) {
-      this.add(values[i]!);
+      this.add(num(values[i]));
     }
   }
 
@@ -84,11 +86,15 @@ class Hash {
   }
 }
 
-/** The layouts of all containers of `request`, in its order. */
+/**
+ * The layouts of all containers of `request`, in its order. A container with a seed keeps the columns
+ * of an earlier layout.
+ */
 export function layoutHierarchy(
   request: ILayoutRequest,
   cache: LayoutCache,
-  now: () => number
+  now: () => number,
+  seeds: readonly (ISeed | null)[] = []
 ): ILayoutResult[] {
   const deadline = now() + request.budgetMs;
   const results: ILayoutResult[] = [];
@@ -97,7 +103,7 @@ export function layoutHierarchy(
     const w = container.w.slice();
     const h = container.h.slice();
     for (let i = 0; i < n; i += 1) {
-      const inner = results[container.nested[i]!];
+      const inner = results[num(container.nested[i])];
       if (inner !== undefined) {
         w[i] = inner.w;
         h[i] = inner.h;
@@ -107,16 +113,17 @@ export function layoutHierarchy(
     const srcOff = new Float64Array(m);
     const dstOff = new Float64Array(m);
     for (let e = 0; e < m; e += 1) {
-      srcOff[e] = portOffset(container, results, container.src[e]!, container.srcPort[e]!, true);
-      dstOff[e] = portOffset(container, results, container.dst[e]!, container.dstPort[e]!, false);
+      srcOff[e] = portOffset(container, results, num(container.src[e]), num(container.srcPort[e]), true);
+      dstOff[e] = portOffset(container, results, num(container.dst[e]), num(container.dstPort[e]), false);
     }
     const hash = new Hash();
     [w, h, container.src, container.dst, container.turn, srcOff, dstOff].forEach(list => hash.list(list));
     [container.nIn, container.nOut, container.padTop, container.minWidth].forEach(v => hash.add(v));
     const key = hash.text();
-    let result = cache.get(key);
+    const seed = seeds[results.length] ?? null;
+    let result = seed === null ? cache.get(key) : undefined;
     if (result === undefined) {
-      result = layoutContainer(container, w, h, srcOff, dstOff, request, deadline, now);
+      result = layoutContainer(container, { w, h, srcOff, dstOff, seed }, request, deadline, now);
       if (cache.size >= MAX_CACHED) {
         cache.clear();
       }
@@ -144,12 +151,18 @@ function portOffset(
 
 const PORT_WIDTH = 8;
 
+/** What is known of a container once those inside of it are laid out. */
+interface IMeasured {
+  w: readonly number[];
+  h: readonly number[];
+  srcOff: Float64Array;
+  dstOff: Float64Array;
+  seed: ISeed | null;
+}
+
 function layoutContainer(
   container: ILayoutContainer,
-  w: readonly number[],
-  h: readonly number[],
-  srcOff: Float64Array,
-  dstOff: Float64Array,
+  { w, h, srcOff, dstOff, seed }: IMeasured,
   request: ILayoutRequest,
   deadline: number,
   now: () => number
@@ -169,7 +182,8 @@ function layoutContainer(
       dst: container.dst,
       srcOff,
       dstOff,
-      turn: container.turn
+      turn: container.turn,
+      ...(seed === null ? {} : { seed })
     },
     {
       node: request.nodeGap,
@@ -188,26 +202,25 @@ function layoutContainer(
   const y = flat.y.subarray(0, n).map(v => v + dy);
   const portX = (from: number, to: number): Float64Array =>
     flat.x.subarray(from, to).map(v => v + dx + PORT_WIDTH / 2);
-  for (let e = 0; e < flat.paths.length; e += 1) {
-    const points = flat.paths[e]!;
+  for (const points of flat.paths) {
     for (let i = 0; i < points.length; i += 2) {
-      points[i]! += dx;
-      points[i + 1]! += dy;
+      points[i] = num(points[i]) + dx;
+      points[i + 1] = num(points[i + 1]) + dy;
     }
   }
   // Ports lie on the border: the edge runs straight through the padding and bends only after it.
   const paths = flat.paths.map((points, e) => {
-    const fromPort = container.src[e]! >= n;
-    const toPort = container.dst[e]! >= n;
+    const fromPort = num(container.src[e]) >= n;
+    const toPort = num(container.dst[e]) >= n;
     if (!fromPort && !toPort) {
       return points;
     }
     const longer: number[] = Array.from(points);
     if (fromPort) {
-      longer.unshift(points[0]!, 0);
+      longer.unshift(num(points[0]), 0);
     }
     if (toPort) {
-      longer.push(points[points.length - 2]!, height);
+      longer.push(num(points[points.length - 2]), height);
     }
     return Float32Array.from(longer);
   });

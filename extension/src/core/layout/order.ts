@@ -2,6 +2,8 @@
 
 import type { IProper } from './proper';
 import { groupBy, type IAdjacency } from './rank';
+import { num } from '../num';
+import { at } from '../narrow';
 
 export interface IOrder {
   layers: Int32Array[];
@@ -35,7 +37,7 @@ export function orderLayers(
     const isDown = sweep % 2 === 0;
     for (let i = 1; i < nLayers; i += 1) {
       const l = isDown ? i : nLayers - 1 - i;
-      sortLayer(proper, layers[l]!, pos, isDown ? up : down, isDown);
+      sortLayer(proper, at(layers, l), pos, isDown ? up : down, isDown);
     }
     transpose(proper, layers, pos, up, down);
     const crossings = countCrossings(proper, layers, pos, down);
@@ -71,18 +73,17 @@ function initialOrder(
   const seen = new Uint8Array(n);
   const stack: number[] = [];
   for (let root = 0; root < n; root += 1) {
-    if (seen[root] === 1 || up.start[root + 1]! > up.start[root]!) {
+    if (seen[root] === 1 || num(up.start[root + 1]) > num(up.start[root])) {
       continue;
     }
     stack.push(root);
     seen[root] = 1;
-    while (stack.length > 0) {
-      const v = stack.pop()!;
-      const list = lists[layer[v]!]!;
+    for (let v = stack.pop(); v !== undefined; v = stack.pop()) {
+      const list = at(lists, num(layer[v]));
       pos[v] = list.length;
       list.push(v);
-      for (let i = down.start[v + 1]! - 1; i >= down.start[v]!; i -= 1) {
-        const w = b[down.edges[i]!]!;
+      for (let i = num(down.start[v + 1]) - 1; i >= num(down.start[v]); i -= 1) {
+        const w = num(b[num(down.edges[i])]);
         if (seen[w] === 0) {
           seen[w] = 1;
           stack.push(w);
@@ -110,15 +111,15 @@ function sortLayer(
   const order: number[] = [];
   nodes.forEach((v, i) => {
     let sum = 0;
-    const start = adjacency.start[v]!;
-    const end = adjacency.start[v + 1]!;
+    const start = num(adjacency.start[v]);
+    const end = num(adjacency.start[v + 1]);
     for (let k = start; k < end; k += 1) {
-      const s = adjacency.edges[k]!;
-      const u = isUp ? a[s]! : b[s]!;
-      const off = isUp ? aOff[s]! : bOff[s]!;
-      sum += pos[u]! + (width[u]! > 0 ? off / width[u]! : 0) * 0.9;
+      const s = num(adjacency.edges[k]);
+      const u = isUp ? num(a[s]) : num(b[s]);
+      const off = isUp ? num(aOff[s]) : num(bOff[s]);
+      sum += num(pos[u]) + (num(width[u]) > 0 ? off / num(width[u]) : 0) * 0.9;
       // A port on this node pulls the node the other way, a little.
-      sum -= ((isUp ? bOff[s]! : aOff[s]!) / Math.max(1, width[v]!)) * 0.01;
+      sum -= ((isUp ? num(bOff[s]) : num(aOff[s])) / Math.max(1, num(width[v]))) * 0.01;
     }
     fixed.push(end === start);
     keys[i] = end === start ? i : sum / (end - start);
@@ -126,11 +127,11 @@ function sortLayer(
       order.push(i);
     }
   });
-  order.sort((i, j) => keys[i]! - keys[j]! || i - j);
+  order.sort((i, j) => num(keys[i]) - num(keys[j]) || i - j);
   const before = nodes.slice();
   let next = 0;
   for (let i = 0; i < before.length; i += 1) {
-    const v = fixed[i] === true ? before[i]! : before[order[next++]!]!;
+    const v = fixed[i] === true ? num(before[i]) : num(before[num(order[next++])]);
     nodes[i] = v;
     pos[v] = i;
   }
@@ -148,9 +149,9 @@ function pairCrossings(
   let swapped = 0;
   for (let i = vStart; i < vEnd; i += 1) {
     for (let j = wStart; j < wEnd; j += 1) {
-      if (ends[i]! > ends[j]!) {
+      if (num(ends[i]) > num(ends[j])) {
         kept += 1;
-      } else if (ends[i]! < ends[j]!) {
+      } else if (num(ends[i]) < num(ends[j])) {
         swapped += 1;
       }
     }
@@ -168,7 +169,7 @@ function transpose(
 ): void {
   const { a, b, aOff, bOff, width } = proper;
   const place = (u: number, off: number): number =>
-    pos[u]! + (width[u]! > 0 ? (off / width[u]!) * 0.9 : 0);
+    num(pos[u]) + (num(width[u]) > 0 ? (off / num(width[u])) * 0.9 : 0);
   for (const nodes of layers) {
     if (nodes.length < 2) {
       continue;
@@ -176,21 +177,21 @@ function transpose(
     for (let turn = 0; turn < 2; turn += 1) {
       let gained = false;
       for (let i = 0; i + 1 < nodes.length; i += 1) {
-        const v = nodes[i]!;
-        const w = nodes[i + 1]!;
+        const v = num(nodes[i]);
+        const w = num(nodes[i + 1]);
         let kept = 0;
         let swapped = 0;
         for (const side of [up, down]) {
-          const nv = side.start[v + 1]! - side.start[v]!;
-          const nw = side.start[w + 1]! - side.start[w]!;
+          const nv = num(side.start[v + 1]) - num(side.start[v]);
+          const nw = num(side.start[w + 1]) - num(side.start[w]);
           if (nv === 0 || nw === 0 || nv * nw > 400) {
             continue;
           }
           const ends = new Float64Array(nv + nw);
           for (let k = 0; k < nv + nw; k += 1) {
             const s =
-              k < nv ? side.edges[side.start[v]! + k]! : side.edges[side.start[w]! + k - nv]!;
-            ends[k] = side === up ? place(a[s]!, aOff[s]!) : place(b[s]!, bOff[s]!);
+              k < nv ? num(side.edges[num(side.start[v]) + k]) : num(side.edges[num(side.start[w]) + k - nv]);
+            ends[k] = side === up ? place(num(a[s]), num(aOff[s])) : place(num(b[s]), num(bOff[s]));
           }
           const [x, y] = pairCrossings(ends, 0, nv, nv, nv + nw);
           kept += x;
@@ -221,19 +222,19 @@ export function countCrossings(
   const { b, aOff, bOff, width } = proper;
   let total = 0;
   for (let l = 0; l + 1 < layers.length; l += 1) {
-    const below = layers[l + 1]!.length;
+    const below = at(layers, l + 1).length;
     const keys: number[] = [];
-    for (const v of layers[l]!) {
-      const start = down.start[v]!;
-      const end = down.start[v + 1]!;
+    for (const v of at(layers, l)) {
+      const start = num(down.start[v]);
+      const end = num(down.start[v + 1]);
       if (end === start) {
         continue;
       }
       const own: { at: number; to: number }[] = [];
       for (let i = start; i < end; i += 1) {
-        const s = down.edges[i]!;
-        const w = b[s]!;
-        own.push({ at: aOff[s]!, to: pos[w]! + 0.5 + (bOff[s]! / Math.max(1, width[w]!)) * 0.9 });
+        const s = num(down.edges[i]);
+        const w = num(b[s]);
+        own.push({ at: num(aOff[s]), to: num(pos[w]) + 0.5 + (num(bOff[s]) / Math.max(1, num(width[w]))) * 0.9 });
       }
       own.sort((x, y) => x.at - y.at || x.to - y.to);
       for (const { to } of own) {
@@ -256,12 +257,12 @@ function inversions(keys: readonly number[], size: number): number {
     const cell = Math.min(cells - 1, Math.max(0, Math.floor(key * steps))) + 1;
     let notAbove = 0;
     for (let i = cell; i > 0; i -= i & -i) {
-      notAbove += tree[i]!;
+      notAbove += num(tree[i]);
     }
     count += seen - notAbove;
     seen += 1;
     for (let i = cell; i <= cells; i += i & -i) {
-      tree[i]! += 1;
+      tree[i] = num(tree[i]) + 1;
     }
   }
   return count;

@@ -1,6 +1,7 @@
 /** The proper graph: long edges become chains of dummy nodes, one per layer they pass. */
 
 import { groupBy, type IRanked } from './rank';
+import { num } from '../num';
 
 export interface IProper {
   /** Real nodes first, then dummies. */
@@ -70,20 +71,20 @@ export function makeProper(
   };
   const degree = new Int32Array(nReal);
   for (let e = 0; e < m; e += 1) {
-    degree[from[e]!]! += 1;
-    degree[to[e]!]! += 1;
+    degree[num(from[e])] = num(degree[num(from[e])]) + 1;
+    degree[num(to[e])] = num(degree[num(to[e])]) + 1;
   }
   const spine = spines(ranked);
   // Edges that leave one point share their dummies, so that a fan-out is drawn as one trunk.
   const trunks = new Map<string, number[]>();
   const trunkSegments = new Map<string, number[]>();
   for (let e = 0; e < m; e += 1) {
-    const u = from[e]!;
-    const v = to[e]!;
+    const u = num(from[e]);
+    const v = num(to[e]);
     const back = reversed[e] === 1;
-    const uOff = (back ? dstOff[e] : srcOff[e]) as number;
-    const vOff = (back ? srcOff[e] : dstOff[e]) as number;
-    const span = layer[v]! - layer[u]!;
+    const uOff = num(back ? dstOff[e] : srcOff[e]);
+    const vOff = num(back ? srcOff[e] : dstOff[e]);
+    const span = num(layer[v]) - num(layer[u]);
     if (span > longest) {
       chains[e] = new Int32Array(0);
       continue;
@@ -104,7 +105,7 @@ export function makeProper(
     }
     while (trunk.length < span - 1) {
       const dummy = layers.length;
-      layers.push(layer[u]! + trunk.length + 1);
+      layers.push(num(layer[u]) + trunk.length + 1);
       widths.push(DUMMY_WIDTH);
       const last = trunk[trunk.length - 1];
       segments.push(
@@ -116,7 +117,7 @@ export function makeProper(
     }
     const chain = new Int32Array(span);
     chain.set(segments.slice(0, span - 1));
-    chain[span - 1] = segment(trunk[span - 2]!, v, 0, vOff, Priority.ChainEnd);
+    chain[span - 1] = segment(num(trunk[span - 2]), v, 0, vOff, Priority.ChainEnd);
     chains[e] = chain;
   }
   return {
@@ -140,11 +141,11 @@ function maxSpan(ranked: IRanked): number {
   const { from, to, layer, nLayers } = ranked;
   const bySpan = new Float64Array(nLayers + 1);
   for (let e = 0; e < from.length; e += 1) {
-    bySpan[layer[to[e]!]! - layer[from[e]!]!]! += 1;
+    bySpan[num(layer[num(to[e])]) - num(layer[num(from[e])])] = num(bySpan[num(layer[num(to[e])]) - num(layer[num(from[e])])]) + 1;
   }
   let dummies = 0;
   for (let span = 2; span <= nLayers; span += 1) {
-    dummies += bySpan[span]! * (span - 1);
+    dummies += num(bySpan[span]) * (span - 1);
     if (dummies > MAX_DUMMIES) {
       return span - 1;
     }
@@ -166,7 +167,7 @@ function spines(ranked: IRanked): Uint8Array {
     let second = -1;
     let winner = -1;
     for (let i = start; i < end; i += 1) {
-      const e = edges[i]!;
+      const e = num(edges[i]);
       const r = rankOf(e);
       if (r > best) {
         second = best;
@@ -183,8 +184,8 @@ function spines(ranked: IRanked): Uint8Array {
   const into = groupBy(n, to);
   const out = groupBy(n, from);
   for (let v = 0; v < n; v += 1) {
-    pick(into.start[v]!, into.start[v + 1]!, into.edges, e => depth[from[e]!]!);
-    pick(out.start[v]!, out.start[v + 1]!, out.edges, e => height[to[e]!]!);
+    pick(num(into.start[v]), num(into.start[v + 1]), into.edges, e => num(depth[num(from[e])]));
+    pick(num(out.start[v]), num(out.start[v + 1]), out.edges, e => num(height[num(to[e])]));
   }
   return mark;
 }

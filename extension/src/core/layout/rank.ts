@@ -1,5 +1,7 @@
 /** First half of the layered layout: cycles are broken and every node gets a layer. */
 
+import { num } from '../num';
+
 export const enum Pin {
   None,
   First,
@@ -35,15 +37,18 @@ export interface IAdjacency {
 export function groupBy(n: number, key: ArrayLike<number>): IAdjacency {
   const start = new Int32Array(n + 1);
   for (let e = 0; e < key.length; e += 1) {
-    start[(key[e] as number) + 1]! += 1;
+    start[num(key[e]) + 1] = num(start[num(key[e]) + 1]) + 1;
   }
   for (let v = 0; v < n; v += 1) {
-    start[v + 1]! += start[v]!;
+    start[v + 1] = num(start[v + 1]) + num(start[v]);
   }
   const next = start.slice(0, n);
   const edges = new Int32Array(key.length);
   for (let e = 0; e < key.length; e += 1) {
-    edges[next[key[e] as number]!++] = e;
+    const group = num(key[e]);
+    const place = num(next[group]);
+    edges[place] = e;
+    next[group] = place + 1;
   }
   return { start, edges };
 }
@@ -62,14 +67,16 @@ function breakCycles(input: IRankInput, reversed: Uint8Array): void {
     stack.push(root);
     state[root] = 1;
     while (stack.length > 0) {
-      const v = stack[stack.length - 1]!;
-      if (at[v]! >= out.start[v + 1]!) {
+      const v = num(stack[stack.length - 1]);
+      if (num(at[v]) >= num(out.start[v + 1])) {
         state[v] = 2;
         stack.pop();
         continue;
       }
-      const e = out.edges[at[v]!++]!;
-      const w = dst[e] as number;
+      const place = num(at[v]);
+      at[v] = place + 1;
+      const e = num(out.edges[place]);
+      const w = num(dst[e]);
       if (state[w] === 1) {
         reversed[e] = 1;
       } else if (state[w] === 0) {
@@ -90,8 +97,8 @@ export function rank(input: IRankInput): IRanked {
   const to = new Int32Array(m);
   for (let e = 0; e < m; e += 1) {
     const back = reversed[e] === 1;
-    from[e] = (back ? dst[e] : src[e]) as number;
-    to[e] = (back ? src[e] : dst[e]) as number;
+    from[e] = num(back ? dst[e] : src[e]);
+    to[e] = num(back ? src[e] : dst[e]);
   }
   const out = groupBy(n, from);
   const into = groupBy(n, to);
@@ -107,8 +114,8 @@ export function rank(input: IRankInput): IRanked {
   let deepest = 0;
   for (const v of order) {
     let best = pin[v] === Pin.First ? 0 : lowest;
-    for (let i = into.start[v]!; i < into.start[v + 1]!; i += 1) {
-      best = Math.max(best, layer[from[into.edges[i]!]!]! + 1);
+    for (let i = num(into.start[v]); i < num(into.start[v + 1]); i += 1) {
+      best = Math.max(best, num(layer[num(from[num(into.edges[i])])]) + 1);
     }
     layer[v] = best;
     if (pin[v] !== Pin.Last) {
@@ -118,9 +125,9 @@ export function rank(input: IRankInput): IRanked {
   const depth = layer.slice();
   const height = new Int32Array(n);
   for (let i = n - 1; i >= 0; i -= 1) {
-    const v = order[i]!;
-    for (let k = out.start[v]!; k < out.start[v + 1]!; k += 1) {
-      height[v] = Math.max(height[v]!, height[to[out.edges[k]!]!]! + 1);
+    const v = num(order[i]);
+    for (let k = num(out.start[v]); k < num(out.start[v + 1]); k += 1) {
+      height[v] = Math.max(num(height[v]), num(height[num(to[num(out.edges[k])])]) + 1);
     }
   }
   const bottom = hasLast ? deepest + 1 : deepest;
@@ -144,16 +151,16 @@ function topological(
   let head = 0;
   let tail = 0;
   for (let v = 0; v < n; v += 1) {
-    waiting[v] = into.start[v + 1]! - into.start[v]!;
+    waiting[v] = num(into.start[v + 1]) - num(into.start[v]);
     if (waiting[v] === 0) {
       order[tail++] = v;
     }
   }
   while (head < tail) {
-    const v = order[head++]!;
-    for (let i = out.start[v]!; i < out.start[v + 1]!; i += 1) {
-      const w = to[out.edges[i]!]!;
-      waiting[w]! -= 1;
+    const v = num(order[head++]);
+    for (let i = num(out.start[v]); i < num(out.start[v + 1]); i += 1) {
+      const w = num(to[num(out.edges[i])]);
+      waiting[w] = num(waiting[w]) - 1;
       if (waiting[w] === 0) {
         order[tail++] = w;
       }
@@ -178,33 +185,33 @@ function tighten(
   for (let pass = 0; pass < 4; pass += 1) {
     let moved = 0;
     for (let i = n - 1; i >= 0; i -= 1) {
-      const v = order[i]!;
-      const nOut = out.start[v + 1]! - out.start[v]!;
-      const nIn = into.start[v + 1]! - into.start[v]!;
+      const v = num(order[i]);
+      const nOut = num(out.start[v + 1]) - num(out.start[v]);
+      const nIn = num(into.start[v + 1]) - num(into.start[v]);
       if (pin[v] !== Pin.None || nOut === 0 || nIn > 1 || (nIn === 1 && nOut < 2)) {
         continue;
       }
       let limit = highest;
-      for (let k = out.start[v]!; k < out.start[v + 1]!; k += 1) {
-        limit = Math.min(limit, layer[to[out.edges[k]!]!]! - 1);
+      for (let k = num(out.start[v]); k < num(out.start[v + 1]); k += 1) {
+        limit = Math.min(limit, num(layer[num(to[num(out.edges[k])])]) - 1);
       }
       // One source feeding many users counts once: the edges share their way.
-      if (nIn === 0 && limit > layer[v]!) {
+      if (nIn === 0 && limit > num(layer[v])) {
         layer[v] = limit;
         moved += 1;
       }
     }
     for (let i = 0; i < n; i += 1) {
-      const v = order[i]!;
-      const nIn = into.start[v + 1]! - into.start[v]!;
+      const v = num(order[i]);
+      const nIn = num(into.start[v + 1]) - num(into.start[v]);
       if (pin[v] !== Pin.None || nIn === 0) {
         continue;
       }
       let limit = lowest;
-      for (let k = into.start[v]!; k < into.start[v + 1]!; k += 1) {
-        limit = Math.max(limit, layer[from[into.edges[k]!]!]! + 1);
+      for (let k = num(into.start[v]); k < num(into.start[v + 1]); k += 1) {
+        limit = Math.max(limit, num(layer[num(from[num(into.edges[k])])]) + 1);
       }
-      if (limit < layer[v]!) {
+      if (limit < num(layer[v])) {
         layer[v] = limit;
         moved += 1;
       }

@@ -1,22 +1,29 @@
 /** Entry of the layout worker: answers each request with the layouts of its containers. */
 
-import { layoutHierarchy, type ILayoutRequest, type LayoutCache } from './hierarchy';
+import { layoutHierarchy, type ILayoutRequest, type ILayoutResult, type LayoutCache } from './hierarchy';
 
-interface IWorkerScope {
-  onmessage: ((event: MessageEvent) => void) | null;
-  postMessage(message: unknown): void;
+/** A question to the worker. */
+export interface IWorkerRequest {
+  id: number;
+  request: ILayoutRequest;
 }
 
-const scope = globalThis as unknown as IWorkerScope;
+/** Its answer: results and the milliseconds that they took, or what went wrong. */
+export type WorkerAnswer =
+  | { id: number; results: ILayoutResult[]; ms: number }
+  | { id: number; error: string };
+
 const cache: LayoutCache = new Map();
 
-scope.onmessage = (event: MessageEvent): void => {
-  const { id, request } = event.data as { id: number; request: ILayoutRequest };
+const answer = (message: WorkerAnswer): void => self.postMessage(message);
+
+self.onmessage = (event: MessageEvent<IWorkerRequest>): void => {
+  const { id, request } = event.data;
   const started = performance.now();
   try {
     const results = layoutHierarchy(request, cache, () => performance.now());
-    scope.postMessage({ id, results, ms: performance.now() - started });
+    answer({ id, results, ms: performance.now() - started });
   } catch (error) {
-    scope.postMessage({ id, error: String(error) });
+    answer({ id, error: String(error) });
   }
 };

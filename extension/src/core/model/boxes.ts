@@ -5,6 +5,7 @@
  */
 
 import type { IGraphDocument, IScope } from '../../proto/document';
+import { at } from '../narrow';
 
 export interface IBox {
   /** Structural key: the scope path, or `path[first..last]` for a run. Unique in a document. */
@@ -176,13 +177,13 @@ function foldRuns(box: IBox, successors: readonly number[][]): void {
   const children: IBox[] = [];
   let start = 0;
   while (start < box.children.length) {
-    const first = box.children[start] as IBox;
+    const first = at(box.children, start);
     let end = start + 1;
     while (
       first.fingerprint !== '' &&
       end < box.children.length &&
       box.children[end]?.fingerprint === first.fingerprint &&
-      stem(box.children[end] as IBox) === stem(first)
+      stem(at(box.children, end)) === stem(first)
     ) {
       end += 1;
     }
@@ -192,7 +193,7 @@ function foldRuns(box: IBox, successors: readonly number[][]): void {
       children.push(...members);
       continue;
     }
-    const last = members[members.length - 1] as IBox;
+    const last = at(members, members.length - 1);
     const name = stem(first);
     const label = first.label.replace(/\.?\d+$/, '') || lastPart(name) || first.type;
     const run = makeBox('run', name, label, first.type, box);

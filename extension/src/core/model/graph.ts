@@ -3,6 +3,7 @@
 import type { IGraphDocument, IKernel, INode, IValue } from '../../proto/document';
 import { buildBoxes, type IBox } from './boxes';
 import { familyOf, type Family } from './families';
+import { at } from '../narrow';
 
 export interface IGraphNode {
   index: number;
@@ -82,13 +83,13 @@ export class GraphModel {
     const gives = document.nodes.map(node => (node.gives ?? []).map(indexes));
     results.forEach((list, index) => {
       for (const value of list) {
-        (this.values[value] as IGraphValue).producer = index;
+        at(this.values, value).producer = index;
       }
     });
     const successors: number[][] = document.nodes.map(() => []);
     operands.forEach((list, index) => {
       const use = (v: number, isBack: boolean): void => {
-        const value = this.values[v] as IGraphValue;
+        const value = at(this.values, v);
         if (value.consumers[value.consumers.length - 1] !== index) {
           value.consumers.push(index);
         }
@@ -125,7 +126,7 @@ export class GraphModel {
           used.length === 0 &&
           made.length > 0 &&
           made.every(v => {
-            const value = this.values[v] as IGraphValue;
+            const value = at(this.values, v);
             const { kind } = value.value;
             const isFixed = kind === 'weight' || kind === 'constant';
             return isFixed && value.consumers.length > 0 && !value.isOutput;
@@ -167,7 +168,7 @@ export class GraphModel {
   /** Weights and constants that an operation reads, directly from the graph. */
   chipsOf(node: IGraphNode): IGraphValue[] {
     return node.operands
-      .map(index => this.values[index] as IGraphValue)
+      .map(index => at(this.values, index))
       .filter(value => this.isChipValue(value));
   }
 

@@ -11,6 +11,7 @@ import { isLoop, type GraphModel, type IGraphNode, type IGraphValue } from './gr
 import { plural } from './format';
 import { clip, METRICS, monoWidth, roughMeasure, type Measure } from './metrics';
 import type { Timing } from './timing';
+import { at, present } from '../narrow';
 
 export type ItemKind = 'root' | 'node' | 'scope' | 'run' | 'input' | 'output';
 
@@ -201,13 +202,13 @@ class SceneBuilder {
   private _fill(box: IBox, parent: IItem): void {
     let next = 0;
     for (const index of box.nodes) {
-      while (next < box.children.length && (box.children[next] as IBox).first < index) {
-        this._addBox(box.children[next++] as IBox, parent);
+      while (next < box.children.length && at(box.children, next).first < index) {
+        this._addBox(at(box.children, next++), parent);
       }
-      this._addNode(this._model.nodes[index] as IGraphNode, parent);
+      this._addNode(at(this._model.nodes, index), parent);
     }
     while (next < box.children.length) {
-      this._addBox(box.children[next++] as IBox, parent);
+      this._addBox(at(box.children, next++), parent);
     }
   }
 
@@ -305,8 +306,9 @@ class SceneBuilder {
           continue;
         }
         const node = this._model.nodes[consumer];
-        const isTurn = isLoop(node?.node) && node?.gives.some(given => given.includes(value.index)) === true;
-        if (!isTurn || node?.operands.includes(value.index) === true) {
+        const isTurn =
+          node !== undefined && isLoop(node.node) && node.gives.some(given => given.includes(value.index));
+        if (!isTurn || node.operands.includes(value.index)) {
           this._route(value.index, from, to);
         }
         if (isTurn) {
@@ -327,14 +329,14 @@ class SceneBuilder {
     let bPort = -1;
     while (a.parent !== b.parent) {
       if (a.depth >= b.depth) {
-        const inside = (a.parent as IItem).container as IContainer;
+        const inside = holderOf(a);
         const port = portOf(inside.outPorts, value);
         inside.nOut = Math.max(inside.nOut, port + 1);
         this._edge(inside, End.Child, a, aPort, End.Out, null, port, value);
         a = inside.item;
         aPort = port;
       } else {
-        const inside = (b.parent as IItem).container as IContainer;
+        const inside = holderOf(b);
         const port = portOf(inside.inPorts, value);
         inside.nIn = Math.max(inside.nIn, port + 1);
         this._edge(inside, End.In, null, port, End.Child, b, bPort, value);
@@ -342,7 +344,7 @@ class SceneBuilder {
         bPort = port;
       }
     }
-    const inside = (a.parent as IItem).container as IContainer;
+    const inside = holderOf(a);
     // What comes in from outside anew in each turn does not come back.
     this._edge(inside, End.Child, a, aPort, End.Child, b, bPort, value, isTurn && b === to);
   }
@@ -410,6 +412,11 @@ function makeContainer(item: IItem): IContainer {
   };
 }
 
+/** The container that an item below the top level lies in. */
+function holderOf(item: IItem): IContainer {
+  return present(item.parent?.container, `the container of ${item.key}`);
+}
+
 function portOf(ports: Map<number, number>, value: number): number {
   let port = ports.get(value);
   if (port === undefined) {
@@ -451,7 +458,7 @@ function chipText(model: GraphModel, value: IGraphValue): string {
   if (literal !== undefined && value.value.shape.length === 0) {
     // a constant without a name of its own is named by its value
     const named = value.value.name ?? '';
-    return clip(named === String(literal) ? named : `${named} ${literal}`.trim(), 30);
+    return clip(named === literal ? named : `${named} ${literal}`.trim(), 30);
   }
   const name = value.value.name ?? producer?.name ?? '';
   const short = name.slice(name.lastIndexOf('.') + 1);

@@ -2,6 +2,7 @@
 
 import type { IBox } from './boxes';
 import type { GraphModel } from './graph';
+import { at } from '../narrow';
 
 export interface IMatch {
   /** Key of the item: a node id or a box key. */
@@ -24,8 +25,8 @@ export function search(model: GraphModel, query: string): IMatch[] {
     }
     let next = 0;
     for (const index of box.nodes) {
-      while (next < box.children.length && (box.children[next] as IBox).first < index) {
-        visit(box.children[next++] as IBox);
+      while (next < box.children.length && at(box.children, next).first < index) {
+        visit(at(box.children, next++));
       }
       const node = model.nodes[index];
       if (node === undefined || node.isChip) {
@@ -43,7 +44,7 @@ export function search(model: GraphModel, query: string): IMatch[] {
       }
     }
     while (next < box.children.length) {
-      visit(box.children[next++] as IBox);
+      visit(at(box.children, next++));
     }
   };
   visit(model.root);

@@ -7,6 +7,7 @@ import type { IKernel, IKernelProfile, IProfile, IValue } from '../../proto/docu
 import type { IBox } from './boxes';
 import { evaluate } from './expr';
 import type { GraphModel, IGraphNode } from './graph';
+import { at } from '../narrow';
 
 export const SPLIT_MODEL = 'estimated work: max(flops ÷ 16, bytes) of each operation';
 
@@ -122,7 +123,7 @@ export class Timing {
     const sum = work.reduce((a, b) => a + b, 0);
     const home = members.map(node => node.box).reduce(commonBox);
     members.forEach((node, i) => {
-      const part = sum > 0 ? (work[i] as number) / sum : 1 / members.length;
+      const part = sum > 0 ? at(work, i) / sum : 1 / members.length;
       const ns = kernel.ns * part;
       const isWhole = members.length === 1;
       addCost(this._nodes, node.index, ns, isWhole);

@@ -7,9 +7,15 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   for (let c = chroma; ; c -= 0.01) {
     const rgb = oklab(lightness, c, hue);
     if (c <= 0 || rgb.every(v => v >= -0.002 && v <= 1.002)) {
-      return rgb.map(v => Math.round(255 * Math.min(1, Math.max(0, v)))) as unknown as Rgb;
+      const [r, g, b] = rgb;
+      return [byteOf(r), byteOf(g), byteOf(b)];
     }
   }
+}
+
+/** A channel of 0 to 1 as one of 0 to 255. */
+function byteOf(v: number): number {
+  return Math.round(255 * Math.min(1, Math.max(0, v)));
 }
 
 function oklab(lightness: number, chroma: number, hue: number): [number, number, number] {
@@ -62,7 +68,7 @@ export function parseColor(text: string): Rgb | null {
   }
   const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(value)?.[1];
   if (hex !== undefined) {
-    const full = hex.length === 3 ? [...hex].map(c => c + c).join('') : hex;
+    const full = hex.length === 3 ? hex.replace(/./g, '$&$&') : hex;
     const n = Number.parseInt(full, 16);
     return [n >> 16, (n >> 8) & 255, n & 255];
   }

@@ -1,5 +1,8 @@
 /** Uniform grid over boxes in the plane: what touches a window, without looking at everything. */
 
+import { at } from '../narrow';
+import { num } from '../num';
+
 const MAX_CELLS = 64;
 
 export class Grid<T> {
@@ -68,13 +71,13 @@ export class Grid<T> {
       }
     }
     found.sort((a, b) => a - b);
-    return found.map(index => this._entries[index] as T);
+    return found.map(index => at(this._entries, index));
   }
 
   private _touches(index: number, x0: number, y0: number, x1: number, y1: number): boolean {
     const b = this._boxes;
     const i = index * 4;
-    return b[i]! <= x1 && b[i + 2]! >= x0 && b[i + 1]! <= y1 && b[i + 3]! >= y0;
+    return num(b[i]) <= x1 && num(b[i + 2]) >= x0 && num(b[i + 1]) <= y1 && num(b[i + 3]) >= y0;
   }
 }
 

@@ -5,6 +5,7 @@ import { boxSubtitle, type IItem } from '../model/scene';
 import { Detail, rampIndex, screenRect, type IFrame } from './painter';
 import { lineOf, type IEdgeLabel, type IPicture } from './picture';
 import { scopeFill, type ITheme } from './theme';
+import { at } from '../narrow';
 
 function uiFont(theme: ITheme, px: number, weight = 400): string {
   return `${weight} ${px}px ${theme.fontUi}`;
@@ -14,26 +15,32 @@ function monoFont(theme: ITheme, px: number): string {
   return `${px}px ${theme.fontMono}`;
 }
 
+interface ITextGroup {
+  font: string;
+  color: string;
+  entries: { text: string; x: number; y: number }[];
+}
+
 /** Text grouped by font and colour: both are slow to change. */
 class TextBatch {
-  private readonly _groups = new Map<string, [string, string, (string | number)[]]>();
+  private readonly _groups = new Map<string, ITextGroup>();
 
   add(font: string, color: string, text: string, x: number, y: number): void {
     const key = `${font}|${color}`;
     let group = this._groups.get(key);
     if (group === undefined) {
-      group = [font, color, []];
+      group = { font, color, entries: [] };
       this._groups.set(key, group);
     }
-    group[2].push(text, x, y);
+    group.entries.push({ text, x, y });
   }
 
   flush(ctx: CanvasRenderingContext2D): void {
-    for (const [font, color, entries] of this._groups.values()) {
+    for (const { font, color, entries } of this._groups.values()) {
       ctx.font = font;
       ctx.fillStyle = color;
-      for (let i = 0; i < entries.length; i += 3) {
-        ctx.fillText(entries[i] as string, entries[i + 1] as number, entries[i + 2] as number);
+      for (const { text, x, y } of entries) {
+        ctx.fillText(text, x, y);
       }
     }
   }
@@ -57,7 +64,7 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
     return { title, detail: theme.muted, time: theme.text };
   }
   if (frame.isHeat && heat !== undefined) {
-    const color = theme.rampText[rampIndex(heat.t)] as string;
+    const color = at(theme.rampText, rampIndex(heat.t));
     return { title: color, detail: color, time: color };
   }
   if (item.node !== null) {

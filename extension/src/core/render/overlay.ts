@@ -1,5 +1,6 @@
 /** The layer above the scene: hover, selection, keyboard focus, search hits, edges that belong to them. */
 
+import type { IChange } from '../model/changes';
 import type { IEdge, IItem } from '../model/scene';
 import { paintEdgeLabels } from './labels';
 import type { IEdgeLabel } from './picture';
@@ -15,7 +16,15 @@ export interface IMarks {
   hits: readonly IItem[];
   currentHit: IItem | null;
   edges: readonly IEdge[];
+  /** What changed since the last run. */
+  changes: ReadonlyMap<IItem, IChange>;
 }
+
+/** Radius of the badge on a change, in world units, and how small it may get on the screen. */
+const BADGE = 8;
+const MIN_BADGE_PX = 3;
+/** With a sign on it. */
+const MIN_SIGN_PX = 6;
 
 function ring(frame: IFrame, item: IItem, grow: number, width: number, color: string): void {
   const { ctx, camera } = frame;
@@ -26,6 +35,28 @@ function ring(frame: IFrame, item: IItem, grow: number, width: number, color: st
   ctx.strokeStyle = color;
   ctx.lineWidth = width;
   ctx.stroke();
+}
+
+/** An outline, and a badge on the corner: a plus on what is new, a delta on what changed. */
+function paintChange(frame: IFrame, item: IItem, { isNew, count }: IChange): void {
+  const { ctx, theme, camera, detail } = frame;
+  ring(frame, item, 1.5, 2, theme.change);
+  const { x, y, w } = screenRect(frame, item);
+  const hasSign = detail >= Detail.Names;
+  const radius = Math.max(hasSign ? MIN_SIGN_PX : MIN_BADGE_PX, BADGE * camera.k);
+  ctx.beginPath();
+  ctx.arc(x + w, y, radius, 0, 2 * Math.PI);
+  ctx.fillStyle = theme.change;
+  ctx.fill();
+  if (hasSign) {
+    ctx.fillStyle = theme.background;
+    ctx.font = `700 ${(1.45 * radius).toFixed(1)}px ${theme.fontUi}`;
+    ctx.textAlign = 'center';
+    ctx.textBaseline = 'middle';
+    ctx.fillText(isNew ? '+' : item.node === null && count < 100 ? String(count) : 'Δ', x + w, y + 0.08 * radius);
+    ctx.textAlign = 'start';
+    ctx.textBaseline = 'alphabetic';
+  }
 }
 
 /** Draws the marks; `labels` are the types on the lit edges, which the edges must not cross out. */
@@ -41,6 +72,11 @@ export function paintOverlay(
     const r = screenRect(frame, item);
     return r.x <= width && r.y <= height && r.x + r.w >= 0 && r.y + r.h >= 0;
   };
+  for (const [item, change] of marks.changes) {
+    if (isVisible(item)) {
+      paintChange(frame, item, change);
+    }
+  }
   if (marks.edges.length > 0 && frame.edgeAlpha === 1) {
     ctx.strokeStyle = theme.accent;
     ctx.lineWidth = Math.max(1.6, 2.1 * camera.k);

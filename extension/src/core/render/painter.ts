@@ -10,6 +10,8 @@ import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from '
 import type { IPicture } from './picture';
 import { RAMP_STEPS, scopeFill, type ITheme } from './theme';
 import { toneColors } from './tones';
+import { at } from '../narrow';
+import { num } from '../num';
 
 /** What is drawn at a zoom: rectangles only; outlines; names; everything. */
 export const enum Detail {
@@ -168,7 +170,7 @@ export function traceEdge(frame: IFrame, edge: IEdge, start: number): void {
 function traceTurn(frame: IFrame, points: Float32Array, end: number): void {
   const { ctx, camera } = frame;
   const { k, tx, ty } = camera;
-  const at = (i: number): [number, number] => [points[2 * i]! * k + tx, points[2 * i + 1]! * k + ty];
+  const at = (i: number): [number, number] => [num(points[2 * i]) * k + tx, num(points[2 * i + 1]) * k + ty];
   ctx.moveTo(...at(0));
   for (let i = 1; i + 1 < end; i += 1) {
     ctx.arcTo(...at(i), ...at(i + 1), TURN_RADIUS * k);
@@ -180,12 +182,12 @@ function traceDown(frame: IFrame, points: Float32Array, start: number): void {
   const { ctx, camera, height } = frame;
   const { k, tx, ty } = camera;
   const isStraight = frame.detail === Detail.Dots;
-  let px = points[start * 2]! * k + tx;
-  let py = points[start * 2 + 1]! * k + ty;
+  let px = num(points[start * 2]) * k + tx;
+  let py = num(points[start * 2 + 1]) * k + ty;
   let isDown = false;
   for (let i = start * 2 + 2; i < points.length; i += 2) {
-    const x = points[i]! * k + tx;
-    const y = points[i + 1]! * k + ty;
+    const x = num(points[i]) * k + tx;
+    const y = num(points[i + 1]) * k + ty;
     // Long edges are mostly out of view; the canvas would still rasterise all of them.
     if (Math.max(y, py) < -OUTSIDE_PX || Math.min(y, py) > height + OUTSIDE_PX) {
       isDown = false;
@@ -212,10 +214,10 @@ function traceDown(frame: IFrame, points: Float32Array, start: number): void {
 export function edgeDistance(points: Float32Array, x: number, y: number): number {
   let best = Number.POSITIVE_INFINITY;
   for (let i = 2; i < points.length; i += 2) {
-    const x0 = points[i - 2]!;
-    const y0 = points[i - 1]!;
-    const x1 = points[i]!;
-    const y1 = points[i + 1]!;
+    const x0 = num(points[i - 2]);
+    const y0 = num(points[i - 1]);
+    const x1 = num(points[i]);
+    const y1 = num(points[i + 1]);
     // The lines of a turn across are straight.
     const steps = Math.abs(x1 - x0) < 0.7 || Math.abs(y1 - y0) < 0.05 ? 1 : 12;
     const reach = steps === 1 ? 0 : Math.max(Math.abs(y1 - y0) * CURVE_REACH, 10);
@@ -290,8 +292,8 @@ export function paintArrows(frame: IFrame, edges: readonly IEdge[], color: strin
     if (to === null || to.container !== null || points.length < 4) {
       continue;
     }
-    const x = points[points.length - 2]! * k + tx;
-    const y = points[points.length - 1]! * k + ty;
+    const x = num(points[points.length - 2]) * k + tx;
+    const y = num(points[points.length - 1]) * k + ty;
     ctx.moveTo(x, y);
     ctx.lineTo(x - size * 0.55, y - size);
     ctx.lineTo(x + size * 0.55, y - size);
@@ -301,18 +303,26 @@ export function paintArrows(frame: IFrame, edges: readonly IEdge[], color: strin
 }
 
 /** Groups items by key, so that each style is one path. */
-function groups(items: readonly IItem[], key: (item: IItem) => string): Map<string, IItem[]> {
-  const found = new Map<string, IItem[]>();
+interface IStyledItems {
+  style: IStyle;
+  items: IItem[];
+}
+
+/** The items by fill and border, so that each style is set once. */
+function groups(frame: IFrame, picture: IPicture, items: readonly IItem[]): Iterable<IStyledItems> {
+  const found = new Map<string, IStyledItems>();
   for (const item of items) {
-    const name = key(item);
-    const list = found.get(name);
-    if (list === undefined) {
-      found.set(name, [item]);
+    const style = styleOf(frame, picture, item);
+    const key = `${style.fill}|${style.border}`;
+    const group = found.get(key);
+    if (group === undefined) {
+      found.set(key, { style, items: [item] });
     } else {
-      list.push(item);
+      group.style = style;
+      group.items.push(item);
     }
   }
-  return found;
+  return found.values();
 }
 
 export function rampIndex(t: number): number {
@@ -339,7 +349,7 @@ function styleOf(frame: IFrame, picture: IPicture, item: IItem): IStyle {
   if (frame.isHeat) {
     const heat = picture.heat.get(item);
     if (heat !== undefined) {
-      const fill = theme.ramp[rampIndex(heat.t)] as string;
+      const fill = at(theme.ramp, rampIndex(heat.t));
       return { fill, border: theme.scopeLine, stripe: '' };
     }
     return { fill: theme.surface, border: theme.line, stripe: '' };
@@ -359,16 +369,10 @@ function radiusOf(item: IItem, h: number, k: number): number {
 
 function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[]): void {
   const { ctx, camera, dpr, detail, theme } = frame;
-  const styles = new Map<string, IStyle>();
-  const byStyle = groups(leaves, item => {
-    const style = styleOf(frame, picture, item);
-    const key = `${style.fill}|${style.border}`;
-    styles.set(key, style);
-    return key;
-  });
+  const byStyle = groups(frame, picture, leaves);
   if (detail === Detail.Dots) {
-    for (const [key, items] of byStyle) {
-      const { fill, border, stripe } = styles.get(key) as IStyle;
+    for (const { style, items } of byStyle) {
+      const { fill, border, stripe } = style;
       // Far out a pale fill would vanish: the strong colour of the style stands for it.
       ctx.fillStyle = frame.isHeat && picture.notes === null ? fill : stripe || border;
       for (const item of items) {
@@ -379,8 +383,8 @@ function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[])
     return;
   }
   paintSheets(frame, leaves);
-  for (const [key, items] of byStyle) {
-    const { fill, border, stripe } = styles.get(key) as IStyle;
+  for (const { style, items } of byStyle) {
+    const { fill, border, stripe } = style;
     ctx.beginPath();
     for (const item of items) {
       const r = bodyRect(frame, item);

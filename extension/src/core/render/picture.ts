@@ -8,6 +8,7 @@ import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
 import type { IRect } from './camera';
 import { Grid } from './grid';
 import { noteText, notesOf, type IToneNote, type Overlay } from './tones';
+import { num } from '../num';
 
 export interface IHeat {
   /** 0 (cold) to 1 (the hottest item in view). */
@@ -119,11 +120,11 @@ function findTrunks(container: IContainer): void {
     let isShared = true;
     edge.start = 0;
     for (let i = 2; i < points.length; i += 2) {
-      const x0 = points[i - 2]!;
-      const x1 = points[i]!;
-      const y1 = points[i + 1]!;
+      const x0 = num(points[i - 2]);
+      const x1 = num(points[i]);
+      const y1 = num(points[i + 1]);
       const isDown = Math.abs(x1 - x0) < 0.1;
-      const key = `${x0.toFixed(1)},${points[i - 1]!.toFixed(1)}${isDown ? '' : `,${x1.toFixed(1)},${y1.toFixed(1)}`}`;
+      const key = `${x0.toFixed(1)},${num(points[i - 1]).toFixed(1)}${isDown ? '' : `,${x1.toFixed(1)},${y1.toFixed(1)}`}`;
       const drawn = reach.get(key);
       isShared = isShared && drawn !== undefined && drawn >= y1 - 0.1;
       if (isShared && i + 2 < points.length) {
@@ -158,10 +159,10 @@ export function boundsOf(points: Float32Array): [number, number, number, number]
   let x1 = Number.NEGATIVE_INFINITY;
   let y1 = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < points.length; i += 2) {
-    x0 = Math.min(x0, points[i]!);
-    x1 = Math.max(x1, points[i]!);
-    y0 = Math.min(y0, points[i + 1]!);
-    y1 = Math.max(y1, points[i + 1]!);
+    x0 = Math.min(x0, num(points[i]));
+    x1 = Math.max(x1, num(points[i]));
+    y0 = Math.min(y0, num(points[i + 1]));
+    y1 = Math.max(y1, num(points[i + 1]));
   }
   return [x0, y0, x1, y1];
 }
@@ -198,7 +199,7 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
     const { from, label, points } = edge;
     if (edge.isTurn && from !== null && points.length >= 8 && !turned.has(edge.to)) {
       turned.add(edge.to);
-      add(NEXT_TURN, points[4]!, (points[5]! + points[7]!) / 2, from);
+      add(NEXT_TURN, num(points[4]), (num(points[5]) + num(points[7])) / 2, from);
     }
     if (from === null || label === '' || points.length < 4) {
       continue;
@@ -208,8 +209,8 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
       continue;
     }
     done.add(from);
-    const x = isOnly ? points[0]! : points[points.length - 2]!;
-    const y = isOnly ? points[1]! + 14 : points[points.length - 1]! - 20;
+    const x = isOnly ? num(points[0]) : num(points[points.length - 2]);
+    const y = isOnly ? num(points[1]) + 14 : num(points[points.length - 1]) - 20;
     add(label, x, y, from);
   }
 }

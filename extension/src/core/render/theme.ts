@@ -2,6 +2,7 @@
 
 import type { Family } from '../model/families';
 import { contrast, css, luminance, oklch, parseColor, type Rgb } from './color';
+import { at, mapTable } from '../narrow';
 
 export type ThemeName = 'auto' | 'light' | 'dark';
 
@@ -31,6 +32,8 @@ export interface ITheme {
   boxBorder: string;
   terminalFill: string;
   terminalBorder: string;
+  /** What changed since the last run. */
+  change: string;
   chip: string;
   chipText: string;
   hatch: string;
@@ -100,7 +103,7 @@ function familyColors(family: Family, isDark: boolean): IFamilyColors {
 export function scopeFill(theme: ITheme, depth: number): string {
   const last = theme.scopeFill.length - 1;
   const index = depth - 1 <= last ? depth - 1 : last - ((depth - 1 - last) % 2);
-  return theme.scopeFill[Math.max(0, index)] as string;
+  return at(theme.scopeFill, Math.max(0, index));
 }
 
 function readable(wanted: Rgb, on: Rgb, isDark: boolean): Rgb {
@@ -150,10 +153,7 @@ export function makeTheme(
     ramp.push(css(color));
     rampText.push(css(contrast(color, dark) >= contrast(color, light) ? dark : light));
   }
-  const families = Object.keys(HUES) as Family[];
-  const family = Object.fromEntries(
-    families.map(f => [f, familyColors(f, isDark)])
-  ) as Record<Family, IFamilyColors>;
+  const family = mapTable(HUES, name => familyColors(name, isDark));
   const text = readable(isDark ? oklch(0.94, 0.006, 262) : oklch(0.27, 0.02, 262), background, isDark);
   const muted = readable(isDark ? oklch(0.76, 0.015, 262) : oklch(0.48, 0.02, 262), background, isDark);
   const scopeFill = [0, 1, 2, 3].map(depth =>
@@ -178,6 +178,7 @@ export function makeTheme(
     boxBorder: css(isDark ? oklch(0.52, 0.03, 262) : oklch(0.72, 0.025, 262)),
     terminalFill: css(isDark ? oklch(0.3, 0.03, 230) : oklch(0.95, 0.02, 230)),
     terminalBorder: css(isDark ? oklch(0.55, 0.06, 230) : oklch(0.72, 0.06, 230)),
+    change: css(isDark ? oklch(0.79, 0.15, 168) : oklch(0.52, 0.12, 168)),
     chip: css(isDark ? oklch(0.75, 0.1, 85) : oklch(0.62, 0.11, 75)),
     chipText: css(isDark ? oklch(0.82, 0.03, 85) : oklch(0.42, 0.04, 75)),
     hatch: isDark ? 'rgba(255, 255, 255, 0.16)' : 'rgba(20, 24, 40, 0.13)',

@@ -1,6 +1,8 @@
 /** Questions to the kernel: each gets one answer, an error, or silence for longer than anybody waits. */
 
+import { readAnswer, savedAnswer } from '../../proto/answers';
 import type { IGraphDocument } from '../../proto/document';
+import type { IQuestions, QuestionName } from '../../proto/questions';
 import type { IAnswer } from './panel';
 
 export interface IAsked {
@@ -10,7 +12,8 @@ export interface IAsked {
 }
 
 interface IWaiting {
-  resolve(answer: IAnswer<unknown>): void;
+  /** Throws a sentence to show when the answer cannot be read. */
+  resolve(data: unknown, buffers: readonly ArrayBuffer[]): void;
   reject(error: Error): void;
 }
 
@@ -25,19 +28,25 @@ export class Questions {
     private readonly _notLive: () => string | null
   ) {}
 
-  ask<T>(what: string, args: Readonly<Record<string, unknown>> = {}): Promise<IAnswer<T>> {
-    const saved = this._document().answers?.[what];
+  async ask<K extends QuestionName>(
+    what: K,
+    args?: IQuestions[K]['args']
+  ): Promise<IAnswer<IQuestions[K]['answer']>> {
+    const saved = savedAnswer(this._document(), what);
     const notLive = this._notLive();
-    const isPlain = Object.keys(args).length === 0;
+    const given = { ...args };
     if (notLive !== null) {
-      return isPlain && saved !== undefined
-        ? Promise.resolve({ data: saved as T, buffers: [], isSaved: true })
-        : Promise.reject(new Error(`This needs a running kernel: ${notLive}.`));
+      if (saved === undefined || Object.keys(given).length > 0) {
+        throw new Error(`This needs a running kernel: ${notLive}.`);
+      }
+      return { data: readAnswer(what, saved), buffers: [], isSaved: true };
     }
-    return new Promise<IAnswer<T>>((resolve, reject) => {
+    return new Promise((done, reject) => {
       const id = this._next++;
-      this._waiting.set(id, { resolve: resolve as IWaiting['resolve'], reject });
-      if (!this._send({ id, what, args: { ...args } })) {
+      const resolve = (data: unknown, buffers: readonly ArrayBuffer[]): void =>
+        done({ data: readAnswer(what, data), buffers, isSaved: false });
+      this._waiting.set(id, { resolve, reject });
+      if (!this._send({ id, what, args: given })) {
         this._waiting.delete(id);
         reject(new Error('This needs a running kernel.'));
       }
@@ -54,10 +63,17 @@ export class Questions {
   ): void {
     const waiting = this._waiting.get(id);
     this._waiting.delete(id);
-    if (isGood) {
-      waiting?.resolve({ data, buffers, isSaved: false });
-    } else {
-      waiting?.reject(new Error(error || 'The kernel could not answer.'));
+    if (waiting === undefined) {
+      return;
+    }
+    if (!isGood) {
+      waiting.reject(new Error(error || 'The kernel could not answer.'));
+      return;
+    }
+    try {
+      waiting.resolve(data, buffers);
+    } catch (problem) {
+      waiting.reject(problem instanceof Error ? problem : new Error(String(problem)));
     }
   }
 

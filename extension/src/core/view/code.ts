@@ -87,7 +87,7 @@ export function codeBlock(
   }
   const body = el('div', 'jp-MaxLab-codeLines');
   const state: IState = { inComment: false };
-  let firstMarked: HTMLElement | null = null;
+  const marks: HTMLElement[] = [];
   shown.forEach((line, i) => {
     const row = el('div', isMarked[i] === true ? 'jp-MaxLab-codeLine jp-mod-marked' : 'jp-MaxLab-codeLine');
     const number = el('span', 'jp-MaxLab-codeNumber', String(i + 1));
@@ -98,8 +98,8 @@ export function codeBlock(
     }
     row.append(number, content);
     body.append(row);
-    if (isMarked[i] === true && firstMarked === null) {
-      firstMarked = row;
+    if (isMarked[i] === true) {
+      marks.push(row);
     }
   });
   if (lines.length > MAX_LINES) {
@@ -118,8 +118,8 @@ export function codeBlock(
   copy.append(icon('copy'));
   const head = el('div', 'jp-MaxLab-codeHead', el('span', '', `generated ${language} · ${lines.length} lines`), copy);
   const block = el('div', 'jp-MaxLab-code', head, scroller);
-  if (firstMarked !== null) {
-    const row: HTMLElement = firstMarked;
+  const [row] = marks;
+  if (row !== undefined) {
     requestAnimationFrame(() => {
       scroller.scrollTop = Math.max(0, row.offsetTop - 40);
     });

@@ -128,6 +128,12 @@ export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
     view.hasChips = !view.hasChips;
     void view.rebuild(null);
   });
+  add(
+    'toggle-changes',
+    'Changes since the last run',
+    () => view.setChangesShown(!view.areChangesShown),
+    () => view.hasChanges
+  );
   add('profile', 'Profile', () => view.events.emit('profileRequested', undefined), () => view.canProfile);
   add(
     'hottest',
@@ -143,7 +149,7 @@ export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
   );
   add('show-hottest', 'Kernels by time', () => view.showTab('hottest'));
   add('show-inspector', 'Inspector', () => view.showTab('inspector'));
-  add('toggle-dock', 'Panels below the graph', () => view.toggleDock());
+  add('toggle-dock', 'Panels below the graph', () => view.docking.toggle());
   for (const panel of PANELS) {
     add(`panel-${panel.id}`, panel.title, () => view.showDock(panel.id));
   }

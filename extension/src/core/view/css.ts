@@ -80,6 +80,14 @@ export const STYLES = `
 .jp-MaxLab-legendNote { display: flex; align-items: center; gap: 6px; margin-top: 2px; }
 .jp-MaxLab-legendHatch { width: 18px; height: 10px; border-radius: 2px; border: 1px solid var(--mx-line);
   background: repeating-linear-gradient(-45deg, transparent 0 2.5px, var(--mx-muted) 2.5px 3.5px); }
+.jp-MaxLab-view .jp-MaxLab-changes { position: absolute; right: 10px; top: 10px; display: flex; align-items: center; gap: 7px; max-width: calc(100% - 20px);
+  padding: 4px 10px; border-radius: 8px; background: var(--mx-surface); border: 1px solid var(--mx-line); font: inherit; font-size: 11.5px; color: var(--mx-text); cursor: pointer; }
+.jp-MaxLab-view .jp-MaxLab-changes[hidden] { display: none; }
+.jp-MaxLab-view .jp-MaxLab-changes:hover { border-color: var(--mx-change); }
+.jp-MaxLab-view .jp-MaxLab-changes:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: 1px; }
+.jp-MaxLab-changesSwatch { flex: none; width: 14px; height: 11px; border-radius: 3px; border: 2px solid var(--mx-change); }
+.jp-MaxLab-changes[aria-pressed="false"] .jp-MaxLab-changesSwatch { border-style: dotted; border-color: var(--mx-muted); }
+.jp-MaxLab-changesDetails { color: var(--mx-muted); }
 
 .jp-MaxLab-tooltip { position: absolute; left: 0; top: 0; z-index: 3; max-width: 420px; padding: 6px 10px; border-radius: 7px; pointer-events: none;
   display: flex; flex-direction: column; background: var(--mx-text); color: var(--mx-bg); font-size: 11.5px; line-height: 1.5;

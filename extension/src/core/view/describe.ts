@@ -1,17 +1,27 @@
 /** Items in words: for screen readers, tooltips and error messages. */
 
+import { describeChange } from '../model/changes';
 import { formatShare, formatTime, plural, scopeText } from '../model/format';
+import type { GraphModel } from '../model/graph';
 import type { IEdge, IItem } from '../model/scene';
+import type { Timing } from '../model/timing';
 import { lineOf } from '../render/picture';
 import { el } from './dom';
-import type { GraphView } from './view';
+import type { Stage } from './stage';
 
-function resultType(view: GraphView, item: IItem): string {
+/** What is told of. */
+export interface IDescribed {
+  readonly model: GraphModel;
+  readonly timing: Timing;
+  readonly stage: Stage;
+}
+
+function resultType(view: IDescribed, item: IItem): string {
   const result = item.node?.results[0];
   return result === undefined ? '' : (view.model.values[result]?.value.type ?? '');
 }
 
-function timeOf(view: GraphView, item: IItem): string[] {
+function timeOf(view: IDescribed, item: IItem): string[] {
   const { timing } = view;
   const cost =
     item.node !== null
@@ -27,7 +37,7 @@ function timeOf(view: GraphView, item: IItem): string[] {
 }
 
 /** `matmul, encoder.layers.0.attention, f32[batch, seq, 384], 1.2 ms, 14%`. */
-export function describeItem(view: GraphView, item: IItem): string {
+export function describeItem(view: IDescribed, item: IItem): string {
   const parts: string[] = [];
   if (item.node !== null) {
     const { node } = item.node;
@@ -41,10 +51,15 @@ export function describeItem(view: GraphView, item: IItem): string {
   } else {
     parts.push(`${item.kind} ${item.label}`, item.value?.value.type ?? '');
   }
-  return [...parts, ...timeOf(view, item)].filter(Boolean).join(', ');
+  return [...parts, ...changeOf(view, item), ...timeOf(view, item)].filter(Boolean).join(', ');
 }
 
-export function tooltipLines(view: GraphView, item: IItem): string[] {
+function changeOf(view: IDescribed, item: IItem): string[] {
+  const change = view.stage.marks.changes.get(item);
+  return change === undefined ? [] : [describeChange(item, change)];
+}
+
+export function tooltipLines(view: IDescribed, item: IItem): string[] {
   const heat = view.stage.picture?.heat.get(item);
   const { picture } = view.stage;
   const note = picture === null || picture.notes === null ? '' : (lineOf(picture, item) ?? '');
@@ -59,18 +74,19 @@ export function tooltipLines(view: GraphView, item: IItem): string[] {
       resultType(view, item),
       scopeText(node.scope),
       source === null ? '' : `${source.file}:${source.line}  ${source.text.trim().slice(0, 70)}`,
-      time
+      time,
+      ...changeOf(view, item)
     ];
   }
   if (item.box !== null) {
     const hint = item.container === null ? 'double-click to unfold' : 'double-click to fold';
     const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    return [title, item.box.type, plural(item.box.total, 'operation'), time, hint];
+    return [title, item.box.type, plural(item.box.total, 'operation'), time, ...changeOf(view, item), hint];
   }
   return [item.label, `graph ${item.kind}`, item.value?.value.type ?? ''];
 }
 
-export function edgeLines(view: GraphView, edge: IEdge): string[] {
+export function edgeLines(view: IDescribed, edge: IEdge): string[] {
   const types = edge.values.map(index => {
     const value = view.model.values[index]?.value;
     return value === undefined ? '' : [value.type, value.name ?? ''].filter(Boolean).join('  ');

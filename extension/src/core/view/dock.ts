@@ -103,7 +103,7 @@ export class Dock {
       const room = this.element.parentElement?.clientHeight ?? 0;
       this._setHeight(this._height || room * FIRST_SHARE);
       if (!isQuiet) {
-        this.element.scrollIntoView?.({ block: 'nearest' });
+        this.element.scrollIntoView({ block: 'nearest' });
       }
     }
     if (!isSame) {
@@ -251,7 +251,7 @@ export class Dock {
       splitter.removeEventListener('pointerup', end);
       splitter.removeEventListener('pointercancel', end);
     };
-    splitter.setPointerCapture?.(event.pointerId);
+    splitter.setPointerCapture(event.pointerId);
     splitter.addEventListener('pointermove', move);
     splitter.addEventListener('pointerup', end);
     splitter.addEventListener('pointercancel', end);

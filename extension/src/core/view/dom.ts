@@ -80,15 +80,21 @@ export class Disposables {
     this._calls.push(call);
   }
 
-  listen<T extends EventTarget>(
-    target: T,
-    type: string,
-    listener: (event: never) => void,
+  /** Listens to an element until the view goes away. */
+  listen<K extends keyof HTMLElementEventMap>(
+    target: HTMLElement,
+    type: K,
+    listener: (event: HTMLElementEventMap[K]) => void,
     options?: AddEventListenerOptions
   ): void {
-    const handler = listener as EventListener;
-    target.addEventListener(type, handler, options);
-    this._calls.push(() => target.removeEventListener(type, handler, options));
+    target.addEventListener(type, listener, options);
+    this._calls.push(() => target.removeEventListener(type, listener, options));
+  }
+
+  /** Listens to anything else that emits events until the view goes away. */
+  hear(target: EventTarget, type: string, listener: (event: Event) => void): void {
+    target.addEventListener(type, listener);
+    this._calls.push(() => target.removeEventListener(type, listener));
   }
 
   dispose(): void {
@@ -102,25 +108,21 @@ export class Disposables {
 
 /** A minimal typed signal. */
 export class Emitter<Events> {
-  private readonly _listeners = new Map<keyof Events, Set<(value: never) => void>>();
+  private _listeners: { [K in keyof Events]?: Set<(value: Events[K]) => void> } = {};
 
   on<K extends keyof Events>(name: K, listener: (value: Events[K]) => void): () => void {
-    let set = this._listeners.get(name);
-    if (set === undefined) {
-      set = new Set();
-      this._listeners.set(name, set);
-    }
-    set.add(listener as (value: never) => void);
-    return () => set.delete(listener as (value: never) => void);
+    const set = (this._listeners[name] ??= new Set());
+    set.add(listener);
+    return () => set.delete(listener);
   }
 
   emit<K extends keyof Events>(name: K, value: Events[K]): void {
-    for (const listener of [...(this._listeners.get(name) ?? [])]) {
-      (listener as (value: Events[K]) => void)(value);
+    for (const listener of [...(this._listeners[name] ?? [])]) {
+      listener(value);
     }
   }
 
   clear(): void {
-    this._listeners.clear();
+    this._listeners = {};
   }
 }

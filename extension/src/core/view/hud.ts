@@ -2,6 +2,7 @@
 
 import { formatMs, formatShare } from '../model/format';
 import type { IBox } from '../model/boxes';
+import type { Changes } from '../model/changes';
 import type { Timing } from '../model/timing';
 import type { ITheme } from '../render/theme';
 import { button, el, icon, type IconName } from './dom';
@@ -50,6 +51,31 @@ export class Legend {
       bar,
       ticks,
       el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')
+    );
+  }
+}
+
+/** How much changed since the last run, and whether that is marked; a button that switches the marks. */
+export class ChangesNote {
+  readonly element: HTMLButtonElement;
+
+  constructor(toggle: () => void) {
+    this.element = button('jp-MaxLab-changes', 'Show the marks (C)', toggle);
+    this.element.hidden = true;
+  }
+
+  show(changes: Changes, isShown: boolean): void {
+    const { element } = this;
+    element.hidden = changes.isEmpty;
+    const { title, details } = changes;
+    const action = `${isShown ? 'Hide' : 'Show'} the marks (C)`;
+    element.title = action;
+    element.setAttribute('aria-label', [title, details, action].filter(Boolean).join(', '));
+    element.setAttribute('aria-pressed', String(isShown));
+    element.replaceChildren(
+      el('span', 'jp-MaxLab-changesSwatch'),
+      el('span', '', title),
+      details === '' ? '' : el('span', 'jp-MaxLab-changesDetails', details)
     );
   }
 }
@@ -167,6 +193,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['H', 'heat on or off'],
   ['T', 'hottest kernel'],
   ['W', 'weights on or off'],
+  ['C', 'changes since the last run on or off'],
   ['P', 'profile'],
   ['I', 'side panel'],
   ['D', 'panels below: timeline, roofline and more'],

@@ -44,6 +44,7 @@ const KEYS: Record<string, string> = {
   h: 'toggle-heat',
   t: 'hottest',
   w: 'toggle-chips',
+  c: 'toggle-changes',
   p: 'profile',
   i: 'toggle-panel',
   d: 'toggle-dock',
@@ -224,7 +225,10 @@ export class Input {
   }
 
   private _key(event: KeyboardEvent): void {
-    const target = event.target as HTMLElement;
+    const { target } = event;
+    if (!(target instanceof Element)) {
+      return;
+    }
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey) {
       return;
     }

@@ -8,6 +8,7 @@ import type { IEdge, IItem } from '../model/scene';
 import { SPLIT_MODEL, valueBytes } from '../model/timing';
 import { button, el, type Child } from './dom';
 import { facts, kernelSection, MAX_LISTED, nodeLink, section, type IInspectorHost } from './kernel';
+import { at } from '../narrow';
 
 /** Lines of the user's code that are shown of one kernel. */
 const MAX_LINES = 5;
@@ -68,12 +69,12 @@ export class Inspector {
     const dims = this._host.timing.profile?.dims ?? {};
     const rows: [string, Child][] = [];
     for (const index of values) {
-      const entry = model.values[index] as IGraphValue;
+      const entry = at(model.values, index);
       const maker = model.nodes[entry.producer];
       if (maker !== undefined) {
         producers.add(maker);
       }
-      entry.consumers.forEach(c => consumers.add(model.nodes[c] as IGraphNode));
+      entry.consumers.forEach(c => consumers.add(at(model.nodes, c)));
       nbytes += entry.value.nbytes ?? valueBytes(entry.value, dims);
       if (values.length > 1 && rows.length < MAX_LISTED) {
         rows.push([entry.value.id, el('code', '', entry.value.type)]);
@@ -263,7 +264,7 @@ export class Inspector {
     }
     const list = el('ul', 'jp-MaxLab-values');
     for (const index of indexes.slice(0, MAX_LISTED)) {
-      const entry = model.values[index] as IGraphValue;
+      const entry = at(model.values, index);
       const links: Child[] = [];
       const add = (node: IGraphNode | undefined): void => {
         if (node !== undefined && !node.isChip) {
@@ -424,7 +425,7 @@ export class Inspector {
     }
     const list = el('p', 'jp-MaxLab-members');
     nodes.slice(0, MAX_LISTED).forEach(n => list.append(nodeLink(this._host, n), ' '));
-    return [this._heading(title, `${plural(kernels.size, 'kernel')}`), section('Selected', list)];
+    return [this._heading(title, plural(kernels.size, 'kernel')), section('Selected', list)];
   }
 
   private _graph(): Child[] {
@@ -453,21 +454,21 @@ export class Inspector {
     if (profile !== null) {
       const dims = Object.entries(profile.dims).map(([k, v]) => `${k}=${v}`);
       const overhead = profile.wall_ns - timing.totalNs;
-      parts.push(
-        section(
-          'Profile',
-          facts([
-            ['wall', formatTime(profile.wall_ns)],
-            ['kernels', formatTime(timing.totalNs)],
-            ...(overhead > 0
-              ? [['outside', `${formatTime(overhead)} (dispatch, waiting)`] as [string, Child]]
-              : []),
-            ['device', `${profile.device}, ${plural(profile.threads, 'thread')}`],
-            ['runs', `${profile.runs} (median shown)`],
-            ...(dims.length > 0 ? [['sizes', dims.join(', ')] as [string, Child]] : [])
-          ])
-        )
+      const times: [string, Child][] = [
+        ['wall', formatTime(profile.wall_ns)],
+        ['kernels', formatTime(timing.totalNs)]
+      ];
+      if (overhead > 0) {
+        times.push(['outside', `${formatTime(overhead)} (dispatch, waiting)`]);
+      }
+      times.push(
+        ['device', `${profile.device}, ${plural(profile.threads, 'thread')}`],
+        ['runs', `${profile.runs} (median shown)`]
       );
+      if (dims.length > 0) {
+        times.push(['sizes', dims.join(', ')]);
+      }
+      parts.push(section('Profile', facts(times)));
     }
     if (document.passes.length > 0) {
       const rowsOf = document.passes.map((p): [string, Child] => [

@@ -1,8 +1,10 @@
 /** What a panel of the dock is, and what it may ask of the view that it stands in. */
 
+import type { IQuestions, QuestionName } from '../../proto/questions';
 import type { GraphModel } from '../model/graph';
 import type { Timing } from '../model/timing';
 import type { ITheme } from '../render/theme';
+import type { IColumnRef } from '../../proto/costs';
 import type { Overlay } from '../render/tones';
 
 export interface IAnswer<T> {
@@ -29,7 +31,10 @@ export interface IPanelView {
    * Asks the kernel; the error of a rejection is a sentence to show. Without arguments an answer that
    * was saved with the graph serves where there is no kernel.
    */
-  ask<T>(what: string, args?: Readonly<Record<string, unknown>>): Promise<IAnswer<T>>;
+  ask<K extends QuestionName>(
+    what: K,
+    args?: IQuestions[K]['args']
+  ): Promise<IAnswer<IQuestions[K]['answer']>>;
   /** Paints operations in tones instead of heat, until null is set; `legend` says what they mean. */
   setOverlay(overlay: Overlay | null, legend?: string): void;
   /** Opens the line where an operation was written, where the page can; false where it cannot. */
@@ -69,32 +74,27 @@ export interface IPanelType {
   make(host: IPanelHost): IPanel;
 }
 
-export interface IColumnRef {
-  buffer: number;
-  dtype: 'f8' | 'f4' | 'i4' | 'i2' | 'u4' | 'u1';
-}
-
 export type Column = Float64Array | Float32Array | Int32Array | Int16Array | Uint32Array | Uint8Array;
 
-const ARRAYS = {
-  f8: Float64Array,
-  f4: Float32Array,
-  i4: Int32Array,
-  i2: Int16Array,
-  u4: Uint32Array,
-  u1: Uint8Array
-} as const;
+/** Bytes of an entry and the view of a buffer, by the name of the type. */
+const ARRAYS: Record<IColumnRef['dtype'], [number, (bytes: ArrayBuffer) => Column]> = {
+  f8: [8, bytes => new Float64Array(bytes)],
+  f4: [4, bytes => new Float32Array(bytes)],
+  i4: [4, bytes => new Int32Array(bytes)],
+  i2: [2, bytes => new Int16Array(bytes)],
+  u4: [4, bytes => new Uint32Array(bytes)],
+  u1: [1, bytes => new Uint8Array(bytes)]
+};
 
-/** The column that `ref` is or names; throws a sentence when it is neither. */
-export function readColumn(ref: unknown, buffers: readonly ArrayBuffer[]): Column {
+/** The column that `ref` is or names; throws a sentence when its buffer is not there. */
+export function readColumn(ref: IColumnRef | number[], buffers: readonly ArrayBuffer[]): Column {
   if (Array.isArray(ref)) {
-    return Float64Array.from(ref, Number);
+    return Float64Array.from(ref);
   }
-  const { buffer, dtype } = (ref ?? {}) as Partial<IColumnRef>;
-  const bytes = buffers[buffer ?? -1];
-  const Kind = ARRAYS[dtype ?? 'f8'] as (typeof ARRAYS)['f8'] | undefined;
-  if (bytes === undefined || Kind === undefined || bytes.byteLength % Kind.BYTES_PER_ELEMENT !== 0) {
+  const bytes = buffers[ref.buffer];
+  const [size, view] = ARRAYS[ref.dtype];
+  if (bytes === undefined || bytes.byteLength % size !== 0) {
     throw new Error('a column of the answer is missing or cannot be read');
   }
-  return new Kind(bytes);
+  return view(bytes);
 }

@@ -38,10 +38,6 @@ export interface ITestView {
   inspectorText(): string;
 }
 
-interface ITestScope {
-  __maxlabTest?: { views: ITestView[]; graphViews?: GraphView[] };
-}
-
 function describe(view: GraphView, item: IItem): ITestNode {
   const box = item.box ?? item.parent?.box ?? null;
   return {
@@ -70,8 +66,7 @@ async function setFold(view: GraphView, path: string, isOpen: boolean): Promise<
 
 /** Lists a view under `window.__maxlabTest.views`; returns how to take it off again. */
 export function register(view: GraphView): () => void {
-  const scope = globalThis as unknown as ITestScope;
-  const registry = (scope.__maxlabTest ??= { views: [] });
+  const registry = (globalThis.__maxlabTest ??= { views: [] });
   const entry: ITestView = {
     element: view.element,
     nodes: () => (view.scene?.items ?? []).map(item => describe(view, item)),

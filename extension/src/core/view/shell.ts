@@ -19,25 +19,45 @@ const NARROW_PX = 640;
 
 const DEFAULT_HEIGHT_PX = 560;
 
-export abstract class ViewShell {
+/** The elements that a view puts into its frame. */
+export interface IShellParts {
+  bar: HTMLElement;
+  panel: HTMLElement;
+  dock: HTMLElement;
+  /** They lie over the drawing. */
+  overlays: readonly Child[];
+}
+
+export interface IShellHost {
+  /** There is a new theme, and the drawing surface has it. */
+  themed(): void;
+  /** The last thing used is now the keyboard, or no longer. */
+  keyboardChanged(): void;
+}
+
+export class Shell {
   readonly element = el('div', 'jp-MaxLab-view');
   readonly stage: Stage;
   readonly announcer = new Announcer();
-  isDisposed = false;
-  protected readonly _options: Required<IGraphViewOptions>;
-  protected readonly _disposables = new Disposables();
-  protected readonly _legend = new Legend();
-  protected readonly _tooltip = new Tooltip();
-  protected readonly _message = el('div', 'jp-MaxLab-message');
-  protected readonly _measure: Measure;
-  /** The last thing used was the keyboard: its place is outlined. */
-  protected _isKeyboard = false;
+  readonly legend = new Legend();
+  readonly tooltip = new Tooltip();
+  readonly options: Required<IGraphViewOptions>;
+  readonly measure: Measure;
+  /** What is called when the view is disposed, in reverse order. */
+  readonly disposables = new Disposables();
+  private readonly _message = el('div', 'jp-MaxLab-message');
   private readonly _theming: Theming;
+  private _isDisposed = false;
+  private _isKeyboard = false;
   private _extraPx = 0;
   private _help: HTMLElement | null = null;
 
-  constructor(host: HTMLElement, options: IGraphViewOptions) {
-    this._options = {
+  constructor(
+    room: HTMLElement,
+    options: IGraphViewOptions,
+    private readonly _host: IShellHost
+  ) {
+    this.options = {
       theme: options.theme ?? 'auto',
       height: options.height ?? DEFAULT_HEIGHT_PX,
       noProfile: options.noProfile === undefined ? 'no live kernel' : options.noProfile,
@@ -48,67 +68,73 @@ export abstract class ViewShell {
     const { element } = this;
     // JupyterLab's notebook shortcuts must not see the keys that are typed in here.
     element.setAttribute('data-lm-suppress-shortcuts', 'true');
-    host.append(element);
-    this._disposables.add(addStyles(element));
-    this._theming = new Theming(element, this._options.theme, theme => {
+    room.append(element);
+    this.disposables.add(addStyles(element));
+    this._theming = new Theming(element, this.options.theme, theme => {
       this.stage.setTheme(theme);
-      this._themed();
-      this._showLegend();
+      this._host.themed();
     });
-    this._disposables.add(() => this._theming.dispose());
-    this._measure = makeMeasure(this.theme.fontUi);
+    this.disposables.add(() => {
+      this._theming.dispose();
+    });
+    this.measure = makeMeasure(this.theme.fontUi);
     this.stage = new Stage(this.theme);
     this._message.hidden = true;
-    this._disposables.add(
+    this.disposables.add(
       watchMotion(isReduced => {
         this.stage.reducedMotion = isReduced;
       })
     );
-    this.setHeight(this._options.height);
+    this.setHeight(this.options.height);
   }
 
-  protected abstract _showLegend(): void;
-  protected abstract _themed(): void;
-  protected abstract _keyboardChanged(): void;
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
 
-  /** Puts the parts in place; `overlays` lie over the drawing. */
-  protected _assemble(
-    bar: HTMLElement,
-    panel: HTMLElement,
-    dock: HTMLElement,
-    overlays: readonly Child[]
-  ): void {
-    const { element, stage } = this;
+  /** The last thing used was the keyboard: its place is outlined. */
+  get isKeyboard(): boolean {
+    return this._isKeyboard;
+  }
+
+  get theme(): ITheme {
+    return this._theming.theme;
+  }
+
+  /** Puts the parts in place and reads the first theme. */
+  assemble({ bar, panel, dock, overlays }: IShellParts): void {
+    const { element, stage, disposables } = this;
     append(
       stage.element,
       ...overlays,
-      this._legend.element,
-      this._tooltip.element,
+      this.legend.element,
+      this.tooltip.element,
       this.announcer.element,
       this.announcer.live,
       this._message
     );
     element.append(bar, el('div', 'jp-MaxLab-body', stage.element, panel), dock);
     const capture = { capture: true };
-    const use = (isKeyboard: boolean): void => {
-      if (isKeyboard) {
-        this._tooltip.hide();
-      }
-      if (this._isKeyboard !== isKeyboard) {
-        this._isKeyboard = isKeyboard;
-        this._keyboardChanged();
-      }
-    };
-    this._disposables.listen(element, 'keydown', () => use(true), capture);
-    this._disposables.listen(element, 'pointerdown', () => use(false), capture);
+    disposables.listen(element, 'keydown', () => this._use(true), capture);
+    disposables.listen(element, 'pointerdown', () => this._use(false), capture);
     if (typeof ResizeObserver !== 'undefined') {
       const observer = new ResizeObserver(() =>
         element.classList.toggle('jp-mod-narrow', element.clientWidth < NARROW_PX)
       );
       observer.observe(element);
-      this._disposables.add(() => observer.disconnect());
+      disposables.add(() => observer.disconnect());
     }
     this._theming.apply();
+  }
+
+  private _use(isKeyboard: boolean): void {
+    if (isKeyboard) {
+      this.tooltip.hide();
+    }
+    if (this._isKeyboard !== isKeyboard) {
+      this._isKeyboard = isKeyboard;
+      this._host.keyboardChanged();
+    }
   }
 
   /** Replaces the drawing by an explanation. */
@@ -118,8 +144,8 @@ export abstract class ViewShell {
     this.announcer.say(`${title}: ${problems.join('; ')}`);
   }
 
-  get theme(): ITheme {
-    return this._theming.theme;
+  hideProblems(): void {
+    this._message.hidden = true;
   }
 
   setTheme(name: ThemeName): void {
@@ -127,18 +153,18 @@ export abstract class ViewShell {
   }
 
   setHeight(height: number | 'fill'): void {
-    this._options.height = height;
+    this.options.height = height;
     this._applyHeight();
   }
 
   /** Makes the view so much higher than it was asked to be; one that fills its host stays. */
-  protected _grow(px: number): void {
+  grow(px: number): void {
     this._extraPx = px;
     this._applyHeight();
   }
 
   private _applyHeight(): void {
-    const { height } = this._options;
+    const { height } = this.options;
     this.element.style.height =
       height === 'fill' ? '100%' : `${Math.max(160, height) + this._extraPx}px`;
   }
@@ -155,8 +181,8 @@ export abstract class ViewShell {
   }
 
   dispose(): void {
-    this.isDisposed = true;
-    this._disposables.dispose();
+    this._isDisposed = true;
+    this.disposables.dispose();
     this.announcer.dispose();
     this.stage.dispose();
     this.element.remove();

@@ -47,7 +47,8 @@ export function emptyMarks(): IMarks {
     mates: [],
     hits: [],
     currentHit: null,
-    edges: [] as IEdge[]
+    edges: [],
+    changes: new Map()
   };
 }
 
@@ -153,6 +154,11 @@ export class Stage {
       from.set(item, start ?? { x, y, w, h });
     }
     this._motion = { started: performance.now(), from, to, anchor };
+  }
+
+  /** Puts what still glides where it is going. */
+  finishMotion(): void {
+    this._finishMotion(this._motion?.to);
   }
 
   private _finishMotion(to: Map<IItem, IRect> | undefined): void {

@@ -25,7 +25,7 @@ export class Theming {
       this._disposables.add(() => observer.disconnect());
     }
     if (typeof matchMedia === 'function') {
-      this._disposables.listen(matchMedia('(prefers-color-scheme: dark)'), 'change', apply);
+      this._disposables.hear(matchMedia('(prefers-color-scheme: dark)'), 'change', apply);
     }
   }
 
@@ -47,6 +47,7 @@ export class Theming {
       line: t.line,
       accent: t.accent,
       'accent-soft': t.accentSoft,
+      change: t.change,
       error: t.error,
       'error-fill': t.errorFill,
       hot: t.ramp[Math.floor(t.ramp.length * 0.7)] ?? t.accent,
@@ -70,7 +71,7 @@ export function watchMotion(set: (isReduced: boolean) => void): () => void {
   if (typeof matchMedia === 'function') {
     const motion = matchMedia('(prefers-reduced-motion: reduce)');
     set(motion.matches);
-    disposables.listen(motion, 'change', () => set(motion.matches));
+    disposables.hear(motion, 'change', () => set(motion.matches));
   }
   return () => disposables.dispose();
 }

@@ -55,7 +55,6 @@ export class AccessibleTree {
     }
     const at = Math.max(0, scene.items.indexOf(active));
     const shown = scene.items.slice(Math.max(0, at - REACH), at + REACH + 1);
-    let current: HTMLElement | null = null;
     const rows = shown.map(item => {
       const row = el('li', 'jp-MaxLab-treeItem', this._describe(item));
       row.setAttribute('role', 'treeitem');
@@ -68,15 +67,12 @@ export class AccessibleTree {
       row.dataset.key = item.key;
       row.tabIndex = item === active ? 0 : -1;
       row.setAttribute('aria-selected', String(item === active));
-      if (item === active) {
-        current = row;
-      }
       row.addEventListener('focus', () => this._focused(item));
       return row;
     });
     this.element.replaceChildren(...rows);
-    if (takeFocus && current !== null) {
-      (current as HTMLElement).focus({ preventScroll: true });
+    if (takeFocus) {
+      rows[shown.indexOf(active)]?.focus({ preventScroll: true });
     }
   }
 }

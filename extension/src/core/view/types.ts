@@ -20,7 +20,7 @@ export interface IGraphViewOptions {
 export interface IGraphViewEvents {
   /** Ids of the selected nodes, also those of a selected box. */
   selectionChanged: string[];
-  profileRequested: void;
+  profileRequested: undefined;
   /** Generated text is wanted that the document leaves out. */
   sourceRequested: string;
   /** A panel wants to know something of the kernel. */
@@ -29,5 +29,5 @@ export interface IGraphViewEvents {
   /** Keys of the unfolded boxes. */
   foldChanged: string[];
   layoutDone: { ms: number; items: number; where: string };
-  disposed: void;
+  disposed: undefined;
 }

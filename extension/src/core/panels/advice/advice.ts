@@ -1,95 +1,7 @@
-/** Actions and trials, as the kernel answers “advice”, “experiments” and “try”. */
+/** Actions and trials in words and bars. */
 
+import type { IAdviceAction, ITryAnswer } from '../../../proto/costs';
 import { formatBytes, formatShare, formatTime } from '../../model/format';
-import { answer, number, objects, size, text, texts } from '../parts/read';
-
-export interface IAction {
-  id: string;
-  kind: string;
-  title: string;
-  why: string;
-  kernels: string[];
-  nodes: string[];
-  /** Nanoseconds that a run saves; negative where it costs. */
-  predictedNs: number;
-  predictedShare: number;
-  /** Code, or what to change. */
-  how: string;
-  canTry: boolean;
-  /** What may happen to results: `nothing`, `rounding` or `precision`. */
-  changes: string;
-}
-
-export interface ITrial {
-  id: string;
-  beforeNs: number;
-  afterNs: number;
-  savedNs: number;
-  /** The interval of the saving. */
-  lowNs: number;
-  highNs: number;
-  /** Whether the interval leaves out 0. */
-  isClear: boolean;
-  predictedNs: number;
-  runs: number;
-  beforeBytes: number;
-  afterBytes: number;
-  beforeKernels: number;
-  afterKernels: number;
-  maxUlp: number | null;
-  maxAbs: number | null;
-}
-
-/** The actions of an answer; one without an id or a title is left out. */
-export function readActions(value: unknown): IAction[] {
-  return objects(answer(value, 'advice').actions).flatMap(data => {
-    const id = text(data.id);
-    const title = text(data.title);
-    return id === null || title === null
-      ? []
-      : [
-          {
-            id,
-            title,
-            kind: text(data.kind) ?? '',
-            why: text(data.why) ?? '',
-            kernels: texts(data.kernels),
-            nodes: texts(data.nodes),
-            predictedNs: number(data.predicted_ns) ?? 0,
-            predictedShare: number(data.predicted_share) ?? 0,
-            how: text(data.how) ?? '',
-            canTry: data.canTry === true,
-            changes: text(data.changes) ?? ''
-          }
-        ];
-  });
-}
-
-/** The trial of an answer; throws a sentence when it is none. */
-export function readTrial(value: unknown): ITrial {
-  const data = answer(value, 'try');
-  const saved = number(data.saved_ns);
-  if (saved === null) {
-    throw new Error('The kernel told no times of this trial.');
-  }
-  return {
-    id: text(data.id) ?? '',
-    beforeNs: size(data.before_ns),
-    afterNs: size(data.after_ns),
-    savedNs: saved,
-    lowNs: number(data.low_ns) ?? saved,
-    highNs: number(data.high_ns) ?? saved,
-    isClear: data.clear === true,
-    predictedNs: number(data.predicted_ns) ?? 0,
-    runs: size(data.runs),
-    beforeBytes: size(data.before_bytes),
-    afterBytes: size(data.after_bytes),
-    beforeKernels: size(data.before_kernels),
-    afterKernels: size(data.after_kernels),
-    maxUlp: number(data.max_ulp),
-    maxAbs: number(data.max_abs)
-  };
-}
 
 /** `−520 µs` for a saving, `+12 µs` for a cost: what happens to the time of a run. */
 export function formatSaving(ns: number): string {
@@ -100,24 +12,24 @@ export function formatSaving(ns: number): string {
 }
 
 /** `saves 520 µs of a run, 65%`, as a screen reader says it. */
-export function spokenPrediction(action: IAction): string {
-  const { predictedNs: ns, predictedShare: share } = action;
+export function spokenPrediction(action: IAdviceAction): string {
+  const { predicted_ns: ns, predicted_share: share } = action;
   return ns >= 0
     ? `predicted to save ${formatTime(ns)}, ${formatShare(share)}`
     : `predicted to cost ${formatTime(-ns)}, ${formatShare(-share)}`;
 }
 
-export function verdict(trial: ITrial): string {
-  if (!trial.isClear) {
+export function verdict(trial: ITryAnswer): string {
+  if (!trial.clear) {
     return 'No difference can be shown: the interval holds 0.';
   }
-  const change = trial.beforeNs > 0 ? formatShare(Math.abs(trial.savedNs) / trial.beforeNs) : '';
-  return trial.savedNs > 0 ? `Faster by ${change}.` : `Slower by ${change}.`;
+  const change = trial.before_ns > 0 ? formatShare(Math.abs(trial.saved_ns) / trial.before_ns) : '';
+  return trial.saved_ns > 0 ? `Faster by ${change}.` : `Slower by ${change}.`;
 }
 
 /** What happened to the outputs, in words. */
-export function outputs(trial: ITrial): string {
-  const { maxAbs, maxUlp } = trial;
+export function outputs(trial: ITryAnswer): string {
+  const { max_abs: maxAbs, max_ulp: maxUlp } = trial;
   if (maxAbs === null) {
     return 'an output is NaN in one of the two';
   }
@@ -134,20 +46,20 @@ function difference(before: number, after: number, format: (value: number) => st
 }
 
 /** The rows of a trial: what, before, after, difference. */
-export function rowsOf(trial: ITrial): [string, string, string, string][] {
+export function rowsOf(trial: ITryAnswer): [string, string, string, string][] {
   return [
-    ['time of a run', formatTime(trial.beforeNs), formatTime(trial.afterNs), formatSaving(trial.savedNs)],
+    ['time of a run', formatTime(trial.before_ns), formatTime(trial.after_ns), formatSaving(trial.saved_ns)],
     [
       'bytes moved',
-      formatBytes(trial.beforeBytes),
-      formatBytes(trial.afterBytes),
-      difference(trial.beforeBytes, trial.afterBytes, formatBytes)
+      formatBytes(trial.before_bytes),
+      formatBytes(trial.after_bytes),
+      difference(trial.before_bytes, trial.after_bytes, formatBytes)
     ],
     [
       'kernels',
-      String(trial.beforeKernels),
-      String(trial.afterKernels),
-      difference(trial.beforeKernels, trial.afterKernels, String)
+      String(trial.before_kernels),
+      String(trial.after_kernels),
+      difference(trial.before_kernels, trial.after_kernels, String)
     ]
   ];
 }
@@ -166,8 +78,8 @@ export interface ISavingBars {
 }
 
 /** Bars of a prediction and of what was measured, on one scale that holds 0 and both. */
-export function savingBars(trial: ITrial): ISavingBars {
-  const { predictedNs, savedNs, lowNs, highNs } = trial;
+export function savingBars(trial: ITryAnswer): ISavingBars {
+  const { predicted_ns: predictedNs, saved_ns: savedNs, low_ns: lowNs, high_ns: highNs } = trial;
   const low = Math.min(0, predictedNs, savedNs, lowNs);
   const high = Math.max(0, predictedNs, savedNs, highNs);
   const width = high - low || 1;

@@ -2,14 +2,15 @@
 
 import { formatShare } from '../../model/format';
 import { button, el } from '../../view/dom';
-import { formatSaving, spokenPrediction, type IAction, type ITrial } from './advice';
+import type { IAdviceAction, ITryAnswer } from '../../../proto/costs';
+import { formatSaving, spokenPrediction } from './advice';
 import { trialView } from './result';
 
 export interface ICardHost {
   /** Why nothing can be tried; null while a kernel answers. */
   notLive(): string | null;
-  tryIt(action: IAction): Promise<ITrial>;
-  select(action: IAction): void;
+  tryIt(action: IAdviceAction): Promise<ITryAnswer>;
+  select(action: IAdviceAction): void;
   copy(text: string): Promise<boolean>;
   say(text: string): void;
 }
@@ -28,7 +29,7 @@ export class Card {
 
   /** @param _largest the largest prediction of the list, which fills the bar. */
   constructor(
-    readonly action: IAction,
+    readonly action: IAdviceAction,
     private readonly _host: ICardHost,
     private readonly _largest: number
   ) {
@@ -40,7 +41,7 @@ export class Card {
     );
     this._result.setAttribute('role', 'status');
     const tools = el('div', 'jp-MaxLab-adviceTools');
-    if (action.canTry) {
+    if (action.can_try) {
       this._try = button('jp-MaxLab-plainButton jp-mod-primary', `Try it: ${action.title}`, () => void this._run(), 'Try it');
       tools.append(this._try);
     }
@@ -48,7 +49,7 @@ export class Card {
       const copy = button('jp-MaxLab-plainButton', `Copy the code for: ${action.title}`, () => void this._copy(copy), 'Copy code');
       tools.append(copy);
     }
-    const notes = [CHANGES[action.changes], action.canTry ? undefined : 'a change to make in the graph'];
+    const notes = [CHANGES[action.changes], action.can_try ? undefined : 'a change to make in the graph'];
     const note = notes.filter(words => words !== undefined).join(' · ');
     if (note !== '') {
       tools.append(el('span', 'jp-MaxLab-note', note));
@@ -81,10 +82,10 @@ export class Card {
   }
 
   private _prediction(): HTMLElement {
-    const { predictedNs, predictedShare } = this.action;
+    const { predicted_ns: predictedNs, predicted_share: predictedShare } = this.action;
     const share = predictedShare >= 0 ? formatShare(predictedShare) : `+${formatShare(-predictedShare)}`;
-    const bar = el('span', 'jp-MaxLab-adviceGauge', el('span', predictedNs < 0 ? 'jp-mod-worse' : ''));
-    const fill = bar.firstElementChild as HTMLElement;
+    const fill = el('span', predictedNs < 0 ? 'jp-mod-worse' : '');
+    const bar = el('span', 'jp-MaxLab-adviceGauge', fill);
     fill.style.width = `${100 * Math.min(1, Math.abs(predictedNs) / Math.max(this._largest, 1))}%`;
     bar.setAttribute('aria-hidden', 'true');
     return el(

@@ -7,7 +7,7 @@ import { el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { WhenShown } from '../parts/when';
-import { readActions, readTrial, type IAction, type ITrial } from './advice';
+import type { IAdviceAction, IAdviceAnswer, ITryAnswer } from '../../../proto/costs';
 import { Card, type ICardHost } from './card';
 import { ADVICE_STYLES } from './css';
 
@@ -24,12 +24,16 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
+function actionsOf({ actions }: IAdviceAnswer): IAdviceAction[] {
+  return actions;
+}
+
 class AdvicePanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-columns jp-MaxLab-advice');
   private readonly _view: IPanelView;
   private readonly _when = new WhenShown(() => this._load());
-  private readonly _advice: Asked<IAction[]>;
-  private readonly _experiments: Asked<IAction[]>;
+  private readonly _advice: Asked<'advice', IAdviceAction[]>;
+  private readonly _experiments: Asked<'experiments', IAdviceAction[]>;
   private readonly _main = el('div', 'jp-MaxLab-scroll');
   private readonly _side = el('div', 'jp-MaxLab-sideColumn');
   private _cards: Card[] = [];
@@ -39,8 +43,8 @@ class AdvicePanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._advice = new Asked(host.view, 'advice', readActions, () => this._show());
-    this._experiments = new Asked(host.view, 'experiments', readActions, () => this._showExperiments());
+    this._advice = new Asked(host.view, 'advice', actionsOf, () => this._show());
+    this._experiments = new Asked(host.view, 'experiments', actionsOf, () => this._showExperiments());
     for (const [node, label] of [
       [this._main, 'Advice'],
       [this._side, 'Experiments']
@@ -111,13 +115,12 @@ class AdvicePanel implements IPanel {
     };
   }
 
-  private async _try(action: IAction): Promise<ITrial> {
-    const { data } = await this._view.ask<unknown>('try', { id: action.id });
-    return readTrial(data);
+  private async _try(action: IAdviceAction): Promise<ITryAnswer> {
+    return (await this._view.ask('try', { id: action.id })).data;
   }
 
-  private _made(actions: readonly IAction[]): Card[] {
-    const largest = Math.max(1, ...actions.map(action => Math.abs(action.predictedNs)));
+  private _made(actions: readonly IAdviceAction[]): Card[] {
+    const largest = Math.max(1, ...actions.map(action => Math.abs(action.predicted_ns)));
     const host = this._cardHost();
     return actions.map(action => new Card(action, host, largest));
   }

@@ -1,5 +1,6 @@
 /** What became of an action that was tried: predicted beside measured, and what else changed. */
 
+import type { ITryAnswer } from '../../../proto/costs';
 import { el } from '../../view/dom';
 import {
   formatSaving,
@@ -7,8 +8,7 @@ import {
   rowsOf,
   savingBars,
   verdict,
-  type ISpan,
-  type ITrial
+  type ISpan
 } from './advice';
 
 function place(node: HTMLElement, span: ISpan): HTMLElement {
@@ -17,7 +17,7 @@ function place(node: HTMLElement, span: ISpan): HTMLElement {
   return node;
 }
 
-function bars(trial: ITrial): HTMLElement {
+function bars(trial: ITryAnswer): HTMLElement {
   const { zero, predicted, measured, interval } = savingBars(trial);
   const row = (title: string, value: string, ...marks: HTMLElement[]): HTMLElement => {
     const line = el('span', 'jp-MaxLab-adviceZero');
@@ -25,18 +25,18 @@ function bars(trial: ITrial): HTMLElement {
     const room = el('div', 'jp-MaxLab-adviceTrack', ...marks, line);
     return el('div', 'jp-MaxLab-adviceRow', el('span', '', title), room, el('span', 'jp-MaxLab-adviceValue', value));
   };
-  const gone = trial.savedNs < 0 ? ' jp-mod-worse' : '';
+  const gone = trial.saved_ns < 0 ? ' jp-mod-worse' : '';
   const chart = el(
     'div',
     'jp-MaxLab-adviceChart',
     row(
       'predicted',
-      formatSaving(trial.predictedNs),
+      formatSaving(trial.predicted_ns),
       place(el('span', 'jp-MaxLab-adviceBar jp-mod-predicted'), predicted)
     ),
     row(
       'measured',
-      formatSaving(trial.savedNs),
+      formatSaving(trial.saved_ns),
       place(el('span', `jp-MaxLab-adviceBar jp-mod-measured${gone}`), measured),
       place(el('span', 'jp-MaxLab-adviceSpread'), interval)
     )
@@ -46,7 +46,7 @@ function bars(trial: ITrial): HTMLElement {
   return chart;
 }
 
-export function trialView(trial: ITrial): HTMLElement {
+export function trialView(trial: ITryAnswer): HTMLElement {
   const body = el('tbody');
   for (const [what, before, after, change] of rowsOf(trial)) {
     const head = el('th', '', what);
@@ -63,13 +63,13 @@ export function trialView(trial: ITrial): HTMLElement {
   const table = el('table', 'jp-MaxLab-adviceTable', el('thead', '', el('tr', '', ...heads)), body);
   table.setAttribute('aria-label', 'Before and after');
   const spread =
-    `A run changes by ${formatSaving(trial.savedNs)}, predicted ${formatSaving(trial.predictedNs)}; ` +
-    `between ${formatSaving(trial.highNs)} and ${formatSaving(trial.lowNs)} in 95% of such trials ` +
+    `A run changes by ${formatSaving(trial.saved_ns)}, predicted ${formatSaving(trial.predicted_ns)}; ` +
+    `between ${formatSaving(trial.high_ns)} and ${formatSaving(trial.low_ns)} in 95% of such trials ` +
     `(${trial.runs} runs of each, in turns).`;
   return el(
     'div',
     'jp-MaxLab-adviceResult',
-    el('strong', trial.isClear && trial.savedNs > 0 ? 'jp-mod-good' : '', verdict(trial)),
+    el('strong', trial.clear && trial.saved_ns > 0 ? 'jp-mod-good' : '', verdict(trial)),
     bars(trial),
     table,
     el('p', 'jp-MaxLab-note', spread),

@@ -1,7 +1,8 @@
 /** Histogram and picture of a value: where everything goes, and the drawing of it. */
 
 import type { ITheme } from '../../render/theme';
-import type { IHistogram, IImage } from './answers';
+import type { IValueHistogram } from '../../../proto/checks';
+import type { IImage } from './answers';
 import { short } from './answers';
 
 const LABEL = 14;
@@ -14,7 +15,7 @@ export interface IBin {
 }
 
 /** The bars of a histogram in a box; a bin that is not empty is never thinner than a pixel. */
-export function binsOf(histogram: IHistogram, width: number, height: number): IBin[] {
+export function binsOf(histogram: IValueHistogram, width: number, height: number): IBin[] {
   const most = Math.max(1, ...histogram.counts);
   const room = Math.max(1, height - LABEL - 2);
   const step = width / histogram.counts.length;
@@ -25,7 +26,7 @@ export function binsOf(histogram: IHistogram, width: number, height: number): IB
 }
 
 /** Where 0 stands in the box of a histogram; null when it is outside. */
-export function zeroAt({ edges }: IHistogram, width: number): number | null {
+export function zeroAt({ edges }: IValueHistogram, width: number): number | null {
   const low = edges[0] ?? 0;
   const high = edges[edges.length - 1] ?? 0;
   return low < 0 && high > 0 ? (-low / (high - low)) * width : null;
@@ -33,7 +34,7 @@ export function zeroAt({ edges }: IHistogram, width: number): number | null {
 
 export function paintHistogram(
   ctx: CanvasRenderingContext2D,
-  histogram: IHistogram,
+  histogram: IValueHistogram,
   width: number,
   height: number,
   theme: ITheme

@@ -3,43 +3,31 @@
  * and what flows along the edge of the selected operation.
  */
 
+import type {
+  ICheckedNode,
+  IComparisonAnswer,
+  INanAnswer,
+  IReproAnswer
+} from '../../../proto/checks';
 import type { IToneNote } from '../../render/tones';
 import { button, el } from '../../view/dom';
-import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
+import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
-import { answer, text, texts } from '../parts/read';
+import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
-import {
-  noteOf,
-  readComparison,
-  readSearch,
-  short,
-  type IComparison,
-  type INanSearch,
-  type INodeCheck
-} from './answers';
+import { comparisonOf, noteOf, short } from './answers';
 import { CHECK_STYLES } from './css';
 import { ValueSection } from './value';
-
-interface IRepro {
-  path: string;
-  files: string[];
-}
-
-function readRepro(value: unknown): IRepro {
-  const data = answer(value, 'repro');
-  return { path: text(data.path) ?? '', files: texts(data.files) };
-}
 
 class CheckPanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-checkPanel');
   private readonly _view: IPanelView;
-  private readonly _comparison: Asked<IComparison>;
-  private readonly _search: Asked<INanSearch>;
-  private readonly _repro: Asked<IRepro>;
+  private readonly _comparison: Asked<'compare', IComparisonAnswer | null>;
+  private readonly _search: Asked<'nan', INanAnswer>;
+  private readonly _repro: Asked<'repro', IReproAnswer>;
   private readonly _value: ValueSection;
-  private readonly _table: DataTable<INodeCheck>;
+  private readonly _table: DataTable<ICheckedNode>;
   private readonly _result = el('div', 'jp-MaxLab-checkResult');
   private readonly _compare: HTMLButtonElement;
   private readonly _nan: HTMLButtonElement;
@@ -51,9 +39,9 @@ class CheckPanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._comparison = new Asked(host.view, 'compare', readComparison, () => this._compared());
-    this._search = new Asked(host.view, 'nan', readSearch, () => this._searched());
-    this._repro = new Asked(host.view, 'repro', readRepro, () => this._show());
+    this._comparison = new Asked(host.view, 'compare', comparisonOf, () => this._compared());
+    this._search = new Asked(host.view, 'nan', search => search, () => this._searched());
+    this._repro = new Asked(host.view, 'repro', repro => repro, () => this._show());
     this._value = new ValueSection(host.view);
     this._when = new WhenShown(() => this._loaded());
     this._compare = button(
@@ -75,17 +63,17 @@ class CheckPanel implements IPanel {
       'Write repro'
     );
     this._all.type = 'checkbox';
-    this._table = new DataTable<INodeCheck>(
+    this._table = new DataTable<ICheckedNode>(
       'Operations beside their references',
       [
         { title: 'operation', cell: n => `${n.op} ${n.id}`, key: n => n.id },
         { title: 'kernel', cell: n => n.kernel, key: n => n.kernel },
-        { title: 'verdict', cell: n => verdict(n), key: n => (n.isGood ? 1 : 0) },
-        { title: 'ulp', cell: n => short(n.maxUlp), key: n => n.maxUlp, isNumber: true },
-        { title: 'absolute', cell: n => short(n.maxAbs), key: n => n.maxAbs, isNumber: true },
-        { title: 'relative', cell: n => short(n.maxRel), key: n => n.maxRel, isNumber: true },
-        { title: 'NaN', cell: n => String(n.nan), key: n => n.nan, isNumber: true },
-        { title: 'inf', cell: n => String(n.inf), key: n => n.inf, isNumber: true }
+        { title: 'verdict', cell: n => verdict(n), key: n => (n.ok ? 1 : 0) },
+        { title: 'ulp', cell: n => short(n.max_ulp), key: n => n.max_ulp, isNumber: true },
+        { title: 'absolute', cell: n => short(n.max_abs), key: n => n.max_abs, isNumber: true },
+        { title: 'relative', cell: n => short(n.max_rel), key: n => n.max_rel, isNumber: true },
+        { title: 'NaN', cell: n => short(n.nan), key: n => n.nan, isNumber: true },
+        { title: 'inf', cell: n => short(n.inf), key: n => n.inf, isNumber: true }
       ],
       node => this._view.select([node.id])
     );
@@ -167,7 +155,8 @@ class CheckPanel implements IPanel {
     // A saved one where there is no kernel; where there is one, what was compared in a cell.
     const args = this._view.notLive === null ? { newest: true } : {};
     void this._comparison.ask(args).then(() => {
-      if (this._comparison.value?.nodes.length === 0) {
+      const { value, isAsking, problem } = this._comparison;
+      if (value === null && !isAsking && problem === null) {
         this._newest = null;
         this._show();
       }
@@ -221,7 +210,7 @@ class CheckPanel implements IPanel {
       each.disabled = isBusy || notLive !== null;
     }
     this._all.disabled = isBusy || notLive !== null;
-    this._script.disabled = isBusy || notLive !== null || comparison?.canRepro !== true;
+    this._script.disabled = isBusy || notLive !== null || comparison?.can_repro !== true;
     this._table.element.hidden = comparison === null || comparison.nodes.length === 0;
     const lines: (HTMLElement | null)[] = [];
     if (this._newest === null) {
@@ -236,7 +225,7 @@ class CheckPanel implements IPanel {
     } else if (this._newest === 'comparison') {
       lines.push(
         this._comparison.placeholder('Running every kernel beside its references…') ??
-          message(comparison?.message ?? '', comparison?.isGood === false)
+          message(comparison?.message ?? '', comparison?.ok === false)
       );
     } else {
       const search = this._search.value;
@@ -267,7 +256,7 @@ class CheckPanel implements IPanel {
       legend = '✗ wrong · ! behind what is wrong, or not finite · ✓ right';
     } else if (this._newest === 'search') {
       const trip = this._search.value?.trip ?? null;
-      if (trip !== null && !trip.isGiven) {
+      if (trip !== null && !trip.is_given) {
         overlay.set(trip.node, { tone: 'bad', text: trip.kind });
         legend = `✗ makes ${trip.kind}`;
       }
@@ -292,24 +281,21 @@ function message(words: string, isBad: boolean): HTMLElement {
   return el('p', isBad ? 'jp-mod-bad' : '', words);
 }
 
-function verdict(node: INodeCheck): string {
-  if (!node.isGood) {
+function verdict(node: ICheckedNode): string {
+  if (!node.ok) {
     return `✗ ${node.message || 'wrong'}`;
   }
   if (node.message !== '') {
     return `! ${node.message}`;
   }
-  return node.isOwn ? '✓ right' : '✓ its kernel is';
+  return node.by === 'value' ? '✓ right' : '✓ its kernel is';
 }
 
-export const checkPanel: IPanelType = {
+export const checkPanel = compiledPanel({
   id: 'check',
   title: 'Check',
   hint: 'Whether every kernel computes what the graph says, who makes NaN, and what flows where',
   css: CHECK_STYLES,
-  isAvailable: view =>
-    view.model.document.kernels.length > 0
-      ? null
-      : 'Only what is compiled can be checked: press Profile, or load the graph in a session.',
+  uncompiled: 'Only what is compiled can be checked: press Profile, or load the graph in a session.',
   make: host => new CheckPanel(host)
-};
+});

@@ -5,8 +5,10 @@ import { button, el } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
 import type { IPanelView } from '../../view/panel';
 import { Surface } from '../surface';
-import { histogramText, readValue, shapeText, short, type IValue } from './answers';
+import type { IValueAnswer } from '../../../proto/checks';
+import { histogramOf, histogramText, imageOf, shapeText, short, type IImage } from './answers';
 import { paintHistogram, paintImage } from './draw';
+import { at } from '../../narrow';
 
 /** How long one must stay at an operation before its value is read. */
 const PAUSE_MS = 150;
@@ -15,7 +17,7 @@ export class ValueSection {
   readonly element = el('div', 'jp-MaxLab-value');
   private _surfaces: Surface[] = [];
   private _node: string | null = null;
-  private _value: IValue | null = null;
+  private _value: IValueAnswer | null = null;
   private _number = 0;
   private _timer = 0;
   private _isOn = false;
@@ -87,11 +89,10 @@ export class ValueSection {
     const number = this._number;
     this._show(el('p', 'jp-MaxLab-note', `Reading what ${node} computes…`));
     try {
-      const { data, buffers } = await this._view.ask<unknown>('value', { node });
-      const value = readValue(data, buffers);
+      const { data, buffers } = await this._view.ask('value', { node });
       if (number === this._number) {
-        this._value = value;
-        this._showValue(value);
+        this._value = data;
+        this._showValue(data, imageOf(data, buffers));
       }
     } catch (error) {
       if (number === this._number) {
@@ -104,11 +105,11 @@ export class ValueSection {
     }
   }
 
-  private _showValue(value: IValue): void {
+  private _showValue(value: IValueAnswer, image: IImage | null): void {
     const strange = value.nan + value.inf;
     const rows: [string, string | HTMLElement][] = [
       ['type', shapeText(value)],
-      ['from', value.how],
+      ['from', value.text],
       ['range', `${short(value.min)} to ${short(value.max)}`],
       ['mean', `${short(value.mean)} ± ${short(value.std)}`],
       ['zeros', `${value.zero} of ${value.size}`]
@@ -119,16 +120,15 @@ export class ValueSection {
     }
     const parts: HTMLElement[] = [section(`${value.op} ${value.node}`, facts(rows))];
     this._clear();
-    if (value.histogram !== null) {
-      const { histogram } = value;
+    const histogram = histogramOf(value);
+    if (histogram !== null) {
       parts.push(
         this._figure('Histogram', histogramText(histogram), 'jp-MaxLab-histogram', (ctx, w, h) =>
           paintHistogram(ctx, histogram, w, h, this._view.theme)
         )
       );
     }
-    if (value.image !== null) {
-      const { image } = value;
+    if (image !== null) {
       const words =
         `${plural(image.rows, 'row')} of ${plural(image.columns, 'point')}, ` +
         `${short(image.low)} cold to ${short(image.high)} hot` +
@@ -137,7 +137,7 @@ export class ValueSection {
         paintImage(ctx, image, w, h, this._view.theme)
       );
       // As high as the picture will be, where it is wider than high.
-      const { style } = this._surfaces[this._surfaces.length - 1]!.element;
+      const { style } = at(this._surfaces, this._surfaces.length - 1).element;
       style.aspectRatio = `${image.columns} / ${image.rows}`;
       parts.push(figure);
     }

@@ -3,19 +3,22 @@
 import { formatShare, formatTime } from '../../model/format';
 import { css, oklch } from '../../render/color';
 import { el } from '../../view/dom';
-import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
+import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { Choice } from '../parts/choice';
+import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
 import { COMPILE_STYLES } from './css';
-import { formatMillis, kernelNames, readReport, shares, summary, type ICompileReport, type IUnit } from './report';
+import type { ICompileAnswer, ICompileUnit } from '../../../proto/checks';
+import { formatMillis, kernelNames, shares, summary } from './report';
+import { at } from '../../narrow';
 
 /** Hues far from each other, also for those who see few of them: lightness alternates as well. */
 const HUES = [255, 55, 155, 320, 95, 195, 25, 285];
 
 function phaseColor(n: number, isDark: boolean): string {
-  const hue = HUES[n % HUES.length] as number;
+  const hue = at(HUES, n % HUES.length);
   const shift = n % 2 === 0 ? 0 : 0.12;
   return css(isDark ? oklch(0.62 + shift, 0.11, hue) : oklch(0.56 + shift, 0.13, hue));
 }
@@ -35,16 +38,16 @@ type Which = 'All' | 'Compiled' | 'Found';
 class CompilePanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-compile');
   private readonly _view: IPanelView;
-  private readonly _asked: Asked<ICompileReport>;
+  private readonly _asked: Asked<'compile', ICompileAnswer>;
   private readonly _when = new WhenShown(() => void this._asked.ask());
-  private readonly _table: DataTable<IUnit>;
+  private readonly _table: DataTable<ICompileUnit>;
   private readonly _which: Choice<Which>;
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._asked = new Asked(host.view, 'compile', readReport, () => this._show());
+    this._asked = new Asked(host.view, 'compile', report => report, () => this._show());
     this._which = new Choice<Which>('Units', ['All', 'Compiled', 'Found'], 'All', () => this._rows());
-    this._table = new DataTable<IUnit>(
+    this._table = new DataTable<ICompileUnit>(
       'Units of the compiler',
       [
         { title: 'unit', cell: unit => unit.name, key: unit => unit.name },
@@ -56,13 +59,13 @@ class CompilePanel implements IPanel {
         {
           title: 'result',
           cell: unit =>
-            el('span', `jp-MaxLab-unit ${unit.isHit ? 'jp-mod-hit' : 'jp-mod-miss'}`, unit.isHit ? '✓ found' : '● compiled'),
-          key: unit => (unit.isHit ? 1 : 0)
+            el('span', `jp-MaxLab-unit ${unit.hit ? 'jp-mod-hit' : 'jp-mod-miss'}`, unit.hit ? '✓ found' : '● compiled'),
+          key: unit => (unit.hit ? 1 : 0)
         },
         { title: 'why', cell: unit => unit.why, key: unit => unit.why || null },
         {
           title: 'time',
-          cell: unit => (unit.ms === null ? '–' : formatMillis(unit.ms)),
+          cell: unit => formatMillis(unit.ms),
           key: unit => unit.ms,
           isNumber: true
         },
@@ -104,12 +107,12 @@ class CompilePanel implements IPanel {
     this.element.remove();
   }
 
-  private _nodes(unit: IUnit): string[] {
+  private _nodes(unit: ICompileUnit): string[] {
     const { kernels } = this._view.model;
     return unit.kernels.flatMap(id => kernels.get(id)?.nodes ?? []);
   }
 
-  private _choose(unit: IUnit): void {
+  private _choose(unit: ICompileUnit): void {
     const ids = this._nodes(unit);
     if (ids.length === 0) {
       this._view.say(`${unit.name} computes no operation of the graph`);
@@ -122,7 +125,7 @@ class CompilePanel implements IPanel {
   private _rows(): void {
     const units = this._asked.value?.units ?? [];
     const { value } = this._which;
-    const shown = value === 'All' ? units : units.filter(unit => unit.isHit === (value === 'Found'));
+    const shown = value === 'All' ? units : units.filter(unit => unit.hit === (value === 'Found'));
     this._table.setRows(shown);
     this.selected(this._view.selection);
   }
@@ -145,7 +148,7 @@ class CompilePanel implements IPanel {
     this._rows();
   }
 
-  private _phases(report: ICompileReport): HTMLElement {
+  private _phases(report: ICompileAnswer): HTMLElement {
     const parts = shares(report.phases);
     const total = report.phases.reduce((sum, phase) => sum + phase.ns, 0);
     const bar = el('div', 'jp-MaxLab-phaseBar');
@@ -172,14 +175,11 @@ class CompilePanel implements IPanel {
   }
 }
 
-export const compilePanel: IPanelType = {
+export const compilePanel = compiledPanel({
   id: 'compile',
   title: 'Compile',
   hint: 'What was compiled, what was found compiled and why, and how long each step took',
   css: COMPILE_STYLES,
-  isAvailable: view =>
-    view.model.document.kernels.length > 0
-      ? null
-      : 'Nothing has been compiled: press Profile, or load the graph in a session.',
+  uncompiled: 'Nothing has been compiled: press Profile, or load the graph in a session.',
   make: host => new CompilePanel(host)
-};
+});

@@ -1,6 +1,7 @@
 /** Where the memory chart draws what, in CSS pixels; pure, so that it can be tested without a canvas. */
 
-import type { IMemoryPlan, ISlot } from './plan';
+import type { IMemorySlot } from '../../../proto/checks';
+import type { IMemoryPlan } from './plan';
 
 /** The part of the plan that is shown: steps `x0`–`x1`, bytes `y0`–`y1`. */
 export interface IWindow {
@@ -18,7 +19,7 @@ export interface IArea {
 }
 
 export interface IBar extends IArea {
-  slot: ISlot;
+  slot: IMemorySlot;
 }
 
 export interface IFrame {
@@ -150,7 +151,7 @@ export function panned(view: IWindow, plan: IMemoryPlan, steps: number, bytes: n
 }
 
 /** The window, moved as little as shows all of `slot` that fits. */
-export function showing(view: IWindow, plan: IMemoryPlan, slot: ISlot): IWindow {
+export function showing(view: IWindow, plan: IMemoryPlan, slot: IMemorySlot): IWindow {
   const dx = shift(view.x0, view.x1, slot.first, slot.last + 1);
   const offset = slot.offset ?? 0;
   const dy = shift(view.y0, view.y1, offset, offset + slot.bytes);
@@ -182,9 +183,9 @@ export function ticks(from: number, to: number, most: number): number[] {
 /** The slot to go to from `from` with an arrow key; null when there is none that way. */
 export function neighbour(
   plan: IMemoryPlan,
-  from: ISlot | null,
+  from: IMemorySlot | null,
   way: 'left' | 'right' | 'up' | 'down'
-): ISlot | null {
+): IMemorySlot | null {
   const slots = plan.arenaSlots;
   if (from === null) {
     return slots[0] ?? null;

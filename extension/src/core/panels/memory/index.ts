@@ -4,14 +4,16 @@ import { FAMILY_NAMES } from '../../model/families';
 import { formatBytes, formatShare, plural } from '../../model/format';
 import { button, el } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
-import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
+import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { Choice } from '../parts/choice';
+import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
 import { MemoryChart } from './chart';
 import { MEMORY_STYLES } from './css';
-import { liveAt, readPlan, type IMemoryPlan, type ISlot } from './plan';
+import type { IMemorySlot } from '../../../proto/checks';
+import { liveAt, planOf, type IMemoryPlan } from './plan';
 
 /** So many buffers are named at the peak. */
 const MOST_HOLDERS = 8;
@@ -26,9 +28,9 @@ const NAMES: Record<string, string> = {
 class MemoryPanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-memory');
   private readonly _view: IPanelView;
-  private readonly _asked: Asked<IMemoryPlan>;
+  private readonly _asked: Asked<'memory', IMemoryPlan>;
   private readonly _chart: MemoryChart;
-  private readonly _table: DataTable<ISlot>;
+  private readonly _table: DataTable<IMemorySlot>;
   private readonly _scroll: HTMLElement;
   private readonly _choice: Choice<'Chart' | 'Table'>;
   private readonly _when = new WhenShown(() => void this._asked.ask());
@@ -36,12 +38,12 @@ class MemoryPanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._asked = new Asked(host.view, 'memory', readPlan, () => this._show());
-    const isSelected = (slot: ISlot): boolean => slot.node !== null && this._selected.has(slot.node);
-    const choose = (slot: ISlot): void => this._choose(slot);
+    this._asked = new Asked(host.view, 'memory', planOf, () => this._show());
+    const isSelected = (slot: IMemorySlot): boolean => slot.node !== null && this._selected.has(slot.node);
+    const choose = (slot: IMemorySlot): void => this._choose(slot);
     this._chart = new MemoryChart(host.view, isSelected, choose);
     const step = (index: number): string => this._asked.value?.steps[index] ?? String(index);
-    this._table = new DataTable<ISlot>(
+    this._table = new DataTable<IMemorySlot>(
       'Buffers of the memory plan',
       [
         { title: 'buffer', cell: slot => slot.name, key: slot => slot.name },
@@ -74,7 +76,7 @@ class MemoryPanel implements IPanel {
 
   selected(ids: readonly string[]): void {
     this._selected = new Set(ids);
-    const isSelected = (slot: ISlot): boolean => slot.node !== null && this._selected.has(slot.node);
+    const isSelected = (slot: IMemorySlot): boolean => slot.node !== null && this._selected.has(slot.node);
     this._table.mark(isSelected);
     this._table.showMarked();
     const slots = this._asked.value?.arenaSlots ?? [];
@@ -95,7 +97,7 @@ class MemoryPanel implements IPanel {
     this.element.remove();
   }
 
-  private _choose(slot: ISlot): void {
+  private _choose(slot: IMemorySlot): void {
     if (slot.node === null || this._view.model.node(slot.node) === undefined) {
       this._view.say(`${slot.name} is not the result of an operation of the graph`);
       return;
@@ -104,7 +106,7 @@ class MemoryPanel implements IPanel {
     this._view.say(`${slot.name} selected`);
   }
 
-  private _maker(slot: ISlot): string {
+  private _maker(slot: IMemorySlot): string {
     const node = slot.node === null ? undefined : this._view.model.node(slot.node);
     return node === undefined ? '' : `${node.node.op} ${node.node.id}`;
   }
@@ -153,9 +155,10 @@ class MemoryPanel implements IPanel {
   }
 
   private _side(plan: IMemoryPlan): HTMLElement {
-    const outside = plan.outside.map(
-      ({ kind, bytes }) => [NAMES[kind] ?? kind, formatBytes(bytes)] as [string, string]
-    );
+    const outside = plan.outside.map(({ kind, bytes }): [string, string] => [
+      NAMES[kind] ?? kind,
+      formatBytes(bytes)
+    ]);
     const holders = liveAt(plan, plan.peakStep);
     const list = el('ol', 'jp-MaxLab-kernels');
     for (const slot of holders.slice(0, MOST_HOLDERS)) {
@@ -200,7 +203,7 @@ class MemoryPanel implements IPanel {
     return side;
   }
 
-  private _label(slot: ISlot): string {
+  private _label(slot: IMemorySlot): string {
     const maker = this._maker(slot);
     return maker === '' || slot.name === maker ? slot.name : `${maker}${slot.kind === 'scratch' ? ' scratch' : ''}`;
   }
@@ -225,14 +228,11 @@ class MemoryPanel implements IPanel {
 
 const EMPTY = 'This model keeps nothing between its kernels: there is no arena.';
 
-export const memoryPanel: IPanelType = {
+export const memoryPanel = compiledPanel({
   id: 'memory',
   title: 'Memory',
   hint: 'Who is where in memory, and when most is in use',
   css: MEMORY_STYLES,
-  isAvailable: view =>
-    view.model.document.kernels.length > 0
-      ? null
-      : 'A memory plan is made when the graph is compiled: press Profile, or load it in a session.',
+  uncompiled: 'A memory plan is made when the graph is compiled: press Profile, or load it in a session.',
   make: host => new MemoryPanel(host)
-};
+});

@@ -3,8 +3,10 @@
 import { formatBytes } from '../../model/format';
 import type { GraphModel } from '../../model/graph';
 import type { IFamilyColors, ITheme } from '../../render/theme';
+import { clipped } from '../parts/paint';
 import { ticks, xOf, yOf, type IArea, type IBar, type IFrame, type IWindow } from './geometry';
-import type { IMemoryPlan, ISlot } from './plan';
+import type { IMemorySlot } from '../../../proto/checks';
+import type { IMemoryPlan } from './plan';
 
 export interface IScene {
   plan: IMemoryPlan;
@@ -13,9 +15,9 @@ export interface IScene {
   frame: IFrame;
   view: IWindow;
   bars: readonly IBar[];
-  isSelected: (slot: ISlot) => boolean;
+  isSelected: (slot: IMemorySlot) => boolean;
   /** Under the pointer, or where the keyboard is. */
-  current: ISlot | null;
+  current: IMemorySlot | null;
 }
 
 const LABEL_ROOM = 34;
@@ -23,14 +25,13 @@ const LABEL_HEIGHT = 13;
 const TINT = 0.3;
 
 /** The colours of whoever computes what is in a slot. */
-export function colorsOf(model: GraphModel, theme: ITheme, slot: ISlot): IFamilyColors {
+export function colorsOf(model: GraphModel, theme: ITheme, slot: IMemorySlot): IFamilyColors {
   const node = slot.node === null ? undefined : model.node(slot.node);
   return theme.family[node?.family ?? 'other'];
 }
 
-export function paintPlan(ctx: CanvasRenderingContext2D, scene: IScene, dpr: number, size: IArea): void {
+export function paintPlan(ctx: CanvasRenderingContext2D, scene: IScene, size: IArea): void {
   const { theme, frame } = scene;
-  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   ctx.fillStyle = theme.background;
   ctx.fillRect(0, 0, size.w, size.h);
   ctx.font = `11px ${theme.fontUi}`;
@@ -40,15 +41,6 @@ export function paintPlan(ctx: CanvasRenderingContext2D, scene: IScene, dpr: num
   }
   paintAxes(ctx, scene);
   paintBars(ctx, scene);
-}
-
-function clipped(ctx: CanvasRenderingContext2D, area: IArea, draw: () => void): void {
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(area.x, area.y, area.w, area.h);
-  ctx.clip();
-  draw();
-  ctx.restore();
 }
 
 function paintStrip(ctx: CanvasRenderingContext2D, scene: IScene): void {

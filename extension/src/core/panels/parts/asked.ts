@@ -1,6 +1,7 @@
 /** One question of a panel and its newest answer; late answers to older questions are dropped. */
 
 import { button, el } from '../../view/dom';
+import type { IQuestions, QuestionName } from '../../../proto/questions';
 import type { IPanelView } from '../../view/panel';
 
 type State<T> =
@@ -8,15 +9,15 @@ type State<T> =
   | { name: 'failed'; problem: string }
   | { name: 'ready'; value: T };
 
-export class Asked<T> {
+export class Asked<K extends QuestionName, T> {
   private _state: State<T> = { name: 'idle' };
   private _number = 0;
-  private _args: Record<string, unknown> = {};
+  private _args: IQuestions[K]['args'] | undefined;
 
   constructor(
     private readonly _view: IPanelView,
-    private readonly _what: string,
-    private readonly _read: (data: unknown) => T,
+    private readonly _what: K,
+    private readonly _read: (data: IQuestions[K]['answer']) => T,
     private readonly _changed: () => void
   ) {}
 
@@ -33,14 +34,14 @@ export class Asked<T> {
   }
 
   /** Asks; `changed` is called when the state is another. Resolves when this question is over. */
-  async ask(args: Record<string, unknown> = {}): Promise<void> {
+  async ask(args?: IQuestions[K]['args']): Promise<void> {
     this._number += 1;
     const number = this._number;
     this._args = args;
     this._set({ name: 'asking' });
     let state: State<T>;
     try {
-      const { data } = await this._view.ask<unknown>(this._what, args);
+      const { data } = await this._view.ask(this._what, args);
       state = { name: 'ready', value: this._read(data) };
     } catch (error) {
       state = { name: 'failed', problem: error instanceof Error ? error.message : String(error) };

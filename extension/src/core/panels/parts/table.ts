@@ -1,6 +1,7 @@
 /** A table whose columns sort and whose rows select, with one row in the tab order. */
 
 import { button, el, type Child } from '../../view/dom';
+import { at } from '../../narrow';
 
 export interface IColumn<Row> {
   title: string;
@@ -94,11 +95,11 @@ export class DataTable<Row> {
 
   /** Scrolls the first marked row into sight. */
   showMarked(): void {
-    this._shown.find(({ row }) => this._isMarked(row))?.element.scrollIntoView?.({ block: 'nearest' });
+    this._shown.find(({ row }) => this._isMarked(row))?.element.scrollIntoView({ block: 'nearest' });
   }
 
   private _sort(column: number): void {
-    const { isNumber } = this._columns[column] as IColumn<Row>;
+    const { isNumber } = at(this._columns, column);
     this._isDown = this._by === column ? !this._isDown : isNumber === true;
     this._by = column;
     this._show();

@@ -3,25 +3,26 @@
  * operation, the rules that fired, and why two operations share a kernel or do not.
  */
 
+import type { IStageRewrite } from '../../../proto/checks';
 import { formatMillis } from '../compile/report';
 import { SIGNS, toneColors, type IToneNote, type Tone } from '../../render/tones';
 import { append, button, el } from '../../view/dom';
 import { section } from '../../view/kernel';
-import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
+import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
+import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
 import { PASSES_STYLES } from './css';
 import {
   MEANINGS,
-  readDetail,
-  readStages,
+  detailOf,
+  stagesOf,
   savedDetail,
   savedStages,
   STATES,
   tally,
   type IFate,
-  type IRewrite,
   type IStage,
   type IStageDetail,
   type State
@@ -48,7 +49,7 @@ const EARLIER: Partial<Record<State, Tone>> = {
 /** What is painted and written on an operation in the graph. */
 export function noteOf(fate: IFate | undefined): IToneNote {
   const state = fate?.state ?? 'kept';
-  const tone = fate?.isNew === true ? TONE_OF[state] : (EARLIER[state] ?? TONE_OF[state]);
+  const tone = fate?.changed === true ? TONE_OF[state] : (EARLIER[state] ?? TONE_OF[state]);
   const where = fate?.kernel ?? null;
   const isComputed = state === 'kept' || state === 'fused' || state === 'rewritten';
   return { tone, text: isComputed && where !== null ? where : state === 'kept' ? '' : state };
@@ -57,14 +58,14 @@ export function noteOf(fate: IFate | undefined): IToneNote {
 class PassesPanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-passes');
   private readonly _view: IPanelView;
-  private readonly _stages: Asked<IStage[]>;
-  private readonly _detail: Asked<IStageDetail>;
+  private readonly _stages: Asked<'passes', IStage[]>;
+  private readonly _detail: Asked<'passes', IStageDetail>;
   private readonly _when = new WhenShown(() => this._load());
   private readonly _slider = el('input', 'jp-MaxLab-stageSlider');
   private readonly _where = el('span', 'jp-MaxLab-stageName');
   private readonly _legend = el('ul', 'jp-MaxLab-keys');
   private readonly _note = el('div');
-  private readonly _table: DataTable<IRewrite>;
+  private readonly _table: DataTable<IStageRewrite>;
   private readonly _list = el('ol', 'jp-MaxLab-stageList');
   private readonly _fate = el('section', 'jp-MaxLab-section');
   private readonly _why: WhySection;
@@ -78,8 +79,8 @@ class PassesPanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._stages = new Asked(host.view, 'passes', readStages, () => this._showStages());
-    this._detail = new Asked(host.view, 'passes', readDetail, () => this._gotDetail());
+    this._stages = new Asked(host.view, 'passes', stagesOf, () => this._showStages());
+    this._detail = new Asked(host.view, 'passes', detailOf, () => this._gotDetail());
     this._why = new WhySection(host.view);
     this._slider.type = 'range';
     this._slider.step = '1';
@@ -88,7 +89,7 @@ class PassesPanel implements IPanel {
     this._slider.addEventListener('input', () => this._go(Number(this._slider.value)));
     this._legend.setAttribute('aria-label', 'Colours of the operations');
     this._list.setAttribute('aria-label', 'Stages');
-    this._table = new DataTable<IRewrite>(
+    this._table = new DataTable<IStageRewrite>(
       'Rewrites of this stage',
       [
         { title: 'operation', cell: r => this._name(r), key: r => this._name(r) },
@@ -116,7 +117,7 @@ class PassesPanel implements IPanel {
 
   selected(ids: readonly string[]): void {
     const selected = new Set(ids);
-    this._table.mark(rewrite => rewrite.node !== null && selected.has(rewrite.node));
+    this._table.mark(rewrite => selected.has(rewrite.node));
     this._table.showMarked();
     this._why.selected(ids);
     this._showFate(ids);
@@ -146,7 +147,7 @@ class PassesPanel implements IPanel {
     const fate = detail.fates.get(node.node.id);
     const state = fate?.state ?? 'kept';
     const where = fate?.kernel ?? null;
-    const when = state === 'kept' || fate?.isNew === true ? '' : ', by an earlier stage';
+    const when = state === 'kept' || fate?.changed === true ? '' : ', by an earlier stage';
     const rule = fate?.rule ?? '';
     this._fate.replaceChildren();
     append(
@@ -159,8 +160,8 @@ class PassesPanel implements IPanel {
     );
   }
 
-  private _name(rewrite: IRewrite): string {
-    const node = rewrite.node === null ? undefined : this._view.model.node(rewrite.node);
+  private _name(rewrite: IStageRewrite): string {
+    const node = this._view.model.node(rewrite.node);
     if (node === undefined) {
       return rewrite.op || 'made by the compiler';
     }
@@ -169,8 +170,8 @@ class PassesPanel implements IPanel {
     return rewrite.op === '' || rewrite.op === op ? `${op} ${id}` : `${op} ${id} · ${rewrite.op}`;
   }
 
-  private _choose(rewrite: IRewrite): void {
-    if (rewrite.node !== null && this._view.model.node(rewrite.node) !== undefined) {
+  private _choose(rewrite: IStageRewrite): void {
+    if (this._view.model.node(rewrite.node) !== undefined) {
       this._view.select([rewrite.node]);
     } else {
       this._view.say('The compiler made this operation; it is not in your graph.');
@@ -342,7 +343,7 @@ class PassesPanel implements IPanel {
       if (now + before === 0) {
         return [];
       }
-      const { tone } = noteOf({ state, kernel: null, rule: '', isNew: now > 0 });
+      const { tone } = noteOf({ state, kernel: null, rule: '', changed: now > 0 });
       const colors = toneColors(tone, theme);
       const swatch = el('span', 'jp-MaxLab-swatchBox', SIGNS[tone]);
       swatch.style.background = colors.fill;
@@ -400,14 +401,11 @@ export function describe(stage: IStage): string {
   return parts.join(' · ');
 }
 
-export const passesPanel: IPanelType = {
+export const passesPanel = compiledPanel({
   id: 'passes',
   title: 'Passes',
   hint: 'What each pass of the compiler did to the graph, and why operations share kernels',
   css: PASSES_STYLES,
-  isAvailable: view =>
-    view.model.document.kernels.length > 0
-      ? null
-      : 'The passes run when the graph is compiled: press Profile, or load it in a session.',
+  uncompiled: 'The passes run when the graph is compiled: press Profile, or load it in a session.',
   make: host => new PassesPanel(host)
-};
+});

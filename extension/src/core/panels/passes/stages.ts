@@ -1,12 +1,15 @@
-/** What the passes of the compiler made of a graph, as the kernel answers it. */
+/** What the passes of the compiler made of a graph: what can be read off the kernel's answers. */
 
+import type {
+  INodeFate,
+  IStageRewrite,
+  IWhyAnswer,
+  PassesAnswer
+} from '../../../proto/checks';
 import type { GraphModel } from '../../model/graph';
-import { answer, number, object, objects, size, text, texts } from '../parts/read';
-
-export const STATES = ['kept', 'added', 'rewritten', 'folded', 'removed', 'fused'] as const;
 
 /** What became of an operation of the user's graph. */
-export type State = (typeof STATES)[number];
+export type State = INodeFate['state'] | 'added';
 
 /** What each state means, for the legend. */
 export const MEANINGS: Record<State, string> = {
@@ -18,6 +21,15 @@ export const MEANINGS: Record<State, string> = {
   fused: 'shares a kernel with others'
 };
 
+export const STATES: readonly State[] = [
+  'kept',
+  'added',
+  'rewritten',
+  'folded',
+  'removed',
+  'fused'
+];
+
 export interface IStage {
   name: string;
   /** Operations before and after; null when the stage does not count them. */
@@ -28,75 +40,40 @@ export interface IStage {
   counts: [State, number][];
 }
 
-export interface IFate {
+/** What became of an operation, or of one that the compiler put in. */
+export interface IFate extends Omit<INodeFate, 'state'> {
   state: State;
-  /** The kernel that computes it, once there are kernels. */
-  kernel: string | null;
-  rule: string;
-  /** This stage did it; false when an earlier one did. */
-  isNew: boolean;
-}
-
-export interface IRewrite {
-  /** The name of the rule. */
-  rule: string;
-  /** The user's operation; null for one that the compiler had made. */
-  node: string | null;
-  op: string;
-  /** Operations, or kernels, that took its place; none when it was removed. */
-  into: string[];
-  /** The rule in a sentence; may be empty. */
-  text: string;
 }
 
 export interface IStageDetail {
   stage: number;
   fates: Map<string, IFate>;
-  rewrites: IRewrite[];
+  rewrites: IStageRewrite[];
 }
 
-function stateOf(value: unknown): State {
-  return STATES.find(state => state === value) ?? 'kept';
-}
-
-/** The list of stages in an answer to “passes”; throws a sentence when it is none. */
-export function readStages(value: unknown): IStage[] {
-  const data = answer(value, 'passes');
-  return objects(data.stages).map((stage, i): IStage => {
-    const counts = STATES.map((state): [State, number] => [state, size(stage[state])]);
-    return {
-      name: text(stage.name) ?? `stage ${i}`,
-      before: number(stage.before),
-      after: number(stage.after),
-      ms: number(stage.ms),
-      counts: counts.filter(([state, count]) => state !== 'kept' && count > 0)
-    };
-  });
-}
-
-/** What a stage left of each operation; throws a sentence when the answer is none. */
-export function readDetail(value: unknown): IStageDetail {
-  const data = answer(value, 'passes');
-  const fates = new Map<string, IFate>();
-  for (const [id, raw] of Object.entries(object(data.nodes))) {
-    const fate = object(raw);
-    fates.set(id, {
-      state: stateOf(fate.state),
-      kernel: text(fate.kernel),
-      rule: text(fate.rule) ?? '',
-      isNew: fate.changed === true
-    });
+/** The list of stages of an answer. */
+export function stagesOf(answer: PassesAnswer): IStage[] {
+  if (answer.kind !== 'stages') {
+    throw new Error('The kernel told of one stage instead of all.');
   }
-  const rewrites = objects(data.rewrites).map(
-    (rewrite): IRewrite => ({
-      rule: text(rewrite.rule) ?? '',
-      node: text(rewrite.node),
-      op: text(rewrite.op) ?? '',
-      into: texts(rewrite.into),
-      text: text(rewrite.text) ?? ''
-    })
-  );
-  return { stage: size(data.stage), fates, rewrites };
+  return answer.stages.map(stage => ({
+    name: stage.name,
+    before: stage.before,
+    after: stage.after,
+    ms: stage.ms,
+    counts: STATES.map((state): [State, number] => [state, stage[state]]).filter(
+      ([state, count]) => state !== 'kept' && count > 0
+    )
+  }));
+}
+
+/** What a stage left of each operation. */
+export function detailOf(answer: PassesAnswer): IStageDetail {
+  if (answer.kind !== 'stage') {
+    throw new Error('The kernel told of all stages instead of one.');
+  }
+  const { stage, nodes, rewrites } = answer;
+  return { stage, fates: new Map(Object.entries(nodes)), rewrites };
 }
 
 /** Name of the stage that a graph itself tells of, with no kernel to ask. */
@@ -130,7 +107,7 @@ export function savedDetail(model: GraphModel): IStageDetail {
     const state: State = kernel.nodes.length > 1 ? 'fused' : 'kept';
     for (const id of kernel.nodes) {
       if (fates.get(id)?.state !== 'fused') {
-        fates.set(id, { state, kernel: kernel.id, rule: '', isNew: state === 'fused' });
+        fates.set(id, { state, kernel: kernel.id, rule: '', changed: state === 'fused' });
       }
     }
   }
@@ -152,28 +129,10 @@ export function tally(detail: IStageDetail, ids: readonly string[]): Map<State, 
     const state = fate?.state ?? 'kept';
     const count = counts.get(state) ?? { now: 0, before: 0 };
     counts.set(state, count);
-    count[fate?.isNew === true ? 'now' : 'before'] += 1;
+    count[fate?.changed === true ? 'now' : 'before'] += 1;
   }
   return counts;
 }
 
-export interface IWhy {
-  isTogether: boolean;
-  kernels: [string | null, string | null];
-  reason: string;
-  rule: string;
-  /** Python that would change it; empty when nothing would. */
-  attempt: string;
-}
-
-/** The answer to “why”; throws a sentence when it is none. */
-export function readWhy(value: unknown): IWhy {
-  const data = answer(value, 'why');
-  return {
-    isTogether: data.together === true,
-    kernels: [text(data.kernelA), text(data.kernelB)],
-    reason: text(data.reason) ?? 'The compiler gives no reason.',
-    rule: text(data.rule) ?? '',
-    attempt: text(data.try) ?? ''
-  };
-}
+/** Whether two operations share a kernel: the answer to “why”, or what a saved graph says of it. */
+export type IWhy = Omit<IWhyAnswer, 'version' | 'a' | 'b'>;

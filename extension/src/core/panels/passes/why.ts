@@ -4,7 +4,7 @@ import type { GraphModel, IGraphNode } from '../../model/graph';
 import { button, el } from '../../view/dom';
 import type { IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
-import { readWhy, type IWhy } from './stages';
+import type { IWhy } from './stages';
 
 /** An operation has many users at times; more than these are asked by selecting two. */
 const MOST_NEIGHBOURS = 8;
@@ -41,13 +41,13 @@ function called(node: IGraphNode): string {
 
 export class WhySection {
   readonly element = el('section', 'jp-MaxLab-section');
-  private readonly _asked: Asked<IWhy>;
+  private readonly _asked: Asked<'why', IWhy>;
   private readonly _body = el('div', 'jp-MaxLab-why');
   private _pair: [IGraphNode, IGraphNode] | null = null;
   private _ids: readonly string[] = [];
 
   constructor(private readonly _view: IPanelView) {
-    this._asked = new Asked(_view, 'why', readWhy, () => this._show());
+    this._asked = new Asked(_view, 'why', answer => answer, () => this._show());
     this.element.append(el('h3', '', 'In one kernel, or not?'), this._body);
     this._show();
   }
@@ -134,8 +134,9 @@ export class WhySection {
     const first = shared ?? a.kernels[0];
     const second = shared ?? b.kernels[0];
     return {
-      isTogether: shared !== undefined,
-      kernels: [first?.id ?? null, second?.id ?? null],
+      together: shared !== undefined,
+      kernel_a: first?.id ?? null,
+      kernel_b: second?.id ?? null,
       reason: `the reason needs a running kernel: ${notLive}`,
       rule: '',
       attempt: ''
@@ -147,15 +148,15 @@ export class WhySection {
     if (why === null) {
       return this._asked.placeholder('Asking the scheduler…') ?? el('div');
     }
-    const [first, second] = why.kernels;
+    const { kernel_a: first, kernel_b: second } = why;
     const where =
-      why.isTogether || first === second
+      why.together || first === second
         ? (first ?? second ?? '')
         : [first ?? 'no kernel', second ?? 'no kernel'].join(' and ');
-    const verdict = why.isTogether ? '⋈ In one kernel' : '✗ Not in one kernel';
+    const verdict = why.together ? '⋈ In one kernel' : '✗ Not in one kernel';
     const block = el(
       'div',
-      `jp-MaxLab-verdict ${why.isTogether ? 'jp-mod-together' : 'jp-mod-apart'}`,
+      `jp-MaxLab-verdict ${why.together ? 'jp-mod-together' : 'jp-mod-apart'}`,
       el('strong', '', `${called(a)} → ${called(b)}`),
       el('p', '', `${verdict}${where === '' ? '' : ` (${where})`}: ${why.reason.replace(/\.$/, '')}.`),
       why.rule === '' ? null : el('p', 'jp-MaxLab-sub', `Rule: ${why.rule}`),

@@ -4,6 +4,7 @@
  */
 
 import type { ICeiling, IPoint, IRoofline } from './data';
+import { at } from '../../narrow';
 
 export interface IBox {
   x: number;
@@ -20,6 +21,8 @@ const RIGHT_PX = 12;
 /** Room for kernels without operations: their axis and their points. */
 const STRIP_PX = 96;
 const STRIP_GAP_PX = 14;
+/** Where in the strip a point is put, as a part of its width; the next one takes the next place. */
+const LANES = [0.5, 0.25, 0.75, 0.375, 0.625];
 
 const MIN_DECADES = 0.05;
 const MAX_DECADES = 14;
@@ -214,7 +217,7 @@ export function placeDots(
       if (strip !== null) {
         const y = toY(strip, stripSpan, Math.log10(point.gbs));
         // The strip has no axis across: points are put side by side, so that none hides another.
-        const lane = [0.5, 0.25, 0.75, 0.375, 0.625][moves % 5] as number;
+        const lane = at(LANES, moves % LANES.length);
         moves += 1;
         dots.push({ point, x: strip.x + strip.w * lane, y, r, isMove: true });
       }

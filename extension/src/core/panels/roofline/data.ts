@@ -1,8 +1,8 @@
-/** The roofline as the kernel sends it: measured ceilings of the machine, and a point per kernel. */
+/** The roofline: measured ceilings of the machine, and a point per kernel, in the order they are drawn. */
 
-export type Bound = 'bandwidth' | 'compute' | 'launch' | 'imbalance';
+import type { Bound, IRooflineAnswer, IRooflinePoint } from '../../../proto/costs';
 
-const BOUNDS: ReadonlySet<string> = new Set<Bound>(['bandwidth', 'compute', 'launch', 'imbalance']);
+export type { Bound };
 
 /** A ceiling: gigabytes, or giga-operations, per second. */
 export interface ICeiling {
@@ -10,23 +10,9 @@ export interface ICeiling {
   rate: number;
 }
 
-export interface IPoint {
-  kernel: string;
-  flops: number;
-  bytes: number;
-  ns: number;
-  /** Giga-operations and gigabytes per second that were reached. */
-  gflops: number;
-  gbs: number;
+export interface IPoint extends IRooflinePoint {
   /** Operations per byte; infinite when no bytes were counted. */
   intensity: number;
-  bound: Bound | null;
-  /** How near to its ceiling: 0 to 1. */
-  fraction: number | null;
-  /** The level of memory that most bytes come from. */
-  level: string;
-  /** What holds the kernel back, in a sentence. */
-  why: string;
 }
 
 export interface IRoofline {
@@ -42,84 +28,30 @@ export interface IRoofline {
   dropped: number;
 }
 
-export type ParsedRoofline = { ok: true; roofline: IRoofline } | { ok: false; problem: string };
-
-type Fields = Record<string, unknown>;
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function fastestFirst(ceilings: readonly ICeiling[]): ICeiling[] {
+  return ceilings.filter(({ rate }) => rate > 0).sort((a, b) => b.rate - a.rate);
 }
 
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
-}
-
-function ceilings(value: unknown, field: string): ICeiling[] {
-  return (Array.isArray(value) ? value : [])
-    .filter(isObject)
-    .flatMap(item => {
-      const rate = item[field];
-      return isAmount(rate) && rate > 0 ? [{ name: text(item.name), rate }] : [];
-    })
-    .sort((a, b) => b.rate - a.rate);
-}
-
-function point(value: unknown): IPoint | null {
-  if (!isObject(value) || typeof value.kernel !== 'string') {
-    return null;
-  }
-  const { kernel, flops, bytes, ns, bound, fraction } = value;
-  if (!isAmount(flops) || !isAmount(bytes) || !isAmount(ns) || ns === 0) {
-    return null;
-  }
+/** The roofline of an answer. */
+export function rooflineOf(answer: IRooflineAnswer): IRoofline {
+  const { device, simulated, note, ceilings } = answer;
+  const points = answer.points
+    .filter(({ flops, bytes, ns }) => flops >= 0 && bytes >= 0 && ns > 0)
+    .map(point => ({
+      ...point,
+      // One per nanosecond is a billion per second.
+      gflops: point.flops / point.ns,
+      gbs: point.bytes / point.ns,
+      intensity: point.bytes > 0 ? point.flops / point.bytes : Infinity
+    }));
   return {
-    kernel,
-    flops,
-    bytes,
-    ns,
-    // One per nanosecond is a billion per second.
-    gflops: flops / ns,
-    gbs: bytes / ns,
-    intensity: bytes > 0 ? flops / bytes : Infinity,
-    bound: BOUNDS.has(String(bound)) ? (bound as Bound) : null,
-    fraction: isAmount(fraction) ? fraction : null,
-    level: text(value.level),
-    why: text(value.why)
-  };
-}
-
-/** Reads an answer to the question "roofline". */
-export function parseRoofline(input: unknown): ParsedRoofline {
-  if (!isObject(input)) {
-    return { ok: false, problem: 'The roofline is not an object.' };
-  }
-  if (input.version !== 1) {
-    const version = String(input.version);
-    return {
-      ok: false,
-      problem: `The roofline has version ${version}; this view reads version 1.`
-    };
-  }
-  if (!Array.isArray(input.points)) {
-    return { ok: false, problem: 'The roofline has no points.' };
-  }
-  const points = input.points.map(point).filter(found => found !== null);
-  const roofs = isObject(input.ceilings) ? input.ceilings : {};
-  return {
-    ok: true,
-    roofline: {
-      device: text(input.device),
-      simulated: input.simulated === true,
-      note: text(input.note),
-      bandwidth: ceilings(roofs.bandwidth, 'gbs'),
-      compute: ceilings(roofs.compute, 'gflops'),
-      points: points.sort((a, b) => b.ns - a.ns),
-      dropped: input.points.length - points.length
-    }
+    device,
+    simulated,
+    note,
+    bandwidth: fastestFirst(ceilings.bandwidth.map(({ name, gbs }) => ({ name, rate: gbs }))),
+    compute: fastestFirst(ceilings.compute.map(({ name, gflops }) => ({ name, rate: gflops }))),
+    points: points.sort((a, b) => b.ns - a.ns),
+    dropped: answer.points.length - points.length
   };
 }
 

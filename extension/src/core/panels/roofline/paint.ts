@@ -3,6 +3,7 @@
 import type { Family } from '../../model/families';
 import type { Measure } from '../../model/metrics';
 import type { ITheme } from '../../render/theme';
+import { gridLine } from '../parts/paint';
 import {
   ceilingLines,
   isInside,
@@ -118,7 +119,7 @@ function paintAxes(ctx: CanvasRenderingContext2D, frame: IFrame): void {
   ctx.textAlign = 'center';
   for (const tick of logTicks(window.x, chart.w)) {
     const x = Math.round(toX(chart, window.x, tick.log));
-    line(ctx, theme, tick.isMajor, x, chart.y, 1, chart.h);
+    gridLine(ctx, theme, tick.isMajor, x, chart.y, 1, chart.h);
     ctx.fillStyle = theme.muted;
     ctx.fillText(tick.label, x, chart.y + chart.h + 4);
   }
@@ -126,7 +127,7 @@ function paintAxes(ctx: CanvasRenderingContext2D, frame: IFrame): void {
   ctx.textAlign = 'right';
   for (const tick of logTicks(window.y, chart.h)) {
     const y = Math.round(toY(chart, window.y, tick.log));
-    line(ctx, theme, tick.isMajor, chart.x, y, chart.w, 1);
+    gridLine(ctx, theme, tick.isMajor, chart.x, y, chart.w, 1);
     ctx.fillStyle = theme.muted;
     ctx.fillText(tick.label, chart.x - 6, y);
   }
@@ -135,21 +136,6 @@ function paintAxes(ctx: CanvasRenderingContext2D, frame: IFrame): void {
   ctx.textBaseline = 'bottom';
   ctx.fillText('operations per byte', chart.x + chart.w / 2, chart.y + chart.h + 32);
   upright(ctx, 'GFLOP/s', chart.x - 38, chart.y + chart.h / 2);
-}
-
-function line(
-  ctx: CanvasRenderingContext2D,
-  theme: ITheme,
-  isMajor: boolean,
-  x: number,
-  y: number,
-  w: number,
-  h: number
-): void {
-  ctx.fillStyle = theme.line;
-  ctx.globalAlpha = isMajor ? 0.8 : 0.35;
-  ctx.fillRect(x, y, w, h);
-  ctx.globalAlpha = 1;
 }
 
 function upright(ctx: CanvasRenderingContext2D, text: string, x: number, y: number): void {
@@ -328,7 +314,7 @@ function paintStrip(ctx: CanvasRenderingContext2D, frame: IFrame, box: IBox): IB
   ctx.textAlign = 'right';
   for (const tick of logTicks(strip, box.h)) {
     const y = Math.round(toY(box, strip, tick.log));
-    line(ctx, theme, tick.isMajor, box.x, y, box.w, 1);
+    gridLine(ctx, theme, tick.isMajor, box.x, y, box.w, 1);
     ctx.fillStyle = theme.muted;
     ctx.fillText(tick.label, box.x - 6, y);
   }

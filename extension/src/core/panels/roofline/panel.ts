@@ -1,15 +1,14 @@
 /** The roofline panel: how near each kernel is to what the machine can do, linked with the graph. */
 
 import { FAMILY_NAMES, type Family } from '../../model/families';
-import type { Measure } from '../../model/metrics';
-import type { ITheme } from '../../render/theme';
-import { button, el, icon } from '../../view/dom';
-import { Tooltip } from '../../view/hud';
+import { el } from '../../view/dom';
 import type { IPanel, IPanelHost } from '../../view/panel';
-import { makeMeasure } from '../../view/text';
-import { KeysCard, type KeyRow } from '../help';
+import type { KeyRow } from '../help';
 import { familyOfKernel, kernelsOf, markRows, nodesOf, type IKernels } from '../kernels';
-import { Surface } from '../surface';
+import { ChartFrame, legendEntry } from '../parts/frame';
+import type { IPlace } from '../parts/gestures';
+import { ChartStage } from '../parts/stage';
+import { WhenShown } from '../parts/when';
 import {
   ChartWindow,
   fitRoofline,
@@ -23,16 +22,16 @@ import {
   shownDots,
   type IDot
 } from './chart';
-import { ofTypes, parseRoofline, type Bound, type IPoint, type IRoofline } from './data';
+import { ofTypes, rooflineOf, type Bound, type IPoint, type IRoofline } from './data';
 import { RooflineInput, ZOOM_STEP } from './input';
 import { paintLabels, paintOverlay, paintScene, type IFrame, type IOverlay } from './paint';
 import { pointsTable } from './table';
 import { BOUND_NAMES, describePoint, describeRoofline, facts, nameOf, pointLines } from './words';
+import { keysOf } from '../../narrow';
 
 const OVERLAY = 1;
 const FONT_PX = 10.5;
 const MAX_LABELS = 40;
-const HINT_MS = 2500;
 
 const KEYS: readonly KeyRow[] = [
   ['← →', 'slower, faster kernel'],
@@ -52,43 +51,27 @@ const SHAPES: Record<Bound, string> = {
 };
 
 export class RooflinePanel implements IPanel {
-  readonly element = el('div', 'jp-MaxLab-roofline');
+  readonly element: HTMLElement;
   readonly window = new ChartWindow();
-  private readonly _surface: Surface;
+  private readonly _stage: ChartStage;
+  private readonly _room: ChartFrame;
   private readonly _input: RooflineInput;
-  private readonly _tooltip = new Tooltip();
-  private readonly _status = el('span', 'jp-MaxLab-panelStatus');
-  private readonly _problem = el('p', 'jp-MaxLab-panelProblem');
-  private readonly _table = el('div', 'jp-MaxLab-tableRoom');
-  private readonly _legend = el('ul', 'jp-MaxLab-panelLegend');
-  private readonly _tableButton: HTMLButtonElement;
+  private readonly _when = new WhenShown(() => void this._load());
   private readonly _all = el('input');
   private readonly _allLabel = el('label', 'jp-MaxLab-check', this._all, 'ceilings of all types');
-  private readonly _over = {
-    selected: new Set<string>(),
-    focus: null as string | null,
-    hover: null as string | null
-  } satisfies IOverlay;
+  private readonly _over: IOverlay = { selected: new Set<string>(), focus: null, hover: null };
   private readonly _families = new Map<string, Family>();
-  private _theme: ITheme;
-  private _measure: Measure;
   /** As it came; and as it is drawn, with the ceilings that matter for this graph. */
   private _whole: IRoofline | null = null;
   private _roofline: IRoofline | null = null;
   private _kernels: IKernels;
   private _dots: readonly IDot[] = [];
-  private _facts = '';
-  private _isShown = false;
-  private _isStale = true;
   private _asked = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly _host: IPanelHost) {
     const { view } = _host;
-    this._theme = view.theme;
-    this._measure = makeMeasure(view.theme.fontUi);
     this._kernels = { model: view.model, timing: view.timing };
-    this._surface = new Surface('jp-MaxLab-rooflineStage', [
+    this._stage = new ChartStage(view, 'jp-MaxLab-rooflineStage', [
       (ctx, width, height) => this._paint(ctx, width, height),
       (ctx, width, height) => {
         const frame = this._frame(width, height);
@@ -97,102 +80,55 @@ export class RooflinePanel implements IPanel {
         }
       }
     ]);
-    const stage = this._surface.element;
-    stage.tabIndex = 0;
-    stage.setAttribute('role', 'application');
-    stage.setAttribute('aria-label', 'Roofline');
-    stage.append(this._tooltip.element);
-    this._status.setAttribute('role', 'status');
-    this._problem.setAttribute('role', 'status');
-    this._problem.hidden = true;
-    this._table.hidden = true;
-    this._table.tabIndex = 0;
-    this._table.setAttribute('role', 'region');
-    this._table.setAttribute('aria-label', 'Roofline as a table');
-    this._legend.setAttribute('aria-label', 'Shapes and colours');
-    const zoom = (title: string, name: 'plus' | 'minus' | 'fit', go: () => void): HTMLElement => {
-      const made = button('jp-MaxLab-iconButton', title, go);
-      made.append(icon(name));
-      return made;
-    };
-    this._tableButton = button(
-      'jp-MaxLab-iconButton',
-      'Show as a table',
-      () => {
-        this._tableButton.setAttribute('aria-pressed', String(!this._isTable));
-        this._showTable();
-      },
-      'Table'
-    );
-    this._tableButton.setAttribute('aria-pressed', 'false');
-    const keys = new KeysCard(stage, KEYS);
-    const group = el(
-      'div',
-      'jp-MaxLab-group',
-      zoom('Zoom in (+)', 'plus', () => this._zoom(ZOOM_STEP)),
-      zoom('Zoom out (−)', 'minus', () => this._zoom(1 / ZOOM_STEP)),
-      zoom('Show all (F)', 'fit', () => this._fit()),
-      this._tableButton,
-      keys.button
-    );
+    this._stage.describe('Roofline');
     this._all.type = 'checkbox';
     this._all.addEventListener('change', () => {
       if (this._whole !== null) {
         this._show(this._whole);
       }
     });
-    const all = this._allLabel;
-    all.title = 'Also ceilings of types of numbers that this graph does not use';
-    this.element.append(
-      el('div', 'jp-MaxLab-panelBar', this._status, all, group),
-      this._problem,
-      stage,
-      this._table,
-      this._legend
-    );
-    this._input = new RooflineInput(this._surface, {
+    this._allLabel.title = 'Also ceilings of types of numbers that this graph does not use';
+    this._room = new ChartFrame({
+      className: 'jp-MaxLab-roofline',
+      name: 'Roofline',
+      legendLabel: 'Shapes and colours',
+      stage: this._stage.element,
+      keys: KEYS,
+      behind: [this._allLabel],
+      zoom: direction => this._zoom(direction > 0 ? ZOOM_STEP : 1 / ZOOM_STEP),
+      fit: () => this._fit(),
+      table: () => this._showTable()
+    });
+    this.element = this._room.element;
+    this._input = new RooflineInput(this._stage.surface, {
       window: this.window,
       chart: () => this._layout().chart,
-      ownsWheel: () =>
-        stage.closest('.jp-MaxLab-view')?.contains(document.activeElement) === true,
-      hint: text => this._hint(text),
+      ownsWheel: () => this._stage.ownsWheel,
+      refused: () => this._room.hintWheel(),
       moved: () => this._moved(),
       zoomed: factor => this._zoom(factor),
-      hovered: (x, y) => this._hovered(x, y),
-      clicked: (x, y, extend) => this._clicked(x, y, extend),
+      hovered: at => this._hovered(at),
+      clicked: (at, extend) => this._clicked(at, extend),
       step: step => this._step(step),
       choose: () => this._choose(this._over.focus, false),
       clear: () => this._clear(),
       fit: () => this._fit(),
-      keys: () => keys.toggle()
+      keys: () => this._room.toggleKeys()
     });
   }
 
   // --- the panel in its dock ----------------------------------------------------------------------
 
   update(): void {
-    this._isStale = true;
-    if (this._isShown) {
-      void this._load();
-    }
+    this._when.update();
   }
 
   shown(isShown: boolean): void {
-    this._isShown = isShown;
-    if (isShown && this._isStale) {
-      void this._load();
-    }
+    this._when.shown(isShown);
   }
 
   resized(): void {
-    const { theme } = this._host.view;
-    if (theme !== this._theme) {
-      this._theme = theme;
-      this._measure = makeMeasure(theme.fontUi);
-      this._showLegend();
-    }
-    this._surface.measure();
-    this._surface.redraw();
+    this._stage.resized(() => this._showLegend());
   }
 
   selected(ids: readonly string[]): void {
@@ -203,17 +139,16 @@ export class RooflinePanel implements IPanel {
     if (this._over.selected.size === 1 && point !== undefined) {
       this._reveal(point);
     }
-    markRows(this._table, this._over.selected);
-    this._surface.redraw(OVERLAY);
+    markRows(this.element, this._over.selected);
+    this._stage.surface.redraw(OVERLAY);
   }
 
   dispose(): void {
     this._asked += 1;
-    clearTimeout(this._timer);
     this._input.dispose();
-    this._surface.dispose();
+    this._stage.dispose();
+    this._room.dispose();
     this._roofline = null;
-    this.element.remove();
   }
 
   // --- what is shown --------------------------------------------------------------------------------
@@ -233,29 +168,22 @@ export class RooflinePanel implements IPanel {
 
   private async _load(): Promise<void> {
     const { view } = this._host;
-    this._isStale = false;
     const asked = (this._asked += 1);
-    this.element.setAttribute('aria-busy', 'true');
     // Ceilings are measured when they are first asked for, which takes about a second.
-    this._status.textContent = 'Reading the roofline…';
+    this._room.busy(true);
     try {
-      const { data } = await view.ask<unknown>('roofline');
+      const { data } = await view.ask('roofline');
       if (asked !== this._asked) {
         return;
       }
-      const parsed = parseRoofline(data);
-      if (parsed.ok) {
-        this._show(parsed.roofline);
-      } else {
-        this._explain(parsed.problem);
-      }
+      this._show(rooflineOf(data));
     } catch (error) {
       if (asked === this._asked) {
         this._explain(error instanceof Error ? error.message : String(error));
       }
     } finally {
       if (asked === this._asked) {
-        this.element.setAttribute('aria-busy', 'false');
+        this._room.busy(false);
       }
     }
   }
@@ -263,12 +191,7 @@ export class RooflinePanel implements IPanel {
   private _explain(problem: string): void {
     this._roofline = null;
     this._whole = null;
-    this._status.textContent = '';
-    this._problem.textContent = problem;
-    this._problem.hidden = false;
-    this._surface.element.hidden = true;
-    this._table.hidden = true;
-    this._legend.replaceChildren();
+    this._room.problem(problem);
   }
 
   private _show(whole: IRoofline): void {
@@ -282,23 +205,20 @@ export class RooflinePanel implements IPanel {
     this._families.clear();
     this._over.focus = null;
     this._over.hover = null;
-    this._tooltip.hide();
+    this._stage.tip(null);
     const { x, y } = fitRoofline(roofline);
     this.window.setFit(x, y);
     if (roofline.points.length === 0) {
       this._explain('This run has no kernels.');
       return;
     }
-    this._problem.hidden = true;
-    this._facts = facts(roofline).join(' · ');
-    this._status.textContent = this._facts;
-    this._status.title = this._facts;
-    this._surface.element.setAttribute('aria-label', describeRoofline(this._kernels, roofline));
+    this._room.problem(null);
+    this._room.status(facts(roofline));
+    this._stage.describe(describeRoofline(this._kernels, roofline));
     this._showLegend();
     this._showTable();
     this.selected(view.selection);
-    this._surface.measure();
-    this._surface.redraw();
+    this._stage.resized();
   }
 
   /** Short names of the types of numbers in the graph: `f32` of `f32[batch, 384]`. */
@@ -307,46 +227,37 @@ export class RooflinePanel implements IPanel {
     return new Set(model.values.map(({ value }) => value.type.replace(/\[.*$/, '')));
   }
 
-  private get _isTable(): boolean {
-    return this._tableButton.getAttribute('aria-pressed') === 'true';
-  }
-
   private _showTable(): void {
     const roofline = this._roofline;
-    const isTable = this._isTable && roofline !== null;
-    this._table.replaceChildren();
-    if (isTable) {
-      this._table.append(
-        pointsTable(this._kernels, roofline, kernel => this._choose(kernel, false))
+    if (roofline !== null) {
+      this._room.table(
+        this._room.isTable
+          ? pointsTable(this._kernels, roofline, kernel => this._choose(kernel, false))
+          : null
       );
-      markRows(this._table, this._over.selected);
+      markRows(this.element, this._over.selected);
+      this._stage.surface.measure();
     }
-    this._table.hidden = !isTable;
-    this._surface.element.hidden = isTable || roofline === null;
-    this._legend.hidden = isTable;
-    this._surface.measure();
   }
 
   private _showLegend(): void {
     const points = this._roofline?.points ?? [];
-    const bounds = (Object.keys(SHAPES) as Bound[]).filter(bound =>
+    const bounds = keysOf(SHAPES).filter(bound =>
       points.some(point => point.bound === bound)
     );
     const families = new Set(points.map(point => this._familyOf(point.kernel)));
-    const entries = bounds.map(bound =>
+    const entries: HTMLElement[] = bounds.map(bound =>
       el('li', '', el('span', '', SHAPES[bound]), BOUND_NAMES[bound])
     );
     if (entries.length > 0) {
       entries.unshift(el('li', '', 'held back by'));
     }
-    for (const family of Object.keys(FAMILY_NAMES) as Family[]) {
+    for (const family of keysOf(FAMILY_NAMES)) {
       if (families.has(family)) {
-        const swatch = el('span', 'jp-MaxLab-swatch');
-        swatch.style.background = this._theme.family[family].stripe;
-        entries.push(el('li', '', swatch, FAMILY_NAMES[family]));
+        entries.push(legendEntry(this._stage.theme.family[family].stripe, FAMILY_NAMES[family]));
       }
     }
-    this._legend.replaceChildren(...entries, el('li', '', 'the area is the time'));
+    this._room.legend([...entries, el('li', '', 'the area is the time')]);
   }
 
   private _familyOf(kernel: string): Family {
@@ -359,7 +270,7 @@ export class RooflinePanel implements IPanel {
   }
 
   private _layout(): ReturnType<typeof layout> {
-    const { width, height } = this._surface;
+    const { width, height } = this._stage.surface;
     return layout(width, height, this._roofline !== null && hasStrip(this._roofline));
   }
 
@@ -373,8 +284,8 @@ export class RooflinePanel implements IPanel {
     this._dots = placeDots(roofline, places, this.window, strip);
     return {
       roofline,
-      theme: this._theme,
-      measure: this._measure,
+      theme: this._stage.theme,
+      measure: this._stage.measure,
       layout: places,
       window: this.window,
       strip,
@@ -394,28 +305,20 @@ export class RooflinePanel implements IPanel {
     const labels = placeLabels(
       groupNames(dots, dot => nameOf(this._kernels, dot.point)),
       dots,
-      text => this._measure(text, FONT_PX),
+      text => this._stage.measure(text, FONT_PX),
       dot => (dot.isMove && strip !== null ? strip : chart),
       taken,
       MAX_LABELS
     );
-    paintLabels(ctx, this._theme, labels);
+    paintLabels(ctx, this._stage.theme, labels);
   }
 
   // --- moving and choosing ------------------------------------------------------------------------------
 
-  private _hint(text: string): void {
-    clearTimeout(this._timer);
-    this._status.textContent = text;
-    this._timer = setTimeout(() => {
-      this._status.textContent = this._facts;
-    }, HINT_MS);
-  }
-
   private _moved(): void {
-    this._tooltip.hide();
+    this._stage.tip(null);
     this._over.hover = null;
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   /** Zooms about the kernel that the keyboard is at while it is seen, else about the middle. */
@@ -441,31 +344,27 @@ export class RooflinePanel implements IPanel {
   private _reveal(point: IPoint): void {
     if (point.flops > 0 && Number.isFinite(point.intensity)) {
       this.window.reveal(Math.log10(point.intensity), Math.log10(point.gflops));
-      this._surface.redraw();
+      this._stage.surface.redraw();
     }
   }
 
-  private _hovered(x: number, y: number): void {
-    const dot = x < 0 ? null : hitDot(shownDots(this._dots, this._layout()), x, y);
+  private _hovered(at: IPlace | null): void {
+    const dots = shownDots(this._dots, this._layout());
+    const dot = at === null ? null : hitDot(dots, at.x, at.y);
     const kernel = dot?.point.kernel ?? null;
-    this._surface.element.style.cursor = kernel === null ? '' : 'pointer';
-    if (dot === null) {
-      this._tooltip.hide();
-    } else {
-      const { width, height } = this._surface;
-      this._tooltip.show(pointLines(this._kernels, dot.point), x, y, width, height);
-    }
+    this._stage.element.style.cursor = kernel === null ? '' : 'pointer';
+    this._stage.tip(dot === null ? null : pointLines(this._kernels, dot.point), at?.x, at?.y);
     if (kernel !== this._over.hover) {
       this._over.hover = kernel;
-      this._surface.redraw(OVERLAY);
+      this._stage.surface.redraw(OVERLAY);
     }
   }
 
-  private _clicked(x: number, y: number, extend: boolean): void {
+  private _clicked({ x, y }: IPlace, extend: boolean): void {
     const dot = hitDot(shownDots(this._dots, this._layout()), x, y);
     this._over.focus = dot?.point.kernel ?? null;
     this._choose(this._over.focus, extend);
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
   }
 
   /** Goes to the next slower (-1) or faster (1) kernel, or to one of the ends. */
@@ -485,14 +384,14 @@ export class RooflinePanel implements IPanel {
     }
     this._over.focus = point.kernel;
     this._reveal(point);
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
     this._host.view.say(describePoint(this._kernels, point));
   }
 
   private _clear(): boolean {
     const had = this._over.focus !== null;
     this._over.focus = null;
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
     return had;
   }
 

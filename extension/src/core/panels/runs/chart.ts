@@ -2,18 +2,17 @@
 
 import { formatTime, plural } from '../../model/format';
 import { Disposables } from '../../view/dom';
-import { Tooltip } from '../../view/hud';
 import type { IPanelView } from '../../view/panel';
 import { familyOfKernel } from '../kernels';
-import { Surface } from '../surface';
+import { takeKey } from '../parts/gestures';
+import { ChartStage } from '../parts/stage';
 import { layoutCurves, pointAt, type ICurvePoint, type IDrawn, type ILayout } from './curves';
 import type { ICurve, ISweep } from './data';
 import { paintCurves } from './paint';
 
 export class CurveChart {
   readonly element: HTMLElement;
-  private readonly _surface: Surface;
-  private readonly _tooltip = new Tooltip();
+  private readonly _stage: ChartStage;
   private readonly _disposables = new Disposables();
   private _sweep: ISweep | null = null;
   private _curves: readonly ICurve[] = [];
@@ -27,23 +26,20 @@ export class CurveChart {
     private readonly _view: IPanelView,
     private readonly _choose: (curve: ICurve) => void
   ) {
-    this._surface = new Surface('jp-MaxLab-curves', [
+    this._stage = new ChartStage(_view, 'jp-MaxLab-curves', [
       (ctx, width, height) => this._paint(ctx, width, height)
     ]);
-    const { element } = this._surface;
+    const { element, surface } = this._stage;
     this.element = element;
-    element.tabIndex = 0;
-    element.setAttribute('role', 'application');
-    element.append(this._tooltip.element);
     const d = this._disposables;
-    d.listen(element, 'pointermove', (event: PointerEvent) => {
-      const { x, y } = this._surface.at(event);
+    d.listen(element, 'pointermove', event => {
+      const { x, y } = surface.at(event);
       this._setCurrent(this._layout === null ? null : pointAt(this._layout, x, y));
     });
     d.listen(element, 'pointerleave', () => this._setCurrent(null));
     d.listen(element, 'blur', () => this._setCurrent(null));
     d.listen(element, 'click', () => this._select());
-    d.listen(element, 'keydown', (event: KeyboardEvent) => this._key(event));
+    d.listen(element, 'keydown', event => takeKey(event, ({ key }) => this._key(key)));
   }
 
   show(sweep: ISweep, curves: readonly ICurve[], dim: string, isEach: boolean): void {
@@ -52,29 +48,26 @@ export class CurveChart {
     this._dim = dim;
     this._isEach = isEach;
     this._setCurrent(null);
-    this.element.setAttribute(
-      'aria-label',
+    this._stage.describe(
       `Time over ${dim}: ${plural(curves.length, 'curve')}, both axes logarithmic. Up and down go ` +
         'from curve to curve, left and right along one, Enter selects its operations.'
     );
-    this._surface.measure();
-    this._surface.redraw();
+    this._stage.resized();
   }
 
   /** Marks the curves of selected operations. */
   select(ids: readonly string[]): void {
     this._selected = new Set(ids);
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   redraw(): void {
-    this._surface.measure();
-    this._surface.redraw();
+    this._stage.resized();
   }
 
   dispose(): void {
     this._disposables.dispose();
-    this._surface.dispose();
+    this._stage.dispose();
   }
 
   private _isSelected(curve: ICurve): boolean {
@@ -118,24 +111,18 @@ export class CurveChart {
     const isSame =
       found?.drawn.curve === this._current?.drawn.curve &&
       found?.point.index === this._current?.point.index;
-    if (found === null) {
-      this._tooltip.hide();
-    } else {
-      const { x, y } = found.point;
-      const { width, height } = this._surface;
-      this._tooltip.show(this._lines(found), x, y, width, height);
-    }
+    this._stage.tip(found === null ? null : this._lines(found), found?.point.x, found?.point.y);
     this._current = found;
     this.element.style.cursor = found === null || found.drawn.curve.id === '' ? '' : 'pointer';
     if (!isSame) {
-      this._surface.redraw();
+      this._stage.surface.redraw();
     }
   }
 
   private _lines({ drawn, point }: { drawn: IDrawn; point: ICurvePoint }): string[] {
     const { curve } = drawn;
     const ns = curve.ns[point.index] ?? 0;
-    const power = curve.growth.get(this._dim)?.[0] ?? null;
+    const power = curve.growth[this._dim]?.[0] ?? null;
     const low = formatTime(curve.low[point.index] ?? 0);
     const high = formatTime(curve.high[point.index] ?? 0);
     return [
@@ -153,23 +140,22 @@ export class CurveChart {
     }
   }
 
-  private _key(event: KeyboardEvent): void {
+  private _key(key: string): boolean {
     const drawn = this._layout?.drawn.filter(({ points }) => points.length > 0) ?? [];
     const { _current: current } = this;
-    if (event.key === 'Enter' || event.key === ' ') {
+    if (key === 'Enter' || key === ' ') {
       this._select();
-    } else if (event.key === 'Escape' && current !== null) {
+    } else if (key === 'Escape' && current !== null) {
       this._setCurrent(null);
     } else {
-      const found = step(drawn, current, event.key);
+      const found = step(drawn, current, key);
       if (found === null) {
-        return;
+        return false;
       }
       this._setCurrent(found);
       this._view.say(this._lines(found).filter(Boolean).join(', '));
     }
-    event.preventDefault();
-    event.stopPropagation();
+    return true;
   }
 }
 

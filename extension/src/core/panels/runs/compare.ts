@@ -5,7 +5,8 @@ import { el, type Child } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
 import type { IPanelView } from '../../view/panel';
 import { DataTable } from '../parts/table';
-import type { IComparison, IPair, IRow, ISide } from './data';
+import type { IRunPair, IRunRow } from '../../../proto/told';
+import type { IComparison, ISide } from './data';
 import {
   forestOf,
   formatChange,
@@ -23,7 +24,7 @@ import {
 
 export class CompareView {
   readonly element = el('div', 'jp-MaxLab-columns');
-  private readonly _table: DataTable<IRow>;
+  private readonly _table: DataTable<IRunRow>;
   private readonly _tools = el('div', 'jp-MaxLab-tools');
   private readonly _scroll: HTMLElement;
   private readonly _side = el('div', 'jp-MaxLab-sideColumn');
@@ -39,7 +40,7 @@ export class CompareView {
     private readonly _view: IPanelView,
     private readonly _ask: (before: number, after: number) => void
   ) {
-    this._table = new DataTable<IRow>(
+    this._table = new DataTable<IRunRow>(
       'Kernels of both runs',
       [
         { title: 'kernel', cell: row => row.kernels, key: row => row.kernels },
@@ -114,7 +115,7 @@ export class CompareView {
     this._overlay();
   }
 
-  private get _current(): IPair | null {
+  private get _current(): IRunPair | null {
     return this._comparison?.pairs[this._pair] ?? null;
   }
 
@@ -190,8 +191,8 @@ export class CompareView {
     this._view.say(summary(pair, labelsOf(pair, comparison)));
   }
 
-  private _headline(pair: IPair, { confidence }: IComparison): HTMLElement {
-    const line = (name: string, found: IPair['wall']): HTMLElement =>
+  private _headline(pair: IRunPair, { confidence }: IComparison): HTMLElement {
+    const line = (name: string, found: IRunPair['wall']): HTMLElement =>
       el(
         'p',
         'jp-MaxLab-runsLine',
@@ -211,7 +212,7 @@ export class CompareView {
     return head;
   }
 
-  private _about(pair: IPair, comparison: IComparison): Node[] {
+  private _about(pair: IRunPair, comparison: IComparison): Node[] {
     const found: Node[] = [];
     if (pair.notes.length > 0) {
       const notes = el('ul', 'jp-MaxLab-runsNotes', ...pair.notes.map(note => el('li', '', note)));
@@ -232,7 +233,7 @@ export class CompareView {
     return found;
   }
 
-  private _interval(row: IRow): Child {
+  private _interval(row: IRunRow): Child {
     const forest = forestOf(row, this._widest);
     if (forest === null) {
       return '';
@@ -251,7 +252,7 @@ export class CompareView {
     return el('span', 'jp-MaxLab-interval', bar, el('span', '', formatInterval(row)));
   }
 
-  private _choose(row: IRow): void {
+  private _choose(row: IRunRow): void {
     const known = row.nodes.filter(node => this._view.model.node(node) !== undefined);
     if (known.length === 0) {
       const why = row.state === 'gone' ? 'is not in this graph any more' : 'computes no operation of the graph';
@@ -276,7 +277,7 @@ export class CompareView {
 
 const ONE_RUN = 'One run is remembered. Profile again, and the two are compared here.';
 
-function labelsOf(pair: IPair, { sides }: IComparison): [string, string] {
+function labelsOf(pair: IRunPair, { sides }: IComparison): [string, string] {
   return [sides[pair.before]?.label ?? '?', sides[pair.side]?.label ?? '?'];
 }
 

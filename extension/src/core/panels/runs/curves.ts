@@ -60,14 +60,14 @@ export function along(sweep: ISweep, dim: string): number[] {
     .map((_, index) => index)
     .filter(index =>
       sweep.dims.every(
-        other => other === dim || sweep.points[index]?.get(other) === last?.get(other)
+        other => other === dim || sweep.points[index]?.[other] === last?.[other]
       )
     )
     .sort((a, b) => sizeOf(sweep, a, dim) - sizeOf(sweep, b, dim));
 }
 
 export function sizeOf(sweep: ISweep, index: number, dim: string): number {
-  return sweep.points[index]?.get(dim) ?? 0;
+  return sweep.points[index]?.[dim] ?? 0;
 }
 
 function rangeOf(values: readonly number[], least: number, room: number): IRange {

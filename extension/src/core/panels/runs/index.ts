@@ -1,5 +1,6 @@
 /** The panel of runs: two or more compared, or one model at many sizes. */
 
+import { savedAnswer } from '../../../proto/answers';
 import { el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
@@ -7,7 +8,7 @@ import { Choice } from '../parts/choice';
 import { WhenShown } from '../parts/when';
 import { CompareView } from './compare';
 import { RUNS_STYLES } from './css';
-import { readRuns, type IComparison, type ISweep } from './data';
+import { runsOf, type IComparison, type ISweep } from './data';
 import { SizesView } from './sizes';
 
 type Which = 'Runs' | 'Sizes';
@@ -15,7 +16,7 @@ type Which = 'Runs' | 'Sizes';
 class RunsPanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-runs');
   private readonly _view: IPanelView;
-  private readonly _asked: Asked<IComparison | ISweep>;
+  private readonly _asked: Asked<'runs', IComparison | ISweep>;
   private readonly _when = new WhenShown(() => void this._asked.ask());
   private readonly _compare: CompareView;
   private readonly _sizes: SizesView;
@@ -24,7 +25,7 @@ class RunsPanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._asked = new Asked(host.view, 'runs', readRuns, () => this._show());
+    this._asked = new Asked(host.view, 'runs', runsOf, () => this._show());
     this._compare = new CompareView(host.view, (before, after) => {
       void this._asked.ask({ before, after });
     });
@@ -112,7 +113,7 @@ export const runsPanel: IPanelType = {
   hint: 'What changed between runs, and how costs grow with sizes',
   css: RUNS_STYLES,
   isAvailable: view => {
-    const saved = view.model.document.answers?.runs;
+    const saved = savedAnswer(view.model.document, 'runs');
     if (saved !== undefined || (view.notLive === null && view.timing.profile !== null)) {
       return null;
     }

@@ -2,6 +2,7 @@
 
 import { formatTime } from '../../model/format';
 import type { ITheme } from '../../render/theme';
+import { gridLine } from '../parts/paint';
 import type { ICurve } from './data';
 import { labelledSizes, ticksOf, type ICurvePoint, type IDrawn, type ILayout } from './curves';
 
@@ -90,7 +91,7 @@ function paintAxes(ctx: CanvasRenderingContext2D, scene: ICurveScene): void {
   ctx.textAlign = 'right';
   for (const tick of ticksOf(y, area.h)) {
     const at = Math.round(area.y + area.h - ((tick.log - y.from) / (y.to - y.from)) * area.h);
-    rule(ctx, theme, tick.isMajor, area.x, at, area.w, 1);
+    gridLine(ctx, theme, tick.isMajor, area.x, at, area.w, 1);
     ctx.fillStyle = theme.muted;
     ctx.fillText(shortTime(tick.value), area.x - 6, at);
   }
@@ -101,7 +102,7 @@ function paintAxes(ctx: CanvasRenderingContext2D, scene: ICurveScene): void {
     []
   );
   for (const { x, size } of labelledSizes(most)) {
-    rule(ctx, theme, false, Math.round(x), area.y, 1, area.h);
+    gridLine(ctx, theme, false, Math.round(x), area.y, 1, area.h);
     ctx.fillStyle = theme.muted;
     ctx.fillText(size.toLocaleString('en-US'), x, area.y + area.h + 4);
   }
@@ -113,19 +114,4 @@ function paintAxes(ctx: CanvasRenderingContext2D, scene: ICurveScene): void {
 function shortTime(ns: number): string {
   // Ticks are 1, 2 and 5 times powers of ten: they need no digits behind the point.
   return ns < 1 ? `${Number(ns.toPrecision(1))} ns` : formatTime(ns).replace(/\.0+ /, ' ');
-}
-
-function rule(
-  ctx: CanvasRenderingContext2D,
-  theme: ITheme,
-  isMajor: boolean,
-  x: number,
-  y: number,
-  w: number,
-  h: number
-): void {
-  ctx.fillStyle = theme.line;
-  ctx.globalAlpha = isMajor ? 0.8 : 0.35;
-  ctx.fillRect(x, y, w, h);
-  ctx.globalAlpha = 1;
 }

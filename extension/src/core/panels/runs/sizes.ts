@@ -8,7 +8,8 @@ import { Choice } from '../parts/choice';
 import { DataTable, type IColumn } from '../parts/table';
 import { CurveChart } from './chart';
 import { along, readSizes, sizeOf, suggestedSizes } from './curves';
-import { readRuns, type ICurve, type ISweep } from './data';
+import { sweepOf, type ICurve, type ISweep } from './data';
+import { at } from '../../narrow';
 
 /** Curves that are drawn: the whole run, and the kernels that cost most at the largest size. */
 const MOST_CURVES = 12;
@@ -20,7 +21,7 @@ type Form = 'Chart' | 'Table';
 
 export class SizesView {
   readonly element = el('div', 'jp-MaxLab-mainColumn');
-  private readonly _asked: Asked<ISweep>;
+  private readonly _asked: Asked<'sweep', ISweep>;
   private readonly _chart: CurveChart;
   private readonly _tools = el('div', 'jp-MaxLab-tools');
   private readonly _room = el('div', 'jp-MaxLab-scroll');
@@ -37,7 +38,7 @@ export class SizesView {
   private _more: Node | null = null;
 
   constructor(private readonly _view: IPanelView) {
-    this._asked = new Asked(_view, 'sweep', readSweepOnly, () => this._show());
+    this._asked = new Asked(_view, 'sweep', sweepOf, () => this._show());
     this._chart = new CurveChart(_view, curve => this._choose(curve));
     this._form = new Choice<Form>('Show as', ['Chart', 'Table'], 'Chart', () => this._show());
     this._how = new Choice<How>('Time', ['Total', 'Each'], 'Total', () => this._show());
@@ -180,7 +181,7 @@ export class SizesView {
     const last = points[points.length - 1];
     const others = dims
       .filter(name => name !== this._dim.value)
-      .map(name => `${name} = ${last?.get(name)}`)
+      .map(name => `${name} = ${last?.[name]}`)
       .join(', ');
     const label = el('label', '', 'over', this._dim, others === '' ? null : ` at ${others}`);
     label.hidden = dims.length < 2;
@@ -216,7 +217,7 @@ export class SizesView {
   private _makeTable(sweep: ISweep, dim: string, indices: readonly number[]): DataTable<ICurve> {
     const each = this._how.value === 'Each';
     const chosen = spread(indices, MOST_SIZES);
-    const power = (curve: ICurve, which: number): number | null => curve.growth.get(dim)?.[which] ?? null;
+    const power = (curve: ICurve, which: number): number | null => curve.growth[dim]?.[which] ?? null;
     const powerColumn = (title: string, which: number): IColumn<ICurve> => ({
       title,
       cell: curve => power(curve, which)?.toFixed(2) ?? '–',
@@ -257,21 +258,13 @@ export class SizesView {
   }
 }
 
-function readSweepOnly(value: unknown): ISweep {
-  const found = readRuns(value);
-  if (found.kind !== 'sweep') {
-    throw new Error('The answer to “sweep” is no sweep.');
-  }
-  return found;
-}
-
 /** At most `count` of `all`, evenly, with the first and the last. */
 export function spread<T>(all: readonly T[], count: number): T[] {
   if (all.length <= count) {
     return [...all];
   }
   const places = Array.from({ length: count }, (_, i) => Math.round((i * (all.length - 1)) / (count - 1)));
-  return [...new Set(places)].map(place => all[place] as T);
+  return [...new Set(places)].map(place => at(all, place));
 }
 
 function sameChildren(node: Node, children: readonly Node[]): boolean {

@@ -2,9 +2,9 @@
 
 import { formatTime } from '../../model/format';
 import type { IToneNote, Overlay, Tone } from '../../render/tones';
-import type { IEstimate, IPair, IRow, State } from './data';
+import type { IRunEstimate, IRunPair, IRunRow, RunState } from '../../../proto/told';
 
-export const STATE_WORDS: Record<State, string> = {
+export const STATE_WORDS: Record<RunState, string> = {
   slower: 'slower',
   faster: 'faster',
   same: 'same',
@@ -13,7 +13,7 @@ export const STATE_WORDS: Record<State, string> = {
   gone: 'gone'
 };
 
-export const STATE_TONES: Record<State, Tone> = {
+export const STATE_TONES: Record<RunState, Tone> = {
   slower: 'bad',
   faster: 'good',
   new: 'info',
@@ -23,7 +23,7 @@ export const STATE_TONES: Record<State, Tone> = {
 };
 
 /** Signs beside the words, so that nothing rests on colour. */
-export const STATE_SIGNS: Record<State, string> = {
+export const STATE_SIGNS: Record<RunState, string> = {
   slower: '▲',
   faster: '▼',
   new: '+',
@@ -46,7 +46,7 @@ export function formatChange(ratio: number | null): string {
 }
 
 /** `+1.2% to +3.4%`; empty when there is no interval. */
-export function formatInterval({ ratio, low, high }: IEstimate): string {
+export function formatInterval({ ratio, low, high }: IRunEstimate): string {
   if (ratio === null) {
     return '';
   }
@@ -58,18 +58,18 @@ export function formatDelta(ns: number): string {
   return `${ns < 0 ? '−' : '+'}${formatTime(Math.abs(ns))}`;
 }
 
-export function hasBoth({ state }: IEstimate): boolean {
+export function hasBoth({ state }: IRunEstimate): boolean {
   return state !== 'new' && state !== 'gone';
 }
 
 /** `slower`, and what else there is to know of a row. */
-export function verdict(row: IRow): string {
-  const more = row.isRegrouped ? ', other kernels' : row.code === 'changed' ? ', other code' : '';
+export function verdict(row: IRunRow): string {
+  const more = row.regrouped ? ', other kernels' : row.code === 'changed' ? ', other code' : '';
   return `${STATE_SIGNS[row.state]} ${STATE_WORDS[row.state]}${more}`;
 }
 
 /** One sentence on a whole comparison. */
-export function summary(pair: IPair, names: readonly [string, string]): string {
+export function summary(pair: IRunPair, names: readonly [string, string]): string {
   const { wall } = pair;
   const counts = (['slower', 'faster', 'new', 'gone'] as const)
     .map(state => [state, pair.rows.filter(row => row.state === state).length] as const)
@@ -83,7 +83,7 @@ export function summary(pair: IPair, names: readonly [string, string]): string {
 }
 
 /** What a comparison paints on the operations of the graph: of several rows, what matters most. */
-export function overlayOf(pair: IPair): Overlay {
+export function overlayOf(pair: IRunPair): Overlay {
   const overlay = new Map<string, IToneNote>();
   // Rows come with what matters first; the first to name an operation stays.
   for (const row of pair.rows) {
@@ -106,7 +106,7 @@ export interface IForest {
 }
 
 /** The largest change that any row is drawn with; intervals beyond it are cut. */
-export function widestChange(rows: readonly IRow[]): number {
+export function widestChange(rows: readonly IRunRow[]): number {
   const logs = rows.filter(hasBoth).map(row => Math.abs(Math.log(row.ratio ?? 1)));
   const sorted = logs.filter(Number.isFinite).sort((a, b) => a - b);
   const nearMost = sorted[Math.floor(sorted.length * 0.9)] ?? 0;
@@ -114,7 +114,7 @@ export function widestChange(rows: readonly IRow[]): number {
 }
 
 /** Where a row's interval is drawn on an axis of logarithms that ends at `widest` on both sides. */
-export function forestOf(row: IEstimate, widest: number): IForest | null {
+export function forestOf(row: IRunEstimate, widest: number): IForest | null {
   if (row.ratio === null || row.ratio <= 0 || !hasBoth(row)) {
     return null;
   }

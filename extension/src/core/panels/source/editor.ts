@@ -3,9 +3,9 @@
  * the text that has the colours.
  */
 
+import type { IEditError } from '../../../proto/checks';
 import { tokenize } from '../../view/code';
 import { Disposables, el } from '../../view/dom';
-import type { IDiagnostic } from './trial';
 
 /** First and last line (from 1) of `after` that differ from `before`; null when none do. */
 export function changedLines(before: string, after: string): [number, number] | null {
@@ -54,7 +54,7 @@ export class Editor {
   private readonly _colors = el('div', 'jp-MaxLab-editorColors');
   private readonly _disposables = new Disposables();
   private _original = '';
-  private _errors: readonly IDiagnostic[] = [];
+  private _errors: readonly IEditError[] = [];
   private _drawn = '';
 
   constructor(label: string, changed: (text: string) => void, run: () => void) {
@@ -104,7 +104,7 @@ export class Editor {
   }
 
   /** Marks the lines that the compiler complains about. */
-  setErrors(errors: readonly IDiagnostic[]): void {
+  setErrors(errors: readonly IEditError[]): void {
     this._errors = errors;
     this._draw();
   }
@@ -127,7 +127,8 @@ export class Editor {
   private _insert(text: string): void {
     const { area } = this;
     // The command keeps the browser's own undo; setRangeText is for where it is gone.
-    const isDone = typeof document.execCommand === 'function' && document.execCommand('insertText', false, text);
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- nothing else keeps it
+    const isDone = document.execCommand('insertText', false, text);
     if (!isDone) {
       area.setRangeText(text, area.selectionStart, area.selectionEnd, 'end');
       this._draw();

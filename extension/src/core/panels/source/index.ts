@@ -3,53 +3,26 @@
  * and an editor for the generated code, whose result is compiled, checked and measured before it is kept.
  */
 
-import type { IKernel, LineSpan } from '../../../proto/document';
-import { readLines } from '../../../proto/validate';
+import type { IEditAnswer, ITextAnswer } from '../../../proto/checks';
+import type { IKernel } from '../../../proto/document';
 import { button, el } from '../../view/dom';
 import { languageOf } from '../../view/kernel';
-import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
+import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
-import { answer, text } from '../parts/read';
+import { compiledPanel } from '../parts/compiled';
 import { WhenShown } from '../parts/when';
 import { SOURCE_STYLES } from './css';
 import { Editor } from './editor';
 import { trialView } from './result';
 import { CellSide, TextSide, type ISidesHost } from './sides';
-import { headline, readTrial, type ITrial } from './trial';
-
-interface IKernelText {
-  kernel: string;
-  source: string;
-  lines: LineSpan[];
-  /** It is not what the compiler made, but what somebody kept. */
-  isEdited: boolean;
-}
-
-function readText(value: unknown): IKernelText {
-  const data = answer(value, 'text');
-  const source = text(data.source);
-  if (source === null) {
-    throw new Error('This kernel has no generated text: it is a routine of the library.');
-  }
-  return {
-    kernel: text(data.kernel) ?? '',
-    source,
-    lines: readLines(data.lines),
-    isEdited: data.edited === true
-  };
-}
-
-/** What the kernel says to “keep” and “discard”; may be empty. */
-function readMessage(value: unknown, what: string): string {
-  return text(answer(value, what).message) ?? '';
-}
+import { headline } from './trial';
 
 class SourcePanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-sourcePanel');
   private readonly _view: IPanelView;
   private readonly _when = new WhenShown(() => this._load());
-  private readonly _text: Asked<IKernelText>;
-  private readonly _trial: Asked<ITrial>;
+  private readonly _text: Asked<'text', ITextAnswer>;
+  private readonly _trial: Asked<'edit', IEditAnswer>;
   private readonly _cell: CellSide;
   private readonly _generated: TextSide;
   private readonly _editor: Editor;
@@ -66,8 +39,8 @@ class SourcePanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._text = new Asked(host.view, 'text', readText, () => this._gotText());
-    this._trial = new Asked(host.view, 'edit', readTrial, () => this._gotTrial());
+    this._text = new Asked(host.view, 'text', text => text, () => this._gotText());
+    this._trial = new Asked(host.view, 'edit', trial => trial, () => this._gotTrial());
     const sides: ISidesHost = {
       point: nodes => {
         this._pointed = new Set(nodes);
@@ -282,16 +255,15 @@ class SourcePanel implements IPanel {
     const what = isKept ? 'keep' : 'discard';
     try {
       // A draft that was never tried is known here only.
-      const isLocal = !isKept && this._trial.value === null && this._text.value?.isEdited !== true;
+      const isLocal = !isKept && this._trial.value === null && this._text.value?.edited !== true;
       const message = isLocal
         ? 'The draft is gone.'
-        : readMessage((await this._view.ask<unknown>(what, { kernel: kernel.id })).data, what);
+        : (await this._view.ask(what, { kernel: kernel.id })).data.message;
       this._trial.clear();
       this._drafts.delete(kernel.id);
       this._isEditing = false;
-      const words = message || (isKept ? `${kernel.id} now runs the edited text.` : `${kernel.id} is as the compiler made it.`);
-      this._result.replaceChildren(el('p', 'jp-MaxLab-panelNote', words));
-      this._view.say(words);
+      this._result.replaceChildren(el('p', 'jp-MaxLab-panelNote', message));
+      this._view.say(message);
       this._fetch(kernel);
     } catch (error) {
       const words = error instanceof Error ? error.message : String(error);
@@ -319,8 +291,8 @@ class SourcePanel implements IPanel {
     const trial = this._trial.value;
     const isBusy = this._trial.isAsking;
     const isSame = kernel !== null && this._drafts.get(kernel.id) === this._tried;
-    const canKeep = trial?.canKeep === true && isSame;
-    const isEdited = this._text.value?.isEdited === true;
+    const canKeep = trial?.can_keep === true && isSame;
+    const isEdited = this._text.value?.edited === true;
     const isDraft = kernel !== null && this._drafts.has(kernel.id);
     const children: HTMLElement[] = [el('label', '', 'Kernel', this._picker)];
     if (isEdited) {
@@ -362,14 +334,11 @@ class SourcePanel implements IPanel {
   }
 }
 
-export const sourcePanel: IPanelType = {
+export const sourcePanel = compiledPanel({
   id: 'source',
   title: 'Source',
   hint: 'Your code and the generated code side by side; edit, check, measure and keep a kernel',
   css: SOURCE_STYLES,
-  isAvailable: view =>
-    view.model.document.kernels.length > 0
-      ? null
-      : 'Code is generated when the graph is compiled: press Profile, or load it in a session.',
+  uncompiled: 'Code is generated when the graph is compiled: press Profile, or load it in a session.',
   make: host => new SourcePanel(host)
-};
+});

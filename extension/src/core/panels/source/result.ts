@@ -3,7 +3,8 @@
 import { formatTime } from '../../model/format';
 import { button, el, type Child } from '../../view/dom';
 import { facts } from '../../view/kernel';
-import { headline, type ITrial } from './trial';
+import type { IEditAnswer } from '../../../proto/checks';
+import { headline } from './trial';
 
 /** More diagnostics than this are counted. */
 const MOST_ERRORS = 30;
@@ -14,7 +15,7 @@ function short(value: number): string {
 }
 
 /** The result block; `goTo` puts the caret of the editor on a line. */
-export function trialView(trial: ITrial, goTo: (line: number, column: number | null) => void): HTMLElement {
+export function trialView(trial: IEditAnswer, goTo: (line: number, column: number | null) => void): HTMLElement {
   const isGood = trial.state === 'measured';
   const block = el(
     'div',
@@ -32,8 +33,8 @@ export function trialView(trial: ITrial, goTo: (line: number, column: number | n
   const { check } = trial;
   if (check !== null) {
     const parts = [
-      check.maxUlp === null ? '' : `${short(check.maxUlp)} ulp`,
-      check.maxAbs === null ? '' : `${short(check.maxAbs)} absolute`
+      `${short(check.max_ulp)} ulp`,
+      check.max_abs === null ? '' : `${short(check.max_abs)} absolute`
     ].filter(Boolean);
     rows.push(['largest difference', parts.join(', ') || 'none']);
     if (check.tolerance !== '') {
@@ -50,7 +51,7 @@ export function trialView(trial: ITrial, goTo: (line: number, column: number | n
   if (rows.length > 0) {
     block.append(facts(rows));
   }
-  if (trial.beforeNs !== null && trial.afterNs !== null) {
+  if (trial.before_ns !== null && trial.after_ns !== null) {
     block.append(bars(trial));
   }
   if (trial.log !== '' && !isGood) {
@@ -63,7 +64,7 @@ export function trialView(trial: ITrial, goTo: (line: number, column: number | n
   return block;
 }
 
-function errorList(trial: ITrial, goTo: (line: number, column: number | null) => void): HTMLElement {
+function errorList(trial: IEditAnswer, goTo: (line: number, column: number | null) => void): HTMLElement {
   const list = el('ol', 'jp-MaxLab-diagnostics');
   for (const { line, column, text } of trial.errors.slice(0, MOST_ERRORS)) {
     const where = line === null ? null : `line ${line}`;
@@ -86,10 +87,10 @@ function errorList(trial: ITrial, goTo: (line: number, column: number | null) =>
 }
 
 /** Before and after, to one scale, with the spread of each. */
-function bars(trial: ITrial): HTMLElement {
+function bars(trial: IEditAnswer): HTMLElement {
   const rows: [string, number, number | null][] = [
-    ['before', trial.beforeNs ?? 0, trial.beforeIqr],
-    ['after', trial.afterNs ?? 0, trial.afterIqr]
+    ['before', trial.before_ns ?? 0, trial.before_iqr],
+    ['after', trial.after_ns ?? 0, trial.after_iqr]
   ];
   const most = Math.max(...rows.map(([, ns, iqr]) => ns + (iqr ?? 0) / 2), 1);
   const list = el('dl', 'jp-MaxLab-bars');
@@ -106,6 +107,6 @@ function bars(trial: ITrial): HTMLElement {
     const words = `${formatTime(ns)}${iqr === null ? '' : ` ± ${formatTime(iqr / 2)}`}`;
     list.append(el('dt', '', name), el('dd', '', track, el('span', '', words)));
   }
-  const how = [trial.runs === null ? '' : `${trial.runs} runs each, in turns`, trial.device].filter(Boolean);
+  const how = [trial.runs === 0 ? '' : `${trial.runs} runs each, in turns`, trial.device].filter(Boolean);
   return el('div', '', list, how.length === 0 ? null : el('p', 'jp-MaxLab-note', how.join(' · ')));
 }

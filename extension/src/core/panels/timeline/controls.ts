@@ -1,8 +1,9 @@
 /** What stands around the drawing of the timeline: search, what is shown, zoom, legend, messages. */
 
 import { plural } from '../../model/format';
-import { button, el, icon } from '../../view/dom';
-import { KeysCard, type KeyRow } from '../help';
+import { el, icon } from '../../view/dom';
+import type { KeyRow } from '../help';
+import { ChartFrame, legendEntry } from '../parts/frame';
 import { patternCss, type ColorBy, type ISliceStyle } from './styles';
 
 /** What of the recording is wanted. */
@@ -24,8 +25,6 @@ export interface IControlsHost {
   table(isTable: boolean): void;
 }
 
-const HINT_MS = 2500;
-
 const KEYS: readonly KeyRow[] = [
   ['← →', 'slice before, after'],
   ['↑ ↓', 'row above, below'],
@@ -41,24 +40,14 @@ const KEYS: readonly KeyRow[] = [
 ];
 
 export class TimelineControls {
-  readonly element = el('div', 'jp-MaxLab-timeline');
+  readonly element: HTMLElement;
+  private readonly _frame: ChartFrame;
   private readonly _search = el('input', 'jp-MaxLab-searchInput');
   private readonly _count = el('span', 'jp-MaxLab-searchCount');
   private readonly _runs = el('select', 'jp-MaxLab-select');
   private readonly _events = el('input');
-  private readonly _status = el('span', 'jp-MaxLab-panelStatus');
-  private readonly _problem = el('p', 'jp-MaxLab-panelProblem');
-  private readonly _table = el('div', 'jp-MaxLab-tableRoom');
-  private readonly _tableButton: HTMLButtonElement;
-  private readonly _legend = el('ul', 'jp-MaxLab-panelLegend');
-  private readonly _keys: KeysCard;
-  private _facts = '';
-  private _timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(
-    private readonly _stage: HTMLElement,
-    host: IControlsHost
-  ) {
+  constructor(stage: HTMLElement, host: IControlsHost) {
     const search = this._search;
     search.type = 'search';
     search.placeholder = 'Find slices  ( / )';
@@ -82,66 +71,34 @@ export class TimelineControls {
       ['family', 'by kind of work'],
       ['time', 'by time']
     ]);
-    color.addEventListener('change', () => host.colorBy(color.value as ColorBy));
+    color.addEventListener('change', () => host.colorBy(color.value === 'time' ? 'time' : 'family'));
     fill(this._runs, 'Runs', [
       ['one', 'one run'],
       ['all', 'all runs']
     ]);
     this._events.type = 'checkbox';
     const ask = (): void =>
-      host.query({ runs: this._runs.value as IQuery['runs'], events: this._events.checked });
+      host.query({ runs: this._runs.value === 'all' ? 'all' : 'one', events: this._events.checked });
     this._runs.addEventListener('change', ask);
     this._events.addEventListener('change', ask);
     const events = el('label', 'jp-MaxLab-check', this._events, 'compiler and Python');
-    const zoom = (title: string, name: 'plus' | 'minus' | 'fit', go: () => void): HTMLElement => {
-      const made = button('jp-MaxLab-iconButton', title, go);
-      made.append(icon(name));
-      return made;
-    };
-    this._tableButton = button(
-      'jp-MaxLab-iconButton',
-      'Show as a table',
-      () => {
-        const isTable = !this.isTable;
-        this._tableButton.setAttribute('aria-pressed', String(isTable));
-        host.table(isTable);
-      },
-      'Table'
-    );
-    this._tableButton.setAttribute('aria-pressed', 'false');
-    this._keys = new KeysCard(this._stage, KEYS);
-    this._status.setAttribute('role', 'status');
-    this._problem.setAttribute('role', 'status');
-    this._problem.hidden = true;
-    this._table.hidden = true;
-    this._table.tabIndex = 0;
-    this._table.setAttribute('role', 'region');
-    this._table.setAttribute('aria-label', 'Timeline as a table');
-    this._legend.setAttribute('aria-label', 'Colours');
-    this.element.append(
-      el(
-        'div',
-        'jp-MaxLab-panelBar',
+    this._frame = new ChartFrame({
+      className: 'jp-MaxLab-timeline',
+      name: 'Timeline',
+      legendLabel: 'Colours',
+      stage,
+      keys: KEYS,
+      before: [
         el('div', 'jp-MaxLab-search', icon('search'), search, this._count),
         color,
         this._runs,
-        events,
-        this._status,
-        el(
-          'div',
-          'jp-MaxLab-group',
-          zoom('Zoom in (+)', 'plus', () => host.zoom(1)),
-          zoom('Zoom out (−)', 'minus', () => host.zoom(-1)),
-          zoom('Show all (F)', 'fit', () => host.fit()),
-          this._tableButton,
-          this._keys.button
-        )
-      ),
-      this._problem,
-      this._stage,
-      this._table,
-      this._legend
-    );
+        events
+      ],
+      zoom: direction => host.zoom(direction),
+      fit: () => host.fit(),
+      table: isTable => host.table(isTable)
+    });
+    this.element = this._frame.element;
   }
 
   get query(): string {
@@ -149,11 +106,11 @@ export class TimelineControls {
   }
 
   get isTable(): boolean {
-    return this._tableButton.getAttribute('aria-pressed') === 'true';
+    return this._frame.isTable;
   }
 
   toggleKeys(): void {
-    this._keys.toggle();
+    this._frame.toggleKeys();
   }
 
   focusSearch(): void {
@@ -175,38 +132,26 @@ export class TimelineControls {
   }
 
   busy(isBusy: boolean): void {
-    const wasBusy = this.element.getAttribute('aria-busy') === 'true';
-    this.element.setAttribute('aria-busy', String(isBusy));
-    if (isBusy || wasBusy) {
-      this._status.textContent = isBusy ? 'Reading the timeline…' : this._facts;
-    }
+    this._frame.busy(isBusy);
   }
 
   /** Facts about what is shown, in the bar. */
   status(facts: readonly string[]): void {
-    this._facts = facts.join(' · ');
-    this._status.textContent = this._facts;
+    this._frame.status(facts);
   }
 
   /** Shows a sentence in the bar for a while. */
   hint(text: string): void {
-    clearTimeout(this._timer);
-    this._status.textContent = text;
-    this._timer = setTimeout(() => {
-      this._status.textContent = this._facts;
-    }, HINT_MS);
+    this._frame.hint(text);
+  }
+
+  hintWheel(): void {
+    this._frame.hintWheel();
   }
 
   /** Says why there is nothing to draw; null when there is. */
   problem(text: string | null): void {
-    this._problem.hidden = text === null;
-    this._problem.textContent = text ?? '';
-    this._stage.hidden = text !== null;
-    if (text !== null) {
-      this.status([]);
-      this._legend.replaceChildren();
-      this._table.hidden = true;
-    }
+    this._frame.problem(text);
   }
 
   /** Slices that the search finds; null without a search. */
@@ -216,25 +161,15 @@ export class TimelineControls {
 
   /** The table in place of the drawing; null for the drawing. */
   table(table: HTMLElement | null): void {
-    this._table.replaceChildren(...(table === null ? [] : [table]));
-    this._table.hidden = table === null;
-    this._stage.hidden = table !== null || !this._problem.hidden;
-    this._legend.hidden = table !== null;
+    this._frame.table(table);
   }
 
   legend(styles: readonly ISliceStyle[]): void {
-    this._legend.replaceChildren(
-      ...styles.map(style => {
-        const swatch = el('span', 'jp-MaxLab-swatch');
-        swatch.style.background = patternCss(style);
-        return el('li', '', swatch, style.name);
-      })
-    );
+    this._frame.legend(styles.map(style => legendEntry(patternCss(style), style.name)));
   }
 
   dispose(): void {
-    clearTimeout(this._timer);
-    this.element.remove();
+    this._frame.dispose();
   }
 }
 

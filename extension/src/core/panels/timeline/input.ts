@@ -1,24 +1,25 @@
 /** Pointer, wheel, touch and keys on the timeline. */
 
 import { Disposables } from '../../view/dom';
+import {
+  extendsSelection,
+  Gestures,
+  takeKey,
+  type IGestureHost,
+  type IPlace,
+  type ITurn
+} from '../parts/gestures';
 import type { Surface } from '../surface';
 import { namesWidth, OVERVIEW_PX, TOP_PX } from './paint';
 import type { TimeWindow } from './window';
 
 export type Move = 'left' | 'right' | 'up' | 'down' | 'home' | 'end';
 
-export interface ITimelineInputHost {
+export interface ITimelineInputHost extends Pick<IGestureHost, 'ownsWheel' | 'refused' | 'moved' | 'hovered'> {
   readonly window: TimeWindow;
-  /** True when plain wheel turns may zoom. */
-  ownsWheel(): boolean;
-  hint(text: string): void;
-  /** The window or the scroll has changed. */
-  moved(): void;
   scrollBy(px: number): void;
-  hovered(x: number, y: number): void;
-  left(): void;
-  clicked(x: number, y: number, extend: boolean): void;
-  opened(x: number, y: number): void;
+  clicked(at: IPlace, extend: boolean): void;
+  opened(at: IPlace): void;
   /** A span is dragged out; `isDone` when the pointer is let go. */
   boxed(from: number, to: number, isDone: boolean): void;
   measured(from: number, to: number): void;
@@ -39,7 +40,6 @@ export type TimelineCommand =
   | 'previous-match'
   | 'keys';
 
-const DRAG_PX = 4;
 const ZOOM_STEP = 1.4;
 /** Part of the window that a key pans by. */
 const PAN_PART = 0.2;
@@ -76,29 +76,29 @@ type Drag = 'pan' | 'overview' | 'box' | 'measure';
 
 export class TimelineInput {
   private readonly _disposables = new Disposables();
-  private readonly _pointers = new Map<number, { x: number; y: number }>();
-  private _drag: Drag | null = null;
-  private _isMoved = false;
+  private _drag: Drag = 'pan';
   private _from = 0;
-  private _spread = 0;
 
   constructor(
     private readonly _surface: Surface,
     private readonly _host: ITimelineInputHost
   ) {
-    const { element } = _surface;
-    const d = this._disposables;
-    d.listen(element, 'pointerdown', (event: PointerEvent) => this._down(event));
-    d.listen(element, 'pointermove', (event: PointerEvent) => this._move(event));
-    d.listen(element, 'pointerup', (event: PointerEvent) => this._up(event));
-    d.listen(element, 'pointercancel', (event: PointerEvent) => this._cancel(event));
-    d.listen(element, 'pointerleave', () => this._host.left());
-    d.listen(element, 'dblclick', (event: MouseEvent) => {
-      const { x, y } = this._surface.at(event);
-      this._host.opened(x, y);
+    const gestures = new Gestures(_surface, {
+      ownsWheel: () => _host.ownsWheel(),
+      refused: () => _host.refused(),
+      moved: () => _host.moved(),
+      hovered: at => _host.hovered(at),
+      pressed: (at, event, fingers) => this._pressed(at, event, fingers),
+      dragged: (by, at) => this._dragged(by, at),
+      pinched: (factor, about) => _host.window.zoom(factor, this._time(about.x)),
+      released: (at, event, isMoved) => this._released(at, event, isMoved),
+      doubled: at => _host.opened(at),
+      turned: turn => this._turned(turn)
     });
-    d.listen(element, 'wheel', (event: WheelEvent) => this._wheel(event), { passive: false });
-    d.listen(element, 'keydown', (event: KeyboardEvent) => this._key(event));
+    this._disposables.add(() => gestures.dispose());
+    this._disposables.listen(_surface.element, 'keydown', event =>
+      takeKey(event, ({ key, shiftKey }) => this._run(key, shiftKey))
+    );
   }
 
   dispose(): void {
@@ -116,33 +116,20 @@ export class TimelineInput {
     return window.from + part * window.span;
   }
 
-  private _down(event: PointerEvent): void {
-    if (event.button !== 0 && event.button !== 1) {
-      return;
-    }
-    const at = this._surface.at(event);
-    this._surface.element.setPointerCapture(event.pointerId);
-    this._pointers.set(event.pointerId, at);
-    this._isMoved = this._pointers.size > 1;
-    this._spread = this._distance();
-    this._from = this._time(at.x);
-    if (this._pointers.size > 1) {
+  private _pressed({ x, y }: IPlace, event: PointerEvent, fingers: number): void {
+    this._from = this._time(x);
+    if (fingers > 1) {
       this._drag = 'pan';
-    } else if (at.y < OVERVIEW_PX) {
+    } else if (y < OVERVIEW_PX) {
       this._drag = 'overview';
-      this._center(at.x);
+      this._center(x);
     } else if (event.shiftKey) {
       this._drag = 'measure';
-    } else if (at.y < TOP_PX || event.ctrlKey || event.metaKey) {
+    } else if (y < TOP_PX || event.ctrlKey || event.metaKey) {
       this._drag = 'box';
     } else {
       this._drag = 'pan';
     }
-  }
-
-  private _distance(): number {
-    const [a, b] = [...this._pointers.values()];
-    return a === undefined || b === undefined ? 0 : Math.hypot(a.x - b.x, a.y - b.y);
   }
 
   /** Puts the middle of the window where the overview was pressed. */
@@ -153,106 +140,46 @@ export class TimelineInput {
     this._host.moved();
   }
 
-  private _move(event: PointerEvent): void {
-    const at = this._surface.at(event);
-    const last = this._pointers.get(event.pointerId);
-    if (last === undefined) {
-      this._host.hovered(at.x, at.y);
-      return;
-    }
-    const dx = at.x - last.x;
-    const dy = at.y - last.y;
-    if (!this._isMoved && Math.hypot(dx, dy) < DRAG_PX) {
-      return;
-    }
-    this._isMoved = true;
-    this._pointers.set(event.pointerId, at);
+  private _dragged(by: IPlace, at: IPlace): boolean {
     const { window } = this._host;
     switch (this._drag) {
       case 'overview':
         this._center(at.x);
-        break;
+        return false;
       case 'measure':
         this._host.measured(this._from, this._time(at.x));
-        break;
+        return false;
       case 'box':
         this._host.boxed(this._from, this._time(at.x), false);
-        break;
-      default:
-        window.pan((-dx / this._pointers.size / this._room) * window.span);
-        this._host.scrollBy(-dy / this._pointers.size);
-        this._pinch();
-        this._surface.element.style.cursor = 'grabbing';
-        this._host.moved();
+        return false;
+      case 'pan':
+        window.pan((-by.x / this._room) * window.span);
+        this._host.scrollBy(-by.y);
+        return true;
     }
   }
 
-  private _pinch(): void {
-    const spread = this._distance();
-    const [a, b] = [...this._pointers.values()];
-    if (a !== undefined && b !== undefined && spread > 0 && this._spread > 0) {
-      this._host.window.zoom(spread / this._spread, this._time((a.x + b.x) / 2));
-    }
-    this._spread = spread;
-  }
-
-  private _cancel(event: PointerEvent): void {
-    this._pointers.delete(event.pointerId);
-    this._spread = this._distance();
-    this._surface.element.style.cursor = '';
-    if (this._pointers.size === 0) {
-      this._drag = null;
-    }
-  }
-
-  private _up(event: PointerEvent): void {
-    const at = this._surface.at(event);
-    const drag = this._drag;
-    const wasDown = this._pointers.has(event.pointerId);
-    this._cancel(event);
-    if (!wasDown || this._pointers.size > 0 || event.button !== 0) {
-      return;
-    }
-    if (this._isMoved) {
-      if (drag === 'box') {
+  private _released(at: IPlace, event: PointerEvent, isMoved: boolean): void {
+    if (isMoved) {
+      if (this._drag === 'box') {
         this._host.boxed(this._from, this._time(at.x), true);
       }
     } else if (at.y >= TOP_PX) {
-      this._host.clicked(at.x, at.y, event.shiftKey || event.ctrlKey || event.metaKey);
+      this._host.clicked(at, extendsSelection(event));
     }
   }
 
-  private _wheel(event: WheelEvent): void {
-    const isZoom = event.ctrlKey || event.metaKey;
-    if (!isZoom && !this._host.ownsWheel()) {
-      this._host.hint('Click the timeline, or hold Ctrl, to zoom with the wheel');
-      return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
-    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+  private _turned({ event, unit, factor, at }: ITurn): void {
     const { window } = this._host;
+    const isZoom = event.ctrlKey || event.metaKey;
     if (event.altKey) {
       this._host.scrollBy(event.deltaY * unit);
     } else if (!isZoom && (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))) {
       window.pan((((event.deltaX || event.deltaY) * unit) / this._room) * window.span);
     } else {
-      // Pinching a touchpad arrives as small turns with Ctrl.
-      const speed = event.ctrlKey && Math.abs(event.deltaY) < 50 ? 0.01 : 0.0016;
-      const { x } = this._surface.at(event);
-      window.zoom(Math.exp(-event.deltaY * unit * speed), this._time(x));
+      window.zoom(factor, this._time(at.x));
     }
     this._host.moved();
-  }
-
-  private _key(event: KeyboardEvent): void {
-    if (event.ctrlKey || event.metaKey || event.altKey) {
-      return;
-    }
-    if (this._run(event.key, event.shiftKey)) {
-      event.preventDefault();
-      event.stopPropagation();
-    }
   }
 
   private _run(key: string, isShift: boolean): boolean {

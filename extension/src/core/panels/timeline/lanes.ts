@@ -4,6 +4,8 @@
  */
 
 import type { ITimeline } from './data';
+import { num } from '../../num';
+import { at } from '../../narrow';
 
 /** A row of slices that do not overlap, in the order of time. */
 export class Lane {
@@ -33,7 +35,7 @@ export class Lane {
     let step = 1;
     let low = from;
     let high = from;
-    while (high < n && (ends[high] as number) <= time) {
+    while (high < n && num(ends[high]) <= time) {
       low = high + 1;
       high += step;
       step *= 2;
@@ -41,7 +43,7 @@ export class Lane {
     high = Math.min(high, n);
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((ends[middle] as number) <= time) {
+      if (num(ends[middle]) <= time) {
         low = middle + 1;
       } else {
         high = middle;
@@ -53,7 +55,7 @@ export class Lane {
   /** Position of the slice at `time`, or -1 between slices. */
   at(time: number): number {
     const i = this.after(time);
-    return i < this.length && (this.starts[i] as number) <= time ? i : -1;
+    return i < this.length && num(this.starts[i]) <= time ? i : -1;
   }
 
   /** Nanoseconds of `[from, to)` that slices take. */
@@ -61,14 +63,14 @@ export class Lane {
     const { starts, ends } = this;
     const first = this.after(from);
     let last = this.after(to, first);
-    if (last < this.length && (starts[last] as number) < to) {
+    if (last < this.length && num(starts[last]) < to) {
       last += 1;
     }
     if (last <= first) {
       return 0;
     }
-    const head = Math.max(0, from - (starts[first] as number));
-    const tail = Math.max(0, (ends[last - 1] as number) - to);
+    const head = Math.max(0, from - num(starts[first]));
+    const tail = Math.max(0, num(ends[last - 1]) - to);
     return Math.max(0, this.sum(first, last) - head - tail);
   }
 
@@ -78,12 +80,12 @@ export class Lane {
     if (busy === null) {
       busy = new Float64Array(this.length + 1);
       for (let i = 0; i < this.length; i += 1) {
-        const size = (this.ends[i] as number) - (this.starts[i] as number);
-        busy[i + 1] = (busy[i] as number) + size;
+        const size = num(this.ends[i]) - num(this.starts[i]);
+        busy[i + 1] = num(busy[i]) + size;
       }
       this._busy = busy;
     }
-    return (busy[to] as number) - (busy[from] as number);
+    return num(busy[to]) - num(busy[from]);
   }
 
   /** Position of the longest slice in positions `[from, to)`; the range has to hold one. */
@@ -101,12 +103,12 @@ export class Lane {
     // The half-open range in the tree of 2n places, from its leaves upwards.
     for (let low = from + n, high = to + n; low < high; low >>= 1, high >>= 1) {
       if ((low & 1) === 1) {
-        best = this._longer(best, tree[low] as number);
+        best = this._longer(best, num(tree[low]));
         low += 1;
       }
       if ((high & 1) === 1) {
         high -= 1;
-        best = this._longer(best, tree[high] as number);
+        best = this._longer(best, num(tree[high]));
       }
     }
     return best;
@@ -114,8 +116,8 @@ export class Lane {
 
   private _longer(a: number, b: number): number {
     const { starts, ends } = this;
-    const first = (ends[a] as number) - (starts[a] as number);
-    return (ends[b] as number) - (starts[b] as number) > first ? b : a;
+    const first = num(ends[a]) - num(starts[a]);
+    return num(ends[b]) - num(starts[b]) > first ? b : a;
   }
 
   private _tree(): Int32Array {
@@ -127,7 +129,7 @@ export class Lane {
         tree[n + i] = i;
       }
       for (let i = n - 1; i > 0; i -= 1) {
-        tree[i] = this._longer(tree[2 * i] as number, tree[2 * i + 1] as number);
+        tree[i] = this._longer(num(tree[2 * i]), num(tree[2 * i + 1]));
       }
       this._longest = tree;
     }
@@ -138,18 +140,18 @@ export class Lane {
   pick(wanted: Uint8Array): Lane {
     let count = 0;
     for (let i = 0; i < this.length; i += 1) {
-      count += wanted[this.slices[i] as number] === 1 ? 1 : 0;
+      count += wanted[num(this.slices[i])] === 1 ? 1 : 0;
     }
     const slices = new Int32Array(count);
     const starts = new Float64Array(count);
     const ends = new Float64Array(count);
     let k = 0;
     for (let i = 0; i < this.length; i += 1) {
-      const slice = this.slices[i] as number;
+      const slice = num(this.slices[i]);
       if (wanted[slice] === 1) {
         slices[k] = slice;
-        starts[k] = this.starts[i] as number;
-        ends[k] = this.ends[i] as number;
+        starts[k] = num(this.starts[i]);
+        ends[k] = num(this.ends[i]);
         k += 1;
       }
     }
@@ -168,22 +170,22 @@ function inOrder(timeline: ITimeline): Int32Array[] {
   const { n, track, start, depth } = timeline;
   const counts = new Int32Array(timeline.tracks.length);
   for (let i = 0; i < n; i += 1) {
-    const t = track[i] as number;
-    counts[t] = (counts[t] as number) + 1;
+    const t = num(track[i]);
+    counts[t] = num(counts[t]) + 1;
   }
   const lists = Array.from(counts, count => new Int32Array(count));
   counts.fill(0);
   for (let i = 0; i < n; i += 1) {
-    const t = track[i] as number;
-    const at = counts[t] as number;
-    (lists[t] as Int32Array)[at] = i;
-    counts[t] = at + 1;
+    const t = num(track[i]);
+    const place = num(counts[t]);
+    at(lists, t)[place] = i;
+    counts[t] = place + 1;
   }
   const before = (a: number, b: number): number =>
-    (start[a] as number) - (start[b] as number) || (depth[a] as number) - (depth[b] as number);
+    num(start[a]) - num(start[b]) || num(depth[a]) - num(depth[b]);
   for (const list of lists) {
     for (let i = 1; i < list.length; i += 1) {
-      if (before(list[i - 1] as number, list[i] as number) > 0) {
+      if (before(num(list[i - 1]), num(list[i])) > 0) {
         list.sort(before);
         break;
       }
@@ -198,16 +200,16 @@ export function makeLanes(timeline: ITimeline): Lane[][] {
   return inOrder(timeline).map((list, track) => {
     const rows: { slices: number[]; starts: number[]; ends: number[] }[] = [];
     for (const slice of list) {
-      const begin = start[slice] as number;
-      const end = begin + (dur[slice] as number);
-      let level = Math.min(depth[slice] as number, MAX_LANES - 1);
+      const begin = num(start[slice]);
+      const end = begin + num(dur[slice]);
+      let level = Math.min(num(depth[slice]), MAX_LANES - 1);
       // Slices that overlap without one holding the other go below each other.
       while (level < MAX_LANES - 1) {
         const ends = rows[level]?.ends;
         if (ends === undefined || ends.length === 0) {
           break;
         }
-        if (begin >= (ends[ends.length - 1] as number) - TICK_NS) {
+        if (begin >= num(ends[ends.length - 1]) - TICK_NS) {
           break;
         }
         level += 1;
@@ -215,7 +217,7 @@ export function makeLanes(timeline: ITimeline): Lane[][] {
       while (rows.length <= level) {
         rows.push({ slices: [], starts: [], ends: [] });
       }
-      const row = rows[level] as (typeof rows)[number];
+      const row = at(rows, level);
       const last = row.ends[row.ends.length - 1] ?? Number.NEGATIVE_INFINITY;
       row.slices.push(slice);
       row.starts.push(Math.max(begin, last));

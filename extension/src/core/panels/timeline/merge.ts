@@ -5,6 +5,7 @@
 
 import type { Lane } from './lanes';
 import type { ISpan } from './window';
+import { num } from '../../num';
 
 /** Strengths of merged marks: how much of the pixel is busy. */
 export const COVERAGE_STEPS = 4;
@@ -77,11 +78,11 @@ export function markLane(
   const pixel = 1 / scale;
   const firstMark = out.n;
   let i = lane.after(from);
-  while (i < length && (starts[i] as number) < to) {
-    const left = ((starts[i] as number) - from) * scale;
-    const right = ((ends[i] as number) - from) * scale;
+  while (i < length && num(starts[i]) < to) {
+    const left = (num(starts[i]) - from) * scale;
+    const right = (num(ends[i]) - from) * scale;
     if (right - left >= 1) {
-      const slice = slices[i] as number;
+      const slice = num(slices[i]);
       // Far outside of the window coordinates lose their last digits.
       const x = Math.max(left, -8);
       out.add(x, Math.min(right, width + 8) - x, y, slice, styleOf(slice), WHOLE);
@@ -93,10 +94,10 @@ export function markLane(
     let end = Math.max(i + 1, lane.after(border, i));
     // One over the border is drawn where it begins, or the next pixel would have a second mark.
     const begin = starts[end] ?? border;
-    if (begin < border && (ends[end] as number) - begin < pixel) {
+    if (begin < border && num(ends[end]) - begin < pixel) {
       end += 1;
     }
-    const slice = slices[lane.longest(i, end)] as number;
+    const slice = num(slices[lane.longest(i, end)]);
     const part = Math.min(1, lane.sum(i, end) / pixel);
     const cover = Math.max(1, Math.ceil(part * COVERAGE_STEPS - 0.01));
     const style = styleOf(slice);
@@ -105,9 +106,9 @@ export function markLane(
       last >= firstMark &&
       out.style[last] === style &&
       out.cover[last] === cover &&
-      (out.x[last] as number) + (out.w[last] as number) === column;
+      num(out.x[last]) + num(out.w[last]) === column;
     if (joins) {
-      out.w[last] = (out.w[last] as number) + 1;
+      out.w[last] = num(out.w[last]) + 1;
     } else {
       out.add(column, 1, y, slice, style, cover);
     }

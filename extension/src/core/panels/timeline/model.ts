@@ -8,6 +8,7 @@ import { familyOfKernel, kernelsOf, nodesOf, type IKernels } from '../kernels';
 import type { ITimeline } from './data';
 import { makeLanes, type Lane } from './lanes';
 import { placeRows, type ILaneRow, type IRows } from './rows';
+import { num } from '../../num';
 
 export interface IPlaceOf {
   row: ILaneRow;
@@ -96,9 +97,9 @@ export class TimelineModel implements IKernels {
     const marks = new Uint8Array(n);
     let any = 0;
     for (let i = 0; i < n; i += 1) {
-      const k = kernel[i] as number;
-      marks[i] = k >= 0 ? (wanted[k] as number) : 0;
-      any |= marks[i] as number;
+      const k = num(kernel[i]);
+      marks[i] = k >= 0 ? num(wanted[k]) : 0;
+      any |= num(marks[i]);
     }
     return any === 1 ? marks : null;
   }
@@ -120,9 +121,9 @@ export class TimelineModel implements IKernels {
     const depth = trackText.length;
     let count = 0;
     for (let i = 0; i < n; i += 1) {
-      const m = name[i] as number;
-      const k = (kernel[i] as number) + 1;
-      const t = track[i] as number;
+      const m = num(name[i]);
+      const k = num(kernel[i]) + 1;
+      const t = num(track[i]);
       const key = (m * width + k) * depth + t;
       let hit = known.get(key);
       if (hit === undefined) {
@@ -158,7 +159,7 @@ export class TimelineModel implements IKernels {
         if (slices[at] === slice) {
           return { row: lane, at };
         }
-        if ((starts[at] as number) > start + 2) {
+        if (num(starts[at]) > start + 2) {
           break;
         }
       }
@@ -195,9 +196,9 @@ export class TimelineModel implements IKernels {
   step(marks: Uint8Array, from: number | null, step: 1 | -1): number | null {
     const { n, start } = this.timeline;
     const after = (a: number, b: number): boolean =>
-      (start[a] as number) === (start[b] as number)
+      num(start[a]) === num(start[b])
         ? a > b
-        : (start[a] as number) > (start[b] as number);
+        : num(start[a]) > num(start[b]);
     let best: number | null = null;
     let wrap: number | null = null;
     for (let i = 0; i < n; i += 1) {
@@ -252,7 +253,7 @@ export class TimelineModel implements IKernels {
     const { n, kernel, dur } = this.timeline;
     let sum = 0;
     for (let i = 0; i < n; i += 1) {
-      sum += (kernel[i] as number) >= 0 ? (dur[i] as number) : 0;
+      sum += num(kernel[i]) >= 0 ? num(dur[i]) : 0;
     }
     return sum;
   }
@@ -262,15 +263,15 @@ export class TimelineModel implements IKernels {
     const { n, kernel, name, dur } = this.timeline;
     const found = new Map<number, ITotal>();
     for (let i = 0; i < n; i += 1) {
-      const k = kernel[i] as number;
-      const key = k >= 0 ? k : -1 - (name[i] as number);
+      const k = num(kernel[i]);
+      const key = k >= 0 ? k : -1 - num(name[i]);
       let total = found.get(key);
       if (total === undefined) {
         const id = this.kernelOf(i);
         total = { label: this.label(i), kernel: id, count: 0, ns: 0, longestNs: -1, slice: i };
         found.set(key, total);
       }
-      const ns = dur[i] as number;
+      const ns = num(dur[i]);
       total.count += 1;
       total.ns += ns;
       if (ns > total.longestNs) {
@@ -290,6 +291,6 @@ function nearest(lane: Lane, time: number): number | null {
   if (next === undefined || before === undefined) {
     return next ?? before ?? null;
   }
-  const gap = (lane.starts[i] as number) - time;
-  return gap <= 0 || gap <= time - (lane.ends[i - 1] as number) ? next : before;
+  const gap = num(lane.starts[i]) - time;
+  return gap <= 0 || gap <= time - num(lane.ends[i - 1]) ? next : before;
 }

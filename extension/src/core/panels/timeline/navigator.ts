@@ -3,7 +3,8 @@
  * a span that is measured. It does what keys and pointer ask for.
  */
 
-import type { Surface } from '../surface';
+import type { IPlace } from '../parts/gestures';
+import type { ChartStage } from '../parts/stage';
 import { zoomStep, type ITimelineInputHost, type Move, type TimelineCommand } from './input';
 import type { Lane } from './lanes';
 import type { TimelineModel } from './model';
@@ -11,6 +12,7 @@ import { namesWidth, TOP_PX, type IOverlay } from './paint';
 import { hitRows, LANE_PX, type IHit } from './rows';
 import { TimeWindow, type ISpan } from './window';
 import { describeSlice, hitLines, measuredText } from './words';
+import { num } from '../../num';
 
 /** The layer over the slices: hovering and selecting repaint only this one. */
 export const OVERLAY = 1;
@@ -22,10 +24,9 @@ export interface INavigatorHost {
   stepMatch(direction: 1 | -1): boolean;
   focusSearch(): void;
   toggleKeys(): void;
-  /** Lines of a tooltip at a place; null hides it. */
-  tooltip(lines: readonly string[] | null, x: number, y: number): void;
   /** Shows a sentence for a while. */
   hint(text: string): void;
+  hintWheel(): void;
   /** Tells a screen reader. */
   say(text: string): void;
 }
@@ -44,7 +45,7 @@ export class TimelineNavigator implements ITimelineInputHost {
   private _data: TimelineModel | null = null;
 
   constructor(
-    private readonly _surface: Surface,
+    private readonly _stage: ChartStage,
     private readonly _host: INavigatorHost
   ) {}
 
@@ -59,28 +60,26 @@ export class TimelineNavigator implements ITimelineInputHost {
       box: null,
       pointer: null
     });
-    this._host.tooltip(null, 0, 0);
+    this._stage.tip(null);
     this.window.length = data?.timeline.length ?? 0;
     this.window.fit();
     this.scroll = 0;
   }
 
-  /** A page keeps its wheel until something in the view was clicked. */
   ownsWheel(): boolean {
-    const view = this._surface.element.closest('.jp-MaxLab-view');
-    return view?.contains(document.activeElement) === true;
+    return this._stage.ownsWheel;
   }
 
-  hint(text: string): void {
-    this._host.hint(text);
+  refused(): void {
+    this._host.hintWheel();
   }
 
   // --- moving -----------------------------------------------------------------------------------------
 
   moved(): void {
-    this._host.tooltip(null, 0, 0);
+    this._stage.tip(null);
     this.over.hover = null;
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   scrollBy(px: number): void {
@@ -88,10 +87,10 @@ export class TimelineNavigator implements ITimelineInputHost {
   }
 
   private _scrollTo(px: number): void {
-    const room = this._surface.height - TOP_PX;
+    const room = this._stage.surface.height - TOP_PX;
     const most = Math.max(0, (this._data?.rows.height ?? 0) - room);
     this.scroll = Math.min(most, Math.max(0, px));
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   /** Scrolls and moves the window so that a slice is seen. */
@@ -103,7 +102,7 @@ export class TimelineNavigator implements ITimelineInputHost {
     }
     this.window.reveal(data.start(slice), data.end(slice));
     const { y } = place.row;
-    const room = this._surface.height - TOP_PX;
+    const room = this._stage.surface.height - TOP_PX;
     if (y < this.scroll || y + LANE_PX > this.scroll + room) {
       this._scrollTo(y - room / 2);
     }
@@ -116,7 +115,7 @@ export class TimelineNavigator implements ITimelineInputHost {
     let first: number | null = null;
     for (const lane of lanes?.values() ?? []) {
       const i = lane.after(from);
-      if (i < lane.length && (lane.starts[i] as number) < to) {
+      if (i < lane.length && num(lane.starts[i]) < to) {
         return;
       }
       first ??= lane.slices[0] ?? null;
@@ -210,7 +209,7 @@ export class TimelineNavigator implements ITimelineInputHost {
         }
         this.over.measured = null;
         this.over.focus = null;
-        this._surface.redraw(OVERLAY);
+        this._stage.surface.redraw(OVERLAY);
         return true;
     }
   }
@@ -242,54 +241,51 @@ export class TimelineNavigator implements ITimelineInputHost {
   // --- pointer ------------------------------------------------------------------------------------------
 
   private _hit(x: number, y: number): IHit | null {
-    const left = namesWidth(this._surface.width);
+    const left = namesWidth(this._stage.surface.width);
     if (this._data === null || x < left || y < TOP_PX) {
       return null;
     }
     return hitRows(
       this._data.rows,
       this.window,
-      this._surface.width - left,
+      this._stage.surface.width - left,
       x - left,
       y - TOP_PX + this.scroll
     );
   }
 
-  hovered(x: number, y: number): void {
+  hovered(at: IPlace | null): void {
+    if (at === null) {
+      this.over.hover = null;
+      this.over.pointer = null;
+      this._stage.tip(null);
+      this._stage.surface.redraw(OVERLAY);
+      return;
+    }
+    const { x, y } = at;
     const data = this._data;
     const hit = this._hit(x, y);
     this.over.hover = hit;
     this.over.pointer = x;
-    this._surface.element.style.cursor = hit !== null ? 'pointer' : y < TOP_PX ? 'ew-resize' : '';
-    if (hit === null || data === null) {
-      this._host.tooltip(null, 0, 0);
-    } else {
-      this._host.tooltip(hitLines(data, hit), x, y);
-    }
-    this._surface.redraw(OVERLAY);
+    this._stage.element.style.cursor = hit !== null ? 'pointer' : y < TOP_PX ? 'ew-resize' : '';
+    this._stage.tip(hit === null || data === null ? null : hitLines(data, hit), x, y);
+    this._stage.surface.redraw(OVERLAY);
   }
 
-  left(): void {
-    this.over.hover = null;
-    this.over.pointer = null;
-    this._host.tooltip(null, 0, 0);
-    this._surface.redraw(OVERLAY);
-  }
-
-  clicked(x: number, y: number, extend: boolean): void {
+  clicked({ x, y }: IPlace, extend: boolean): void {
     const hit = this._hit(x, y);
     if (hit === null) {
       this.over.measured = null;
       this.over.focus = null;
-      this._surface.redraw(OVERLAY);
+      this._stage.surface.redraw(OVERLAY);
       return;
     }
     this.over.focus = hit.slice;
     this._host.choose(hit.slice, extend);
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
   }
 
-  opened(x: number, y: number): void {
+  opened({ x, y }: IPlace): void {
     const hit = this._hit(x, y);
     if (hit !== null) {
       this._zoomTo(hit.slice);
@@ -305,7 +301,7 @@ export class TimelineNavigator implements ITimelineInputHost {
       this.window.show(box.from, box.to);
       this.moved();
     }
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
   }
 
   measured(from: number, to: number): void {
@@ -313,7 +309,7 @@ export class TimelineNavigator implements ITimelineInputHost {
     if (this._data !== null && span.to > span.from) {
       this.over.measured = { ...span, text: measuredText(this._data, span) };
       this._host.hint(this.over.measured.text);
-      this._surface.redraw(OVERLAY);
+      this._stage.surface.redraw(OVERLAY);
     }
   }
 }

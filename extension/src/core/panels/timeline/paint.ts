@@ -8,8 +8,10 @@ import { COVERAGE_STEPS, Marks, markLane, WHOLE } from './merge';
 import type { TimelineModel } from './model';
 import type { Patterns } from './patterns';
 import { LANE_GAP, LANE_PX, type IHit } from './rows';
-import type { ISliceStyle, IStyling } from './styles';
+import type { IStyling } from './styles';
 import { ticks, type ISpan, type TimeWindow } from './window';
+import { at } from '../../narrow';
+import { num } from '../../num';
 
 export const OVERVIEW_PX = 18;
 export const AXIS_PX = 22;
@@ -106,8 +108,8 @@ export function paintScene(ctx: CanvasRenderingContext2D, frame: IFrame): void {
     // What is found is underlined as well: dimming alone is lost on pale slices.
     ctx.fillStyle = theme.text;
     for (let i = 0; i < marks.n; i += 1) {
-      const w = Math.max(2, marks.w[i] as number);
-      ctx.fillRect(left + (marks.x[i] as number), (marks.y[i] as number) + LANE_PX - 1, w, 2);
+      const w = Math.max(2, num(marks.w[i]));
+      ctx.fillRect(left + num(marks.x[i]), num(marks.y[i]) + LANE_PX - 1, w, 2);
     }
   }
   ctx.restore();
@@ -131,38 +133,38 @@ function paintMarks(
   const keys = (WHOLE + 1) * styling.styles.length;
   const begins = new Int32Array(keys + 1);
   const keyOf = (i: number): number =>
-    (from.style[i] as number) * (WHOLE + 1) + (from.cover[i] as number);
+    num(from.style[i]) * (WHOLE + 1) + num(from.cover[i]);
   for (let i = 0; i < from.n; i += 1) {
-    begins[keyOf(i) + 1] = (begins[keyOf(i) + 1] as number) + 1;
+    begins[keyOf(i) + 1] = num(begins[keyOf(i) + 1]) + 1;
   }
   for (let key = 0; key < keys; key += 1) {
-    begins[key + 1] = (begins[key + 1] as number) + (begins[key] as number);
+    begins[key + 1] = num(begins[key + 1]) + num(begins[key]);
   }
   const order = new Int32Array(from.n);
   const next = begins.slice();
   for (let i = 0; i < from.n; i += 1) {
     const key = keyOf(i);
-    order[next[key] as number] = i;
-    next[key] = (next[key] as number) + 1;
+    order[num(next[key])] = i;
+    next[key] = num(next[key]) + 1;
   }
   for (let key = 0; key < keys; key += 1) {
-    const first = begins[key] as number;
-    const last = begins[key + 1] as number;
+    const first = num(begins[key]);
+    const last = num(begins[key + 1]);
     if (first === last) {
       continue;
     }
-    const style = styling.styles[Math.floor(key / (WHOLE + 1))] as ISliceStyle;
+    const style = at(styling.styles, Math.floor(key / (WHOLE + 1)));
     const cover = key % (WHOLE + 1);
     ctx.fillStyle = style.fill;
-    ctx.globalAlpha = alpha * (COVER_ALPHA[cover] as number);
+    ctx.globalAlpha = alpha * num(COVER_ALPHA[cover]);
     // Slices that touch are told apart by a gap, where there is room for one.
     const gap = cover > COVERAGE_STEPS ? 0.75 : 0;
     for (let at = first; at < last; at += 1) {
-      const i = order[at] as number;
-      const w = from.w[i] as number;
+      const i = num(order[at]);
+      const w = num(from.w[i]);
       ctx.fillRect(
-        left + (from.x[i] as number),
-        from.y[i] as number,
+        left + num(from.x[i]),
+        num(from.y[i]),
         w > 3 ? w - gap : w,
         LANE_PX
       );
@@ -171,12 +173,12 @@ function paintMarks(
     if (pattern !== null && cover > COVERAGE_STEPS) {
       ctx.fillStyle = pattern;
       for (let at = first; at < last; at += 1) {
-        const i = order[at] as number;
-        if ((from.w[i] as number) >= MIN_PATTERN_PX) {
+        const i = num(order[at]);
+        if (num(from.w[i]) >= MIN_PATTERN_PX) {
           ctx.fillRect(
-            left + (from.x[i] as number),
-            from.y[i] as number,
-            (from.w[i] as number) - gap,
+            left + num(from.x[i]),
+            num(from.y[i]),
+            num(from.w[i]) - gap,
             LANE_PX
           );
         }
@@ -200,19 +202,19 @@ function paintLabels(
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
   for (let i = 0; i < from.n; i += 1) {
-    if ((from.cover[i] as number) <= COVERAGE_STEPS || (from.w[i] as number) < MIN_LABEL_PX) {
+    if (num(from.cover[i]) <= COVERAGE_STEPS || num(from.w[i]) < MIN_LABEL_PX) {
       continue;
     }
-    const slice = from.slice[i] as number;
-    const x = Math.max(0, from.x[i] as number);
-    const right = Math.min(width - left, (from.x[i] as number) + (from.w[i] as number));
+    const slice = num(from.slice[i]);
+    const x = Math.max(0, num(from.x[i]));
+    const right = Math.min(width - left, num(from.x[i]) + num(from.w[i]));
     const room = right - x - 8;
     const text = fitText(data.title(slice), room, measure);
     if (text === '') {
       continue;
     }
-    const style = styling.styles[from.style[i] as number] as ISliceStyle;
-    const y = (from.y[i] as number) + LANE_PX / 2;
+    const style = at(styling.styles, num(from.style[i]));
+    const y = num(from.y[i]) + LANE_PX / 2;
     ctx.fillStyle = style.text;
     ctx.fillText(text, left + x + 4, y + 0.5);
     const used = measure(text, FONT_PX);
@@ -412,9 +414,9 @@ function paintSelected(
     }
   }
   for (let i = 0; i < marks.n; i += 1) {
-    const w = marks.w[i] as number;
-    const mx = left + (marks.x[i] as number);
-    const y = marks.y[i] as number;
+    const w = num(marks.w[i]);
+    const mx = left + num(marks.x[i]);
+    const y = num(marks.y[i]);
     if (w >= 6) {
       // Two rings: one of them stands out from a slice of any colour.
       ctx.lineWidth = 1;

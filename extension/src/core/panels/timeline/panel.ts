@@ -1,16 +1,13 @@
 /** The timeline panel: which kernel ran when, on which thread or stream, linked with the graph. */
 
 import { formatTime, plural } from '../../model/format';
-import type { Measure } from '../../model/metrics';
 import { parseColor, type Rgb } from '../../render/color';
-import type { ITheme } from '../../render/theme';
-import { Tooltip } from '../../view/hud';
 import type { IPanel, IPanelHost } from '../../view/panel';
-import { makeMeasure } from '../../view/text';
 import { markRows } from '../kernels';
-import { Surface } from '../surface';
+import { ChartStage } from '../parts/stage';
+import { WhenShown } from '../parts/when';
 import { TimelineControls, type IQuery } from './controls';
-import { parseTimeline } from './data';
+import { timelineOf } from './data';
 import { TimelineInput } from './input';
 import type { Lane } from './lanes';
 import { TimelineModel, type ITotal } from './model';
@@ -34,16 +31,14 @@ function readCssColor(text: string): Rgb | null {
 
 export class TimelinePanel implements IPanel {
   readonly element: HTMLElement;
-  private readonly _surface: Surface;
+  private readonly _stage: ChartStage;
   private readonly _controls: TimelineControls;
   private readonly _input: TimelineInput;
   private readonly _navigator: TimelineNavigator;
-  private readonly _tooltip = new Tooltip();
+  private readonly _when = new WhenShown(() => void this._load());
   private readonly _patterns = new Patterns();
-  private _measure: Measure;
   private _data: TimelineModel | null = null;
   private _styling: IStyling | null = null;
-  private _theme: ITheme;
   private _colorBy: ColorBy = 'family';
   private _query: IQuery = { runs: 'one', events: false };
   private _shownQuery = this._query;
@@ -51,16 +46,11 @@ export class TimelinePanel implements IPanel {
   private _selected: ReadonlySet<string> = new Set();
   private _marks: Uint8Array | null = null;
   private _found: Map<Lane, Lane> | null = null;
-  private _isShown = false;
-  private _isStale = true;
   private _isChoosing = false;
   private _asked = 0;
 
   constructor(private readonly _host: IPanelHost) {
-    const { theme } = _host.view;
-    this._theme = theme;
-    this._measure = makeMeasure(theme.fontUi);
-    this._surface = new Surface('jp-MaxLab-timelineStage', [
+    this._stage = new ChartStage(_host.view, 'jp-MaxLab-timelineStage', [
       (ctx, width, height) => {
         const frame = this._frame(width, height);
         if (frame !== null) {
@@ -74,11 +64,8 @@ export class TimelinePanel implements IPanel {
         }
       }
     ]);
-    const stage = this._surface.element;
-    stage.tabIndex = 0;
-    stage.setAttribute('role', 'application');
-    stage.setAttribute('aria-label', 'Timeline');
-    stage.append(this._tooltip.element);
+    const stage = this._stage.element;
+    this._stage.describe('Timeline');
     this._controls = new TimelineControls(stage, {
       search: text => this._search(text),
       step: direction => void this._stepMatch(direction),
@@ -93,50 +80,31 @@ export class TimelinePanel implements IPanel {
       table: isTable => this._showTable(isTable)
     });
     this.element = this._controls.element;
-    this._navigator = new TimelineNavigator(this._surface, {
+    this._navigator = new TimelineNavigator(this._stage, {
       choose: (slice, extend) => this._choose(slice, extend),
       stepMatch: direction => this._stepMatch(direction),
       focusSearch: () => this._controls.focusSearch(),
       toggleKeys: () => this._controls.toggleKeys(),
-      tooltip: (lines, x, y) => {
-        if (lines === null) {
-          this._tooltip.hide();
-        } else {
-          this._tooltip.show(lines, x, y, this._surface.width, this._surface.height);
-        }
-      },
       hint: text => this._controls.hint(text),
+      hintWheel: () => this._controls.hintWheel(),
       say: text => _host.view.say(text)
     });
-    this._input = new TimelineInput(this._surface, this._navigator);
+    this._input = new TimelineInput(this._stage.surface, this._navigator);
   }
 
   // --- the panel in its dock ----------------------------------------------------------------------
 
   update(): void {
-    this._isStale = true;
     this._controls.setLive(this._host.view.notLive);
-    if (this._isShown) {
-      void this._load();
-    }
+    this._when.update();
   }
 
   shown(isShown: boolean): void {
-    this._isShown = isShown;
-    if (isShown && this._isStale) {
-      void this._load();
-    }
+    this._when.shown(isShown);
   }
 
   resized(): void {
-    const { theme } = this._host.view;
-    if (theme !== this._theme) {
-      this._theme = theme;
-      this._measure = makeMeasure(theme.fontUi);
-      this._restyle();
-    }
-    this._surface.measure();
-    this._surface.redraw();
+    this._stage.resized(() => this._restyle());
   }
 
   selected(ids: readonly string[]): void {
@@ -153,13 +121,13 @@ export class TimelinePanel implements IPanel {
     if (over.selected !== null && !this._isChoosing) {
       this._navigator.bringIn(over.selected);
     }
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
   }
 
   dispose(): void {
     this._asked += 1;
     this._input.dispose();
-    this._surface.dispose();
+    this._stage.dispose();
     this._controls.dispose();
     // Columns of a million slices go with the panel, whoever still holds it.
     this._navigator.setData(null);
@@ -186,28 +154,23 @@ export class TimelinePanel implements IPanel {
   }
 
   get frameTimes(): readonly number[] {
-    return this._surface.frameTimes;
+    return this._stage.surface.frameTimes;
   }
 
   private async _load(): Promise<void> {
     const { view } = this._host;
-    this._isStale = false;
     const asked = (this._asked += 1);
     const query = this._query;
     const args = query.runs === 'one' && !query.events ? {} : { ...query };
     this._controls.busy(true);
     try {
-      const { data, buffers } = await view.ask<unknown>('timeline', args);
+      const { data, buffers } = await view.ask('timeline', args);
       if (asked !== this._asked) {
         return;
       }
-      const parsed = parseTimeline(data, buffers);
-      if (parsed.ok) {
-        this._shownQuery = query;
-        this._show(new TimelineModel(parsed.timeline, view.model, view.timing));
-      } else {
-        this._explain(parsed.problem);
-      }
+      const timeline = timelineOf(data, buffers);
+      this._shownQuery = query;
+      this._show(new TimelineModel(timeline, view.model, view.timing));
     } catch (error) {
       if (asked === this._asked) {
         this._failed(error instanceof Error ? error.message : String(error));
@@ -238,7 +201,7 @@ export class TimelinePanel implements IPanel {
     this._data = null;
     this._navigator.setData(null);
     this._controls.problem(problem);
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   private _show(data: TimelineModel): void {
@@ -264,21 +227,21 @@ export class TimelinePanel implements IPanel {
         timeline.dropped > 0 ? `${plural(timeline.dropped, 'bad slice')} left out` : ''
       ].filter(Boolean)
     );
-    this._surface.element.setAttribute('aria-label', describeTimeline(data));
+    this._stage.describe(describeTimeline(data));
     this._restyle();
     this._search(this._controls.query);
     this._showTable(this._controls.isTable);
     this._isChoosing = true;
     this.selected(this._host.view.selection);
     this._isChoosing = false;
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   private _restyle(): void {
     if (this._data !== null) {
-      this._styling = makeStyling(this._data, this._theme, this._colorBy, readCssColor);
+      this._styling = makeStyling(this._data, this._stage.theme, this._colorBy, readCssColor);
       this._controls.legend(this._styling.legend);
-      this._surface.redraw();
+      this._stage.surface.redraw();
     }
   }
 
@@ -298,10 +261,10 @@ export class TimelinePanel implements IPanel {
     );
     return {
       data: this._data,
-      theme: this._theme,
+      theme: this._stage.theme,
       styling: this._styling,
       patterns: this._patterns,
-      measure: this._measure,
+      measure: this._stage.measure,
       window: navigator.window,
       scroll: navigator.scroll,
       width,
@@ -319,7 +282,7 @@ export class TimelinePanel implements IPanel {
     );
     markRows(this.element, this._selected);
     if (!isTable) {
-      this._surface.measure();
+      this._stage.surface.measure();
     }
   }
 
@@ -340,7 +303,7 @@ export class TimelinePanel implements IPanel {
     if (found !== null) {
       this._host.view.say(found.count === 0 ? 'no slice found' : `${plural(found.count, 'slice')} found`);
     }
-    this._surface.redraw();
+    this._stage.surface.redraw();
   }
 
   private _stepMatch(direction: 1 | -1): boolean {
@@ -375,7 +338,7 @@ export class TimelinePanel implements IPanel {
     if (data === null) {
       return;
     }
-    this._surface.redraw(OVERLAY);
+    this._stage.surface.redraw(OVERLAY);
     if (kernel === null) {
       this._host.view.say(`${describeSlice(data, slice)}; it belongs to no operation`);
       return;

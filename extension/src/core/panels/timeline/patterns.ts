@@ -28,9 +28,9 @@ function makeTile(
   pattern: Pattern,
   color: string
 ): CanvasPattern | null {
-  const tile = ctx.canvas?.ownerDocument.createElement('canvas');
-  const to = tile?.getContext('2d') ?? null;
-  if (tile === undefined || to === null || typeof ctx.createPattern !== 'function') {
+  const tile = document.createElement('canvas');
+  const to = tile.getContext('2d');
+  if (to === null) {
     return null;
   }
   tile.width = TILE_PX;

@@ -3,6 +3,8 @@
 import type { ITrack } from './data';
 import type { Lane } from './lanes';
 import type { ISpan } from './window';
+import { at } from '../../narrow';
+import { num } from '../../num';
 
 export const LANE_PX = 17;
 export const LANE_GAP = 1;
@@ -56,7 +58,7 @@ export function placeRows(tracks: readonly ITrack[], lanes: readonly (readonly L
         y: y + level * (LANE_PX + LANE_GAP)
       }));
       const h = Math.max(1, own.length) * (LANE_PX + LANE_GAP) - LANE_GAP;
-      rows.tracks.push({ track: tracks[index] as ITrack, index, y, h, lanes: own });
+      rows.tracks.push({ track: at(tracks, index), index, y, h, lanes: own });
       rows.lanes.push(...own.filter(row => row.lane.length > 0));
       y += h + TRACK_GAP;
     }
@@ -80,11 +82,11 @@ export function hitLane(row: ILaneRow, window: ISpan, width: number, x: number):
   const { lane } = row;
   const { starts, ends, slices, length } = lane;
   const pixel = (window.to - window.from) / width;
-  const isWide = (i: number): boolean => (ends[i] as number) - (starts[i] as number) >= pixel;
+  const isWide = (i: number): boolean => num(ends[i]) - num(starts[i]) >= pixel;
   const found = (from: number, to: number, narrowOnly: boolean): IHit | null => {
     let first = lane.after(from);
     let last = lane.after(to, first);
-    if (last < length && (starts[last] as number) < to) {
+    if (last < length && num(starts[last]) < to) {
       last += 1;
     }
     if (narrowOnly) {
@@ -93,13 +95,13 @@ export function hitLane(row: ILaneRow, window: ISpan, width: number, x: number):
       last -= first < last && isWide(last - 1) ? 1 : 0;
     }
     return first < last
-      ? { slice: slices[lane.longest(first, last)] as number, count: last - first, row }
+      ? { slice: num(slices[lane.longest(first, last)]), count: last - first, row }
       : null;
   };
   const time = window.from + x * pixel;
   const exact = lane.at(time);
   if (exact >= 0 && isWide(exact)) {
-    return { slice: slices[exact] as number, count: 1, row };
+    return { slice: num(slices[exact]), count: 1, row };
   }
   const column = window.from + Math.floor(x) * pixel;
   return (

@@ -4,12 +4,14 @@
  * mistaken: transfers, compiling and Python are hatched, and so are hot kernels, the denser the hotter.
  */
 
-import { FAMILY_NAMES, type Family } from '../../model/families';
+import { FAMILY_NAMES } from '../../model/families';
 import { contrast, css, parseColor, type Rgb } from '../../render/color';
 import type { ITheme } from '../../render/theme';
 import type { TrackKind } from './data';
 import type { StyleOf } from './merge';
 import type { TimelineModel } from './model';
+import { at, keysOf } from '../../narrow';
+import { num } from '../../num';
 
 export type Pattern = 'none' | 'rising' | 'falling' | 'dots' | 'level' | 'cross';
 
@@ -24,7 +26,7 @@ export interface ISliceStyle {
 
 export type ColorBy = 'family' | 'time';
 
-const FAMILIES = Object.keys(FAMILY_NAMES) as Family[];
+const FAMILIES = keysOf(FAMILY_NAMES);
 
 const KIND_NAMES: Record<TrackKind, string> = {
   thread: 'other work of a thread',
@@ -42,7 +44,7 @@ const KIND_PATTERNS: Record<TrackKind, Pattern> = {
   python: 'falling'
 };
 
-const KINDS = Object.keys(KIND_NAMES) as TrackKind[];
+const KINDS = keysOf(KIND_NAMES);
 
 /** Bands of heat: from which share of the slowest kernel on, and how that is hatched. */
 const HEAT: readonly { share: number; pattern: Pattern; name: string }[] = [
@@ -66,7 +68,8 @@ function textOn(fill: string): string {
 function mix(a: string, b: string, part: number): string {
   const x = parseColor(a) ?? [128, 128, 128];
   const y = parseColor(b) ?? [128, 128, 128];
-  return css(x.map((v, i) => Math.round(v + ((y[i] as number) - v) * part)) as unknown as Rgb);
+  const between = (v: number, w: number): number => Math.round(v + (w - v) * part);
+  return css([between(x[0], y[0]), between(x[1], y[1]), between(x[2], y[2])]);
 }
 
 /** The styles of a timeline, the one of each slice, and those that occur. */
@@ -108,20 +111,20 @@ export function makeStyling(
     )
   );
   const { timeline } = data;
-  const kindOf = timeline.tracks.map(track => byKind[KINDS.indexOf(track.kind)] as number[]);
+  const kindOf = timeline.tracks.map(track => at(byKind, KINDS.indexOf(track.kind)));
   const { kernel, track, name } = timeline;
   const byName = colorStyles(data, readColor, add);
   const styleOf: StyleOf = slice => {
-    const k = kernel[slice] as number;
+    const k = num(kernel[slice]);
     if (k >= 0) {
-      return byKernel[k] as number;
+      return num(byKernel[k]);
     }
-    const own = byName[name[slice] as number] as number;
+    const own = num(byName[num(name[slice])]);
     if (own >= 0) {
       return own;
     }
-    const shades = kindOf[track[slice] as number] as number[];
-    return shades[(name[slice] as number) % SHADES] as number;
+    const shades = at(kindOf, num(track[slice]));
+    return num(shades[num(name[slice]) % SHADES]);
   };
   return { styles, styleOf, legend: legendOf(data, styles, byKernel, kindOf) };
 }
@@ -155,7 +158,7 @@ function familyStyles(data: TimelineModel, theme: ITheme, add: Add): number[] {
       add(theme.family[family].stripe, 'none', FAMILY_NAMES[family])
     ])
   );
-  return data.timeline.kernels.map(id => styles.get(data.familyOf(id)) as number);
+  return data.timeline.kernels.map(id => num(styles.get(data.familyOf(id))));
 }
 
 /** The scale of the graph, whose colours go with the square root of a kernel's time, in bands. */
@@ -165,13 +168,13 @@ function heatStyles(data: TimelineModel, theme: ITheme, add: Add): number[] {
   const bands = HEAT.map(({ share, pattern, name }, i) => {
     const next = HEAT[i + 1]?.share ?? 1;
     const t = (Math.sqrt(share) + Math.sqrt(next)) / 2;
-    const fill = theme.ramp[Math.round(t * (theme.ramp.length - 1))] as string;
+    const fill = at(theme.ramp, Math.round(t * (theme.ramp.length - 1)));
     return add(fill, pattern, name);
   });
   return data.timeline.kernels.map(id => {
     const share = hottest > 0 ? (timing.kernel(id)?.ns ?? 0) / hottest : 0;
     const above = HEAT.findIndex(band => band.share > share);
-    return bands[(above < 0 ? HEAT.length : above) - 1] as number;
+    return num(bands[(above < 0 ? HEAT.length : above) - 1]);
   });
 }
 
@@ -186,18 +189,18 @@ function legendOf(
   const seenKernels = new Uint8Array(byKernel.length);
   const seenTracks = new Uint8Array(kindOf.length);
   for (let i = 0; i < n; i += 1) {
-    const k = kernel[i] as number;
+    const k = num(kernel[i]);
     if (k >= 0) {
       seenKernels[k] = 1;
     } else {
-      seenTracks[track[i] as number] = 1;
+      seenTracks[num(track[i])] = 1;
     }
   }
   byKernel.forEach((style, k) => seenKernels[k] === 1 && used.add(style));
-  kindOf.forEach((shades, t) => seenTracks[t] === 1 && used.add(shades[0] as number));
+  kindOf.forEach((shades, t) => seenTracks[t] === 1 && used.add(at(shades, 0)));
   const names = new Map<string, ISliceStyle>();
   for (const index of [...used].sort((a, b) => a - b)) {
-    const style = styles[index] as ISliceStyle;
+    const style = at(styles, index);
     names.set(style.name, names.get(style.name) ?? style);
   }
   return [...names.values()];

@@ -6,6 +6,7 @@ import { lineOf, opsOf } from '../kernels';
 import type { TimelineModel } from './model';
 import type { IHit } from './rows';
 import type { ISpan } from './window';
+import { num } from '../../num';
 
 function trackOf(data: TimelineModel, slice: number): string {
   const track = data.timeline.tracks[data.timeline.track[slice] ?? -1];
@@ -89,7 +90,7 @@ export function measuredText(data: TimelineModel, { from, to }: ISpan): string {
     busy += lane.busy(from, to);
     const first = lane.after(from);
     const last = lane.after(to, first);
-    slices += last - first + (last < lane.length && (lane.starts[last] as number) < to ? 1 : 0);
+    slices += last - first + (last < lane.length && num(lane.starts[last]) < to ? 1 : 0);
   }
   const room = workers.length * (to - from);
   const part = room > 0 ? ` · ${formatShare(busy / room)} busy` : '';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { GraphModel } from '../src/core/model/graph';
-import { parseDocument } from '../src/proto/validate';
+import { parseDocument } from '../src/proto/parse';
 import { broken, threeOps, transformer, withProfile } from './fixtures';
 import { layOut } from './scene';
 
@@ -18,9 +18,18 @@ describe('documents', () => {
     expect(result).toMatchObject({ ok: true, warnings: [] });
   });
 
-  it('accepts JSON text and leaves defaults for what is missing', () => {
-    const result = parseDocument('{"format": "maxlab.graph", "version": 1}');
-    expect(result.ok && result.document.nodes).toEqual([]);
+  it('accepts JSON text, and says what is missing', () => {
+    expect(parseDocument(JSON.stringify(threeOps())).ok).toBe(true);
+    const result = parseDocument('{"format": "maxlab.graph", "version": 1, "nodes": []}');
+    expect(!result.ok && result.problems.slice(0, 2)).toEqual([
+      'name: it is missing',
+      'revision: it is missing'
+    ]);
+  });
+
+  it('accepts fields of later versions', () => {
+    expect(problems(d => (d.weather = 'fine'))).toEqual([]);
+    expect(problems(d => ((d.nodes as Record<string, unknown>[])[0]!.color = 3))).toEqual([]);
   });
 
   it.each([
@@ -47,18 +56,24 @@ describe('documents', () => {
       nodes[1]!.id = nodes[0]!.id;
     });
     expect(twice[0]).toContain('used twice');
+    const past = withProfile(threeOps());
+    past.profile!.kernels[0]!.ns = -1;
+    expect(parseDocument(past)).toMatchObject({
+      problems: ['profile.kernels[0]: a time is not negative, got -1']
+    });
   });
 
-  it.each(['cuda', 'python', undefined, 'fortran'])('knows the language %s of a kernel, or C', word => {
+  it.each(['cuda', 'python', undefined, 'fortran'])('knows the language %s of a kernel, or none', word => {
     const doc = JSON.parse(JSON.stringify(withProfile(threeOps()))) as Record<string, unknown>;
     (doc.kernels as { language?: unknown }[])[0]!.language = word;
     const result = parseDocument(doc);
-    const found = result.ok ? result.document.kernels[0]!.language : 'refused';
-    expect(found).toBe(word === 'fortran' ? undefined : word);
+    const found = result.ok ? result.document.kernels[0]!.language : result.problems[0];
+    const refused = 'kernels[0].language: expected "c" or "cuda" or "python", got text "fortran"';
+    expect(found).toBe(word === 'fortran' ? refused : word);
   });
 
   it('counts problems beyond the first twenty', () => {
-    const list = problems(d => (d.nodes = new Array(50).fill(3)));
+    const list = problems(d => (d.nodes = new Array<unknown>(50).fill(3)));
     expect(list).toHaveLength(21);
     expect(list[20]).toMatch(/^and \d+ more$/);
   });

@@ -1,0 +1,214 @@
+/**
+ * What is on the stage of a view: the scene of what is unfolded, its layout, the overlay that a panel
+ * painted over it, and the legend.
+ */
+
+import { applyLayout, makeRequest } from '../layout/apply';
+import { LayoutClient, type ILayoutAnswer } from '../layout/client';
+import type { ILayoutRequest } from '../layout/hierarchy';
+import { seedsOf } from '../layout/seeds';
+import type { GraphModel } from '../model/graph';
+import { buildScene, type IScene } from '../model/scene';
+import type { Timing } from '../model/timing';
+import { headerWidth } from '../render/labels';
+import { makePicture, type IPicture } from '../render/picture';
+import type { Overlay } from '../render/tones';
+import type { Shell } from './shell';
+import { firstView } from './viewpoint';
+
+/** Time that refinement of a layout may take. */
+const LAYOUT_BUDGET_MS = 700;
+
+export interface IDrawingHost {
+  readonly model: GraphModel;
+  readonly timing: Timing;
+  /** Keys of the unfolded boxes. */
+  readonly expanded: ReadonlySet<string>;
+  readonly hasChips: boolean;
+  /** The scene is another one; it is not on the stage yet. */
+  sceneChanged(): void;
+  /** The scene is on the stage. */
+  drawn(scene: IScene, answer: ILayoutAnswer): void;
+}
+
+export class Drawing {
+  private readonly _layout = new LayoutClient();
+  private _scene: IScene | null = null;
+  private _overlay: Overlay | null = null;
+  private _legend = '';
+  private _layoutMs = 0;
+  private _needsFit = true;
+  private _pending: Promise<void> = Promise.resolve();
+  private _generation = 0;
+  /** The generation that is on the stage. */
+  private _drawn = -1;
+
+  constructor(
+    private readonly _shell: Shell,
+    private readonly _host: IDrawingHost
+  ) {
+    _shell.stage.onResize = () => {
+      if (this._scene !== null) {
+        this.fitFirst();
+      }
+    };
+  }
+
+  /** What is drawn, or about to be; null before the first layout. */
+  get scene(): IScene | null {
+    return this._scene;
+  }
+
+  get layoutMs(): number {
+    return this._layoutMs;
+  }
+
+  /** The next scene is fitted into the stage, or its beginning is. */
+  startAnew(): void {
+    this._needsFit = true;
+  }
+
+  /** Resolves when the newest layout is on the stage. */
+  async layoutDone(): Promise<void> {
+    for (let seen = -1; seen !== this._generation; ) {
+      seen = this._generation;
+      await this._pending;
+    }
+  }
+
+  /** Builds the scene for the current fold state and lays it out; `anchor` keeps its place. */
+  rebuild(anchor: string | null): Promise<void> {
+    this._generation += 1;
+    this._pending = this._rebuild(anchor);
+    return this._pending;
+  }
+
+  private async _rebuild(anchor: string | null): Promise<void> {
+    const scene = this._newScene();
+    const generation = this._generation;
+    const answer = await this._layout.layout(this._requestOf(scene));
+    if (answer !== null && generation === this._generation && !this._shell.isDisposed) {
+      this._show(scene, answer, anchor ?? this.middleKey());
+    }
+  }
+
+  /**
+   * Draws what became of the document that was drawn from the model `before`: what is still there keeps
+   * its columns, and its place on the screen. Draws at once, unless too much is new.
+   */
+  revise(before: GraphModel): void {
+    const old = this._scene;
+    if (old === null || this._needsFit || this._drawn !== this._generation) {
+      void this.rebuild(null);
+      return;
+    }
+    this._shell.stage.finishMotion();
+    const { model } = this._host;
+    const scene = this._newScene();
+    const seeds = seedsOf({ scene: old, model: before }, { scene, model });
+    if (seeds === null) {
+      void this.rebuild(null);
+      return;
+    }
+    this._generation += 1;
+    this._pending = Promise.resolve();
+    const answer = this._layout.layoutSeeded(this._requestOf(scene), seeds);
+    this._show(scene, answer, this._anchorIn(scene));
+  }
+
+  private _newScene(): IScene {
+    const { measure } = this._shell;
+    const { model, timing, expanded, hasChips } = this._host;
+    const hasNotes = this._overlay !== null;
+    return buildScene(model, { expanded, chips: hasChips, timing, hasNotes, measure });
+  }
+
+  private _requestOf(scene: IScene): ILayoutRequest {
+    const { measure } = this._shell;
+    return makeRequest(scene, item => headerWidth(item, measure), LAYOUT_BUDGET_MS);
+  }
+
+  private _show(scene: IScene, answer: ILayoutAnswer, anchor: string | null): void {
+    this._drawn = this._generation;
+    this._layoutMs = answer.ms;
+    applyLayout(scene, answer.results);
+    this._scene = scene;
+    this._host.sceneChanged();
+    this._shell.stage.setPicture(this._pictureOf(scene), anchor);
+    this._host.drawn(scene, answer);
+  }
+
+  /** Key of the item that is nearest to the middle of the window, of those that `scene` still has. */
+  private _anchorIn(scene: IScene): string | null {
+    const { camera, width, height } = this._shell.stage;
+    const x = camera.worldX(width / 2);
+    const y = camera.worldY(height / 2);
+    let best: string | null = null;
+    let nearest = Number.POSITIVE_INFINITY;
+    for (const item of this._scene?.items ?? []) {
+      const distance = Math.hypot(item.x + item.w / 2 - x, item.y - y);
+      if (item.container === null && distance < nearest && scene.byKey.has(item.key)) {
+        nearest = distance;
+        best = item.key;
+      }
+    }
+    return best;
+  }
+
+  /** Moves the camera to the first view of a scene, once, as soon as the stage has a size. */
+  fitFirst(): void {
+    const { stage } = this._shell;
+    const bounds = stage.picture?.bounds;
+    if (!this._needsFit || stage.width === 0 || bounds === undefined) {
+      return;
+    }
+    this._needsFit = false;
+    stage.flyTo(firstView(stage, bounds, this._scene?.items[0]), false);
+  }
+
+  /** Key of an item near the middle of the window: it keeps its place when a document changes. */
+  middleKey(): string | null {
+    if (this._needsFit || this._scene === null) {
+      return null;
+    }
+    const { stage } = this._shell;
+    return stage.hit(stage.width / 2, stage.height / 2)?.item.key ?? null;
+  }
+
+  /** Paints operations in tones instead of heat, until null is set; `legend` says what they mean. */
+  setOverlay(overlay: Overlay | null, legend = ''): void {
+    const hadRoom = this._overlay !== null;
+    this._overlay = overlay;
+    this._legend = legend;
+    if (this._scene === null || hadRoom !== (overlay !== null)) {
+      // Items get, or lose, the line that the overlay writes on them.
+      void this.rebuild(null);
+    } else {
+      this._shell.stage.setPicture(this._pictureOf(this._scene), this.middleKey());
+    }
+    this.showLegend();
+  }
+
+  /** A new document: what was painted on the old one says nothing of it. */
+  dropOverlay(): void {
+    this._overlay = null;
+  }
+
+  showLegend(): void {
+    const { legend, stage, theme } = this._shell;
+    if (this._overlay !== null) {
+      legend.note(this._legend);
+      return;
+    }
+    legend.show(theme, this._host.timing, stage.picture?.hottestNs ?? 0, stage.isHeat);
+  }
+
+  dispose(): void {
+    this._layout.dispose();
+    this._scene = null;
+  }
+
+  private _pictureOf(scene: IScene): IPicture {
+    return makePicture(this._host.model, scene, this._host.timing, this._overlay);
+  }
+}

@@ -1,0 +1,191 @@
+"""The graph document: the plain JSON snapshot of one graph that every view draws.
+
+The document is produced in Python and travels through messages, saved notebooks and exported pages.
+Within a version, fields are only ever added, and those are ``NotRequired``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+FORMAT = "maxlab.graph"
+VERSION = 1
+
+GRAPH_MIME = "application/vnd.maxlab.graph+json"
+"""A snapshot of one graph in a cell's output: a ``Packed`` document."""
+
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
+PACKED_ENCODING = "deflate+base64"
+
+# ---------------------------------------------------------------- document
+
+Dim = int | str
+"""One axis of a shape: a number, or the text of a symbolic dimension such as `batch` or `2*seq`."""
+
+Quantity = int | float | str | None
+"""A quantity that is known (number), depends on symbolic dims (expression text), or is unknown."""
+
+ValueKind = Literal["tensor", "input", "weight", "constant"]
+
+LineSpan = tuple[int, int, str]
+"""First line, last line (1-based, inclusive) of the generated text, and the node they compute."""
+
+
+class Source(TypedDict):
+    """Where in the user's code an operation was written. Lines count from 1, columns from 0."""
+
+    file: str
+    line: int
+    col: int
+    text: str
+    end: NotRequired[int]
+    """The column behind the expression, when it ends on the same line."""
+    function: NotRequired[str | None]
+
+
+class Node(TypedDict):
+    """One operation of the user's graph."""
+
+    id: str
+    op: str
+    name: str
+    scope: str
+    operands: list[str]
+    results: list[str]
+    attrs: dict[str, str]
+    source: Source | None
+    error: str | None
+    """Message of the error that this operation raised; null for a sound one."""
+    family: NotRequired[str]
+    """The family by which views colour it, as `contract` or `elementwise`; what a view does not
+    know, and what documents of older versions leave out, is of the family `other`."""
+    flops: NotRequired[Quantity]
+    """Work of this operation alone, used to split the time of a kernel it shares."""
+    bytes: NotRequired[Quantity]
+    gives: NotRequired[list[list[str]]]
+    """The values that come out of what this operation runs: of a `while` the flag that says whether
+    there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+    the results of its two branches."""
+
+
+class Value(TypedDict):
+    """One tensor that flows through the graph."""
+
+    id: str
+    type: str
+    """Ready-made text, such as `f32[batch, seq, 384]`."""
+    dtype: str
+    shape: list[Dim]
+    kind: ValueKind
+    name: NotRequired[str | None]
+    nbytes: NotRequired[int | None]
+
+
+class Scope(TypedDict):
+    """A module call or function that groups operations; `path` is dot-separated."""
+
+    path: str
+    label: str
+    type: str
+    fingerprint: str
+    """Equal for siblings with the same inside; empty when unknown."""
+
+
+class Kernel(TypedDict):
+    """One step of the compiled plan."""
+
+    id: str
+    name: str
+    kind: str
+    nodes: list[str]
+    symbol: str
+    source: str | None
+    """Generated text; null when it is sent on request."""
+    lines: list[LineSpan]
+    flops: Quantity
+    bytes: Quantity
+    parallel: Quantity
+    device: NotRequired[str]
+    """Where it runs, such as ``gpu:0``; the CPU when it is left out."""
+    language: NotRequired[Literal["c", "cuda", "python"]]
+    """Of the generated text; C when it is left out. Python is not generated: torch runs it."""
+
+
+class Pass(TypedDict):
+    """What one pass of the compiler did."""
+
+    name: str
+    before: int
+    after: int
+    ms: float
+
+
+class KernelProfile(TypedDict):
+    """The time of one kernel."""
+
+    id: str
+    ns: float
+    """Nanoseconds in one run, all `count` launches together (median over runs)."""
+    ns_min: float
+    count: int
+    """Launches in one run: the turns of a loop, and 0 in a branch that was not taken."""
+    flops: float | None
+    """Of all launches together, as `bytes`."""
+    bytes: float | None
+    nodes: list[str]
+    ns_iqr: NotRequired[float | None]
+    """Nanoseconds between the first and the third quartile."""
+
+
+class Profile(TypedDict):
+    """Times of all kernels on one set of inputs."""
+
+    device: str
+    runs: int
+    threads: int
+    dims: dict[str, int]
+    wall_ns: float
+    wall_ns_min: NotRequired[float | None]
+    kernels: list[KernelProfile]
+    overhead: NotRequired[float | None]
+    """How much longer a run takes while kernels are timed, as a fraction."""
+
+
+class GraphError(TypedDict):
+    """Why a graph could not be continued."""
+
+    code: str
+    message: str
+    fix: str | None
+    node: str | None
+
+
+class GraphDocument(TypedDict):
+    """The plain JSON snapshot of one graph that every view draws."""
+
+    format: Literal["maxlab.graph"]
+    version: int
+    name: str
+    revision: int
+    nodes: list[Node]
+    values: list[Value]
+    inputs: list[str]
+    outputs: list[str]
+    scopes: list[Scope]
+    kernels: list[Kernel]
+    passes: list[Pass]
+    profile: Profile | None
+    error: GraphError | None
+    answers: NotRequired[dict[str, object]]
+    """Answers to questions of the panels, so that they work without a kernel: what -> data. Each
+    is read, and upgraded, by its panel: one that cannot be read leaves the graph to look at."""
+    panel: NotRequired[str]
+    """The panel to open when the graph is first shown."""
+
+
+class Packed(TypedDict):
+    """A document as it is saved: JSON in UTF-8, compressed with zlib, in base64."""
+
+    encoding: Literal["deflate+base64"]
+    data: str
