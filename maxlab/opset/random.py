@@ -296,13 +296,13 @@ class _Words:
         sine = self.horner(f"t{n}", SIN[: SIN_TERMS[kind]])
         cosine = self.horner(f"t{n}", COS[: COS_TERMS[kind]])
         body = f"(h{n} & {2**cut - 1:#x}{tail}) + {half}"
-        inner = fma(f"s{n} * z{n}", log, f"s{n} + s{n}")
+        inner = fma(f"ratio{n} * z{n}", log, f"ratio{n} + ratio{n}")
         return [
             f"const {kind} u{n} = {fma(fine, number(scale), number(centre))};",
             f"const {word} h{n} = {self.to_bits}(u{n}) - {half};",
             f"const {kind} e{n} = ({kind})({whole})(({whole})h{n} >> {cut});",
             f"const {kind} f{n} = {self.of_bits}({body}) - {number(1.0)};",
-            f"const {kind} s{n} = f{n} / ({number(2.0)} + f{n}), z{n} = s{n} * s{n};",
+            f"const {kind} ratio{n} = f{n} / ({number(2.0)} + f{n}), z{n} = ratio{n} * ratio{n};",
             f"const {kind} l{n} = {inner};",
             f"const {kind} m{n} = {fma(f'e{n}', number(low), f'l{n}')};",
             f"const {kind} g{n} = {fma(f'e{n}', number(high), f'm{n}')};",

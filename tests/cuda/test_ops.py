@@ -16,6 +16,7 @@ from maxlab.driver import CPU, Accelerator, Tensor, simulated
 from maxlab.driver.backend import DeviceSource, Properties
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel
+from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.toolchain import kernels_dir
 from maxlab.toolchain.cuda_usage import parse_usage
 from maxlab.toolchain.nvlib import find_program
@@ -25,6 +26,7 @@ from tests.cuda.conftest import ON_A_GPU
 from tests.cuda.placing import compiled_on_gpu, load_on, on_gpu, run_on, sources_of
 from tests.sampling import chosen
 
+HOST = DeviceRef.CPU()
 MAIN = ("add", "mul", "gelu", "exp", "softmax", "layer_norm", "reduce.sum", "reduce.max", "matmul")
 """Ops whose kernels of floats may not spill a register."""
 
@@ -59,6 +61,22 @@ def test_op(case: Case, gpu: Accelerator, warm: None) -> None:
     got = run_on(gpu, model, arrays)
     compare_all(case, got, interpret(function, arrays), arrays)
     compare_all(case, got, outputs_of(load(function), arrays), arrays)
+
+
+@pytest.mark.parametrize("dtype", [DType.float32, DType.float64])
+def test_normals_of_a_size_that_a_call_tells(dtype: DType, gpu: Accelerator) -> None:
+    """A number of the kernel once had the name of the size, so most elements were left out. Each
+    call here makes other elements than the one before: what is left of that is not mistaken."""
+    with Graph("normals", input_types=[TensorType(DType.uint8, ["n", 0], HOST)]) as graph:
+        ops.random.set_seed(5)
+        shape = [graph.inputs[0].tensor.shape[0], 130]
+        graph.output(ops.random.gaussian(TensorType(dtype, shape, HOST)))
+    function = graph.function
+    model = load_on(gpu, on_gpu(function))
+    for n in (7, 5):
+        given = [np.zeros((n, 0), np.uint8)]
+        (got,) = run_on(gpu, model, given)
+        np.testing.assert_array_equal(got[::-1], interpret(function, given)[0][::-1])
 
 
 @pytest.mark.skipif(find_program("nvcc") is None, reason="nvcc was not found")
