@@ -279,7 +279,6 @@ def made_up(folder: Path, files: dict[str, str]) -> Path:
 # ---------------------------------------------------------------- imports by string
 BY_NAME = {
     "maxlab": "the lazy table of the front door",
-    "maxlab.lab.questions": "the modules that answer panels, each loaded with its first question",
     "maxlab.toolchain.child_main": "a process makes the calls that another one names",
     "maxlab.torch": "the names of the package that need torch",
 }

@@ -11,7 +11,6 @@ from maxlab.graph.value import Value, wrap
 from maxlab.graph.writer import Writer
 from maxlab.ir import ChainType, Type
 from maxlab.ir import Value as IrValue
-from maxlab.ir.core import TERMINATOR
 from maxlab.opset import OpDef
 
 
@@ -67,7 +66,7 @@ def closed(
     taken = [v for v in outside if isinstance(v.type, ChainType)]
     for region in regions:
         given = [_chain_given(writer, region, chain) for chain in taken]
-        end = writer.function.create(TERMINATOR, [*region.given, *given], [])
+        end = writer.function.ending([*region.given, *given])
         region.block.append(end)
         rest = [writer.captured(region, v) for v in (*captured, *taken)]
         block, last = region.block, set(rest)

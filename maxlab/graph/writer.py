@@ -21,7 +21,6 @@ from maxlab.graph.regions import Region, outermost
 from maxlab.graph.value import TensorValue, Value
 from maxlab.ir import Block, Function, Op, Type, listen, user_location, walk
 from maxlab.ir import Value as IrValue
-from maxlab.ir.core import TERMINATOR
 from maxlab.ir.source import Scopes
 from maxlab.opset import OpDef, is_weight, role_of
 from maxlab.opset.builder import Builder, current, entered, reenter
@@ -308,7 +307,7 @@ class Writer:
         old = function.output
         if old is not None:
             function.block.remove(old)
-        function.block.append(function.create(TERMINATOR, values, [], loc=place))
+        function.block.append(function.ending(values, place))
 
 
 __all__ = ["Transaction", "Writer"]

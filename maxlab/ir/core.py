@@ -551,6 +551,10 @@ class Function:
             origins=origins,
         )
 
+    def ending(self, values: Sequence[Value], loc: Location | None = None) -> Op:
+        """A new op that ends a block with ``values`` as its results; it stands in no block yet."""
+        return self.create(TERMINATOR, values, [], loc=loc)
+
     # ------------------------------------------------------------ reading
     @property
     def inputs(self) -> list[Value]:

@@ -26,7 +26,7 @@ from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
 from maxlab.lab import protocol, words
 from maxlab.lab.known import Known
-from maxlab.lab.questions import answers_to_save
+from maxlab.lab.questions.answering import answers_to_save
 from maxlab.lab.regions import Shown, listed
 from maxlab.lab.scopes import Paths, scopes_of
 from maxlab.opset import OPSET, Role, flops_of, role_of

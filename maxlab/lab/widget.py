@@ -28,10 +28,11 @@ from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
-from maxlab.lab import bundle, following, protocol, questions, reruns
+from maxlab.lab import bundle, following, protocol, reruns
 from maxlab.lab.inputs import inputs_for
 from maxlab.lab.mime import bundle_of
 from maxlab.lab.protocol import PROTOCOL, reader
+from maxlab.lab.questions import answering
 from maxlab.lab.revisions import Revisions
 from maxlab.lab.seen import Seen
 from maxlab.lab.snapshot import Snapshot, kernel_source, take
@@ -326,7 +327,7 @@ class GraphView(anywidget.AnyWidget):
                 shown = self._shown()
                 if shown is None or isinstance(shown, Recorded):
                     raise _gone() if shown is None else _no_model()
-                found = questions.answer(shown, what, args)
+                found = answering.answer(shown, what, args)
             message["ok"], message["data"], buffers = True, found.data, found.buffers
         except Exception as error:  # the panel says it; the kernel must go on
             message["error"] = str(error) or type(error).__name__

@@ -295,7 +295,7 @@ define(
 
 
 # ---------------------------------------------------------------- pad
-def _pad_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
+def pad_types(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     (x,) = types
     pads = attrs["paddings"]
     check_scalar(attrs["value"], x.dtype)
@@ -330,7 +330,7 @@ define(
     "The operand surrounded by a constant.",
     attrs={"paddings": DIMS, "value": Attribute("number")},
     foreign=foreign_names("constant_pad_nd", "Pad"),
-    infer=_pad_infer,
+    infer=pad_types,
     reference=_pad,
     samples=lambda: [
         Sample(

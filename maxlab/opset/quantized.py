@@ -194,7 +194,8 @@ def _dequantize_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
     return [TensorType(DType.float32, [*w.shape[:-1], last], w.device)]
 
 
-def _dequantize_reference(call: Call, w: Array) -> Array:
+def dequantize_reference(call: Call, w: Array) -> Array:
+    """The float32 numbers of the blocks ``w``, whose last axis is bytes."""
     found = FORMATS[call.attrs["encoding"]].blocks(w)
     y = found.d[..., None] * found.q
     if found.least is not None and found.dmin is not None:
@@ -470,7 +471,7 @@ define(
     attrs={"encoding": TEXT},
     family="elementwise",
     infer=_dequantize_infer,
-    reference=_dequantize_reference,
+    reference=dequantize_reference,
     kernel=_dequantize_kernel,
     checks=_dequantize_checks,
     cost=lambda operands, results, attrs: Cost(elements(results[0]) * Poly.constant(2)),

@@ -19,7 +19,7 @@ from maxlab.dtype import DType
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from tests.analysis import ceilings as made
 from tests.analysis.test_roofline import BF16, F32, F64, model_of, profile_of
 
@@ -301,21 +301,21 @@ def test_an_action_is_found_by_its_id() -> None:
 def test_answers_are_plain_json() -> None:
     model, inputs = PLANTED[1].make(8)
     profile = model.profile(*inputs, runs=2)
-    data = questions.answer(profile, "advice", {}).data
-    assert data["version"] == 1
+    data = answering.answer(profile, "advice", {}).data
+    assert data["version"] == 2
     assert "freeze:1" in [action["id"] for action in data["actions"]]
-    assert questions.answers_to_save(profile)["advice"] == data
-    asked = questions.answer(profile, "experiments", {"nodes": ["n0"]}).data
+    assert answering.answers_to_save(profile)["advice"] == data
+    asked = answering.answer(profile, "experiments", {"nodes": ["n0"]}).data
     json.dumps([data, asked], allow_nan=False)
-    with pytest.raises(ArgumentError, match="ML806"):
-        questions.answer(profile, "experiments", {"nodes": "n0"})
+    with pytest.raises(ArgumentError, match="ML862"):
+        answering.answer(profile, "experiments", {"nodes": "n0"})
 
 
 def test_nothing_is_saved_where_that_would_measure() -> None:
     model = model_of(lambda x: x + 1.0, (F32, [64]))
     profile = profile_of(model, np.ones(64, np.float32))
     with made.known(None):
-        assert "advice" not in questions.answers_to_save(profile)
+        assert "advice" not in answering.answers_to_save(profile)
         with pytest.raises(LookupError):
             advice(profile, measure=False)
 
@@ -335,7 +335,7 @@ def test_advice_is_for_profiles_of_the_cpu() -> None:
         profile = gpu.profile(x, runs=1)
         with pytest.raises(ArgumentError, match="ML672"):
             advice(profile)
-        assert "advice" not in questions.answers_to_save(profile)
+        assert "advice" not in answering.answers_to_save(profile)
 
 
 def test_the_text_has_a_number_and_the_code_for_each() -> None:

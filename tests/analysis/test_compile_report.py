@@ -14,7 +14,7 @@ from maxlab.analysis.compile_report import PHASES, CompiledUnit, compile_report
 from maxlab.compiler import Options
 from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from maxlab.toolchain.units import forget
 
 F32 = DType.float32
@@ -120,9 +120,9 @@ def test_the_panel(how: str) -> None:
     model = engine.InferenceSession(num_threads=1).load(layers(), weights_registry=W)
     profile = model.profile(np.ones((3, 32), np.float32), runs=1, warmup=0)
     data: Any = (
-        questions.answer(model, "compile", {}).data
+        answering.answer(model, "compile", {}).data
         if how == "live"
-        else questions.answers_to_save(profile)["compile"]
+        else answering.answers_to_save(profile)["compile"]
     )
     assert data["version"] == 1
     assert [p["name"] for p in data["phases"]] == list(PHASES)

@@ -18,7 +18,7 @@ from maxlab.compiler import Options
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, InputError
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, Weight, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from tests.compiler.interpret import host
 
 F32 = DType.float32
@@ -324,7 +324,7 @@ def test_the_panel() -> None:
     model.profile(X, runs=1, warmup=0)
 
     def ask(what: str, **args: Any) -> Any:
-        data = questions.answer(model, what, args).data
+        data = answering.answer(model, what, args).data
         json.dumps(data, allow_nan=False)
         return data
 

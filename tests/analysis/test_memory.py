@@ -14,7 +14,7 @@ from maxlab.compiler import Options
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 
 F32 = DType.float32
 W = np.ones((32, 32), np.float32)
@@ -140,7 +140,7 @@ def test_sizes_in_words(nbytes: int, text: str) -> None:
 
 # ---------------------------------------------------------------- the panel's question
 def test_the_answer(model: engine.Model) -> None:
-    data = questions.answer(model, "memory", {"dims": {"n": 50}}).data
+    data = answering.answer(model, "memory", {"dims": {"n": 50}}).data
     plan = memory(model, {"n": 50})
     assert data["version"] == 2
     assert data["steps"] == list(plan.steps)
@@ -158,14 +158,14 @@ def test_the_answer(model: engine.Model) -> None:
     )
     json.dumps(data, allow_nan=False)
     with pytest.raises(ArgumentError):
-        questions.answer(model, "memory", {"dims": {"n": "many"}})
+        answering.answer(model, "memory", {"dims": {"n": "many"}})
 
 
 def test_the_saved_answer(model: engine.Model) -> None:
     inputs = model.placed([np.ones((9, 32), np.float32)])
     profile = model.profile(*inputs, runs=1, warmup=0)
-    saved: Any = questions.answers_to_save(profile)["memory"]
-    whole = questions.answer(profile, "memory", {}).data
+    saved: Any = answering.answers_to_save(profile)["memory"]
+    whole = answering.answer(profile, "memory", {}).data
     assert saved["dims"] == {"n": 9}
     assert saved["arena"] == whole["arena"]
     assert [s for s in saved["slots"] if s["offset"] is not None] == [

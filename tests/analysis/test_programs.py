@@ -24,7 +24,8 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.ir import Op
-from maxlab.lab import questions, snapshot
+from maxlab.lab import snapshot
+from maxlab.lab.questions import answering
 from tests.analysis import ceilings
 from tests.analysis.programs import (
     CASES,
@@ -127,7 +128,7 @@ def _memory(made: Made) -> None:
 def _timeline(made: Made) -> None:
     assert made.profile.timeline.table()
     for runs in ("one", "all"):
-        answer = questions.answer(made.profile, "timeline", {"runs": runs})
+        answer = answering.answer(made.profile, "timeline", {"runs": runs})
         assert answer.data["kernels"]
 
 
@@ -261,7 +262,7 @@ def _panels(made: Made) -> None:
         *[("passes", {"stage": n}) for n in range(len(maxlab.stages(made.model)))],
     ]
     for what, args in asked:
-        assert questions.answer(made.profile, what, args).data is not None
+        assert answering.answer(made.profile, what, args).data is not None
 
 
 def _document(made: Made) -> None:

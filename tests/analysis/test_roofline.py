@@ -17,7 +17,7 @@ from maxlab.dtype import DType
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from maxlab.lab.questions.roofline import told
 from tests.analysis import ceilings as made
 
@@ -214,7 +214,7 @@ def profile() -> Profile:
 
 def test_the_answer_is_plain_json(profile: Profile) -> None:
     with made.known(made.machine()):
-        data = questions.answer(profile, "roofline", {}).data
+        data = answering.answer(profile, "roofline", {}).data
     text = json.dumps(data, allow_nan=False)
     assert data["version"] == 2
     assert data["device"] == "a made-up processor"
@@ -228,9 +228,9 @@ def test_the_answer_is_plain_json(profile: Profile) -> None:
 
 def test_it_is_saved_only_when_that_measures_nothing(profile: Profile) -> None:
     with made.known(None):
-        assert "roofline" not in questions.answers_to_save(profile)
+        assert "roofline" not in answering.answers_to_save(profile)
     with made.known(made.machine()):
-        assert questions.answers_to_save(profile)["roofline"] == told(roofline(profile))
+        assert answering.answers_to_save(profile)["roofline"] == told(roofline(profile))
 
 
 def test_it_is_made_once_for_a_machine(profile: Profile) -> None:

@@ -17,7 +17,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
 from maxlab.ir import Function
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from tests.compiler.interpret import Builder
 from tests.compiler.programs import Generator
 from tests.compiler.test_options import W, block, loaded
@@ -150,28 +150,28 @@ def test_the_stages_are_those_that_compiled_it(seed: int) -> None:
 # ---------------------------------------------------------------- the panel's question
 def test_the_panel() -> None:
     model = engine.InferenceSession(num_threads=1).load(block(), weights_registry={"w": W})
-    data: Any = questions.answer(model, "passes", {}).data
+    data: Any = answering.answer(model, "passes", {}).data
     assert [s["name"] for s in data["stages"]] == [s.name for s in stages(model)]
     by_name = {s["name"]: s for s in data["stages"]}
     assert by_name["decompose"]["rewritten"] == 2
     assert by_name["graph"]["ms"] is None
     for number, stage in enumerate(stages(model)):
-        detail: Any = questions.answer(model, "passes", {"stage": number}).data
+        detail: Any = answering.answer(model, "passes", {"stage": number}).data
         assert detail["stage"] == number
         assert len(detail["rewrites"]) == len(stage.rewrites)
         assert all(detail["nodes"][id]["state"] == stage.nodes[id].state for id in detail["nodes"])
         json.dumps(detail, allow_nan=False)
     for wrong in (-1, 99):
         with pytest.raises(ArgumentError, match="there is no stage"):
-            questions.answer(model, "passes", {"stage": wrong})
+            answering.answer(model, "passes", {"stage": wrong})
     with pytest.raises(ArgumentError, match="stage: expected a whole number"):
-        questions.answer(model, "passes", {"stage": "1"})
+        answering.answer(model, "passes", {"stage": "1"})
 
 
 def test_why_by_question() -> None:
     model = engine.InferenceSession(num_threads=1).load(block(), weights_registry={"w": W})
     wanted = ("mo.add", "mo.gelu")
     add, gelu = [op.id for op in model.compiled.source.ops if op.name in wanted][:2]
-    data = questions.answer(model, "why", {"a": add, "b": gelu}).data
+    data = answering.answer(model, "why", {"a": add, "b": gelu}).data
     assert (data["together"], data["kernel_a"], data["rule"]) == (True, "k0", "epilogue")
     assert data["attempt"] == f"model.reload(options=Options(apart={{'{gelu}'}}))"

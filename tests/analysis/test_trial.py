@@ -23,7 +23,7 @@ from maxlab.dtype import DType
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, UnsupportedError
 from maxlab.graph import DeviceRef, Dim, Graph, TensorType, Weight, ops
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from tests.analysis import ceilings as made
 from tests.analysis.test_roofline import F32, F64, model_of, profile_of
 
@@ -122,12 +122,12 @@ def test_slow_models_have_fewer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_trial_as_text_and_json() -> None:
     model = model_of(lambda x: ops.tanh(x * 2.0), (F32, [256]))
     profile = profile_of(model, np.ones(256, np.float32))
-    data = questions.answer(profile, "try", {"id": "fuse:off"}).data
+    data = answering.answer(profile, "try", {"id": "fuse:off"}).data
     json.dumps(data, allow_nan=False)
     assert data["version"] == 1
     assert (data["before_kernels"], data["after_kernels"], data["max_abs"]) == (1, 2, 0.0)
     with pytest.raises(ArgumentError, match="ML673"):
-        questions.answer(profile, "try", {"id": "nothing"})
+        answering.answer(profile, "try", {"id": "nothing"})
     found = tried(profile, "fuse:off")
     known = replace(
         found, before_ns=100.0, after_ns=120.0, saved_ns=-20.0, low_ns=-30.0, high_ns=10.0

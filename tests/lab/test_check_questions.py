@@ -15,7 +15,7 @@ import pytest
 from maxlab.analysis.check import compare
 from maxlab.errors import ArgumentError
 from maxlab.graph import ops
-from maxlab.lab.questions import answer, answers_to_save
+from maxlab.lab.questions.answering import answer, answers_to_save
 from tests.analysis.check.planting import model_of, plant
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,10 +19,11 @@ import pytest
 
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
-from maxlab.lab import protocol, questions
+from maxlab.lab import protocol
 from maxlab.lab.documents import checked_document
 from maxlab.lab.protocol import questions as declared
 from maxlab.lab.protocol import reader
+from maxlab.lab.questions import answering
 from tests.analysis import ceilings as made
 from tests.lab.graphs import load, small
 
@@ -72,7 +73,7 @@ def test_there_is_a_sample_of_everything() -> None:
         words = {get_args(reader.fields_of(one)["type"][0])[0] for one in members}
         assert {message["type"] for message in TABLE["good"][f"{kind}Message"]} == words
     assert {question.name for question in QUESTIONS} == set(TABLE["answers"])
-    assert set(questions._MODULES) == set(TABLE["answers"])
+    assert set(answering.handlers()) == set(TABLE["answers"])
     assert all(TABLE["answers"].values())
 
 
@@ -134,7 +135,7 @@ def profile() -> Profile:
     found: Profile
     for _ in range(2):
         found = model.profile(np.ones((3, 8), np.float32), runs=3)
-        questions.answer(found, "runs", {})
+        answering.answer(found, "runs", {})
     return found
 
 
@@ -145,10 +146,10 @@ def test_answers_are_as_declared(profile: Profile) -> None:
             question = reader.question_of(what)
             assert question is not None
             for args in calls:
-                data = questions.answer(profile, what, args).data
+                data = answering.answer(profile, what, args).data
                 sent = json.loads(json.dumps(data, allow_nan=False))
                 reader.check(sent, reader.types_of(question)[1], closed=True)
-        for what, data in questions.answers_to_save(profile).items():
+        for what, data in answering.answers_to_save(profile).items():
             question = reader.question_of(what)
             assert question is not None
             reader.check(data, reader.types_of(question)[1], closed=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,26 @@ import pytest
 from maxlab import trace
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
-from maxlab.lab import GraphView, questions
+from maxlab.lab import GraphView
 from maxlab.lab.protocol.questions import COMPILE, MEMORY, Question
-from maxlab.lab.questions import Answer, Shown, model_of, profile_of
+from maxlab.lab.questions import answering, asking
+from maxlab.lab.questions.asking import Answer, Shown, model_of, profile_of
 from maxlab.lab.snapshot import take
 from tests.lab.conftest import FakeComm
 from tests.lab.graphs import load, small
 
 
 @pytest.fixture(autouse=True)
-def _own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions of a test are gone after it."""
-    monkeypatch.setattr(questions, "_handlers", dict(questions._handlers))
-    monkeypatch.setattr(questions, "_saved", {})
+def _own() -> Iterator[None]:
+    """Questions of a test are gone after it, and only its own answers are saved."""
+    answering.handlers()
+    tables: tuple[dict[str, Any], ...] = (asking.HANDLERS, asking.SAVERS)
+    before = [dict(table) for table in tables]
+    asking.SAVERS.clear()
+    yield
+    for table, kept in zip(tables, before, strict=True):
+        table.clear()
+        table.update(kept)
 
 
 def ask(comm: FakeComm, what: str, **args: Any) -> tuple[dict[str, Any], list[Any]]:
@@ -42,15 +48,8 @@ def free(name: str) -> Question[Any, Any]:
     return Question(name)
 
 
-def imported(question: Question[Any, Any]) -> Question[Any, Any]:
-    """``question`` after the module was imported that answers it otherwise."""
-    with suppress(ArgumentError):
-        questions.answer(small(), question.name, {})
-    return question
-
-
 def test_data_and_columns(comms: list[FakeComm]) -> None:
-    @questions.question(imported(MEMORY))
+    @asking.question(MEMORY)
     def _(shown: Shown, args: Any) -> Answer[Any]:
         double = 2 * args["dims"]["n"]
         return Answer({"of": model_of(shown).name, "n": double}, [np.arange(3.0).tobytes()])
@@ -64,7 +63,7 @@ def test_data_and_columns(comms: list[FakeComm]) -> None:
 
 
 def test_what_cannot_be_answered_is_said(comms: list[FakeComm]) -> None:
-    @questions.question(imported(COMPILE))
+    @asking.question(COMPILE)
     def broken(shown: Shown, args: Any) -> Answer[Any]:
         raise ZeroDivisionError
 
@@ -89,14 +88,14 @@ def test_a_graph_has_no_model_and_a_model_has_no_times_yet() -> None:
 
 
 def test_answers_are_saved_with_a_profile_and_failing_ones_left_out() -> None:
-    questions.saved(free("peak"))(lambda profile: {"kernels": len(profile.kernels)})
-    questions.saved(free("nothing"))(lambda profile: None)
-    questions.saved(free("large"))(lambda profile: {"text": "x" * (questions.MOST_SAVED + 1)})
+    asking.saved(free("peak"))(lambda profile: {"kernels": len(profile.kernels)})
+    asking.saved(free("nothing"))(lambda profile: None)
+    asking.saved(free("large"))(lambda profile: {"text": "x" * (answering.MOST_SAVED + 1)})
 
     def fails(profile: Profile) -> Mapping[str, Any]:
         raise RuntimeError("no")
 
-    questions.saved(free("fails"))(fails)
+    asking.saved(free("fails"))(fails)
     model = load(small())
     assert "answers" not in take(model).document
     inputs = [np.ones((3, 4), np.float32) for _ in model.input_metadata]

@@ -13,7 +13,7 @@ import pytest
 from maxlab.analysis.runs.history import HISTORY, MOST_KEPT
 from maxlab.compiler import Options
 from maxlab.errors import ArgumentError
-from maxlab.lab import questions
+from maxlab.lab.questions import answering
 from maxlab.lab.snapshot import take
 from tests.analysis.runs.made import batch, layered, loaded
 
@@ -21,12 +21,12 @@ from tests.analysis.runs.made import batch, layered, loaded
 def test_the_newest_two_runs_are_compared() -> None:
     model = loaded(layered(3))
     first = model.profile(batch(), runs=6)
-    alone = questions.answer(first, "runs", {}).data
+    alone = answering.answer(first, "runs", {}).data
     assert [side["number"] for side in alone["sides"]] == [1]
     assert alone["pairs"] == []
     model.profile(batch(), runs=6)
     model.profile(batch(), runs=6)
-    found = questions.answer(model, "runs", {}).data
+    found = answering.answer(model, "runs", {}).data
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     # Runs that nobody asked about while they were the newest are not known of.
     assert [side["label"] for side in found["sides"]] == ["#1", "#2"]
@@ -41,22 +41,22 @@ def test_the_newest_two_runs_are_compared() -> None:
 def test_any_two_are_compared() -> None:
     model = loaded(layered(2))
     for _ in range(3):
-        questions.answer(model.profile(batch(), runs=5), "runs", {})
-    found = questions.answer(model, "runs", {"before": 3, "after": 1}).data
+        answering.answer(model.profile(batch(), runs=5), "runs", {})
+    found = answering.answer(model, "runs", {"before": 3, "after": 1}).data
     [pair] = found["pairs"]
     assert (pair["before"], pair["side"]) == (2, 0)
     for wrong in ({"before": 9, "after": 1}, {"after": 1}):
         with pytest.raises(ArgumentError, match="ML806"):
-            questions.answer(model, "runs", wrong)
+            answering.answer(model, "runs", wrong)
     with pytest.raises(ArgumentError, match=r"ML862|before: expected a whole number"):
-        questions.answer(model, "runs", {"before": "1", "after": 1})
+        answering.answer(model, "runs", {"before": "1", "after": 1})
 
 
 def test_a_model_loaded_again_is_compared_with_what_it_was() -> None:
     model = loaded(layered(2))
-    questions.answer(model.profile(batch(), runs=5), "runs", {})
+    answering.answer(model.profile(batch(), runs=5), "runs", {})
     apart = model.reload(options=Options(fuse=False))
-    found = questions.answer(apart.profile(batch(), runs=5), "runs", {}).data
+    found = answering.answer(apart.profile(batch(), runs=5), "runs", {}).data
     assert [side["options"] for side in found["sides"]] == ["defaults", "fuse=False"]
     [pair] = found["pairs"]
     assert all(row["regrouped"] for row in pair["rows"])
@@ -89,18 +89,18 @@ def test_a_comparison_is_saved_with_the_graph() -> None:
 
 def test_a_view_sweeps() -> None:
     model = loaded(layered(2))
-    found = questions.answer(model, "sweep", {"sizes": {"batch": [1, 4]}}).data
+    found = answering.answer(model, "sweep", {"sizes": {"batch": [1, 4]}}).data
     assert (found["kind"], found["points"]) == ("sweep", [{"batch": 1}, {"batch": 4}])
     wrong: dict[str, Any]
     for wrong in ({}, {"sizes": [1]}, {"sizes": {"batch": 3}}, {"sizes": {"batch": [1.5]}}):
         with pytest.raises(ArgumentError, match="ML862"):
-            questions.answer(model, "sweep", wrong)
+            answering.answer(model, "sweep", wrong)
     with pytest.raises(ArgumentError, match="ML848"):
-        questions.answer(model, "sweep", {"sizes": {"rows": [3]}})
+        answering.answer(model, "sweep", {"sizes": {"rows": [3]}})
 
 
 def test_a_long_sweep_is_left_to_a_cell() -> None:
     model = loaded(layered(2))
     model.profile(np.ones((1, 32), np.float32), runs=2)
     with pytest.raises(ArgumentError, match=r"too long for a view.*\n.*maxlab.sweep\(model, batch"):
-        questions.answer(model, "sweep", {"sizes": {"batch": [10**9]}})
+        answering.answer(model, "sweep", {"sizes": {"batch": [10**9]}})

@@ -11,8 +11,8 @@ import pytest
 from maxlab.analysis.timeline import timeline
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
-from maxlab.lab.questions import answer
 from maxlab.lab.questions import timeline as module
+from maxlab.lab.questions.answering import answer
 from maxlab.lab.snapshot import take
 from tests.lab.graphs import load, small
 

@@ -11,7 +11,7 @@ from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tens
 from maxlab.graph.ops.shaping import dims_of, text_of
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Poly, Shape, StaticDim, from_poly
-from maxlab.opset import lookup
+from maxlab.opset.data import pad_types
 from maxlab.opset.rules import axis_of, same_dtype
 
 
@@ -218,7 +218,7 @@ def pad(
         )
     same_dtype("pad", [x.type, filler.type])
     # states the demands on the paddings
-    lookup("mo.pad").infer([x.type], {"paddings": amounts, "value": 0})
+    pad_types([x.type], {"paddings": amounts, "value": 0})
     return _pad_with(x, amounts, filler)
 
 

@@ -12,7 +12,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from maxlab import opset
 from maxlab.driver.mapped import require_whole
 from maxlab.dtype import DType
 from maxlab.errors import MissingWeightError, WeightError
@@ -23,6 +22,7 @@ from maxlab.graph.weight import Weight
 from maxlab.ir import DeviceRef, DimLike, Shape
 from maxlab.opset.casting import convert
 from maxlab.opset.core import Call
+from maxlab.opset.quantized import dequantize_reference
 
 _Self = TypeVar("_Self", bound="Weights")
 CPU0 = DeviceRef.CPU()
@@ -112,7 +112,7 @@ class WeightData:
 def _numbers(blocks: np.ndarray[Any, Any], encoding: QuantizationEncoding) -> np.ndarray[Any, Any]:
     """The float32 numbers of ``[..., bytes of blocks]``."""
     size, each = encoding.block_size, encoding.elements_per_block
-    decode = opset.lookup("mo.dequantize").reference
+    decode = dequantize_reference
     rows = blocks.reshape(-1, size)
     made = np.empty((len(rows), each), np.float32)
     step = _AT_ONCE // each

@@ -16,7 +16,7 @@ from maxlab.lab.protocol.costs import (
     TryArgs,
 )
 from maxlab.lab.protocol.questions import ADVICE, EXPERIMENTS, TRY
-from maxlab.lab.questions import Answer, Shown, profile_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, profile_of, question, saved
 
 
 @question(ADVICE)

@@ -29,7 +29,7 @@ from maxlab.lab.protocol.checks import (
 )
 from maxlab.lab.protocol.costs import NoArgs
 from maxlab.lab.protocol.questions import COMPARE, NAN, REPRO
-from maxlab.lab.questions import Answer, Shown, model_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question, saved
 
 _made: weakref.WeakKeyDictionary[Model, ComparisonAnswer] = weakref.WeakKeyDictionary()
 """The newest comparison of each model, as it was told; it holds nothing of the model."""

@@ -8,7 +8,7 @@ from maxlab.engine.profile import Profile
 from maxlab.lab.protocol.checks import CompileAnswer
 from maxlab.lab.protocol.costs import NoArgs
 from maxlab.lab.protocol.questions import COMPILE
-from maxlab.lab.questions import Answer, Shown, model_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question, saved
 
 
 @question(COMPILE)

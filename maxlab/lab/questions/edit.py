@@ -19,7 +19,7 @@ from maxlab.lab.protocol.checks import (
     TextAnswer,
 )
 from maxlab.lab.protocol.questions import DISCARD, EDIT, KEEP, TEXT
-from maxlab.lab.questions import Answer, Shown, model_of, question
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question
 
 RUNS = 20
 

@@ -7,7 +7,7 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.lab.protocol.checks import MemoryAnswer, MemoryArgs
 from maxlab.lab.protocol.questions import MEMORY
-from maxlab.lab.questions import Answer, Shown, model_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question, saved
 
 SAVED_OUTSIDE = 12
 """Slots outside of the arena that a saved answer lists, the largest first; totals count all."""

@@ -9,7 +9,7 @@ from maxlab.engine import Model
 from maxlab.errors import ArgumentError
 from maxlab.lab.protocol.checks import PassesAnswer, PassesArgs, StageCounts
 from maxlab.lab.protocol.questions import PASSES
-from maxlab.lab.questions import Answer, Shown, model_of, question
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question
 
 _newest: weakref.WeakKeyDictionary[Model, list[Stage]] = weakref.WeakKeyDictionary()
 """The stages of models that were asked about: a slider asks for one after the other."""

@@ -9,7 +9,7 @@ from maxlab.analysis.roofline import Roofline, roofline
 from maxlab.engine.profile import Profile
 from maxlab.lab.protocol.costs import NoArgs, RooflineAnswer
 from maxlab.lab.protocol.questions import ROOFLINE
-from maxlab.lab.questions import Answer, Shown, profile_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, profile_of, question, saved
 
 
 @question(ROOFLINE)

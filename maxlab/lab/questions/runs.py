@@ -18,7 +18,7 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
 from maxlab.lab.protocol.costs import RunsArgs, SweepArgs
 from maxlab.lab.protocol.questions import RUNS, SWEEP
-from maxlab.lab.questions import Answer, Shown, model_of, profile_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, model_of, profile_of, question, saved
 
 SWEEP_RUNS = 6
 """Timed executions of each size when a view sweeps."""

@@ -13,7 +13,7 @@ from maxlab.analysis.timeline import Timeline, timeline
 from maxlab.engine.profile import Profile
 from maxlab.lab.protocol.costs import Column, TimelineAnswer, TimelineArgs, TimelineColumns
 from maxlab.lab.protocol.questions import TIMELINE
-from maxlab.lab.questions import Answer, Shown, profile_of, question, saved
+from maxlab.lab.questions.asking import Answer, Shown, profile_of, question, saved
 
 MOST_SAVED_SLICES = 2000
 """Slices above which a timeline is not saved; there must be a kernel to ask for it."""

@@ -11,7 +11,7 @@ from maxlab.analysis.check.values import HOW
 from maxlab.lab.inputs import inputs_for
 from maxlab.lab.protocol.checks import ValueAnswer, ValueArgs
 from maxlab.lab.protocol.questions import VALUE
-from maxlab.lab.questions import Answer, Shown, model_of, question
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question
 from maxlab.lab.questions.check import number, sentence
 
 

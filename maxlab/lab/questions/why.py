@@ -5,7 +5,7 @@ from __future__ import annotations
 from maxlab.analysis.fusion import why
 from maxlab.lab.protocol.checks import WhyAnswer, WhyArgs
 from maxlab.lab.protocol.questions import WHY
-from maxlab.lab.questions import Answer, Shown, model_of, question
+from maxlab.lab.questions.asking import Answer, Shown, model_of, question
 
 
 @question(WHY)

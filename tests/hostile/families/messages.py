@@ -8,8 +8,9 @@ from typing import Any
 
 import comm
 
-from maxlab.lab import GraphView, questions
+from maxlab.lab import GraphView
 from maxlab.lab.protocol import PROTOCOL
+from maxlab.lab.questions import answering
 from tests.hostile.families.recordings import JSON_WEIRD
 from tests.hostile.harness import Case, Family, WrongResultError
 from tests.lab.conftest import FakeComm
@@ -30,7 +31,7 @@ def _ready() -> None:
 def _message(random: Random) -> Any:
     if random.random() < 0.1:
         return random.choice(JSON_WEIRD)
-    asked = random.choice((*sorted(questions._handlers), "nothing", ""))
+    asked = random.choice((*sorted(answering.handlers()), "nothing", ""))
     message: dict[str, Any] = {"type": random.choice(TYPES), "id": 1, "what": asked, "args": {}}
     if (version := random.choice(VERSIONS)) is not None:
         message["protocol"] = version
