@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_normals_of_a_size_that_a_call_tells(dtype: DType, gpu: Accelerator) -> 
     call here makes other elements than the one before: what is left of that is not mistaken."""
     with Graph("normals", input_types=[TensorType(DType.uint8, ["n", 0], HOST)]) as graph:
         ops.random.set_seed(5)
-        shape = [graph.inputs[0].tensor.shape[0], 130]
+        shape: list[Any] = [graph.inputs[0].tensor.shape[0], 130]
         graph.output(ops.random.gaussian(TensorType(dtype, shape, HOST)))
     function = graph.function
     model = load_on(gpu, on_gpu(function))
