@@ -92,11 +92,14 @@ class Wire:
 
 def viewed(graph: Any) -> tuple[Any, Wire]:
     """A live view of ``graph`` whose page has asked for the document, and what it sends through."""
+    from maxlab.lab import protocol
     from maxlab.lab.widget import GraphView
 
     view = GraphView(graph)
     wire = Wire(view)
-    view._received(view, {"type": "need_document"}, [])
+    # Checkouts before the first numbered protocol do not look at the number.
+    number = getattr(protocol, "PROTOCOL", 1)
+    view._received(view, {"type": "need_document", "protocol": number}, [])
     assert wire.bytes > 10_000, "the document went somewhere else"
     return view, wire
 

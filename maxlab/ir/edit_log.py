@@ -146,6 +146,11 @@ class Log:
         lowest = min(self._numbers[place + 1 :], default=len(self))
         return number if number <= lowest else None
 
+    def op(self, id: str) -> Op | None:
+        """The op ``id`` of the function, also one that was removed; None if there is none."""
+        self.settle()
+        return self._objects.op(id)
+
     def rewrites(self, mark: int = 0) -> list[Rewrite]:
         """What the rules of passes did since ``mark``: for each the op that it was applied to, and
         the ops, or the arguments, that took its place."""

@@ -7,8 +7,9 @@ document of the graph shares all others with the one before; without it, the gra
 from __future__ import annotations
 
 from maxlab.graph import Graph
+from maxlab.ir.edit import SetAttr, SetOperands
 from maxlab.ir.edit_log import Log, listen, touched
-from maxlab.lab.snapshot import Snapshot, retaken, take
+from maxlab.lab.snapshot import Snapshot, retaken, rewritten, take
 
 
 class Seen:
@@ -41,4 +42,10 @@ class Seen:
         self._look(graph)
         if edits is None:
             return take(graph)
-        return Snapshot(retaken(graph, before.document, touched(edits)))
+        ids = touched(edits)
+        if all(isinstance(edit, (SetOperands, SetAttr)) for edit in edits):
+            ops = {id: op for id in ids if (op := self._log.op(id)) is not None}
+            document = rewritten(graph, before.document, ops) if len(ops) == len(ids) else None
+            if document is not None:
+                return Snapshot(document)
+        return Snapshot(retaken(graph, before.document, ids))

@@ -14,6 +14,7 @@ from maxlab.graph import Graph, TensorType, ops
 from maxlab.ir import Op
 from maxlab.ir.edit_log import listen
 from maxlab.lab import GraphView, differences, revisions, snapshot, widget
+from maxlab.lab.seen import Seen
 from maxlab.lab.snapshot import take
 from tests.lab.conftest import FakeComm
 from tests.lab.graphs import layered, load, registry, small
@@ -404,3 +405,23 @@ def test_one_view_that_fails_leaves_the_others(
         added(graph)
     widget._follow()
     assert views[1].revision == 1
+
+
+def test_what_an_op_reads_is_shown_without_reading_the_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Graph("chain", input_types=[TensorType(DType.float32, [4, 6])]) as graph:
+        x = graph.inputs[0].tensor
+        turned = ops.transpose(ops.tanh(x), 0, 1)
+        graph.output(turned - ops.transpose(ops.exp(x), 0, 1))
+    seen, before = Seen(graph), take(graph)
+    function = graph.function
+    difference = next(op for op in function.ops if op.name == "mo.sub")
+    with monkeypatch.context() as patched:
+        patched.setattr("maxlab.lab.seen.retaken", None)
+        patched.setattr("maxlab.lab.seen.take", None)
+        difference.set_operands(difference.operands[::-1])
+        after = seen.retake(graph, before)
+    assert after.document == take(graph).document != before.document
+    pairs = zip(after.document["nodes"], before.document["nodes"], strict=True)
+    assert [new["op"] for new, old in pairs if new is not old] == ["sub"]
