@@ -40,6 +40,7 @@ class Seen:
         is_same = graph._function.log is self._log
         edits = self._log.since(self._revision) if is_same else None
         self._look(graph)
+        before.grow()  # it is compared with the next one, too, which shares what did not change
         if edits is None:
             return take(graph)
         ids = touched(edits)

@@ -69,6 +69,10 @@ class Snapshot:
             self.__dict__.pop("json", None)
             self.__dict__.pop("base64", None)
 
+    def grow(self) -> None:
+        """Keep the document again, for several readings of it."""
+        self._document = self.document
+
     @cached_property
     def json(self) -> str:
         """The document as JSON without blanks."""
