@@ -1,6 +1,6 @@
 /* products.c - the table of everything a generated kernel may call, reached by ctx->lib.
  *
- * gemm.c, windows.c, halves.c, quantized.c and attention.c are linked with this file into one library; the executor is
+ * gemm.c, windows.c, taps.c, halves.c, quantized.c and attention.c are linked with this file into one library; the executor is
  * told of it by mx_use_lib.
  */
 #include "mx_abi.h"

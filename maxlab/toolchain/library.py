@@ -199,7 +199,7 @@ OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse", "mx_k_settle"))
 RUNTIME = "runtime"
 PRODUCTS = "products"
 _PRODUCT_FILES = (
-    "attention.c", "gemm.c", "halves.c", "products.c", "quantized.c", "windows.c",
+    "attention.c", "gemm.c", "halves.c", "products.c", "quantized.c", "taps.c", "windows.c",
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
 _being_found = {RUNTIME: threading.Lock(), PRODUCTS: threading.Lock()}

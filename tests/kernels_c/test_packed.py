@@ -35,7 +35,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.skip("this processor has no AVX2")
     out = tmp_path_factory.mktemp("products") / "products.so"
     plain = [flag for flag in FLAGS if not flag.startswith("-m")]
-    files = [str(SOURCES / name) for name in ("gemm.c", "halves.c", "quantized.c")]
+    files = [str(SOURCES / name) for name in ("gemm.c", "halves.c", "taps.c", "quantized.c")]
     flags = ["-O2", "-std=gnu11", *plain, *TARGETS[request.param], f"-I{SOURCES}"]
     subprocess.run(["cc", *flags, *files, "-o", str(out)], check=True)
     ffi = cffi.FFI()

@@ -37,7 +37,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder: Path = tmp_path_factory.mktemp("subnormals")
     keep = folder / "keep.c"
     keep.write_text(EPILOGUE)
-    files = [keep, *(SOURCES / name for name in ("gemm.c", "halves.c"))]
+    files = [keep, *(SOURCES / name for name in ("gemm.c", "halves.c", "taps.c"))]
     out = folder / "products.so"
     flags = [*FLAGS, "-O2", *KINDS[request.param], f"-I{SOURCES}"]
     command = [*compiler_command(), *flags, *map(str, files), "-o", str(out), "-lm"]

@@ -5,18 +5,17 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { exportPage } from './export-page';
-import type { GraphView } from './graph-view';
 import { saveAs } from './save';
 import { CommandIDs, EXTENSION, IViews } from './tokens';
-import type { IViewRegistry } from './views';
+import type { IListedView, IViewRegistry } from './views';
 
 interface IViewCommand {
   id: string;
   label: string;
   caption: string;
-  run: (view: GraphView) => unknown;
-  isEnabled?: (view: GraphView) => boolean;
-  isToggled?: (view: GraphView) => boolean;
+  run: (view: IListedView) => unknown;
+  isEnabled?: (view: IListedView) => boolean;
+  isToggled?: (view: IListedView) => boolean;
 }
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {

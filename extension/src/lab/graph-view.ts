@@ -5,7 +5,7 @@
  */
 
 import { GraphView as CoreView, type IGraphViewOptions, type ThemeName } from '../core';
-import { viewRegistry } from './views';
+import { viewRegistry, type IListedView, type IViewDefaults } from './views';
 
 export {
   Dashboard,
@@ -18,14 +18,7 @@ export {
   readFrame
 } from '../core';
 
-export interface IViewDefaults {
-  theme: ThemeName;
-  openInspector: boolean;
-  /** What is unfolded at first: as much as stays readable, nothing, or everything. */
-  fold: 'automatic' | 'folded' | 'unfolded';
-}
-
-export class GraphView extends CoreView {
+export class GraphView extends CoreView implements IListedView {
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     const asked = options.theme ?? 'auto';
     super(host, { ...options, theme: asked === 'auto' ? viewRegistry.defaults.theme : asked });

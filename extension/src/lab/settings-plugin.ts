@@ -5,9 +5,8 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { fits } from '../core';
 import { isFlag, oneOf, record } from '../proto/shape';
-import type { IViewDefaults } from './graph-view';
 import { EXTENSION, IViews } from './tokens';
-import type { IViewRegistry } from './views';
+import type { IViewDefaults, IViewRegistry } from './views';
 
 /** The schema says the same of the settings. */
 const isDefaults = record<IViewDefaults>({

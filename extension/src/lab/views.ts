@@ -2,16 +2,29 @@
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { GraphView, IViewDefaults } from './graph-view';
+import type { GraphView, ThemeName } from '../core';
+
+export interface IViewDefaults {
+  theme: ThemeName;
+  openInspector: boolean;
+  /** What is unfolded at first: as much as stays readable, nothing, or everything. */
+  fold: 'automatic' | 'folded' | 'unfolded';
+}
+
+/** A view of the page that takes its defaults from the settings. */
+export interface IListedView extends GraphView {
+  /** Take over changed settings; what the user did to this view stays. */
+  follow(defaults: IViewDefaults): void;
+}
 
 export interface IViewRegistry {
   /** Views that are not disposed, in the order they were mounted. */
-  readonly views: readonly GraphView[];
+  readonly views: readonly IListedView[];
   /**
    * The view that commands act on: the one last touched or focused, if it can still be seen; else the
    * first that can be.
    */
-  readonly active: GraphView | null;
+  readonly active: IListedView | null;
   /** How a view starts; setting it changes the open views too, as far as the user has not. */
   defaults: IViewDefaults;
   readonly changed: ISignal<IViewRegistry, void>;
@@ -19,7 +32,7 @@ export interface IViewRegistry {
 
 export class ViewRegistry implements IViewRegistry {
   /** Know `view` until the function that this returns is called. */
-  add(view: GraphView): () => void {
+  add(view: IListedView): () => void {
     const { element } = view;
     const touch = (): void => {
       if (this._touched !== view) {
@@ -42,11 +55,11 @@ export class ViewRegistry implements IViewRegistry {
     };
   }
 
-  get views(): readonly GraphView[] {
+  get views(): readonly IListedView[] {
     return this._views;
   }
 
-  get active(): GraphView | null {
+  get active(): IListedView | null {
     if (this._touched && isSeen(this._touched.element)) {
       return this._touched;
     }
@@ -66,8 +79,8 @@ export class ViewRegistry implements IViewRegistry {
     return this._changed;
   }
 
-  private _views: GraphView[] = [];
-  private _touched: GraphView | null = null;
+  private _views: IListedView[] = [];
+  private _touched: IListedView | null = null;
   private _defaults: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
   private readonly _changed = new Signal<this, void>(this);
 }

@@ -1,7 +1,5 @@
 /** Test hook: every mounted dashboard, reachable from a browser test. It reads, and drives nothing. */
 
-import type { Dashboard } from './view';
-
 export interface ITestDashboard {
   element: HTMLElement;
   readonly samples: number;
@@ -15,6 +13,23 @@ export interface ITestDashboard {
   drawn(title: string): { start: number; end: number } | null;
   /** How many pixels of a chart are neither its background nor its axes. */
   ink(title: string): number;
+}
+
+/** What is read of a dashboard. */
+export interface IListedDashboard {
+  readonly element: HTMLElement;
+  readonly data: { readonly times: ArrayLike<number>; readonly state: unknown };
+  readonly shown: { start: number; end: number };
+  readonly range: { readonly isFollowing: boolean };
+  readonly marks: Iterable<unknown>;
+  readonly cards: readonly {
+    readonly title: string;
+    readonly words: string;
+    readonly plot: {
+      readonly drawn: { start: number; end: number } | null;
+      readonly canvas: HTMLCanvasElement | null;
+    } | null;
+  }[];
 }
 
 function ink(canvas: HTMLCanvasElement | null): number {
@@ -31,7 +46,7 @@ function ink(canvas: HTMLCanvasElement | null): number {
 }
 
 /** Lists a dashboard under `window.__maxlabTest.dashboards`; returns how to take it off again. */
-export function registerDashboard(dashboard: Dashboard): () => void {
+export function registerDashboard(dashboard: IListedDashboard): () => void {
   const registry = ((globalThis.__maxlabTest ??= { views: [] }).dashboards ??= []);
   const entry: ITestDashboard = {
     element: dashboard.element,

@@ -2,9 +2,9 @@
 
 import { METRICS } from '../model/metrics';
 import { boxSubtitle, type IItem } from '../model/scene';
-import { Detail, rampIndex, screenRect, type IFrame } from './painter';
+import { Detail, screenRect, type IFrame } from './frame';
 import { lineOf, type IEdgeLabel, type IPicture } from './picture';
-import { scopeFill, type ITheme } from './theme';
+import { rampIndex, scopeFill, type ITheme } from './theme';
 import { at } from '../narrow';
 
 function uiFont(theme: ITheme, px: number, weight = 400): string {

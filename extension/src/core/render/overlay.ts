@@ -4,7 +4,8 @@ import type { IChange } from '../model/changes';
 import type { IEdge, IItem } from '../model/scene';
 import { paintEdgeLabels } from './labels';
 import type { IEdgeLabel } from './picture';
-import { cropped, Detail, paintArrows, screenRect, traceEdge, type IFrame } from './painter';
+import { cropped, Detail, screenRect, type IFrame } from './frame';
+import { paintArrows, traceEdge } from './painter';
 
 export interface IMarks {
   hover: IItem | null;

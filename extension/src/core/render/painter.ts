@@ -5,53 +5,19 @@
 
 import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
-import type { Camera } from './camera';
+import { cropped, Detail, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
 import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
 import type { IPicture } from './picture';
-import { RAMP_STEPS, scopeFill, type ITheme } from './theme';
+import { rampIndex, scopeFill } from './theme';
 import { toneColors } from './tones';
 import { at } from '../narrow';
 import { num } from '../num';
-
-/** What is drawn at a zoom: rectangles only; outlines; names; everything. */
-export const enum Detail {
-  Dots,
-  Shapes,
-  Names,
-  Full
-}
-
-/** Lines this far above or below the window are left out. */
-const OUTSIDE_PX = 200;
 
 /** How far the control points of a bend lie from its ends, as a part of its height. */
 const CURVE_REACH = 0.55;
 
 /** Of the corners of a turn, in world units. */
 const TURN_RADIUS = 9;
-
-export interface IFrame {
-  ctx: CanvasRenderingContext2D;
-  theme: ITheme;
-  camera: Camera;
-  width: number;
-  height: number;
-  dpr: number;
-  isHeat: boolean;
-  /** 0 while edges are hidden in the middle of a fold, 1 normally. */
-  edgeAlpha: number;
-  detail: Detail;
-}
-
-export function detailAt(k: number): Detail {
-  if (k < 0.13) {
-    return Detail.Dots;
-  }
-  if (k < 0.3) {
-    return Detail.Shapes;
-  }
-  return k < 0.62 ? Detail.Names : Detail.Full;
-}
 
 export interface IDrawn {
   items: number;
@@ -94,42 +60,6 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
     paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1));
   }
   return { items: items.length, edges: edges.length };
-}
-
-/** Screen position on the device's pixel raster, so that one-pixel lines are sharp. */
-export function snap(value: number, dpr: number): number {
-  return Math.round(value * dpr) / dpr;
-}
-
-interface IScreenRect {
-  x: number;
-  y: number;
-  w: number;
-  h: number;
-}
-
-export function screenRect(frame: IFrame, item: IItem): IScreenRect {
-  const { k, tx, ty } = frame.camera;
-  const x = snap(item.x * k + tx, frame.dpr);
-  const y = snap(item.y * k + ty, frame.dpr);
-  return {
-    x,
-    y,
-    w: snap((item.x + item.w) * k + tx, frame.dpr) - x,
-    h: snap((item.y + item.h) * k + ty, frame.dpr) - y
-  };
-}
-
-/** A rectangle without what is far outside: dashes half a million pixels long cost their length. */
-export function cropped(frame: IFrame, r: IScreenRect): IScreenRect {
-  const x = Math.max(r.x, -OUTSIDE_PX);
-  const y = Math.max(r.y, -OUTSIDE_PX);
-  return {
-    x,
-    y,
-    w: Math.max(0, Math.min(r.x + r.w, frame.width + OUTSIDE_PX) - x),
-    h: Math.max(0, Math.min(r.y + r.h, frame.height + OUTSIDE_PX) - y)
-  };
 }
 
 function outline(ctx: CanvasRenderingContext2D, r: IScreenRect, radius: number, dpr: number): void {
@@ -323,10 +253,6 @@ function groups(frame: IFrame, picture: IPicture, items: readonly IItem[]): Iter
     }
   }
   return found.values();
-}
-
-export function rampIndex(t: number): number {
-  return Math.min(RAMP_STEPS - 1, Math.max(0, Math.round(t * (RAMP_STEPS - 1))));
 }
 
 interface IStyle {

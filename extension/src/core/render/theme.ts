@@ -45,7 +45,12 @@ export interface ITheme {
   fontMono: string;
 }
 
-export const RAMP_STEPS = 24;
+const RAMP_STEPS = 24;
+
+/** The place in `ramp` of a part of the hottest, from 0 to 1. */
+export function rampIndex(t: number): number {
+  return Math.min(RAMP_STEPS - 1, Math.max(0, Math.round(t * (RAMP_STEPS - 1))));
+}
 
 const HUES: Record<Family, number> = {
   contract: 262,

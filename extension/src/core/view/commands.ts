@@ -1,16 +1,58 @@
 /** Everything that can be done with a view, by name: for keys, buttons, palettes and tests. */
 
 import { collapseLevel, expandLevel } from '../model/fold';
-import { boxKey, type IItem } from '../model/scene';
+import type { GraphModel } from '../model/graph';
+import { boxKey, type IItem, type IScene } from '../model/scene';
+import type { Timing } from '../model/timing';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
+import type { Bar } from './bar';
+import type { Docking } from './docking';
+import type { Emitter } from './dom';
+import type { Announcer } from './hud';
 import { PANELS } from './panels';
-import type { GraphView } from './view';
+import type { TabName } from './side';
+import type { Stage } from './stage';
+import type { AccessibleTree } from './tree';
+import type { IGraphViewEvents } from './types';
 
 export interface ICommand {
   label: string;
   execute(): void;
   isEnabled?(): boolean;
+}
+
+/** What commands read of a view, and ask of it. */
+export interface ICommanded {
+  readonly model: GraphModel;
+  readonly timing: Timing;
+  readonly scene: IScene | null;
+  readonly stage: Stage;
+  readonly tree: AccessibleTree;
+  readonly bar: Bar;
+  readonly docking: Docking;
+  readonly announcer: Announcer;
+  readonly events: Emitter<IGraphViewEvents>;
+  readonly expanded: ReadonlySet<string>;
+  readonly canProfile: boolean;
+  readonly hasChanges: boolean;
+  readonly areChangesShown: boolean;
+  readonly isPanelOpen: boolean;
+  hasChips: boolean;
+  rebuild(anchor: string | null): Promise<void>;
+  setFold(expanded: ReadonlySet<string>, anchor: string | null): Promise<void>;
+  toggle(key: string): boolean;
+  goTo(item: IItem): void;
+  select(ids: readonly string[]): void;
+  clearSelection(): void;
+  search(query: string): void;
+  stepMatch(step: 1 | -1): Promise<void>;
+  setHeat(isHeat: boolean): void;
+  setChangesShown(areShown: boolean): void;
+  setPanel(isOpen: boolean): void;
+  showTab(name: TabName): void;
+  showDock(id?: string): boolean;
+  showHelp(): void;
 }
 
 const ZOOM_STEP = 1.3;
@@ -32,7 +74,7 @@ function beside(item: IItem, side: 1 | -1): IItem | null {
 }
 
 /** The first item on the stage that `from` leads to, preferring one in the same box. */
-function along(view: GraphView, from: IItem, direction: 'up' | 'down'): IItem | null {
+function along(view: ICommanded, from: IItem, direction: 'up' | 'down'): IItem | null {
   const scene = view.scene;
   if (scene === null) {
     return null;
@@ -47,7 +89,7 @@ function along(view: GraphView, from: IItem, direction: 'up' | 'down'): IItem | 
   return best ?? null;
 }
 
-export function makeCommands(view: GraphView): ReadonlyMap<string, ICommand> {
+export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   const commands = new Map<string, ICommand>();
   const add = (id: string, label: string, execute: () => void, isEnabled?: () => boolean): void => {
     commands.set(id, isEnabled === undefined ? { label, execute } : { label, execute, isEnabled });

@@ -3,8 +3,10 @@
  * this says what is drawn where. It reads, and drives only what a user could.
  */
 
-import type { IItem } from '../model/scene';
-import type { GraphView } from './view';
+import type { IBox } from '../model/boxes';
+import type { GraphModel } from '../model/graph';
+import type { IItem, IScene } from '../model/scene';
+import type { Stage } from './stage';
 
 export interface ITestNode {
   id: string;
@@ -38,7 +40,22 @@ export interface ITestView {
   inspectorText(): string;
 }
 
-function describe(view: GraphView, item: IItem): ITestNode {
+/** What is read of a view, and asked of it. */
+export interface IListedView {
+  readonly element: HTMLElement;
+  readonly model: GraphModel;
+  readonly scene: IScene | null;
+  readonly stage: Stage;
+  readonly selection: string[];
+  readonly layoutMs: number;
+  setExpanded(box: IBox, isOpen: boolean): Promise<void>;
+  layoutDone(): Promise<void>;
+  execute(command: string): boolean;
+  select(ids: readonly string[]): void;
+  inspectorText(): string;
+}
+
+function describe(view: IListedView, item: IItem): ITestNode {
   const box = item.box ?? item.parent?.box ?? null;
   return {
     id: item.box?.key ?? item.key,
@@ -52,7 +69,7 @@ function describe(view: GraphView, item: IItem): ITestNode {
   };
 }
 
-async function setFold(view: GraphView, path: string, isOpen: boolean): Promise<boolean> {
+async function setFold(view: IListedView, path: string, isOpen: boolean): Promise<boolean> {
   const box = [...view.model.boxes.values()].find(
     b => b.kind !== 'root' && (b.key === path || b.path === path)
   );
@@ -65,7 +82,7 @@ async function setFold(view: GraphView, path: string, isOpen: boolean): Promise<
 }
 
 /** Lists a view under `window.__maxlabTest.views`; returns how to take it off again. */
-export function register(view: GraphView): () => void {
+export function register(view: IListedView): () => void {
   const registry = (globalThis.__maxlabTest ??= { views: [] });
   const entry: ITestView = {
     element: view.element,

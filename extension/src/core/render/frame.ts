@@ -1,0 +1,75 @@
+/** What is drawn into and how: the frame, its level of detail, and places of the scene on the screen. */
+
+import type { IItem } from '../model/scene';
+import type { Camera } from './camera';
+import type { ITheme } from './theme';
+
+/** Lines this far above or below the window are left out. */
+export const OUTSIDE_PX = 200;
+
+/** What is drawn at a zoom: rectangles only; outlines; names; everything. */
+export const enum Detail {
+  Dots,
+  Shapes,
+  Names,
+  Full
+}
+
+export interface IFrame {
+  ctx: CanvasRenderingContext2D;
+  theme: ITheme;
+  camera: Camera;
+  width: number;
+  height: number;
+  dpr: number;
+  isHeat: boolean;
+  /** 0 while edges are hidden in the middle of a fold, 1 normally. */
+  edgeAlpha: number;
+  detail: Detail;
+}
+
+export function detailAt(k: number): Detail {
+  if (k < 0.13) {
+    return Detail.Dots;
+  }
+  if (k < 0.3) {
+    return Detail.Shapes;
+  }
+  return k < 0.62 ? Detail.Names : Detail.Full;
+}
+
+/** Screen position on the device's pixel raster, so that one-pixel lines are sharp. */
+export function snap(value: number, dpr: number): number {
+  return Math.round(value * dpr) / dpr;
+}
+
+export interface IScreenRect {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+export function screenRect(frame: IFrame, item: IItem): IScreenRect {
+  const { k, tx, ty } = frame.camera;
+  const x = snap(item.x * k + tx, frame.dpr);
+  const y = snap(item.y * k + ty, frame.dpr);
+  return {
+    x,
+    y,
+    w: snap((item.x + item.w) * k + tx, frame.dpr) - x,
+    h: snap((item.y + item.h) * k + ty, frame.dpr) - y
+  };
+}
+
+/** A rectangle without what is far outside: dashes half a million pixels long cost their length. */
+export function cropped(frame: IFrame, r: IScreenRect): IScreenRect {
+  const x = Math.max(r.x, -OUTSIDE_PX);
+  const y = Math.max(r.y, -OUTSIDE_PX);
+  return {
+    x,
+    y,
+    w: Math.max(0, Math.min(r.x + r.w, frame.width + OUTSIDE_PX) - x),
+    h: Math.max(0, Math.min(r.y + r.h, frame.height + OUTSIDE_PX) - y)
+  };
+}
