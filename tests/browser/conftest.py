@@ -62,9 +62,30 @@ def open_lab(browser: Browser, server: LabServer) -> Iterator[OpenLab]:
         return lab
 
     yield open_in
+    faults = [fault for lab in pages for fault in lab.faults()]
     for lab in pages:
         lab.close()
     server.shut_down_kernels()
+    assert faults == []
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Browser, server: LabServer) -> Iterator[LabPage]:
+    """One JupyterLab in the light theme for all tests of a module; see ``shared``."""
+    lab = LabPage.open(browser, server)
+    yield lab
+    lab.close()
+    server.shut_down_kernels()
+
+
+@pytest.fixture
+def shared(shared_page: LabPage) -> Iterator[LabPage]:
+    """The page of the module, in which a test may use what another has opened: a page, a notebook
+    and a kernel take seconds each. A fault is that of the test in which it came."""
+    shared_page.errors.clear()
+    shared_page.allowed.clear()
+    yield shared_page
+    assert shared_page.faults() == []
 
 
 @pytest.fixture(params=["light", "dark"])

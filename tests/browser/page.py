@@ -55,6 +55,8 @@ class LabPage:
     context: BrowserContext
     errors: list[str] = field(default_factory=list)
     """What went wrong: uncaught exceptions, console errors, failed or foreign requests."""
+    allowed: list[str] = field(default_factory=list)
+    """Parts of errors and of shown problems that a test causes on purpose."""
 
     @classmethod
     def open(cls, browser: Browser, server: LabServer, theme: str = "light") -> LabPage:
@@ -87,6 +89,19 @@ class LabPage:
         # A page that goes away aborts what it had asked for.
         if request.failure != "net::ERR_ABORTED":
             self.errors.append(f"failed: {request.url} {request.failure}")
+
+    def faults(self) -> list[str]:
+        """The errors so far, and the problems that a view shows now, but for those allowed."""
+        shown = self.page.evaluate(
+            """() => [...document.querySelectorAll('.jp-MaxLab-problem')]
+                .filter(box => box.getClientRects().length > 0)
+                .map(box => `a view shows: ${box.textContent}`)"""
+        )
+        return [
+            fault
+            for fault in (*self.errors, *shown)
+            if not any(part in fault for part in self.allowed)
+        ]
 
     def close(self) -> None:
         """Close the page and forget its profile."""
