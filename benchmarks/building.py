@@ -75,7 +75,7 @@ def graph_of(count: int, other_at: int = -1) -> Any:
 def function_of(graph: Any) -> Any:
     """The IR of ``graph``."""
     found = getattr(graph, "function", None)
-    return graph._function if found is None else found
+    return graph.function if found is None else found
 
 
 class Wire:

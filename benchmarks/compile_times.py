@@ -121,7 +121,7 @@ def single(row: OpDef, sample: Sample) -> Graph:
     """A graph of ``row`` alone, for the arrays and attributes of ``sample``."""
     types = [TensorType(DType.from_numpy(a.dtype), Shape(a.shape), CPU) for a in sample.arrays]
     with Graph(row.name.removeprefix("mo."), input_types=types) as graph:
-        function = graph._function
+        function = graph.function
         made = row.infer(types, sample.attrs)
         op = function.create(row.name, function.inputs, made, dict(sample.attrs))
         function.block.append(op)
@@ -256,7 +256,7 @@ def main() -> None:
         times = timed(cache, lambda: session.load(graph), chosen.rounds)
         model = session.load(graph)
         distinct = len({k.symbol for k in model.kernels.values()})
-        written = len([op for op in graph._function.ops if op.name != "mo.constant"]) - 1
+        written = len([op for op in graph.function.ops if op.name != "mo.constant"]) - 1
         whole = {f"{written} ops, {distinct} kernels": times}
         whole |= calls(cache, chosen.rounds)
         loops = turns(chosen.rounds)

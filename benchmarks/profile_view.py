@@ -51,7 +51,7 @@ def measure(count: int, repetitions: int = 9) -> dict[str, Any]:
     start = time.perf_counter()
     profiled = take(profile).json
     rows: dict[str, Any] = {
-        "ops": len(graph._function.ops),
+        "ops": len(graph.function.ops),
         "kernels": len(profile.kernels),
         "document_ms": (time.perf_counter() - start) * 1e3,
         "document_characters": len(profiled),

@@ -69,7 +69,7 @@ def measure(count: int) -> dict[str, Any]:
     graph = large_graph(count)
     page_file = folder / "large.html"
     graph.to_html(page_file)
-    rows: dict[str, Any] = {"ops": len(graph._function.ops)}
+    rows: dict[str, Any] = {"ops": len(graph.function.ops)}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1200, "height": 800})

@@ -317,18 +317,9 @@ def test_imports_by_strings_are_seen(source: str, told: str | None, tmp_path: Pa
 # ---------------------------------------------------------------- private names
 FRIENDS = {
     ("maxlab.engine", "_strides"): "the dispatch of a model, which a property would slow down",
+    ("maxlab.nn", "_placeholder"): "the name of Weight's argument in the API",
 }
 """(package, private name of another): why it may use it."""
-USES_LEFT = {
-    ("maxlab.analysis", "_next"),
-    ("maxlab.compiler", "_next"),
-    ("maxlab.engine", "_function"),
-    ("maxlab.graph", "_require_shape"),
-    ("maxlab.graph", "_require_source"),
-    ("maxlab.lab", "_function"),
-    ("maxlab.nn", "_placeholder"),
-}
-"""Uses that still wait for a public name; empty when all is done."""
 
 
 def private_uses(graph: ImportGraph, allowed: set[tuple[str, str]]) -> list[str]:
@@ -340,7 +331,7 @@ def private_uses(graph: ImportGraph, allowed: set[tuple[str, str]]) -> list[str]
 
 
 def test_packages_use_no_private_names_of_each_other() -> None:
-    found = private_uses(maxlab(), {*FRIENDS, *USES_LEFT})
+    found = private_uses(maxlab(), set(FRIENDS))
     assert not found, "\n" + "\n".join(found)
 
 

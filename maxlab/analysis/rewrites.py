@@ -123,7 +123,7 @@ def retyped(model: Model, old: DType, new: DType) -> tuple[Graph, Registry]:
     """The graph of ``model`` with every ``old`` made a ``new``, and its weights so converted."""
     source = model.compiled.source
     function = Function(source.name)
-    function._next = source._next
+    function.number_after(source)
     function.subgraphs = dict(source.subgraphs)
     env: dict[Value, Value] = {}
     for value in source.inputs:

@@ -52,7 +52,7 @@ def compile_body(sink: PlanSink, op: Op, number: int) -> Body:
     outside = sink.schedule.function
     function = Function(f"{outside.name}.{op.id}.{number}")
     copied(op.regions[number], function.block, {})
-    function._next = outside._next
+    function.number_after(outside)
     function.written = outside.written
     names = {**outside.parameters, **dict.fromkeys(definitions(outside))}
     function.set_parameters(names)
@@ -66,7 +66,7 @@ def compile_body(sink: PlanSink, op: Op, number: int) -> Body:
     schedule = Schedule(function, options)
     inner = sink.inner(schedule, sink.root)
     plan = inner.plan
-    outside._next = function._next
+    outside.number_after(function)
     sink.functions += [function, *inner.functions]
     if outputs is None:
         return Body(function, schedule, plan, guard, list(range(len(plan.outputs))))

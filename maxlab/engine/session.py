@@ -319,7 +319,7 @@ class InferenceSession:
                 it.
         """
         libraries = [gathered(given), gathered(path), self._kernel_library]
-        function = graph._function
+        function = graph.function
         if not any(op.name in CUSTOM for op in function.walk()):
             return function
         work = function.clone()

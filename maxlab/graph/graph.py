@@ -469,12 +469,8 @@ class Graph:
         """The ops of the graph as the compiler reads them, the newest last."""
         return self._writer.function
 
-    @property
-    def _function(self) -> Function:
-        return self._writer.function
-
-    @_function.setter
-    def _function(self, function: Function) -> None:
+    @function.setter
+    def function(self, function: Function) -> None:
         self._writer.write(function)
 
     @property

@@ -124,7 +124,7 @@ class Module:
             )
         for graph in self._graphs.values():
             graph.output_types  # noqa: B018 - raises when there is no output
-        text = generic_module(graph._function for graph in self._graphs.values())
+        text = generic_module(graph.function for graph in self._graphs.values())
         files.write_text(path, text, "the module")
 
     def __str__(self) -> str:

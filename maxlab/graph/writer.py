@@ -19,7 +19,7 @@ from maxlab.graph.journal import Journal, Noted
 from maxlab.graph.origins import explain, origin
 from maxlab.graph.regions import Region, outermost
 from maxlab.graph.value import TensorValue, Value
-from maxlab.ir import Block, Function, Op, Type, listen, user_location, walk
+from maxlab.ir import Block, Function, Op, Type, listen, user_location
 from maxlab.ir import Value as IrValue
 from maxlab.ir.source import Scopes
 from maxlab.opset import OpDef, is_weight, role_of
@@ -66,7 +66,6 @@ class Transaction:
             elif not journal.open:
                 journal.forget()
         if error is not None and not isinstance(error, Exception):
-            self._writer.disown()  # it may have come before an op stood anywhere
             reenter(self._builders)
         if isinstance(error, MaxlabError):
             error.locate(user_location())
@@ -289,16 +288,6 @@ class Writer:
             fix="compute it before, or write it with sizes that are known: a mask instead of "
             "nonzero",
         )
-
-    def disown(self) -> None:
-        """Let no value be read by an op that stands nowhere: one that an interrupt has left so."""
-        for block in (self.function.block, *(region.block for region in self.regions)):
-            made = [value for op in walk(block) for value in op.results]
-            made += [value for op in walk(block) for inner in op.regions for value in inner.args]
-            for value in (*block.args, *made):
-                for op in [op for op in value.uses if op.block is None]:
-                    op.drop()
-                    value.uses.pop(op, None)
 
     # ------------------------------------------------------------ outputs
     def set_output(self, values: Sequence[IrValue], place: Location | None) -> None:

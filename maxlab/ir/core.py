@@ -522,6 +522,10 @@ class Function:
         else:
             self._next = max(self._next, number)
 
+    def number_after(self, other: Function) -> None:
+        """Let no new op or value get an id that ``other`` has given."""
+        self._next = max(self._next, other._next)
+
     def create(
         self,
         name: str,

@@ -57,7 +57,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
             names.setdefault(id(value), []).append(name)
     found = []
     for obj in _alive():
-        function = obj._function if isinstance(obj, Graph) else obj.compiled.source
+        function = obj.function if isinstance(obj, Graph) else obj.compiled.source
         found.append(
             LiveObject(
                 id=_id(obj),

@@ -23,21 +23,21 @@ class Seen:
         self._look(graph)
 
     def _look(self, graph: Graph) -> None:
-        self._log: Log = listen(graph._function)
+        self._log: Log = listen(graph.function)
         self._revision = self._log.revision
         self._of_graph = graph.revision, graph._error
 
     def is_old(self, graph: Graph) -> bool:
         """Whether ``graph`` was changed since."""
         return (
-            graph._function.log is not self._log
+            graph.function.log is not self._log
             or self._log.revision != self._revision
             or (graph.revision, graph._error) != self._of_graph
         )
 
     def retake(self, graph: Graph, before: Snapshot) -> Snapshot:
         """A snapshot of ``graph`` as it is now; ``before`` is that of the state that was seen."""
-        is_same = graph._function.log is self._log
+        is_same = graph.function.log is self._log
         edits = self._log.since(self._revision) if is_same else None
         self._look(graph)
         before.grow()  # it is compared with the next one, too, which shares what did not change

@@ -121,7 +121,7 @@ def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None
         (['constant', 'mul'], ['a0'])
     """
     if isinstance(obj, Graph):
-        return Snapshot(_graph_document(obj.name, obj._function, obj))
+        return Snapshot(_graph_document(obj.name, obj.function, obj))
     if isinstance(obj, Model):
         return Snapshot(_model_document(obj, obj.last_profile, sources))
     if isinstance(obj, Profile):
@@ -161,7 +161,7 @@ def retaken(
         >>> [new is old for new, old in zip(after["nodes"], before["nodes"])], after == before
         ([True, False], True)
     """
-    return _graph_document(graph.name, graph._function, graph, Known(before, touched))
+    return _graph_document(graph.name, graph.function, graph, Known(before, touched))
 
 
 def rewritten(
@@ -177,7 +177,7 @@ def rewritten(
         before: A document of ``graph``.
         ops: The ops that changed, by their ids.
     """
-    function, nodes = graph._function, before["nodes"]
+    function, nodes = graph.function, before["nodes"]
     same = len(nodes) == len(function.ops) - (function.output is not None)
     if not same or before["error"] is not None or getattr(graph, "_error", None) is not None:
         return None

@@ -433,7 +433,7 @@ def _devices_of(graph: Graph) -> list[Device]:
     Raises:
         DeviceError: ML410, one of them is not there.
     """
-    function = graph._function
+    function = graph.function
     values = [*function.inputs, *(v for op in function.ops for v in op.results)]
     places = {v.type.device for v in values if isinstance(v.type, (TensorType, BufferType))}
     gpus = sorted(place.id for place in places if place.is_gpu())
@@ -443,7 +443,7 @@ def _devices_of(graph: Graph) -> list[Device]:
 def _is_current(model: Model, graph: Graph) -> bool:
     """Whether ``model`` still computes the outputs of ``graph``; setting them again makes a new
     output op."""
-    now, then = graph._function.output, model.compiled.function.output
+    now, then = graph.function.output, model.compiled.function.output
     return now is not None and then is not None and now.id == then.id
 
 

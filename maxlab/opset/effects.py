@@ -100,7 +100,7 @@ def require_buffer(what: str, type: Type) -> BufferType:
     return type
 
 
-def _require_source(what: str, buffer: BufferType, source: Any) -> None:
+def require_source(what: str, buffer: BufferType, source: Any) -> None:
     same_device(what, [buffer.as_tensor(), source])
     if source.dtype is not buffer.dtype:
         raise DTypeError(
@@ -110,7 +110,7 @@ def _require_source(what: str, buffer: BufferType, source: Any) -> None:
         )
 
 
-def _require_shape(what: str, place: str, wanted: Sequence[Dim], got: Sequence[Dim]) -> None:
+def require_shape(what: str, place: str, wanted: Sequence[Dim], got: Sequence[Dim]) -> None:
     if list(wanted) != list(got):
         left, right = (f"[{', '.join(map(str, s))}]" for s in (wanted, got))
         raise ShapeError(
@@ -172,8 +172,8 @@ def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     to, source = types
     what = "buffer_store"
     buffer = require_buffer(f"{what}: the destination", to)
-    _require_source(what, buffer, source)
-    _require_shape(what, "the buffer", buffer.shape, source.shape)
+    require_source(what, buffer, source)
+    require_shape(what, "the buffer", buffer.shape, source.shape)
     return []
 
 
@@ -204,14 +204,14 @@ def _slice_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
     to, source, *bounds = types
     what = "buffer_store_slice"
     buffer = require_buffer(f"{what}: the destination", to)
-    _require_source(what, buffer, source)
+    require_source(what, buffer, source)
     if len(attrs["shape"]) != buffer.rank or len(bounds) != len(attrs["computed"]):
         raise ArgumentError("ML344", f"{what}: the slice does not fit the buffer's rank")
     count, wanted = elements(source), ONE
     for size in attrs["shape"]:
         wanted = wanted * Dim(size).poly
     if count != wanted:
-        _require_shape(what, "the slice", [Dim(d) for d in attrs["shape"]], source.shape)
+        require_shape(what, "the slice", [Dim(d) for d in attrs["shape"]], source.shape)
     for bound in bounds:
         same_device(what, [buffer.as_tensor(), bound])
         if bound.dtype is not DType.int64 or bound.rank:

@@ -29,7 +29,7 @@ def asked(build: Callable[[Builder], Pair], options: Options | None = None) -> t
     first, second, outputs = build(b)
     function = b.output(*outputs)
     graph = Graph(function.name)
-    graph._function = function
+    graph.function = function
     weights = {
         op.attrs["name"]: np.ones([int(d) for d in op.result.tensor_type.shape], np.float32)
         for op in function.ops
@@ -338,7 +338,7 @@ def test_either_order_and_the_text() -> None:
     b = Builder()
     x, y, outputs = own_index(b)
     graph = Graph("asked")
-    graph._function = b.output(*outputs)
+    graph.function = b.output(*outputs)
     model = engine.InferenceSession().load(graph)
     assert x.op is not None
     assert y.op is not None
@@ -352,7 +352,7 @@ def test_what_passes_took_out() -> None:
     y = b.op("mul", x, b.scalar(1))
     z = b.op("exp", y)
     graph = Graph("asked")
-    graph._function = b.output(z)
+    graph.function = b.output(z)
     model = engine.InferenceSession().load(graph)
     assert y.op is not None
     assert z.op is not None
@@ -366,7 +366,7 @@ def test_what_cannot_be_asked() -> None:
     x = b.input(F32, "n")
     y, z = b.op("reduce.sum", x, axis=0), b.op("exp", b.input(F32, "m"))
     graph = Graph("asked")
-    graph._function = b.output(y, z)
+    graph.function = b.output(y, z)
     model = engine.InferenceSession().load(graph)
     assert y.op is not None
     assert z.op is not None

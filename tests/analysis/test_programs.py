@@ -396,7 +396,7 @@ def test_an_op_that_makes_nan_in_a_loop_is_found_in_it() -> None:
     inputs = np.full((2, SIZE), 3, np.float32)
     trip = maxlab.first_nonfinite(model, inputs)
     assert trip is not None
-    (sqrt,) = (op.id for op in graph._function.walk() if op.name == "mo.sqrt")
+    (sqrt,) = (op.id for op in graph.function.walk() if op.name == "mo.sqrt")
     assert (trip.kind, trip.op, trip.node) == ("NaN", "sqrt", sqrt)
     assert sqrt in next(s.nodes for s in model.plan.steps if s.id == trip.kernel)
     (given,) = trip.operands.values()
@@ -417,7 +417,7 @@ def test_values_of_what_has_effects_are_refused() -> None:
 
         graph.output(loop(integer(0), lambda i: i < 2, body)[0])
     model = engine.InferenceSession().load(graph)
-    (exp,) = (op.id for op in graph._function.walk() if op.name == "mo.exp")
+    (exp,) = (op.id for op in graph.function.walk() if op.name == "mo.exp")
     with pytest.raises(ArgumentError, match="changes buffers or prints") as raised:
         maxlab.values(model, exp, driver.Tensor.from_numpy(np.zeros(SIZE, np.float32)))
     assert raised.value.code == "ML759"

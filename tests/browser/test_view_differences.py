@@ -32,7 +32,7 @@ def build(steps, factor=2.0, extra=False, name="long"):
     return graph
 
 def middle():
-    return next(op for op in graph._function.ops[500:] if op.name == "mo.tanh")
+    return next(op for op in graph.function.ops[500:] if op.name == "mo.tanh")
 
 def attribute():
     middle().set_attr("axis", 3)
@@ -44,7 +44,7 @@ def added():
 def removed():
     op = middle()
     op.result.replace_with(op.operands[0])
-    graph._function.block.remove(op)
+    graph.function.block.remove(op)
 
 def output():
     with graph:

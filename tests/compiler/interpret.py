@@ -67,7 +67,7 @@ def load(
 ) -> engine.Model:
     """The compiled model of ``function``."""
     graph = Graph(function.name)
-    graph._function = function
+    graph.function = function
     return engine.InferenceSession(num_threads=threads).load(graph, weights_registry=weights)
 
 

@@ -35,7 +35,7 @@ def loaded(
 ) -> engine.Model:
     """The model of ``function`` with ``options``."""
     graph = Graph(function.name)
-    graph._function = function
+    graph.function = function
     session = engine.InferenceSession(num_threads=threads)
     return session.load(graph, weights_registry=weights, options=options)
 
@@ -190,7 +190,7 @@ def test_apart_cuts_maps_and_leaves_the_rest() -> None:
         b = ops.exp(a)
         c = ops.abs(b)
         graph.output(c + a)
-    tanh, exp, absolute, add = (op.id for op in graph._function.ops[:4])
+    tanh, exp, absolute, add = (op.id for op in graph.function.ops[:4])
     model = engine.InferenceSession().load(graph, options=Options(apart={exp}))
     assert kernels_of(model) == [(tanh,), (exp, absolute, add)]
     x = normal(100)
@@ -221,7 +221,7 @@ def value_of(model: engine.Model, id: str, x: Any) -> Array:
 def test_kept_values_are_in_memory() -> None:
     """Each value of the block, one at a time: nothing later has overwritten it or it is last."""
     graph = block()
-    function = graph._function
+    function = graph.function
     env = {"b": 2, "s": 9}
     known = dict(zip(function.inputs, [X], strict=True))
     from maxlab import opset

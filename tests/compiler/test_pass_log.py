@@ -77,7 +77,7 @@ def programs() -> dict[str, Callable[[], Function]]:
 
 
 def _function_of(build: Callable[[], Graph]) -> Function:
-    return build()._function.clone()
+    return build().function.clone()
 
 
 def _program(seed: int) -> Function:

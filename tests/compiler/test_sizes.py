@@ -73,7 +73,7 @@ def test_names_that_generated_code_uses(name: str) -> None:
 def test_one_name_is_one_size(second: int) -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", 2]), TensorType(F32, ["n", 2])]) as graph:
         graph.output(graph.inputs[0].tensor + graph.inputs[1].tensor)
-    model = load(graph._function)
+    model = load(graph.function)
     with pytest.raises(InputError, match="'n' is 3 elsewhere") as caught:
         model(ones(3, 2), ones(second, 2))
     assert caught.value.code == "ML602"
@@ -84,14 +84,14 @@ def test_one_name_within_one_input() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", "n"])]) as graph:
         graph.output(graph.inputs[0].tensor)
     with pytest.raises(InputError, match="'n' is 2"):
-        load(graph._function)(ones(2, 3))
+        load(graph.function)(ones(2, 3))
 
 
 def test_fixed_sizes() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", 2])]) as graph:
         graph.output(graph.inputs[0].tensor)
     with pytest.raises(InputError, match="the type says 2"):
-        load(graph._function)(ones(2, 3))
+        load(graph.function)(ones(2, 3))
 
 
 def test_expressions_as_input_dims() -> None:
@@ -99,7 +99,7 @@ def test_expressions_as_input_dims() -> None:
     with Graph("g", input_types=types) as graph:
         x, y = (v.tensor for v in graph.inputs)
         graph.output(x[: Dim("n")] + y)
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(7), ones(3))[0].shape == (3,)
     with pytest.raises(InputError, match=r"the type says n \* 2 \+ 1 = 7"):
         model(ones(6), ones(3))
@@ -110,7 +110,7 @@ def test_a_name_that_follows_from_an_expression() -> None:
     with Graph("g", input_types=types) as graph:
         x, _ = (v.tensor for v in graph.inputs)
         graph.output(ops.reshape(x[: Dim("n") * 2], ["n", 2]))
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(9), ones(2, 0))[0].shape == (3, 2)
     with pytest.raises(InputError, match=r"the type says m \+ n \* 2 = 9"):
         model(ones(10), ones(2, 0))
@@ -122,7 +122,7 @@ def test_an_expression_of_names_no_input_has() -> None:
     with Graph("g", input_types=[TensorType(F32, [Dim("n") * Dim("m")])]) as graph:
         graph.output(graph.inputs[0].tensor)
     with pytest.raises(InputError, match="'m'") as caught:
-        load(graph._function)
+        load(graph.function)
     assert caught.value.code == "ML601"
 
 
@@ -130,7 +130,7 @@ def test_a_name_nothing_defines() -> None:
     with Graph("g", input_types=[TensorType(F32, [1])]) as graph:
         graph.output(ops.broadcast_to(graph.inputs[0].tensor, ["n"]))
     with pytest.raises(InputError, match="'n'") as caught:
-        load(graph._function)
+        load(graph.function)
     assert caught.value.at is not None
     assert "test_sizes" in caught.value.at.file
 
@@ -141,7 +141,7 @@ def test_rebind_names_an_expression() -> None:
         x, y = (v.tensor for v in graph.inputs)
         flat = ops.rebind(x.reshape((-1,)), ["c"], "x must have as many elements as y")
         graph.output(flat + y)
-    model = load(graph._function)
+    model = load(graph.function)
     np.testing.assert_array_equal(model(ones(2, 3), ones(6))[0].to_numpy(), 2)
     with pytest.raises(InputError, match="x must have as many elements as y") as caught:
         model(ones(2, 3), ones(5))
@@ -155,7 +155,7 @@ def test_rebind_defines_new_names() -> None:
         graph.output(
             ops.concat([x, x]), ops.range(0, Dim("q"), 1, dtype=DType.int64, device=DeviceRef.CPU())
         )
-    joined, counted = load(graph._function)(ones(2, 3))
+    joined, counted = load(graph.function)(ones(2, 3))
     assert joined.shape == (12,)
     assert counted.to_numpy().tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -164,7 +164,7 @@ def test_rebind_to_a_number() -> None:
     with Graph("g", input_types=[TensorType(F32, ["a", "b"])]) as graph:
         x = ops.rebind(graph.inputs[0].tensor, [2, "b"], "two rows")
         graph.output(x[1])
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(2, 3))[0].shape == (3,)
     with pytest.raises(InputError, match="two rows"):
         model(ones(3, 3))
@@ -174,7 +174,7 @@ def test_rebind_of_one_name_twice() -> None:
     with Graph("g", input_types=[TensorType(F32, ["a", "b"])]) as graph:
         x = ops.rebind(graph.inputs[0].tensor, ["q", "q"], "square")
         graph.output(x + x.T)
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(3, 3))[0].shape == (3, 3)
     with pytest.raises(InputError, match="square"):
         model(ones(3, 4))
@@ -184,7 +184,7 @@ def test_rebind_to_what_halving_and_doubling_gives() -> None:
     with Graph("g", input_types=[TensorType(F32, ["a"])]) as graph:
         half = (Dim("a") // 2) * 2
         graph.output(ops.rebind(graph.inputs[0].tensor, [half], "even").reshape((Dim("a") // 2, 2)))
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(6))[0].shape == (3, 2)
     with pytest.raises(InputError, match="even"):
         model(ones(7))
@@ -195,7 +195,7 @@ def test_a_rebind_nobody_reads_still_holds() -> None:
         x = graph.inputs[0].tensor
         ops.rebind(ops.exp(x), ["a", 3], "three columns")
         graph.output(x * 2)
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(2, 3))[0].shape == (2, 3)
     with pytest.raises(InputError, match="three columns"):
         model(ones(2, 4))
@@ -206,7 +206,7 @@ def test_slices_are_checked_when_sizes_are_known() -> None:
     with Graph("g", input_types=[TensorType(F32, ["a"])]) as graph:
         x = graph.inputs[0].tensor
         graph.output(x[:3], x[2:])
-    model = load(graph._function)
+    model = load(graph.function)
     assert [t.shape for t in model(ones(5))] == [(3,), (3,)]
     with pytest.raises(InputError, match="out of its bounds") as caught:
         model(ones(2))
@@ -216,7 +216,7 @@ def test_slices_are_checked_when_sizes_are_known() -> None:
 def test_sizes_never_become_negative() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n"])]) as graph:
         graph.output(ops.range(0, Dim("n") - 5, 1, dtype=F32, device=DeviceRef.CPU()))
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(7))[0].to_numpy().tolist() == [0, 1]
     assert model(ones(5))[0].shape == (0,)
     with pytest.raises(InputError, match=r"n - 5") as caught:
@@ -227,7 +227,7 @@ def test_sizes_never_become_negative() -> None:
 def test_divisions_of_sizes_by_zero() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n"]), TensorType(F32, ["m"])]) as graph:
         graph.output(ops.range(0, Dim("n") // Dim("m"), 1, dtype=F32, device=DeviceRef.CPU()))
-    model = load(graph._function)
+    model = load(graph.function)
     assert model(ones(7), ones(3))[0].shape == (2,)
     with pytest.raises(InputError, match="zero"):
         model(ones(7), ones(0))
@@ -236,7 +236,7 @@ def test_divisions_of_sizes_by_zero() -> None:
 def test_a_failed_call_leaves_the_model_usable() -> None:
     with Graph("g", input_types=[TensorType(F32, ["a"])]) as graph:
         graph.output(graph.inputs[0].tensor[:3] * 2)
-    model = load(graph._function)
+    model = load(graph.function)
     for _ in range(3):
         with pytest.raises(InputError):
             model(ones(1))
@@ -266,7 +266,7 @@ def test_inputs_between_elements() -> None:
     x[:] = np.arange(20)
     with Graph("g", input_types=[TensorType(F32, ["n"])]) as graph:
         graph.output(graph.inputs[0].tensor + 1)
-    np.testing.assert_array_equal(load(graph._function)(x)[0].to_numpy(), np.arange(20) + 1)
+    np.testing.assert_array_equal(load(graph.function)(x)[0].to_numpy(), np.arange(20) + 1)
 
 
 def test_many_sizes_do_not_pile_up() -> None:
@@ -274,7 +274,7 @@ def test_many_sizes_do_not_pile_up() -> None:
 
     with Graph("g", input_types=[TensorType(F32, ["n"])]) as graph:
         graph.output(ops.exp(graph.inputs[0].tensor))
-    model = load(graph._function)
+    model = load(graph.function)
     for n in range(MAX_BINDINGS + 20):
         assert model(ones(n))[0].shape == (n,)
     assert len(model._bindings) <= MAX_BINDINGS

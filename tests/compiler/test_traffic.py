@@ -33,7 +33,7 @@ def plan_of(build: Callable[..., Any], types: Types, options: Options | None = N
     with Graph("counted", input_types=kinds) as graph:
         made = build(*(value.tensor for value in graph.inputs))
         graph.output(*(made if isinstance(made, tuple) else (made,)))
-    work = graph._function.clone()
+    work = graph.function.clone()
     run_passes(work, PIPELINE)
     chosen = options or Options()
     return Planner(Schedule(work, chosen)).build()
@@ -269,7 +269,7 @@ def test_transfers_move_every_byte_once() -> None:
     with Graph("there and back", input_types=[kind]) as graph:
         x = graph.inputs[0].tensor.to(DeviceRef.GPU())
         graph.output((x * 2.0).to(DeviceRef.CPU()))
-    work = graph._function.clone()
+    work = graph.function.clone()
     run_passes(work, PIPELINE)
     found = counts(Planner(Schedule(work)).build(), m=M)
     assert found == [
@@ -288,7 +288,7 @@ def test_a_product_of_a_gpu_reads_its_operands_as_they_are() -> None:
     with Graph("gpu", input_types=types) as graph:
         x, w, b = (value.tensor for value in graph.inputs)
         graph.output(ops.relu(ops.matmul(x, w) + b))
-    work = graph._function.clone()
+    work = graph.function.clone()
     run_passes(work, PIPELINE)
     assert counts(Planner(Schedule(work)).build(), m=M) == [
         ("contract", 2 * M * N * K + 2 * M * N, 4 * (M * K + K * N + N), 4 * M * N)

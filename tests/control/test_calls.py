@@ -98,7 +98,7 @@ def test_kernels_name_the_ops_of_their_calls() -> None:
         assert mine, "every kernel stands for ops of the graph"
         assert not mine & seen, "no kernel stands for ops of another call"
         seen |= mine
-    known = {op.id for op in graph._function.ops}
+    known = {op.id for op in graph.function.ops}
     assert seen <= known
     for kernel in model.kernels.values():
         for _, _, node in kernel.lines if hasattr(kernel, "lines") else ():
@@ -165,7 +165,7 @@ def test_loops_and_branches_in_a_body() -> None:
     assert a == [1, 2]
     assert b == [2, 3]
     nodes = {n for step in model.plan.steps for n in step.nodes}
-    assert nodes <= {op.id for op in graph._function.walk()}
+    assert nodes <= {op.id for op in graph.function.walk()}
 
 
 def test_stores_of_calls_are_in_order() -> None:
@@ -214,7 +214,7 @@ def test_compare_checks_each_call() -> None:
     planted = model.reload(options=Options(replaced={kernel.symbol: bad}))
     result = maxlab.compare(planted, x)
     assert not result.ok
-    known = {op.id for op in graph._function.ops}
+    known = {op.id for op in graph.function.ops}
     assert {n.id for n in result.nodes if not n.ok} <= known
 
 
@@ -250,10 +250,10 @@ def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
     graph, data = layered(2)
     with graph:
         wrong = ops.constant(1.0, DType.float32, CPU)
-        calls, text = len(graph._function.calls), str(graph)
+        calls, text = len(graph.function.calls), str(graph)
         with pytest.raises(ValueError, match="layer"):
             call(graph._subgraphs["layer"], wrong)
-        assert len(graph._function.calls) == calls
+        assert len(graph.function.calls) == calls
         assert str(graph) == text
     model = engine.InferenceSession().load(graph, weights_registry=data)
     assert len(model.output_metadata) == 1

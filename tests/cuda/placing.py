@@ -50,7 +50,7 @@ def load_on(
 ) -> DeviceModel:
     """The model of ``function``, whose types name ``gpu``."""
     graph = Graph(function.name)
-    graph._function = function
+    graph.function = function
     model = engine.InferenceSession(devices=[gpu]).load(graph, weights_registry=weights)
     assert isinstance(model, DeviceModel)
     return model

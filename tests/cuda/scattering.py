@@ -98,7 +98,7 @@ class Placed:
         with np.errstate(all="ignore"):
             want = interpret(program.function, program.inputs, program.weights)
         graph = Graph(self.function.name)
-        graph._function = self.function
+        graph.function = self.function
         session = InferenceSession(devices=[CPU(), *gpus])
         model = session.load(graph, weights_registry=program.weights)
         by_place = {HOST: CPU(), **{DeviceRef.GPU(g.id): g for g in gpus}}

@@ -98,14 +98,14 @@ CASES = [
 @pytest.fixture(scope="module")
 def warm(gpu: Accelerator) -> None:
     """All kernels compiled at once."""
-    functions = [attention(mask, *n, fill)._function for mask, fill in CASES for n in SIZES]
+    functions = [attention(mask, *n, fill).function for mask, fill in CASES for n in SIZES]
     load_together(gpu, functions)
 
 
 @pytest.mark.parametrize(("mask", "fill"), CASES)
 def test_masks(mask: str, fill: float, gpu: Accelerator, warm: None) -> None:
     for queries, keys in SIZES:
-        function = attention(mask, queries, keys, fill)._function
+        function = attention(mask, queries, keys, fill).function
         model = load_on(gpu, function)
         assert [step.kind for step in model.plan.steps] == ["attention"]
         (step,) = model.plan.steps
@@ -124,9 +124,9 @@ def test_the_cpu_agrees() -> None:
     """The host's attention has no bounds; it is the second opinion on what hidden rows give."""
     queries, keys = SIZES[0]
     graph = attention("causal, hidden rows", queries, keys, -math.inf)
-    function = graph._function.clone()
+    function = graph.function.clone()
     host = Graph("host")
-    host._function = on_gpu(function, DeviceRef.CPU())
+    host.function = on_gpu(function, DeviceRef.CPU())
     given = arrays(queries, keys)
     (got,) = engine.InferenceSession().load(host)(*given)
     with np.errstate(all="ignore"):

@@ -187,7 +187,7 @@ def function_of(case: Case) -> Function:
     with Graph("hostile", input_types=types) as graph:
         made = case.body(*(v.tensor for v in graph.inputs))
         graph.output(*(made if isinstance(made, tuple) else (made,)))
-    return graph._function
+    return graph.function
 
 
 def arrays_of(case: Case, sizes: dict[str, int]) -> list[Array]:
@@ -259,8 +259,8 @@ def test_an_epilogue_rounds_after_every_op(dtype: DType, rows: int, gpu: Acceler
         np.asarray(rng.standard_normal(40) * 3).astype(dtype.ml_numpy),
         np.asarray(rng.standard_normal((rows, 40))).astype(dtype.ml_numpy),
     ]
-    got = run_on(gpu, load_on(gpu, graph._function), given)
-    for g, w_ in zip(got, interpret(graph._function, given), strict=True):
+    got = run_on(gpu, load_on(gpu, graph.function), given)
+    for g, w_ in zip(got, interpret(graph.function, given), strict=True):
         np.testing.assert_array_equal(g.astype(np.float64), w_.astype(np.float64))
 
 

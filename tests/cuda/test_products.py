@@ -168,7 +168,7 @@ def attention_model(
     ]
     with Graph("attention", input_types=types) as graph:
         graph.output(attention(*(v.tensor for v in graph.inputs), **options))  # type: ignore[arg-type]
-    return load_on(gpu, graph._function)
+    return load_on(gpu, graph.function)
 
 
 @pytest.mark.parametrize("number", range(len(ATTENTION)))
@@ -230,7 +230,7 @@ def test_an_additive_mask_is_an_input(gpu: Accelerator) -> None:
         q, k, v, mask = (value.tensor for value in graph.inputs)
         scores = ops.matmul(q, ops.transpose(k, 2, 3)) * 0.25 + mask
         graph.output(ops.matmul(ops.softmax(scores), v))
-    model = load_on(gpu, graph._function)
+    model = load_on(gpu, graph.function)
     assert [s.kind for s in model.plan.steps] == ["attention"]
     rng = np.random.default_rng(0)
     q0, k0, v0 = (rng.standard_normal((2, 4, 9, 16)).astype("f4") for _ in range(3))

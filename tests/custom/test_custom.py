@@ -195,7 +195,7 @@ IMAGE = np.random.default_rng(3).random((5, 4, 3)).astype(np.float32)
 def test_a_saved_graph(tmp_path: Path) -> None:
     graph = example()
     assert "grayscale" in str(graph)
-    assert "mo.custom" in generic(graph._function)
+    assert "mo.custom" in generic(graph.function)
     graph.save(tmp_path / "g.mlir")
     with mock.patch.dict(custom.DECLARED, clear=True):  # as in another process
         read_again(tmp_path)
@@ -209,7 +209,7 @@ def read_again(tmp_path: Path) -> None:
     assert isinstance(caught.value, MaxlabError)
     assert caught.value.code == "ML760"
     with pytest.raises(ValueError, match="no kernel library that was loaded"):
-        compile_function(again._function)
+        compile_function(again.function)
     changed = KERNELS.replace("GAIN * sum", "GAIN * 5 * sum")
     beside = Graph(path=tmp_path / "g.mlir", custom_extensions=[changed])
     (y,) = session.load(beside)(IMAGE)
@@ -344,7 +344,7 @@ def test_errors_name_the_line_and_leave_the_graph(code: str, kind: Any, act: Any
         assert error.at is not None
         assert error.at.file.endswith("test_custom.py")
         assert error.at.line == act.__code__.co_firstlineno
-        assert [op.name for op in graph._function.ops if op.name != "mo.cast"] == []
+        assert [op.name for op in graph.function.ops if op.name != "mo.cast"] == []
 
 
 def test_a_subgraph_knows_the_kernels_of_its_graph() -> None:

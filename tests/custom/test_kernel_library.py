@@ -110,7 +110,7 @@ def test_verify_custom_op() -> None:
     library = KernelLibrary()
     library.add_source(ONE)
     graph = calling("one", library)
-    op = graph._function.ops[0]
+    op = graph.function.ops[0]
     library.verify_custom_op(op)
     library.verify_custom_op(op.result)
     other = KernelLibrary()
@@ -121,7 +121,7 @@ def test_verify_custom_op() -> None:
     with pytest.raises(ValueError, match="must be float64, got float32"):
         other.verify_custom_op(op)
     with pytest.raises(ArgumentTypeError):
-        library.verify_custom_op(graph._function.ops[-1])
+        library.verify_custom_op(graph.function.ops[-1])
 
 
 HEAD = "// @op one(x: float32[n]) -> (y: float32[n])\n"

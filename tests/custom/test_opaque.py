@@ -385,7 +385,7 @@ def test_errors_name_the_line_and_leave_the_graph(code: str, kind: Any, act: Any
         error = refused(code, kind, lambda: act(c, x, b))
         assert error.at is not None
         assert error.at.line == act.__code__.co_firstlineno
-        assert not [op for op in made._function.ops if op.name.startswith("mo.custom")]
+        assert not [op for op in made.function.ops if op.name.startswith("mo.custom")]
 
 
 TYPE = "// @opaque t drop=t_drop\ntypedef struct { i64 x; } t;\nstatic void t_drop(t *p) {}\n"
@@ -473,7 +473,7 @@ def test_a_file_may_have_types_beside_those_of_another_one(live: Any, tmp_path: 
 
 def test_a_file_cannot_take_a_call_out_of_its_order(tmp_path: Path) -> None:
     made = graph([COUNTER], lambda c: [at(c)])
-    text = generic(made._function).replace('"mo.custom.inplace"(%a0, %v0)', '"mo.custom"(%a0)')
+    text = generic(made.function).replace('"mo.custom.inplace"(%a0, %v0)', '"mo.custom"(%a0)')
     text = text.replace(
         '(!mo.opaque<"counter">, !mo.chain) -> (!mo.tensor<[], si64>, !mo.chain)',
         '(!mo.opaque<"counter">) -> !mo.tensor<[], si64>',
@@ -496,7 +496,7 @@ def test_the_compiler_names_the_line_of_a_type(tmp_path: Path) -> None:
 
 def test_a_saved_graph(live: Any, tmp_path: Path) -> None:
     made = graph([LIVE, I64, COUNTER], lambda live, x, c: [new(live, x), at(c), c])
-    assert '!mo.opaque<"counter">' in generic(made._function)
+    assert '!mo.opaque<"counter">' in generic(made.function)
     made.save(tmp_path / "g.mlir")
     with mock.patch.dict(custom.DECLARED, clear=True):  # as in another process
         again = Graph(path=tmp_path / "g.mlir")

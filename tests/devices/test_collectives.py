@@ -135,7 +135,7 @@ def test_in_a_branch_and_behind_a_store(which: str) -> None:
             for place, x in zip(kept, made, strict=True):
                 ops.buffer_store(place, x)
             graph.output(*made)
-        verify(graph._function)
+        verify(graph.function)
         model = load(graph, devices)
         arrays = [np.arange(4, dtype=np.float32) + n for n in range(2)]
         for flag in (True, False):
@@ -162,7 +162,7 @@ def test_none_give_none() -> None:
     with Graph("g", input_types=[]) as graph:
         assert ops.allgather([], []) == []
         assert ops.allreduce.sum([], []) == []
-        assert not graph._function.ops
+        assert not graph.function.ops
 
 
 def test_gpus_that_cannot_reach_each_other_go_through_the_host(
@@ -240,7 +240,7 @@ def test_in_a_subgraph(tmp_path: Path) -> None:
         )
         once = ops.call(sub, *graph.inputs)
         graph.output(*ops.call(sub, *once, *graph.inputs[2:]))
-    verify(graph._function)
+    verify(graph.function)
     with places("4 cpus") as cpus:
         found = run(graph, cpus[1:3], [np.ones(4, np.float32), np.ones(4, np.float32)])
         assert [x.tolist() for x in found] == [[9] * 4] * 2

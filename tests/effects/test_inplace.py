@@ -219,7 +219,7 @@ def test_an_archive_a_saved_graph_and_another_library(place: DeviceRef, tmp_path
     graph = counting(place, [packed])
     graph.save(tmp_path / "g.mlir")
     again = Graph(path=tmp_path / "g.mlir")
-    text = generic(again._function)
+    text = generic(again.function)
     assert generic(parse_function(text)) == text
     given = at(floats(4), place)
     session(place).load(again, custom_extensions=packed)(given)
@@ -241,7 +241,7 @@ def test_an_archive_a_saved_graph_and_another_library(place: DeviceRef, tmp_path
 
 def test_a_kernel_library_verifies_it() -> None:
     graph = counting(CPU, [KERNELS])
-    (op,) = (op for op in graph._function.ops if op.name == "mo.custom.inplace")
+    (op,) = (op for op in graph.function.ops if op.name == "mo.custom.inplace")
     graph._kernel_library.verify_custom_op(op)
     with pytest.raises(ValueError, match="no custom op 'increment'"):
         KernelLibrary().verify_custom_op(op)
@@ -369,7 +369,7 @@ def test_mistakes_are_found_when_the_op_is_made(
         b, x = graph.inputs[0].buffer, graph.inputs[1].tensor
         with pytest.raises(MaxlabError) as caught:
             wrong(b, x)
-        assert len([op for op in graph._function.ops if "custom" in op.name]) == 0
+        assert len([op for op in graph.function.ops if "custom" in op.name]) == 0
     assert caught.value.code == code
     assert isinstance(caught.value, kind)
     assert caught.value.at is not None

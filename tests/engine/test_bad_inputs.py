@@ -101,7 +101,7 @@ def test_threads_build_graphs() -> None:
                 for _ in range(number + 1):
                     x = x + 1
                 graph.output(x)
-            if len(graph._function.ops) != 2 * (number + 1) + 1:
+            if len(graph.function.ops) != 2 * (number + 1) + 1:
                 names.append(name)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]

@@ -136,7 +136,7 @@ def test_another_process_gets_the_same(place: DeviceRef, tmp_path: Path) -> None
 def test_a_saved_graph_goes_on(tmp_path: Path) -> None:
     rich(CPU, [KERNELS]).save(tmp_path / "g.mlir")
     graph = Graph("more", path=tmp_path / "g.mlir", custom_extensions=[KERNELS])
-    assert (graph.name, graph._function.name) == ("more", "more")
+    assert (graph.name, graph.function.name) == ("more", "more")
     assert Graph(path=tmp_path / "g.mlir").name == "rich"
     graph.save(tmp_path / "h.mlir")
     assert "@more" in str(Graph(path=tmp_path / "h.mlir"))
@@ -182,7 +182,7 @@ BAD: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("kind", "code"), BAD)
 def test_paths_without_a_graph(kind: str, code: str, tmp_path: Path) -> None:
     path = tmp_path / "bad"
-    text = generic(rich(CPU, [KERNELS])._function)
+    text = generic(rich(CPU, [KERNELS]).function)
     if kind == "folder":
         path.mkdir()
     elif kind == "nul":
@@ -212,7 +212,7 @@ def test_paths_without_a_graph(kind: str, code: str, tmp_path: Path) -> None:
     assert isinstance(plain.value, ValueError)
 
 
-TEXT = generic(rich(CPU, [KERNELS])._function)
+TEXT = generic(rich(CPU, [KERNELS]).function)
 WORDS = sorted(set(TEXT.replace('"', " ").replace(",", " ").split()), key=str)
 
 
@@ -249,7 +249,7 @@ def test_hurt_files_are_loaded_or_refused(
         with pytest.raises(InvalidPathError) as caught:
             engine.InferenceSession().load(path)
         assert caught.value.code == made.code
-    elif made._function.output is not None:
+    elif made.function.output is not None:
         made.save(path)
         assert Graph(path=path).output_types == made.output_types
 

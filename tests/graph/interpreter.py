@@ -32,7 +32,7 @@ def run(graph: Graph, *inputs: Any, weights: Mapping[str, Array] | None = None) 
     Raises:
         ExecutionError: A condition on the dims does not hold.
     """
-    function = graph._function
+    function = graph.function
     verify(function)
     text = generic(function)
     assert generic(parse_function(text)) == text, "the graph does not survive being written"

@@ -71,7 +71,7 @@ def test_the_argument_is_named() -> None:
 def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
     setting = Setting()
     with setting.graph:
-        before = len(setting.graph._function.ops)
+        before = len(setting.graph.function.ops)
         with pytest.raises(MaxlabError):
             ops.add(setting.x, np.array([object()]))
-    assert len(setting.graph._function.ops) == before
+    assert len(setting.graph.function.ops) == before

@@ -335,7 +335,7 @@ def test_error(code: str, kind: type[Exception], act: Callable[[Setting], Any]) 
     graph = setting.graph
     with graph:
         kept = setting.x + 1
-        before = list(graph._function.ops)
+        before = list(graph.function.ops)
         with pytest.raises(kind) as caught:
             act(setting)
         error = caught.value
@@ -347,8 +347,8 @@ def test_error(code: str, kind: type[Exception], act: Callable[[Setting], Any]) 
             assert error.at.file.endswith("test_errors.py")
             assert error.at.line == act.__code__.co_firstlineno
         # What a case built before the call that failed stays; the failed call itself left nothing.
-        assert graph._function.ops[: len(before)] == before
-        assert graph._function.output is None
+        assert graph.function.ops[: len(before)] == before
+        assert graph.function.output is None
         graph.output(kept)
 
 
@@ -390,7 +390,7 @@ def test_a_failed_op_leaves_the_graph_as_it_was() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
         x = graph.inputs[0].tensor
         y = x * 2
-        function = graph._function
+        function = graph.function
         before = (list(function.ops), str(graph), dict(y._ir().uses), dict(x._ir().uses))
         acts: list[Callable[[], Any]] = [
             lambda: y + weight,  # the weight was added before the shapes were compared
@@ -412,20 +412,20 @@ def test_a_failed_op_after_the_output_keeps_the_output() -> None:
     with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
         x = graph.inputs[0].tensor
         graph.output(x * 2)
-        names = [op.name for op in graph._function.ops]
+        names = [op.name for op in graph.function.ops]
         with pytest.raises(ValueError, match="broadcast"):
             ops.add(ops.exp(x), np.ones(3))
-        assert [op.name for op in graph._function.ops] == [*names[:-1], "mo.exp", names[-1]]
+        assert [op.name for op in graph.function.ops] == [*names[:-1], "mo.exp", names[-1]]
         with pytest.raises(ValueError, match="gamma"):
             ops.layer_norm(x, np.ones(3), np.ones(3), 1e-5)
-        assert [op.name for op in graph._function.ops] == [*names[:-1], "mo.exp", names[-1]]
-        output = graph._function.output
+        assert [op.name for op in graph.function.ops] == [*names[:-1], "mo.exp", names[-1]]
+        output = graph.function.output
         assert output is not None
         assert len(output.operands) == 1
         foreign = Graph("h", input_types=[TensorType(F32, [1])]).inputs[0]
         with pytest.raises(ValueError, match="another graph"):
             graph.output(x, foreign)
-        assert graph._function.output is output
+        assert graph.function.output is output
         assert graph._error is not None
         with pytest.warns(UserWarning, match="replaces it"):
             graph.output(x * 3)

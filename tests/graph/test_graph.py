@@ -91,7 +91,7 @@ def test_a_second_output_replaces_the_first() -> None:
         graph.output(x)
         with pytest.warns(UserWarning, match="replaces it"):
             graph.output(x + 1, x.shape, 2, Dim("n"))
-    assert [op.name for op in graph._function.ops].count("mo.output") == 1
+    assert [op.name for op in graph.function.ops].count("mo.output") == 1
     found = run(graph, np.zeros(3, np.float32))
     assert found[0].tolist() == [1, 1, 1]
     assert [a.tolist() for a in found[1:]] == [[3], 2, 3]
@@ -102,7 +102,7 @@ def test_ops_after_the_output_come_before_it() -> None:
         x = graph.inputs[0].tensor
         graph.output(x)
         ops.exp(x)
-    assert [op.name for op in graph._function.ops] == ["mo.exp", "mo.output"]
+    assert [op.name for op in graph.function.ops] == ["mo.exp", "mo.output"]
 
 
 def test_output_outside_of_the_context() -> None:
@@ -151,7 +151,7 @@ def test_ids_are_stable_and_lines_are_known() -> None:
             y
             + 1.0
         )  # fmt: skip
-    first, constant, second = graph._function.ops
+    first, constant, second = graph.function.ops
     assert (first.id, constant.id, second.id) == ("n0", "n1", "n2")
     assert first.loc is not None
     assert second.loc is not None
@@ -168,7 +168,7 @@ def test_scopes_follow_the_calls() -> None:
         return block(block(x))
 
     graph = Graph("g", model, [ROW])
-    scopes = [op.scope for op in graph._function.ops if op.name == "mo.relu"]
+    scopes = [op.scope for op in graph.function.ops if op.name == "mo.relu"]
     assert scopes == ["model.block", "model.block.1"]
 
 

@@ -174,11 +174,11 @@ def test_bounds_made_of_dims_and_constants_are_known() -> None:
 )
 def test_errors(index: Any, error: type[Exception], code: str) -> None:
     with Graph("g", input_types=[TensorType(DType.float32, [4, "m"])]) as graph:
-        before = list(graph._function.ops)
+        before = list(graph.function.ops)
         with pytest.raises(error) as caught:
             graph.inputs[0].tensor[index]
         assert caught.value.code == code  # type: ignore[attr-defined]
-        assert graph._function.ops == before
+        assert graph.function.ops == before
 
 
 def test_numpy_ints_and_the_documented_edges() -> None:

@@ -124,7 +124,7 @@ def _alone(module: Module, folder: Path) -> Path:
 
 
 def test_text_of_several_graphs() -> None:
-    functions = [graph._function for graph in two().graphs]
+    functions = [graph.function for graph in two().graphs]
     text = generic_module(functions)
     assert [generic(f) for f in parse_module(text)] == [generic(f) for f in functions]
     with pytest.raises(ParseError, match="the text has 2 graphs, expected one"):

@@ -29,7 +29,7 @@ def floats(*shape: int | str) -> TensorType:
 
 def outputs(graph: Graph) -> Sequence[Value]:
     """The IR values that the graph returns."""
-    op = graph._function.output
+    op = graph.function.output
     assert op is not None
     return op.operands
 
@@ -515,7 +515,7 @@ def test_constants_that_do_not_fit(value: Any, dtype: str | None, error: type[Ex
     with Graph("g") as graph:
         with pytest.raises(error):
             ops.constant(value, None if dtype is None else DType[dtype], CPU)
-        assert not graph._function.ops
+        assert not graph.function.ops
 
 
 def test_a_constant_does_not_change_with_its_array() -> None:

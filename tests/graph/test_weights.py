@@ -283,7 +283,7 @@ def test_a_weight_is_added_when_it_is_used() -> None:
         assert not graph.weight_table.weights
         graph.output(graph.inputs[0].tensor @ weight, weight[0], weight.T * weight[0, 0])
         assert list(graph.weight_table.weights) == ["w"]
-        names = [op.name for op in graph._function.ops]
+        names = [op.name for op in graph.function.ops]
         assert names.count("mo.constant.external") == 1
         assert graph.add_weight(weight)._ir() is graph.add_weight(weight)._ir()
     w, x = numbers(4, 2), numbers(3, 4)
@@ -301,9 +301,9 @@ def test_a_weight_of_another_device_starts_on_the_host() -> None:
         with Graph("g") as graph:
             value = graph.add_weight(weight, force_initial_weight_on_host=on_host)
             assert value.device == GPU
-            ops_now = [op.name for op in graph._function.ops]
+            ops_now = [op.name for op in graph.function.ops]
             assert ops_now == ["mo.constant.external", *["mo.transfer"] * on_host]
-            assert graph._function.ops[0].attrs["type"].device == (CPU if on_host else GPU)
+            assert graph.function.ops[0].attrs["type"].device == (CPU if on_host else GPU)
 
 
 def test_add_weight_outside_of_the_context() -> None:
@@ -312,7 +312,7 @@ def test_add_weight_outside_of_the_context() -> None:
     assert value.shape == [4]
     with pytest.raises(ValueError, match="another weight named 'w'"):
         graph.add_weight(Weight("w", F32, [4]))
-    assert len(graph._function.ops) == 1
+    assert len(graph.function.ops) == 1
 
 
 def test_facts_of_weights() -> None:
@@ -385,7 +385,7 @@ def test_calls_with_placeholder_weights() -> None:
     for name in [*w, "layers.0.w"]:
         expected = np.maximum(expected @ w[name], 0)
     np.testing.assert_allclose(run(graph, a, weights=w)[0], expected, rtol=1e-4)
-    scopes = {op.scope for op in graph._function.ops if op.name == "mo.matmul"}
+    scopes = {op.scope for op in graph.function.ops if op.name == "mo.matmul"}
     assert all("layer" in scope for scope in scopes)
 
 
@@ -398,11 +398,11 @@ def test_calls_share_weights_that_are_no_placeholders() -> None:
         (x,) = ops.call(body, x)
         graph.output(x.tensor @ weight)
         other = graph.add_subgraph("other", layer_of(Weight("w", F32, [4, 4])), [row])
-        before = list(graph._function.ops)
+        before = list(graph.function.ops)
         with pytest.raises(ValueError, match="another weight named 'w'"):
             ops.call(other, x)
-        assert graph._function.ops == before
-    assert [op.name for op in graph._function.ops].count("mo.constant.external") == 1
+        assert graph.function.ops == before
+    assert [op.name for op in graph.function.ops].count("mo.constant.external") == 1
 
 
 def test_calls_on_another_device() -> None:
@@ -413,7 +413,7 @@ def test_calls_on_another_device() -> None:
         (x,) = ops.call(body, graph.inputs[0], prefix="a.")
         (x,) = ops.call(body, x, prefix="a.")
         graph.output(x)
-    names = [op.name for op in graph._function.ops]
+    names = [op.name for op in graph.function.ops]
     assert names.count("mo.constant.external") == 1
     assert graph.weight_table.weights["a.w"].name == "a.w"
 

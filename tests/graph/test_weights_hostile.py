@@ -7,6 +7,7 @@ wait, run anything, or take memory by a number of the file.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import resource
 import struct
@@ -138,6 +139,7 @@ def no_free_memory() -> Iterator[None]:
     The runtime library is there, which opening the first file would compile.
     """
     runtime()
+    gc.collect()  # not later, while a test counts
     held = []
     for size in (ENOUGH_BYTES, ENOUGH_BYTES // 8):
         before = taken_bytes()

@@ -102,7 +102,7 @@ _WITH_SUBGRAPH = """"mo.graph"() ({
 def texts() -> dict[str, str]:
     """The texts of functions with attributes, regions, chains, weights and subgraphs."""
     graphs = (_plain(), _regions(), _chains(), _weights(), _subgraphs())
-    found = {graph.name: str(generic(graph._function)) for graph in graphs}
+    found = {graph.name: str(generic(graph.function)) for graph in graphs}
     return {**found, "subgraph": generic(parse_function(_WITH_SUBGRAPH))}
 
 

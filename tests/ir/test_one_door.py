@@ -24,8 +24,6 @@ OTHERS = {
     "compiler/schedule.py: other.ops",
     "graph/control_flow.py: writer.regions.append",
     "graph/control_flow.py: writer.regions.pop",
-    # What an interrupt left: it reads values and stands in no block.
-    "graph/writer.py: value.uses.pop",
     "lab/regions.py: self.found.ops.append",
     "lab/regions.py: self.found.ops.insert",
     "torch/importer.py: part.inputs.append",

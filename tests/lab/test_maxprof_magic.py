@@ -105,7 +105,7 @@ def test_ops_know_the_line_of_the_notebook(shell: Any) -> None:
     with capture_output():
         done = shell.run_cell(f"%%maxprof\n{body}", store_history=True)
     done.raise_error()
-    op = next(op for op in shell.user_ns["graph"]._function.ops if op.name == "mo.exp")
+    op = next(op for op in shell.user_ns["graph"].function.ops if op.name == "mo.exp")
     assert op.loc is not None
     assert op.loc.line == 3
     assert op.loc.text.strip() == "graph.output(ops.exp(graph.inputs[0]))"

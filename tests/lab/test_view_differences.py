@@ -80,7 +80,7 @@ def page(comms: list[FakeComm]) -> Callable[[GraphView], Page]:
 
 def middle(graph: Graph) -> Op:
     """A ``tanh`` in the middle of a long graph."""
-    return next(op for op in graph._function.ops[500:] if op.name == "mo.tanh")
+    return next(op for op in graph.function.ops[500:] if op.name == "mo.tanh")
 
 
 def attribute(graph: Graph) -> None:
@@ -93,7 +93,7 @@ def added(graph: Graph) -> None:
 
 
 def added_between(graph: Graph) -> None:
-    function, op = graph._function, middle(graph)
+    function, op = graph.function, middle(graph)
     made = function.create("mo.relu", [op.result], [op.result.type])
     op.result.replace_with(made.result)
     made.set_operands([op.result])
@@ -103,7 +103,7 @@ def added_between(graph: Graph) -> None:
 def removed(graph: Graph) -> None:
     op = middle(graph)
     op.result.replace_with(op.operands[0])
-    graph._function.block.remove(op)
+    graph.function.block.remove(op)
 
 
 def output(graph: Graph) -> None:
@@ -125,7 +125,7 @@ def test_a_change_of_one_node_in_a_thousand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph = long()
-    assert len(graph._function.ops) == 1000
+    assert len(graph.function.ops) == 1000
     view = GraphView(graph)
     opened = page(view)
     made: list[str] = []
@@ -164,10 +164,10 @@ def test_random_edits_undone_and_done_again(page: Callable[[GraphView], Page], s
     graph = layered(3)
     view = GraphView(graph)
     opened = page(view)
-    log = listen(graph._function)
+    log = listen(graph.function)
     for _ in range(25):
         for _ in range(rng.randint(1, 3)):
-            op = rng.choice([op for op in graph._function.ops if op.name != "mo.output"])
+            op = rng.choice([op for op in graph.function.ops if op.name != "mo.output"])
             with log.transaction():
                 edit(graph, op, rng)
         if rng.random() < 0.4:
@@ -182,7 +182,7 @@ def test_random_edits_undone_and_done_again(page: Callable[[GraphView], Page], s
 
 def edit(graph: Graph, op: Op, rng: random.Random) -> None:
     """One of all kinds of edits of ``op``."""
-    function = graph._function
+    function = graph.function
     kind = rng.randrange(7)
     if kind == 0:
         op.set_attr("note", rng.randrange(9))
@@ -216,7 +216,7 @@ def test_regions_and_scopes(page: Callable[[GraphView], Page], body: str) -> Non
         graph.output(x)
     view = GraphView(graph)
     opened = page(view)
-    owner = next(op for op in graph._function.ops if op.regions)
+    owner = next(op for op in graph.function.ops if op.regions)
     inner = owner.regions[1].ops[0]
     changes: list[Callable[[], object]] = [
         lambda: inner.set_attr("axis", 1),
@@ -237,7 +237,7 @@ def test_fingerprints_of_scopes_follow(page: Callable[[GraphView], Page]) -> Non
     graph = layered()
     view = GraphView(graph)
     opened = page(view)
-    op = next(op for op in graph._function.ops if op.scope == "layer.3")
+    op = next(op for op in graph.function.ops if op.scope == "layer.3")
     before = {s["path"]: s["fingerprint"] for s in view.document["scopes"]}
     op.set_attr("extra", 1)
     view.update()
@@ -273,7 +273,7 @@ def test_without_a_log_documents_are_compared(page: Callable[[GraphView], Page])
     view = GraphView(graph)
     opened = page(view)
     attribute(graph)
-    graph._function.log = None  # what was changed is not known any more
+    graph.function.log = None  # what was changed is not known any more
     removed(graph)
     view.update()
     opened.take()
@@ -295,7 +295,7 @@ def test_the_document_is_sent_where_it_is_shorter(page: Callable[[GraphView], Pa
     graph = long()
     view = GraphView(graph)
     opened = page(view)
-    for op in graph._function.ops[:600]:
+    for op in graph.function.ops[:600]:
         op.set_attr("axis", 1)
     view.update()
     opened.take()

@@ -163,7 +163,7 @@ def test_one_compilation_serves_every_size(embedder: Embedder) -> None:
 def test_the_model_computes_what_the_references_say(embedder: Embedder) -> None:
     ids, mask = embedder.tokens(["Op by op.", "And padded, too, by a few tokens."])
     weights = {name: np.from_dlpack(w) for name, w in embedder.weights.items()}
-    (want,) = interpret(embedder.graph._function, [ids, mask], weights)
+    (want,) = interpret(embedder.graph.function, [ids, mask], weights)
     np.testing.assert_allclose(embedder.run(ids, mask), want, rtol=0, atol=1e-5)
 
 

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 def interpret(graph: Graph, registry: dict[str, Any], *inputs: Array) -> list[Array]:
     """What NumPy computes for ``graph``: the op table's references, op by op."""
-    function: Function = graph._function
+    function: Function = graph.function
     verify(function)
     env: dict[str, int] = {}
     values: dict[Any, Array] = {}
@@ -471,7 +471,7 @@ def test_shared_weights_belong_to_their_owner() -> None:
     graph = Graph("tied", model, [IDS])
     (y,) = interpret(graph, model.state_dict(), np.array([1, 6], np.int32))
     assert np.allclose(y, table[[1, 6]] @ table.T)
-    assert len([op for op in graph._function if op.name == "mo.constant.external"]) == 1
+    assert len([op for op in graph.function if op.name == "mo.constant.external"]) == 1
     with pytest.raises(ArgumentTypeError, match="ML712"):
         model.head.set_shared_weight("weight", np.ones(2))  # type: ignore[arg-type]
     model.head.weight = Weight("weight", F32, [7, 2])  # its own again
@@ -531,7 +531,7 @@ def test_the_documented_example_corrected() -> None:
 def test_weights_are_named_without_a_state_dict() -> None:
     model = Model(2)
     graph = Graph("g", model, [IDS])
-    names = {op.attrs["name"] for op in graph._function if op.name == "mo.constant.external"}
+    names = {op.attrs["name"] for op in graph.function if op.name == "mo.constant.external"}
     assert names == set(model.state_dict())
 
 
@@ -540,7 +540,7 @@ def test_parts_of_a_named_model_keep_their_names() -> None:
     model.state_dict()
     with Graph("parts", input_types=[IDS]) as graph:
         graph.output(model.encoder(model.embeddings(graph.inputs[0].tensor)))
-    names = {op.attrs["name"] for op in graph._function if op.name == "mo.constant.external"}
+    names = {op.attrs["name"] for op in graph.function if op.name == "mo.constant.external"}
     assert names == set(model.state_dict())
 
 
@@ -553,7 +553,7 @@ def test_parts_that_nobody_named_collide_with_a_clear_error() -> None:
 # ---------------------------------------------------------------- scopes
 def scopes(graph: Graph) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for op in graph._function:
+    for op in graph.function:
         found.setdefault(op.scope, []).append(op.name.removeprefix("mo."))
     return found
 
@@ -585,7 +585,7 @@ def test_scopes_are_module_paths() -> None:
 
 def test_places_are_in_the_users_code() -> None:
     graph = Graph("model", Model(1), [IDS])
-    softmax = next(op for op in graph._function if op.name == "mo.softmax")
+    softmax = next(op for op in graph.function if op.name == "mo.softmax")
     assert softmax.loc is not None
     assert softmax.loc.file.endswith("test_modules.py")
     assert "ops.softmax(self.query(x))" in softmax.loc.text
@@ -765,7 +765,7 @@ def test_one_body_is_called_with_the_weights_of_each_layer() -> None:
     array = rng.standard_normal((4, 2)).astype(np.float32)
     want = interpret(plain, state, array)[0]
     assert np.array_equal(interpret(graph, state, array)[0], want)
-    names = [op.attrs["name"] for op in graph._function if op.name == "mo.constant.external"]
+    names = [op.attrs["name"] for op in graph.function if op.name == "mo.constant.external"]
     assert sorted(names) == sorted(state)
     # the layer itself is as it was
     assert encoder.layers[0].attention.query.weight.name == "layers.0.attention.query.weight"

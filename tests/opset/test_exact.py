@@ -371,7 +371,7 @@ def test_constants_are_rounded_once(dtype: DType) -> None:
         one = ops.constant(np.ones(1), dtype, DeviceRef.CPU())
         for number in data:
             one * float(number)
-    kept = [op.attrs["value"].array for op in graph._function.ops if op.name == "mo.constant"]
+    kept = [op.attrs["value"].array for op in graph.function.ops if op.name == "mo.constant"]
     np.testing.assert_array_equal(bits_of(kept[0]), bits_of(wanted[inside]))
     weak = np.array(kept[2:], dtype.ml_numpy).ravel()
     np.testing.assert_array_equal(bits_of(weak), bits_of(wanted))

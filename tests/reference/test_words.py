@@ -76,7 +76,7 @@ def test_the_ready_chain_is_made_once() -> None:
     with Graph("g") as graph:
         chain = graph.always_ready_chain
         assert graph.always_ready_chain is chain
-        assert len(graph._function.ops) == 1
+        assert len(graph.function.ops) == 1
 
 
 def test_a_failed_op_takes_the_ready_chain_back() -> None:
@@ -89,7 +89,7 @@ def test_a_failed_op_takes_the_ready_chain_back() -> None:
     with graph, pytest.raises(ZeroDivisionError):
         graph.add_subgraph("s", forward)
     with graph:
-        assert graph.always_ready_chain.to_mlir().op in graph._function.ops
+        assert graph.always_ready_chain.to_mlir().op in graph.function.ops
 
 
 def test_a_tensor_is_no_opaque_handle() -> None:

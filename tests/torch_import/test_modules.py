@@ -263,7 +263,7 @@ def test_weights_are_the_modules_own_memory() -> None:
         op.attrs["name"]: slot
         for slot in model.model.plan.slots
         if slot.kind == "weight"
-        for op in model.graph._function.ops
+        for op in model.graph.function.ops
         if op.name == "mo.constant.external" and op.attrs["name"] == slot.name
     }
     for name in ("first.weight", "second.bias", "norm.running_mean"):
@@ -284,7 +284,7 @@ def test_a_weight_used_twice_is_one() -> None:
 
     module, ids = Tied().eval(), torch.tensor([[1, 4, 2]])
     model = load(module, ids)
-    data = [op for op in model.graph._function.ops if op.name == "mo.constant.external"]
+    data = [op for op in model.graph.function.ops if op.name == "mo.constant.external"]
     assert len(data) == 1
     torch.testing.assert_close(model(ids), module(ids))
 
@@ -302,7 +302,7 @@ def test_a_dropped_model_lets_go_of_its_module() -> None:
 # ---------------------------------------------------------------- what a reader sees
 def test_ops_know_their_line_and_their_module() -> None:
     model = load(blocks(), torch.randn(2, 6, 32))
-    products = [op for op in model.graph._function.ops if op.name == "mo.matmul"]
+    products = [op for op in model.graph.function.ops if op.name == "mo.matmul"]
     first = products[0]
     assert first.scope == "0.qkv"
     assert first.loc is not None
@@ -311,7 +311,7 @@ def test_ops_know_their_line_and_their_module() -> None:
     assert first.loc.function == "attend"
     assert model.graph.scope_types["0"] == "Block"
     assert model.graph.scope_types["1.down"] == "Linear"
-    places = {op.loc.file for op in model.graph._function.ops if op.loc is not None}
+    places = {op.loc.file for op in model.graph.function.ops if op.loc is not None}
     assert all("torch/nn" not in place for place in places)
 
 

@@ -94,11 +94,11 @@ def test_minilm_is_one_kernel_for_each_attention() -> None:
     assert sum(k.kind == "attention" for k in kernels) == 2
     # a product with its bias is one kernel each: query, key, value, output, up, down; the pooler
     assert sum(k.kind == "contract" for k in kernels) == 2 * 6 + 1
-    scopes = {op.scope for op in model.graph._function.ops}
+    scopes = {op.scope for op in model.graph.function.ops}
     assert "encoder.layer.1.attention.self.query" in scopes
     (product,) = [
         op
-        for op in model.graph._function.ops
+        for op in model.graph.function.ops
         if op.name == "mo.matmul" and op.scope == "encoder.layer.0.intermediate.dense"
     ]
     assert product.loc is not None

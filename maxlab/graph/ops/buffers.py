@@ -15,7 +15,7 @@ from maxlab.graph.ops.dynamic import one_int, to_device
 from maxlab.graph.ops.indexing import _Cut, _cut, _entries, _slice
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
-from maxlab.opset.effects import _require_shape, _require_source, require_buffer
+from maxlab.opset.effects import require_buffer, require_shape, require_source
 
 
 @staged
@@ -160,12 +160,12 @@ def buffer_store_slice(
     named = {n: cut.name if cut.name is not None else cut.size for n, cut in enumerate(cuts)}
     open_axes = [n for n in kept if cuts[n].bounds is not None and cuts[n].name is None]
     made = _source(what, value, source, Shape(named[n] for n in kept))
-    _require_source(what, require_buffer(what, value.type), made.type)
+    require_source(what, require_buffer(what, value.type), made.type)
     if made.rank == len(kept):
         for place, axis in enumerate(kept):
             if axis in open_axes:
                 named[axis] = made.shape[place]
-    _require_shape(what, "the slice", [named[n] for n in kept], list(made.shape))
+    require_shape(what, "the slice", [named[n] for n in kept], list(made.shape))
     computed: list[tuple[int, str]] = []
     bounds: list[TensorValue] = []
     starts, stops = [cut.start for cut in cuts], [Dim(0)] * len(cuts)

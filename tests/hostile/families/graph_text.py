@@ -25,7 +25,7 @@ def _whole() -> bytes:
         graph.output(turns[1], ops.reshape(x, [-1]))
     from maxlab.ir.printer import generic
 
-    return generic(graph._function).encode()
+    return generic(graph.function).encode()
 
 
 _made: list[bytes] = []

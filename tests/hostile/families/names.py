@@ -61,7 +61,7 @@ def _use(use: str, name: object, folder: Path) -> None:
     file = folder / "graph.mlir"
     graph.save(file)
     again = Graph(graph.name, path=file)
-    if generic(again._function) != generic(graph._function):
+    if generic(again.function) != generic(graph.function):
         raise WrongResultError("the saved graph reads back as another one")
     if sorted(p.name for p in folder.parent.iterdir() if p != folder and p.name.startswith(".m")):
         raise WrongResultError("a file was written outside of the folder")
