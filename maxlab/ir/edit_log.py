@@ -392,18 +392,20 @@ class Log:
 class Transaction:
     """See `Log.transaction`."""
 
-    __slots__ = ("_log", "_mark", "_number")
+    __slots__ = ("_depth", "_log", "_mark", "_number")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._mark = 0
         self._number = 0
+        self._depth = 0
 
     def __enter__(self) -> Transaction:
         log = self._log
         self._mark = len(log._edits) + len(log._pending)
         self._number = log.function._next
-        log._depth += 1
+        self._depth = log._depth
+        log._depth = self._depth + 1
         return self
 
     def __exit__(
@@ -413,7 +415,7 @@ class Transaction:
         traceback: TracebackType | None,
     ) -> None:
         log = self._log
-        log._depth -= 1
+        log._depth = self._depth  # whatever an interrupt has left of those inside
         if kind is not None:
             self._take_back()
         elif not log._depth:

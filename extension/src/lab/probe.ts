@@ -10,7 +10,7 @@ import type { Kernel } from '@jupyterlab/services';
 
 import { fits } from '../core';
 import { isLiveGraph, type ILiveGraph } from '../proto/live';
-import { isAnything, isText, list, oneOf, record } from '../proto/shape';
+import { isAnything, isText, list, oneOf, read, record } from '../proto/shape';
 
 export type { ILiveGraph };
 
@@ -20,16 +20,12 @@ const LIVE = "__import__('maxlab.lab.live', fromlist=['live'])";
 
 const LISTING = `${LIVE}.answer(globals()) if 'maxlab.graph' in __import__('sys').modules else ''`;
 
-const isList = list(isAnything);
+const areGraphs = list(isLiveGraph);
 
 /** Every graph and model of the kernel, those in variables first; empty when maxlab is not in use. */
 export async function listGraphs(kernel: Kernel.IKernelConnection): Promise<ILiveGraph[]> {
   const text = await evaluate(kernel, LISTING);
-  const found: unknown = text === '' ? [] : JSON.parse(text);
-  if (!fits(isList, found)) {
-    throw new ProbeError('the kernel answered with something that is not a list');
-  }
-  const graphs = found.filter(item => fits(isLiveGraph, item));
+  const graphs = text === '' ? [] : read(areGraphs, JSON.parse(text), 'The list of graphs cannot be read');
   const named = graphs.filter(graph => graph.names.length > 0);
   named.sort((a, b) => (a.names[0] ?? '').localeCompare(b.names[0] ?? ''));
   return [...named, ...graphs.filter(graph => graph.names.length === 0)];

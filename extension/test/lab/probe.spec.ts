@@ -27,12 +27,21 @@ describe('listGraphs', () => {
     expect(await listGraphs(answering(() => ''))).toEqual([]);
   });
 
-  it('puts variables first, sorted, and drops what it does not know', async () => {
+  it('puts variables first, sorted', async () => {
     const loose = { id: 'g1', kind: 'Graph', title: 'x', names: [], stamp: '1', ops: 1 };
     const g = { ...loose, id: 'g2', names: ['g', 'h'] };
     const a = { ...loose, id: 'm3', kind: 'Model', names: ['a'] };
-    const kernel = answering(() => JSON.stringify([loose, g, { id: 3 }, null, a]));
+    const kernel = answering(() => JSON.stringify([loose, g, a]));
     expect(await listGraphs(kernel)).toEqual([a, g, loose]);
+  });
+
+  it.each([
+    [{ id: 3 }, 'id'],
+    [null, 'null'],
+    [[{ id: 'g1', kind: 'Graph', title: 'x', names: [], stamp: '1' }], 'ops']
+  ])('says what is wrong with %j', async (item, told) => {
+    const kernel = answering(() => JSON.stringify(Array.isArray(item) ? item : [item]));
+    await expect(listGraphs(kernel)).rejects.toThrow(told);
   });
 
   it('asks silently', async () => {
