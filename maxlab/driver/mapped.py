@@ -244,7 +244,7 @@ class FileMemory(mmap.mmap):
 def _finder() -> Callable[[int], FileMemory | None]:
     """A function that gives the mapped file that has an address, or None."""
     with _lock:
-        live = dict(_live)
+        live = dict(_live.items())  # files that go meanwhile stay until the end of it
     begins = sorted(live)
 
     def find(address: int) -> FileMemory | None:

@@ -118,14 +118,14 @@ def taken_bytes() -> int:
 
 
 @contextlib.contextmanager
-def enough_memory() -> Iterator[None]:
-    """A block in which this process can take ``ENOUGH_BYTES`` more and not one page beyond.
+def enough_memory(more: int = ENOUGH_BYTES) -> Iterator[None]:
+    """A block in which this process can take ``more`` bytes and not one page beyond.
 
     The system counts whatever is asked for, as ``tracemalloc`` does, and takes a quarter of its
     time: there are thousands of attempts.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (taken_bytes() + ENOUGH_BYTES, hard))
+    resource.setrlimit(resource.RLIMIT_DATA, (taken_bytes() + more, hard))
     try:
         yield
     finally:
@@ -141,10 +141,11 @@ def no_free_memory() -> Iterator[None]:
     runtime()
     gc.collect()  # not later, while a test counts
     held = []
+    # Refused memory of one arena, the C library looks into those that other threads have left.
     for size in (ENOUGH_BYTES, ENOUGH_BYTES // 8):
-        before = taken_bytes()
-        while taken_bytes() < before + size:
-            held.append(bytearray(size))
+        with contextlib.suppress(MemoryError), enough_memory(size // 2):
+            while True:
+                held.append(bytearray(size))
     yield
     held.clear()
 
