@@ -60,7 +60,7 @@ describe('what changed since the last run', () => {
     const [mul, , gelu] = view.model.document.nodes;
     view.setMarks({ added: [gelu!.id], changed: [mul!.id], removed: 4 });
     expect(note.hidden).toBe(false);
-    expect(note.textContent).toBe('2 changed since the last run1 new, 4 gone');
+    expect(note.textContent).toBe('1 changed, 1 new, 4 gone since the last run');
     expect(note.getAttribute('aria-pressed')).toBe('true');
     expect(rows(view).filter(row => row.includes('last run'))).toEqual([
       'mul, f32[batch, 2048], changed since the last run',

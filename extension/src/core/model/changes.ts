@@ -25,18 +25,12 @@ export class Changes {
     return this._added.size + this._changed.size + this._marks.removed === 0;
   }
 
-  /** `3 changed since the last run`. */
+  /** How much came, went and changed: `2 changed, 1 new, 4 gone`. */
   get title(): string {
-    const count = this._added.size + this._changed.size;
-    return `${count > 0 ? `${count} changed` : `${this._marks.removed} gone`} since the last run`;
-  }
-
-  /** `1 new, 4 gone`; empty where the title says it all. */
-  get details(): string {
-    const count = this._added.size + this._changed.size;
     const parts: [number, string][] = [
+      [this._changed.size, 'changed'],
       [this._added.size, 'new'],
-      [count > 0 ? this._marks.removed : 0, 'gone']
+      [this._marks.removed, 'gone']
     ];
     return parts
       .filter(([number]) => number > 0)

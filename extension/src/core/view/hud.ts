@@ -67,15 +67,16 @@ export class ChangesNote {
   show(changes: Changes, isShown: boolean): void {
     const { element } = this;
     element.hidden = changes.isEmpty;
-    const { title, details } = changes;
+    const { title } = changes;
+    const since = 'since the last run';
     const action = `${isShown ? 'Hide' : 'Show'} the marks (C)`;
     element.title = action;
-    element.setAttribute('aria-label', [title, details, action].filter(Boolean).join(', '));
+    element.setAttribute('aria-label', `${title} ${since}, ${action}`);
     element.setAttribute('aria-pressed', String(isShown));
     element.replaceChildren(
       el('span', 'jp-MaxLab-changesSwatch'),
       el('span', '', title),
-      details === '' ? '' : el('span', 'jp-MaxLab-changesDetails', details)
+      el('span', 'jp-MaxLab-changesDetails', ` ${since}`)
     );
   }
 }
