@@ -79,6 +79,12 @@ FAMILIES: tuple[Family, ...] = (
     Family("operations of torch", "tests/torch_import/test_operations.py", _QUARTER),
     Family("ops beside those of torch", "tests/opset/test_torch.py", _THIRD),
     Family("browser tests, in both themes", "tests/browser", _HALF),
+    Family(
+        "ways to walk a notebook",
+        "tests/browser/test_walks.py::test_walk",
+        Fraction(1, 12),
+        "-by_",
+    ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
     Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 200), "-"),
     Family(

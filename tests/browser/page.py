@@ -16,7 +16,11 @@ from tests.browser.server import LabServer
 
 SHOTS = Path(__file__).parent / "shots"
 AXE = Path(__file__).parents[2] / "extension" / "node_modules" / "axe-core" / "axe.min.js"
-THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+THEMES = {
+    "light": "JupyterLab Light",
+    "dark": "JupyterLab Dark",
+    "contrast": "JupyterLab Dark High Contrast",
+}
 
 # As root in a closed network: no sandbox, and no calls home, which would be refused one by one.
 CHROMIUM_FLAGS = [
@@ -158,11 +162,11 @@ class LabPage:
         raise AssertionError("the command palette does not stay open")
 
     def set_theme(self, theme: str) -> None:
-        """Change to ``light`` or ``dark`` and wait until it is there."""
+        """Change to a theme of ``THEMES`` and wait until it is there."""
         self.execute("apputils:change-theme", {"theme": THEMES[theme]})
         self.page.wait_for_function(
-            "(light) => document.body.dataset.jpThemeLight === light",
-            arg="true" if theme == "light" else "false",
+            "(name) => document.body.dataset.jpThemeName === name",
+            arg=THEMES[theme],
         )
 
     # -- notebooks ---------------------------------------------------------------------------------

@@ -1,0 +1,348 @@
+"""Walking through a notebook as a reader does: every view is reached, used, and left again.
+
+A walk goes by one *way*: by keyboard alone, or by mouse. Whatever it does, no cell may change, no
+view may show a problem, no text of a bar or a tab may be cut off, and a panel that is opened has to
+say something in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from playwright.sync_api import Locator
+
+from tests.browser.page import GraphView, LabPage
+
+Way = Literal["keys", "mouse"]
+
+MOST_TABS = 80
+"""Presses of Tab, at most, from one end of a view to the other."""
+
+PATIENCE_S = 90.0
+"""Seconds until a panel has its answer: one may first compile, or measure the machine."""
+
+
+@dataclass
+class Walk:
+    """A walk through the notebook in front.
+
+    Attributes:
+        lab: The page.
+        way: By keys or by mouse.
+        complaints: What was found wrong, each with its place.
+        seen: What was walked: each view by its cell, and each panel.
+    """
+
+    lab: LabPage
+    way: Way
+    complaints: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+
+    def whole(self, name: str) -> None:
+        """Walk every view of the notebook, open each panel of the last graph, and leave a
+        screenshot of each view, called after ``name``."""
+        before = self._sources()
+        cells = self._cells()
+        graphs = [cell for cell in cells if cell["kind"] == "graph"]
+        for cell in cells:
+            self._reach(cell["index"])
+            place = f"cell {cell['index']}"
+            if cell["kind"] == "graph":
+                view = self._view_in(cell["index"])
+                self._graph(view, place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
+                if cell == graphs[-1]:
+                    self._panels(view, place, name)
+            elif cell["kind"] == "dashboard":
+                self._dashboard(cell["index"], place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
+            else:
+                self._steps(cell["index"], place)
+                self.lab.shot(f"walk-{name}-{cell['index']}")
+            self.seen.append(f"{cell['kind']} in {place}")
+        after = self._sources()
+        self.complaints += [
+            f"the walk changed {old} to {new}"
+            for old, new in zip(before, after, strict=False)
+            if old != new
+        ]
+        if len(before) != len(after):
+            self.complaints.append(f"there were {len(before)} cells, and now {len(after)}")
+
+    # ------------------------------------------------------------ where things are
+    def _sources(self) -> list[list[str]]:
+        found: list[list[str]] = self.lab.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.widgets.map(
+                ({ model }) => [model.id, model.type, model.sharedModel.getSource()])"""
+        )
+        return found
+
+    def _cells(self) -> list[dict[str, Any]]:
+        """Number of each cell that shows a view, and its kind."""
+        found: list[dict[str, Any]] = self.lab.page.evaluate(
+            """() => {
+                const kindOf = data => {
+                    const html = [data['text/html'] ?? ''].flat().join('');
+                    const text = [data['text/plain'] ?? ''].flat().join('');
+                    if (html.includes('mx-cs')) return 'steps';
+                    if (!('application/vnd.jupyter.widget-view+json' in data)) return null;
+                    return text.startsWith('Monitor') || text.startsWith('Dashboard')
+                        ? 'dashboard' : 'graph';
+                };
+                const { widgets } = window.jupyterapp.shell.currentWidget.content;
+                return widgets.flatMap((cell, index) => {
+                    if (cell.model.type !== 'code') return [];
+                    const kinds = cell.model.outputs.toJSON().map(one => kindOf(one.data ?? {}));
+                    const kind = kinds.find(one => one !== null) ?? null;
+                    return kind === null ? [] : [{ index, kind }];
+                });
+            }"""
+        )
+        return found
+
+    def _reach(self, index: int) -> None:
+        """Bring the output of cell ``index`` into sight, with the notebook in command mode."""
+        self.lab.page.evaluate(
+            """async (index) => {
+                const notebook = window.jupyterapp.shell.currentWidget.content;
+                notebook.activeCellIndex = index;
+                await notebook.scrollToItem(index, 'smart');
+                notebook.widgets[index].outputArea.node.scrollIntoView({ block: 'start' });
+                notebook.mode = 'command';
+            }""",
+            index,
+        )
+
+    def _output(self, index: int) -> Locator:
+        return self.lab.page.locator(
+            f".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index='{index}'] "
+            ".jp-Cell-outputArea"
+        )
+
+    def _view_in(self, index: int) -> GraphView:
+        self._output(index).locator(".jp-MaxLab-view").first.wait_for()
+        place: int = self.lab.page.wait_for_function(
+            """(index) => {
+                const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
+                const at = (window.__maxlabTest?.views ?? []).findIndex(
+                    ({ element }) => cell.node.contains(element));
+                return at < 0 ? null : { at };
+            }""",
+            arg=index,
+        ).json_value()["at"]
+        view = GraphView(self.lab, place)
+        view.settle()
+        return view
+
+    # ------------------------------------------------------------ graphs
+    def _graph(self, view: GraphView, place: str) -> None:
+        self._clipped(view, place)
+        if self.way == "mouse":
+            self._click_items(view, place)
+        else:
+            self._type_through(view, place)
+
+    def _click_items(self, view: GraphView, place: str) -> None:
+        drawn = view.read(
+            """(() => {
+                const box = view.element.querySelector('canvas').getBoundingClientRect();
+                const top = Math.max(box.top, 0), bottom = Math.min(box.bottom, innerHeight);
+                return view.nodes().filter(({ kind, expanded, rect }) => kind !== 'input'
+                    && !expanded && rect.x > box.left && rect.x + rect.w < box.right
+                    && rect.y > top + 60 && rect.y + rect.h < bottom - 60);
+            })()"""
+        )
+        for node in drawn[:3]:
+            view.click(node["id"])
+            if not view.read("view.selection"):
+                self.complaints.append(f"{place}: a click on {node['label']!r} selects nothing")
+        self.lab.page.mouse.move(2, 2)
+
+    def _type_through(self, view: GraphView, place: str) -> None:
+        page = self.lab.page
+        if not self._tab_into(view, place):
+            return
+        page.keyboard.press("Home")
+        view.settle()
+        first = view.read("view.selection")
+        if not first:
+            self.complaints.append(f"{place}: Home selects nothing")
+        visited = {*first}
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+            view.settle()
+            visited.update(view.read("view.selection"))
+        if len(view.nodes()) > 1 and len(visited) < 2:
+            self.complaints.append(f"{place}: ArrowDown goes nowhere")
+        folded = next((node for node in view.nodes() if node["kind"] == "scope"), None)
+        if folded is not None:
+            view.read("view.select([argument])", folded["id"])
+            many = len(view.nodes())
+            page.keyboard.press("Enter")
+            view.settle()
+            if len(view.nodes()) == many:
+                self.complaints.append(f"{place}: Enter does not fold {folded['label']!r}")
+            page.keyboard.press("Enter")
+            view.settle()
+        page.keyboard.press("Escape")
+        self._tab_out(view, place)
+
+    def _tab_into(self, view: GraphView, place: str) -> bool:
+        """Put the focus on the drawing of ``view`` by Tab, from the start of the view on."""
+        page = self.lab.page
+        view.read(
+            """(() => {
+                const first = view.element.querySelector('button:not([disabled]), input');
+                first.focus();
+            })()"""
+        )
+        for _ in range(MOST_TABS):
+            where = view.read(
+                """(() => {
+                    const { activeElement } = document;
+                    if (!view.element.contains(activeElement)) return 'outside';
+                    return activeElement.closest('[role=tree], [role=application]') !== null
+                        || activeElement === view.element ? 'drawing' : 'tools';
+                })()"""
+            )
+            if where == "drawing":
+                return True
+            if where == "outside":
+                break
+            page.keyboard.press("Tab")
+        self.complaints.append(f"{place}: Tab does not reach the drawing")
+        return False
+
+    def _tab_out(self, view: GraphView, place: str) -> None:
+        for _ in range(MOST_TABS):
+            self.lab.page.keyboard.press("Tab")
+            if view.read("!view.element.contains(document.activeElement)"):
+                return
+        self.complaints.append(f"{place}: Tab does not leave the view")
+
+    # ------------------------------------------------------------ panels
+    def _panels(self, view: GraphView, place: str, name: str) -> None:
+        """Open each panel of ``view``, one after the other, until it has said something."""
+        page = self.lab.page
+        if self.way == "mouse":
+            view.read("view.element.querySelector('[data-command=toggle-dock]').click()")
+        else:
+            self._tab_into(view, place)
+            page.keyboard.press("d")
+        tabs = view.read(
+            """[...view.element.querySelectorAll('.jp-MaxLab-dock [role=tab][data-panel]')]
+                .map(tab => tab.dataset.panel)"""
+        )
+        is_open = view.read("!view.element.querySelector('.jp-MaxLab-dock').hidden")
+        if not is_open:
+            self.complaints.append(f"{place}: the dock does not open")
+            return
+        for number, panel in enumerate(tabs):
+            tab = f".jp-MaxLab-dock [role=tab][data-panel={panel}]"
+            if self.way == "mouse":
+                view.read("view.element.querySelector(argument).click()", tab)
+            elif number == 0:
+                view.read("view.element.querySelector(argument).focus()", tab)
+                page.keyboard.press("Home")
+            else:
+                page.keyboard.press("ArrowRight")
+            if not view.read(
+                "view.element.querySelector(argument).getAttribute('aria-selected') === 'true'",
+                tab,
+            ):
+                self.complaints.append(f"{place}: the panel {panel} does not open")
+                continue
+            self._answered(view, panel, place)
+            self._clipped(view, f"{place}, panel {panel}")
+            self.lab.shot(f"walk-{name}-panel-{panel}")
+            self.seen.append(f"panel {panel} in {place}")
+        if self.way == "keys":
+            page.keyboard.press("Escape")
+            view.read("view.element.focus()")
+            page.keyboard.press("d")
+        else:
+            view.read("view.element.querySelector('[data-command=toggle-dock]').click()")
+        view.settle()
+
+    def _answered(self, view: GraphView, panel: str, place: str) -> None:
+        """Wait until the panel in front says something that is no promise."""
+        says = """(() => {
+            const dock = view.element.querySelector('.jp-MaxLab-dock');
+            const busy = [...dock.querySelectorAll('.jp-MaxLab-placeholder, .jp-MaxLab-waiting')]
+                .some(one => one.getClientRects().length > 0);
+            const text = dock.innerText.replace(/\\s+/g, ' ').trim();
+            const drawn = dock.querySelector('.jp-MaxLab-dockBody canvas, .jp-MaxLab-dockBody svg');
+            const tabs = dock.querySelector('.jp-MaxLab-dockHead').innerText.length;
+            return !busy && !/\\w…( |$)/.test(dock.querySelector('.jp-MaxLab-dockBody').innerText)
+                && (text.length > tabs + 12 || drawn !== null);
+        })()"""
+        try:
+            view.wait_for(says, timeout=PATIENCE_S)
+        except Exception:
+            text = view.read("view.element.querySelector('.jp-MaxLab-dock').innerText")
+            self.complaints.append(f"{place}: the panel {panel} only says {text[-200:]!r}")
+
+    def _clipped(self, view: GraphView, place: str) -> None:
+        cut = view.read(_CLIPPED)
+        self.complaints += [f"{place}: {one}" for one in cut]
+
+    # ------------------------------------------------------------ other views
+    def _dashboard(self, index: int, place: str) -> None:
+        dash = self._output(index).locator(".jp-MaxLab-dash").first
+        dash.locator(".u-over").first.wait_for()
+        page = self.lab.page
+        if self.way == "mouse":
+            dash.locator(".u-over").first.hover(force=True)
+            page.mouse.move(2, 2)
+            return
+        dash.focus()
+        for key in ("Space", "+", "ArrowLeft", "0"):
+            page.keyboard.press(key)
+        for _ in range(MOST_TABS):
+            page.keyboard.press("Tab")
+            if not dash.evaluate("node => node.contains(document.activeElement)"):
+                return
+        self.complaints.append(f"{place}: Tab does not leave the dashboard")
+
+    def _steps(self, index: int, place: str) -> None:
+        """What ``%%cuda_sim`` shows: a list of steps, one of which is in front."""
+        steps = self._output(index).locator(".mx-cs").first
+        steps.wait_for()
+        radios = steps.get_by_role("radio")
+        if radios.count() < 2:
+            return
+        if self.way == "mouse":
+            steps.locator("label").nth(1).click()
+            return
+        radios.first.focus()
+        self.lab.page.keyboard.press("ArrowDown")
+        if not steps.evaluate("node => node.contains(document.activeElement)"):
+            self.complaints.append(f"{place}: ArrowDown leaves the steps")
+
+
+_CLIPPED = """(() => {
+    const frame = view.element.getBoundingClientRect();
+    const parts = view.element.querySelectorAll('.jp-MaxLab-bar, .jp-MaxLab-dockHead');
+    const found = [];
+    for (const part of parts) {
+        for (const node of part.querySelectorAll('*')) {
+            const box = node.getBoundingClientRect();
+            const style = getComputedStyle(node);
+            const isText = [...node.childNodes].some(n => n.nodeType === 3 && n.data.trim() !== '');
+            const isShown = box.width > 1 && box.height > 1 && style.visibility === 'visible'
+                && style.clipPath === 'none';
+            if (!isShown || !(isText || node.tagName === 'BUTTON')) continue;
+            const words = (node.textContent.trim() || node.getAttribute('aria-label') || '')
+                .slice(0, 40);
+            const outside = box.right > frame.right + 1 || box.left < frame.left - 1;
+            const cut = node.scrollWidth > node.clientWidth + 1 && style.overflowX !== 'visible'
+                && style.textOverflow !== 'ellipsis' && node.clientWidth > 0;
+            const under = [...parts].includes(part) && part.scrollWidth > part.clientWidth + 1
+                && getComputedStyle(part).overflowX === 'hidden'
+                && box.right > part.getBoundingClientRect().right + 1;
+            if (outside || cut || under) found.push(`${words} is cut off`);
+        }
+    }
+    return found;
+})()"""
