@@ -97,7 +97,7 @@ describe('a widget', () => {
     const shown = threeOps();
     const sent: unknown[] = [];
     let received: (content: unknown, buffers?: unknown) => void = () => undefined;
-    const traits: Record<string, unknown> = { doc: null, selection: [], height: 400, theme: 'light', not_live: '' };
+    const traits: Record<string, unknown> = { doc: null, selection: [], height: 400, theme: 'light', not_live: '', no_model: '' };
     const model: IWidgetModel = {
       get: (name: string): never => traits[name] as never,
       set: () => undefined,

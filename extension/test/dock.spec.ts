@@ -164,7 +164,7 @@ describe('questions', () => {
   it('go through the widget, and columns come back as numbers', async () => {
     const sent: Record<string, unknown>[] = [];
     let hear: (message: unknown, buffers: DataView[]) => void = () => undefined;
-    const traits: Record<string, unknown> = { doc: withProfile(threeOps()), not_live: '', height: 400, theme: 'auto', selection: [] };
+    const traits: Record<string, unknown> = { doc: withProfile(threeOps()), not_live: '', no_model: '', height: 400, theme: 'auto', selection: [] };
     const model = {
       get: (name: string) => traits[name],
       set: vi.fn(),

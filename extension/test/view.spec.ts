@@ -212,7 +212,7 @@ class FakeModel implements IWidgetModel {
   readonly listeners = new Map<string, ((...args: never[]) => void)[]>();
   readonly sent: unknown[] = [];
   saved = 0;
-  readonly traits: Record<string, unknown> = { doc: null, selection: [], height: 400, theme: 'light', not_live: '' };
+  readonly traits: Record<string, unknown> = { doc: null, selection: [], height: 400, theme: 'light', not_live: '', no_model: '' };
   get(name: string): never {
     return this.traits[name] as never;
   }

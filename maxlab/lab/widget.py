@@ -99,7 +99,8 @@ class GraphView(anywidget.AnyWidget):
     selection = traitlets.List(traitlets.Unicode()).tag(sync=True)
     height = traitlets.Int(560, min=120, max=4000).tag(sync=True)
     theme = traitlets.Enum(("auto", "light", "dark"), "auto").tag(sync=True)
-    not_live = traitlets.Unicode("").tag(sync=True)
+    not_live = traitlets.Unicode("").tag(sync=True)  # why nobody answers: the kernel is gone
+    no_model = traitlets.Unicode("").tag(sync=True)  # why nothing can be run or asked
     revision = traitlets.Int(0).tag(sync=True)
 
     def __init__(
@@ -118,7 +119,7 @@ class GraphView(anywidget.AnyWidget):
         self._reveals: list[Callable[[str, int, int], object]] = []
         self._asking = threading.Lock()
         no_model = NO_MODEL if isinstance(shown, Recorded) else ""
-        super().__init__(height=height, theme=theme, not_live=no_model)
+        super().__init__(height=height, theme=theme, no_model=no_model)
         self.on_msg(self._received)
         _views.add(self)
         _listen()
@@ -148,7 +149,7 @@ class GraphView(anywidget.AnyWidget):
             if shown is not None:
                 made = take(shown)
                 self._seen = Seen(shown) if isinstance(shown, Graph) else None
-                self.not_live = NO_MODEL if isinstance(shown, Recorded) else ""
+                self.no_model = NO_MODEL if isinstance(shown, Recorded) else ""
                 is_other = shown is not self._shown()
                 if is_other and self._marks is not None:
                     self._marks = reruns.NOTHING

@@ -326,8 +326,13 @@ export interface IWidgetTraits {
   /** Height of the view in CSS pixels. */
   height: number;
   theme: Theme;
-  /** Empty while a kernel stands behind the view; otherwise why it cannot profile. */
+  /** Empty while a kernel stands behind the view; otherwise why nobody answers. */
   not_live: string;
+  /**
+   * Empty while a model can be run and asked; otherwise why none can, though the kernel answers
+   * with the document.
+   */
+  no_model: string;
   /** Grows whenever the kernel has a newer document. */
   revision: number;
 }
@@ -338,5 +343,6 @@ export const isWidgetTraits: Shape<IWidgetTraits> = record({
   height: isWhole,
   theme: isTheme,
   not_live: isText,
+  no_model: isText,
   revision: isWhole
 });

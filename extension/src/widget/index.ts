@@ -47,7 +47,8 @@ export function render(context: IRenderContext): () => void {
   if (isDashboard(context)) {
     return renderDashboard(context);
   }
-  const reason = (): string | null => model.get('not_live') || null;
+  const gone = (): string | null => model.get('not_live') || null;
+  const reason = (): string | null => gone() ?? (model.get('no_model') || null);
   const view = new GraphView(el, {
     theme: model.get('theme'),
     height: model.get('height') || 560,
@@ -70,10 +71,13 @@ export function render(context: IRenderContext): () => void {
     const doc = model.get('doc');
     if (doc !== null && doc !== undefined) {
       view.setDocument(doc);
-    } else if (reason() === null) {
-      model.send({ type: 'need_document', protocol: PROTOCOL });
     } else {
-      view.showProblems('No graph to show', [reason() ?? '']);
+      const why = gone();
+      if (why === null) {
+        model.send({ type: 'need_document', protocol: PROTOCOL });
+      } else {
+        view.showProblems('No graph to show', [why]);
+      }
     }
   };
   const showSelection = (): void => view.syncSelection(model.get('selection'));
@@ -150,6 +154,7 @@ export function render(context: IRenderContext): () => void {
     ['change:height', showHeight],
     ['change:theme', showTheme],
     ['change:not_live', showLive],
+    ['change:no_model', showLive],
     ['msg:custom', received]
   ];
   for (const [event, callback] of listeners) {

@@ -200,6 +200,9 @@ class WidgetTraits(TypedDict):
     """Height of the view in CSS pixels."""
     theme: Theme
     not_live: str
-    """Empty while a kernel stands behind the view; otherwise why it cannot profile."""
+    """Empty while a kernel stands behind the view; otherwise why nobody answers."""
+    no_model: str
+    """Empty while a model can be run and asked; otherwise why none can, though the kernel answers
+    with the document."""
     revision: int
     """Grows whenever the kernel has a newer document."""

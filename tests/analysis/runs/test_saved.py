@@ -337,7 +337,8 @@ def test_saved_runs_have_no_model_behind_them(saved: Path) -> None:
     from maxlab.lab import GraphView
 
     view = GraphView(maxlab.load_run(saved))
-    assert view.not_live
+    assert view.no_model
+    assert not view.not_live
     sent: list[Any] = []
     view.send = lambda content, buffers=None: sent.append(content)
     asked = {"type": "ask", "protocol": PROTOCOL, "id": 4, "what": "runs", "args": {}}
