@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,6 +110,13 @@ RunWatcher = Callable[[str, int, int], None]
 run_watcher: RunWatcher | None = None
 """Called after each run with the name of the model, and when the run began and ended, in ns. A run
 may take less time than recording an event, so runs are events only for whoever asks for them here.
+"""
+
+
+OpWatcher = Callable[[str, Sequence[tuple[str, int, int]]], None]
+op_watcher: OpWatcher | None = None
+"""Called after a model was profiled with the name of the model, and of each step of one of its runs
+the name, and when it began and ended, in ns.
 """
 
 

@@ -171,7 +171,7 @@ class Writer:
 
     def _alias(self, name: str, value: ast.expr, text: str) -> str:
         made = f"export type {name} = {self.type(value)};"
-        if len(made) > WIDTH:
+        if len(made) > WIDTH and isinstance(value, ast.BinOp):
             parts = "\n  | ".join(self.type(value).split(" | "))
             made = f"export type {name} =\n  | {parts};"
         return "\n".join([*comment(text), made])

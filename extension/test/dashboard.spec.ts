@@ -101,6 +101,7 @@ function body(count: number, width: number, more: object = {}): Record<string, u
     marks: [],
     problems: {},
     processes: [],
+    users: [],
     state: STATE,
     thin: false,
     ...more
@@ -129,7 +130,7 @@ describe('wire', () => {
     expect(() => read(null)).toThrow('expected an object, got null');
     expect(() => read(body(1, 2, { protocol: PROTOCOL + 1 }))).toThrow(/Reload the page/);
     expect(() => read(body(1, 2, { state: 3 }))).toThrow('state: expected an object, got 3');
-    expect(() => read(body(1, 2, { marks: [['a', 0, 'long']] }))).toThrow('marks[0]: expected a list of 7');
+    expect(() => read(body(1, 2, { marks: [['a', 0, 'long']] }))).toThrow('marks[0]: expected a list of 9');
     expect(() => read(body(1, 2), bytes.subarray(1))).toThrow(/expected 1 samples of 2/);
     expect(() => readFrame(new ArrayBuffer(2))).toThrow(FrameError);
   });
@@ -262,7 +263,7 @@ describe('steps of means', () => {
 describe('lanes', () => {
   it('know when the next mark of a lane begins', () => {
     const mark = (kind: string, start: number) =>
-      ({ id: '', kind, start, took: 1, name: '', count: 1, pid: 1 });
+      ({ id: '', kind, start, took: 1, name: '', count: 1, pid: 1, cell: '', line: '' });
     const marks = [mark('cell', 0), mark('run', 1), mark('cell', 2), mark('run', 3)];
     expect(startsOfNext(marks).slice(0, 2)).toEqual([2, 3]);
     expect(startsOfNext(marks)[2]).toBeGreaterThan(1e9);

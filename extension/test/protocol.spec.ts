@@ -6,7 +6,7 @@ import document from '../../tests/lab/document-1.json?raw';
 import messages from '../../tests/lab/messages.json?raw';
 import { readAnswer } from '../src/proto/answers';
 import { readMessage } from '../src/proto/border';
-import { isDashboardClientMessage, isDashboardServerMessage } from '../src/proto/dashboard';
+import { isDashboardClientMessage, isDashboardServerMessage, isMachineNow } from '../src/proto/dashboard';
 import { isGraphDocument } from '../src/proto/document';
 import { isLiveDocument, isLiveListing } from '../src/proto/live';
 import { PROTOCOL, isClientMessage, isServerMessage } from '../src/proto/messages';
@@ -33,6 +33,7 @@ const SHAPES: Record<string, Shape<unknown>> = {
   ServerMessage: isServerMessage,
   DashboardClientMessage: isDashboardClientMessage,
   DashboardServerMessage: isDashboardServerMessage,
+  MachineNow: isMachineNow,
   LiveListing: isLiveListing,
   LiveDocument: isLiveDocument,
   GraphDocument: isGraphDocument

@@ -163,6 +163,11 @@ def announce(profile: Profile) -> None:
     # The id, not the model: events are kept, and must keep no weights alive.
     data = {"model": id(model), "runs": profile.runs, "wall_ns": profile.wall_ns}
     trace.emit("profile", model.name, **data)
+    if trace.op_watcher is not None:
+        steps = model.compiled.plan.steps
+        one = profile.stamps.steps[profile.stamps.representative].tolist() if steps else []
+        named = [(s.name, b, e) for s, (b, e) in zip(steps, one, strict=True) if e > b]
+        trace.op_watcher(model.name, named)
 
 
 def profile_of_calls(

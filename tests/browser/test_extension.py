@@ -10,14 +10,18 @@ from tests.browser.page import LabPage
 pytestmark = pytest.mark.browser
 
 PLUGINS = {
+    "maxlab-extension:charts",
     "maxlab-extension:commands",
     "maxlab-extension:core",
     "maxlab-extension:diagnostics",
     "maxlab-extension:graphs",
     "maxlab-extension:launcher",
     "maxlab-extension:mime",
+    "maxlab-extension:monitor",
     "maxlab-extension:reveal",
     "maxlab-extension:settings",
+    "maxlab-extension:show-cell",
+    "maxlab-extension:status",
 }
 COMMANDS = {
     "maxlab:new-notebook",

@@ -10,19 +10,31 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { MonitorFeed } from './dashboard-feed';
 import { MonitorServer } from './dashboard-server';
 import { DashboardTab } from './dashboard-tab';
 import { dashboardIcon } from './icons';
 import { markCells } from './probe';
-import { CommandIDs, EXTENSION } from './tokens';
+import { CommandIDs, EXTENSION, IMonitor } from './tokens';
+
+export const monitorPlugin: JupyterFrontEndPlugin<MonitorFeed> = {
+  id: `${EXTENSION}:monitor`,
+  description: 'What the server knows of the recording of the session.',
+  autoStart: true,
+  provides: IMonitor,
+  activate: (app: JupyterFrontEnd): MonitorFeed =>
+    new MonitorFeed(new MonitorServer(app.serviceManager.serverSettings))
+};
 
 export const diagnosticsPlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:diagnostics`,
   description: 'A tab with CPU, memory and GPUs of the session over time.',
   autoStart: true,
+  requires: [IMonitor],
   optional: [ITranslator, ILauncher, ICommandPalette, ILayoutRestorer, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
+    feed: MonitorFeed,
     translator: ITranslator | null,
     launcher: ILauncher | null,
     palette: ICommandPalette | null,
@@ -30,7 +42,6 @@ export const diagnosticsPlugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('maxlab');
-    const server = new MonitorServer(app.serviceManager.serverSettings);
     const tracker = new WidgetTracker<MainAreaWidget<DashboardTab>>({
       namespace: 'maxlab-diagnostics'
     });
@@ -46,7 +57,7 @@ export const diagnosticsPlugin: JupyterFrontEndPlugin<void> = {
       execute: () => {
         let tab = tracker.find(() => true);
         if (!tab) {
-          tab = new MainAreaWidget({ content: new DashboardTab(server, trans) });
+          tab = new MainAreaWidget({ content: new DashboardTab(feed, trans) });
           tab.id = 'maxlab-diagnostics-tab';
           void tracker.add(tab);
           app.shell.add(tab, 'main', { mode: 'split-right' });

@@ -4,6 +4,8 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { fits, type IDetail, type IFrame, messageOf, readDetail, readFrame } from '../core';
+import { readMessage } from '../proto/border';
+import { isMachineNow, type IMachineNow } from '../proto/dashboard';
 import { isText, record } from '../proto/shape';
 
 export class MonitorError extends Error {}
@@ -24,6 +26,12 @@ export class MonitorServer {
   /** The recording as a file. */
   async recording(): Promise<Uint8Array> {
     return new Uint8Array(await this._get('recording'));
+  }
+
+  /** How busy the machine is, whether or not anything is recorded. */
+  async now(): Promise<IMachineNow> {
+    const found: unknown = await (await this._request('now', { method: 'GET', cache: 'no-store' })).json();
+    return readMessage(isMachineNow, found);
   }
 
   async start(period: number): Promise<void> {

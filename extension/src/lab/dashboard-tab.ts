@@ -1,108 +1,97 @@
-/** The tab with the dashboard of the session: fed by the server, so that no kernel is needed. */
+/** The session's dashboard as a widget of JupyterLab: whole, or one chart of it alone. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { Dashboard } from '../core';
-import { messageOf } from '../core';
-import type { MonitorServer } from './dashboard-server';
+import { CHARTS, Dashboard, type IDashboardOptions } from '../core';
+import type { MonitorFeed } from './dashboard-feed';
 import { dashboardIcon } from './icons';
 
-/** Between two requests while something is recorded, and while nothing is. */
-const FAST_MS = 500;
-const SLOW_MS = 1000;
-const IDLE_MS = 3000;
-
-export class DashboardTab extends Widget {
+/** The dashboard, fed by the server, so that no kernel is needed. */
+class FedDashboard extends Widget {
   constructor(
-    private readonly _server: MonitorServer,
-    trans: TranslationBundle
+    private readonly _feed: MonitorFeed,
+    options: IDashboardOptions
   ) {
     super();
-    this.id = 'maxlab-diagnostics';
-    this.addClass('jp-MaxLab-mainTab');
-    this.title.label = trans.__('Diagnostics');
-    this.title.caption = trans.__('CPU, memory and GPUs of this session (maxlab)');
     this.title.icon = dashboardIcon;
     this.title.closable = true;
-    const { events } = (this._dashboard = new Dashboard(this.node, { height: 'fill' }));
-    events.on('startRequested', period => void this._do(() => this._server.start(period)));
-    events.on('stopRequested', () => void this._do(() => this._server.stop()));
+    this._dashboard = new Dashboard(this.node, { ...options, shared: _feed.shared });
+    this._leave = _feed.add(() => this.isVisible);
+    const { events } = this._dashboard;
+    const { server } = _feed;
+    events.on('startRequested', period => void _feed.try(() => server.start(period)));
+    events.on('stopRequested', () => void _feed.try(() => server.stop()));
     events.on('recordingRequested', () =>
-      void this._do(async () => this._dashboard.saveRecording(await this._server.recording()))
+      void _feed.try(async () => this._dashboard.saveRecording(await server.recording()))
     );
     events.on('detailRequested', ({ start, end }) =>
-      void this._do(async () => this._dashboard.applyDetail(await this._server.detail(start, end)))
+      void _feed.try(async () => this._dashboard.applyDetail(await server.detail(start, end)))
     );
-    events.on('restartRequested', () => {
-      this._fromStart = true;
-    });
+    events.on('restartRequested', () => _feed.restart());
   }
 
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this._wake();
+    this._dashboard.refresh();
+    this._feed.wake();
   }
 
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
-    this._wake();
+    this._feed.wake();
+  }
+
+  protected override onResize(message: Widget.ResizeMessage): void {
+    super.onResize(message);
+    this._dashboard.refresh();
   }
 
   override dispose(): void {
     if (!this.isDisposed) {
-      window.clearTimeout(this._timer);
+      this._leave();
       this._dashboard.dispose();
       super.dispose();
     }
   }
 
-  private async _do(work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-      this._wake();
-    } catch (error) {
-      this._dashboard.fail(messageOf(error));
-    }
-  }
-
-  private _wake(): void {
-    window.clearTimeout(this._timer);
-    void this._ask();
-  }
-
-  /** Asks for what is new, and again after a while: one request at a time, none for a hidden tab. */
-  private async _ask(): Promise<void> {
-    if (this._isAsking) {
-      return;
-    }
-    let pause = IDLE_MS;
-    if (this.isVisible && document.visibilityState === 'visible') {
-      this._isAsking = true;
-      try {
-        const frame = await this._server.frame(this._fromStart ? '' : this._dashboard.data.cursor);
-        this._fromStart = false;
-        if (!this.isDisposed) {
-          this._dashboard.apply(frame);
-          const { running, period } = frame.state;
-          pause = running ? (period < 1 ? FAST_MS : SLOW_MS) : IDLE_MS;
-        }
-      } catch (error) {
-        if (!this.isDisposed) {
-          this._dashboard.fail(messageOf(error));
-        }
-      } finally {
-        this._isAsking = false;
-      }
-    }
-    if (!this.isDisposed) {
-      this._timer = window.setTimeout(() => void this._ask(), pause);
-    }
-  }
-
   private readonly _dashboard: Dashboard;
-  private _fromStart = false;
-  private _isAsking = false;
-  private _timer = 0;
+  private readonly _leave: () => void;
+}
+
+/** The tab with all charts. */
+export class DashboardTab extends FedDashboard {
+  constructor(feed: MonitorFeed, trans: TranslationBundle) {
+    super(feed, { height: 'fill' });
+    this.id = 'maxlab-diagnostics';
+    this.addClass('jp-MaxLab-mainTab');
+    this.title.label = trans.__('Diagnostics');
+    this.title.caption = trans.__('CPU, memory and GPUs of this session (maxlab)');
+  }
+}
+
+/** Where a chart may stand. */
+export type Area = 'main' | 'left' | 'right';
+
+/** One chart, to stand wherever the user puts it. */
+export class ChartPanel extends FedDashboard {
+  constructor(
+    feed: MonitorFeed,
+    trans: TranslationBundle,
+    readonly chart: string,
+    public area: Area
+  ) {
+    super(feed, { height: 'fill', only: chart });
+    this.id = `maxlab-chart-${chart}`;
+    this.addClass('jp-MaxLab-mainTab');
+    this.addClass('jp-MaxLab-chartPanel');
+    this.title.label = titleOf(chart);
+    this.title.caption = trans.__('%1 of this machine over time (maxlab)', titleOf(chart));
+  }
+}
+
+/** What a person calls the chart `chart`. */
+export function titleOf(chart: string): string {
+  return CHARTS.find(([quantity]) => quantity === chart)?.[1] ?? chart;
 }

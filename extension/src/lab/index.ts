@@ -2,14 +2,17 @@
 
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { chartsPlugin } from './chart-plugin';
 import { commandsPlugin } from './commands-plugin';
 import { corePlugin } from './core-plugin';
-import { diagnosticsPlugin } from './dashboard-plugin';
+import { diagnosticsPlugin, monitorPlugin } from './dashboard-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
 import { mimePlugin } from './mime-plugin';
 import { revealPlugin } from './reveal-plugin';
 import { settingsPlugin } from './settings-plugin';
+import { showCellPlugin } from './show-cell-plugin';
+import { statusPlugin } from './status-plugin';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   corePlugin,
@@ -18,7 +21,11 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   launcherPlugin,
   graphsPlugin,
   mimePlugin,
+  monitorPlugin,
   diagnosticsPlugin,
+  chartsPlugin,
+  statusPlugin,
+  showCellPlugin,
   revealPlugin
 ];
 

@@ -2,6 +2,7 @@
 
 import { Token } from '@lumino/coreutils';
 
+import type { MonitorFeed } from './dashboard-feed';
 import type { ILiveGraphs } from './live';
 import type { IViewRegistry } from './views';
 
@@ -29,13 +30,22 @@ export const CommandIDs = {
   toggleHeat: 'maxlab:toggle-heat',
   search: 'maxlab:search',
   exportHtml: 'maxlab:export-html',
-  openDiagnostics: 'maxlab:open-diagnostics'
+  openDiagnostics: 'maxlab:open-diagnostics',
+  openChart: 'maxlab:open-chart',
+  moveChart: 'maxlab:move-chart',
+  closeCharts: 'maxlab:close-charts'
 } as const;
 
 /** All graph views of this page, whoever mounted them, and which one commands act on. */
 export const IViews = new Token<IViewRegistry>(
   `${EXTENSION}:IViews`,
   'The graph views of this page and the one that commands act on.'
+);
+
+/** The recording of this session, as the server has it. */
+export const IMonitor = new Token<MonitorFeed>(
+  `${EXTENSION}:IMonitor`,
+  'The recording of the session, asked of the server once for all views of it.'
 );
 
 /** The graphs and models in the kernel of the notebook that the user is in. */

@@ -149,10 +149,13 @@ export const isMetricColumn: Shape<IMetricColumn> = record({
   window_ns: orNull(isWhole)
 });
 
-/** Id, start and length in seconds (null while it lasts), kind, name, count, process of a mark. */
-export type MarkRow = [string, number, number | null, string, string, number, number];
+/**
+ * Id, start and length in seconds (null while it lasts), kind, name, count, process of a mark; and
+ * of a cell, its id in the notebook and its first line.
+ */
+export type MarkRow = [string, number, number | null, string, string, number, number, string, string];
 
-export const isMarkRow: Shape<MarkRow> = tuple(isText, isNumber, orNull(isNumber), isText, isText, isWhole, isWhole);
+export const isMarkRow: Shape<MarkRow> = tuple(isText, isNumber, orNull(isNumber), isText, isText, isWhole, isWhole, isText, isText);
 
 /** Number, name and bytes of a process that holds memory of a GPU. */
 export type ProcessRow = [number, string, number];
@@ -163,6 +166,25 @@ export const isProcessRow: Shape<ProcessRow> = tuple(isWhole, isText, isWhole);
 export type ProcessTable = [number, Record<string, ProcessRow[]>];
 
 export const isProcessTable: Shape<ProcessTable> = tuple(isNumber, table(list(isProcessRow)));
+
+/**
+ * Number of a process, and of the kernel that it belongs to (that of the session where it belongs
+ * to none, 0 outside of the session); its share of all cores in percent, null while that is not
+ * known; bytes in memory; bytes of GPUs; name.
+ */
+export type UserRow = [number, number, number | null, number, number, string];
+
+export const isUserRow: Shape<UserRow> = tuple(isWhole, isWhole, orNull(isNumber), isWhole, isWhole, isText);
+
+/** Id of a kernel, and the name of its notebook; empty when Jupyter does not say. */
+export type KernelOwner = [string, string];
+
+export const isKernelOwner: Shape<KernelOwner> = tuple(isText, isText);
+
+/** What processes of the user take of the host from this second on, and the kernels among them. */
+export type UserTable = [number, UserRow[], Record<string, KernelOwner>];
+
+export const isUserTable: Shape<UserTable> = tuple(isNumber, list(isUserRow), table(isKernelOwner));
 
 /** What the monitor does now. */
 export interface IMonitorState {
@@ -224,6 +246,8 @@ export interface IFrameMessage extends ISamples {
   problems: Record<string, string>;
   /** What has changed, oldest first. */
   processes: ProcessTable[];
+  /** What has changed, oldest first; thinned out when it begins anew. */
+  users: UserTable[];
   state: IMonitorState;
   /** Samples were left out, so that a closer look needs to ask for them. */
   thin: boolean;
@@ -242,6 +266,7 @@ export const isFrameMessage: Shape<IFrameMessage> = record({
   marks: list(isMarkRow),
   problems: table(isText),
   processes: list(isProcessTable),
+  users: list(isUserTable),
   state: isMonitorState,
   thin: isFlag
 }, ['continues', 'columns']);
@@ -290,6 +315,43 @@ export const isDashboardServerMessage: Shape<DashboardServerMessage> = tagged('t
   detail: isDetailMessage,
   recording: isRecordingMessage,
   failed: isFailedMessage
+});
+
+/** One GPU of the machine, for a line in the status bar. */
+export interface IGpuNow {
+  /** Such as `nv0`. */
+  id: string;
+  /** Share of the time in which it computed. */
+  percent: number;
+  /** Bytes of its memory in use. */
+  used: number;
+  total: number;
+}
+
+export const isGpuNow: Shape<IGpuNow> = record({
+  id: isText,
+  percent: isNumber,
+  used: isWhole,
+  total: isWhole
+});
+
+/** How busy the machine is, whether or not anything is recorded. */
+export interface IMachineNow {
+  /** Share of all cores since the question before, in percent; null at the first. */
+  cpu: number | null;
+  /** Bytes in use. */
+  memory: number;
+  memory_total: number;
+  gpus: IGpuNow[];
+  recording: boolean;
+}
+
+export const isMachineNow: Shape<IMachineNow> = record({
+  cpu: orNull(isNumber),
+  memory: isWhole,
+  memory_total: isWhole,
+  gpus: list(isGpuNow),
+  recording: isFlag
 });
 
 /** Traits of the dashboard's widget model, all synced. */

@@ -5,6 +5,7 @@
 temperature, links, processes) is only here.
 
 ``_process``    the process: samples on a grid, into a ring of files
+``_users``      what each process of this user takes, and which kernel started it
 ``_host``, ``_nvidia``, ``_amd``, ``_gpus``    where its numbers come from
 ``line_format`` the lines of a recording, and their versions
 ``decoder``     what the lines say, kept in little memory

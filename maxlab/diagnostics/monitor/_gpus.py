@@ -109,8 +109,11 @@ class GPUs:
 
 
 def _name(pid: int) -> str:
-    """The program of a process; empty when it is not of this container, or gone."""
+    """The program of a process of this user; empty when it is another user's, not of this
+    container, or gone."""
     try:
+        if os.stat(f"/proc/{pid}").st_uid != os.getuid():
+            return ""
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:

@@ -27,6 +27,7 @@ class Host:
         self._spent: dict[int, float] = {}
         self._then_ns = time.monotonic_ns()
         self._is_first = True
+        self._counts: list[int | None] = [None] * 4
         # The first calls start the window.
         psutil.cpu_percent(None)
         self._cores = len(psutil.cpu_percent(None, percpu=True))
@@ -39,6 +40,10 @@ class Host:
                 for n in range(self._cores)
             ),
             Column("mem", "host", "host_memory", "B", "whole machine", float(memory.total)),
+            Column("disk.read", "host", "disk", "B/s", "read", average=True),
+            Column("disk.write", "host", "disk", "B/s", "written", average=True),
+            Column("net.rx", "host", "network", "B/s", "received", average=True),
+            Column("net.tx", "host", "network", "B/s", "sent", average=True),
             Column("tree.cpu", "tree", "cpu", "%", "this session", 100.0, average=True),
             Column("tree.rss", "tree", "host_memory", "B", "this session", float(memory.total)),
         ]
@@ -49,12 +54,30 @@ class Host:
         if len(cores) != self._cores:  # a core went on- or offline
             cores = (cores + [None] * self._cores)[: self._cores]
         memory = psutil.virtual_memory()
+        rates = self._rates(time.monotonic_ns() - self._then_ns)
         rss, busy = self._tree()
         total: float | None = psutil.cpu_percent(None)
         if self._is_first:
             # The window began milliseconds ago, in the clock's ticks of 10: it says nothing.
             self._is_first, total, cores = False, None, [None] * self._cores
-        return [total, *cores, memory.total - memory.available, busy, rss]
+        return [total, *cores, memory.total - memory.available, *rates, busy, rss]
+
+    @property
+    def cores(self) -> int:
+        """How many there were at the start."""
+        return self._cores
+
+    def _rates(self, elapsed_ns: int) -> list[float | None]:
+        """Bytes a second since the last call: read from disks and written, received and sent over
+        networks; None where the system does not count."""
+        before, self._counts = self._counts, [*_disk_bytes(), *_network_bytes()]
+        return [
+            (now - then) * 1e9 / elapsed_ns
+            # A count that went back belongs to a disk or a network that is gone.
+            if now is not None and then is not None and now >= then and elapsed_ns > 0
+            else None
+            for now, then in zip(self._counts, before, strict=True)
+        ]
 
     def _tree(self) -> tuple[int, float | None]:
         """Bytes that the session holds in memory; its share of all cores since the last call."""
@@ -94,3 +117,25 @@ class Host:
         # What the monitor itself takes is not the session's.
         self._members = {p.pid: known.get(p.pid, p) for p in found if p.pid != mine}
         self.session = frozenset(self._members)
+
+
+def _disk_bytes() -> tuple[int | None, int | None]:
+    """Bytes that were read from and written to all disks."""
+    try:
+        found = psutil.disk_io_counters(nowrap=False)
+    except (OSError, RuntimeError, ValueError):  # a container may hide them
+        found = None
+    return (None, None) if found is None else (found.read_bytes, found.write_bytes)
+
+
+def _network_bytes() -> tuple[int | None, int | None]:
+    """Bytes that all networks brought and took. What a machine sends to itself is left out: a page
+    that shows a dashboard would be most of it."""
+    try:
+        found = psutil.net_io_counters(pernic=True, nowrap=False)
+    except (OSError, RuntimeError, ValueError):
+        found = {}
+    outer = [one for name, one in found.items() if name != "lo"]
+    if not outer:
+        return None, None
+    return sum(one.bytes_recv for one in outer), sum(one.bytes_sent for one in outer)

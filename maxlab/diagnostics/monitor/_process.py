@@ -27,6 +27,7 @@ from typing import Any
 from maxlab.diagnostics.monitor import _own, line_format
 from maxlab.diagnostics.monitor._gpus import GPUs
 from maxlab.diagnostics.monitor._host import Host
+from maxlab.diagnostics.monitor._users import Owners, Row, UserProcesses, pacer
 from maxlab.diagnostics.monitor.places import STATE, Identity, hold, me
 from maxlab.diagnostics.monitor.segments import Writer
 
@@ -132,6 +133,9 @@ class _Sampler:
         self._columns = self._host.columns
         self._problems: dict[str, str] = {}
         self._processes: dict[str, list[list[Any]]] = {}
+        self._users = UserProcesses(setup["owner"][0], self._host.cores)
+        self._is_table_due = pacer(self._period_ns)
+        self._table: tuple[list[Row], Owners] = ([], {})
         self._then_ns = self._facts["mono_ns"]
         self._writer = Writer(folder, PREFIX, setup["max_bytes"], self._beginning)
 
@@ -143,6 +147,7 @@ class _Sampler:
             + line_format.columns_line(self._columns)
             + line_format.line("p", self._then_ns, self._problems)
             + line_format.line("g", self._then_ns, self._processes)
+            + line_format.line("t", self._then_ns, *self._table)
         )
 
     def run(self, ready: int) -> None:
@@ -191,6 +196,15 @@ class _Sampler:
         if self._gpus.processes != self._processes:
             self._processes = self._gpus.processes
             lines += line_format.line("g", time_ns, self._processes)
+        if self._is_table_due(time_ns):
+            held: dict[int, int] = {}
+            for rows in self._gpus.processes.values():
+                for pid, _, nbytes in rows:
+                    held[pid] = held.get(pid, 0) + nbytes
+            table = self._users.read(held)
+            if table != self._table:
+                self._table = table
+                lines += line_format.line("t", time_ns, *table)
         return lines + line_format.line("s", number, time_ns, [_short(value) for value in values])
 
     def _publish(self) -> None:

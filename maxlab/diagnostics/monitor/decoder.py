@@ -42,11 +42,14 @@ class Mark:
         id: the same for the whole life of a mark that is still growing.
         start_ns: when it began, on the clock of the samples.
         dur_ns: how long it took, by the clock of the kernel; None while it lasts.
-        kind: ``"cell"``, ``"run"`` (of a model), ``"load"``, ``"compile"``, ``"kernel"`` or
-            ``"profile"``.
+        kind: ``"cell"``, ``"run"`` (of a model), ``"load"``, ``"compile"`` (of kernels),
+            ``"phase"`` (of readying a model), ``"kernel"``, ``"profile"``, or ``"op"`` (one step of
+            a profiled run).
         name: of the model or kernel, or ``"In [3]"`` for a cell.
         count: how many runs in close succession it stands for.
         pid: the number of the kernel's process.
+        cell: id of the cell, as its notebook has it; empty for other kinds and older recordings.
+        line: first line of the cell; empty likewise.
     """
 
     id: str
@@ -56,6 +59,8 @@ class Mark:
     name: str
     count: int
     pid: int
+    cell: str = ""
+    line: str = ""
 
 
 @dataclass(slots=True)
@@ -127,6 +132,9 @@ class Decoder:
         problems: at the end.
         processes: times, and tables of processes as JSON.
         tables_gone: tables that were let go of.
+        users: times, and as JSON who took what of the host: the rows of a ``t`` line, and the
+            kernels.
+        users_gone: those of them that were let go of.
         held: what tensors hold.
         end: of the last run that ended: when, and why.
     """
@@ -142,10 +150,13 @@ class Decoder:
     problems: dict[str, str] = field(default_factory=dict)
     processes: list[tuple[int, bytes]] = field(default_factory=list)
     tables_gone: int = 0
+    users: list[tuple[int, bytes]] = field(default_factory=list)
+    users_gone: int = 0
     held: Held = field(default_factory=Held)
     end: tuple[int, str] | None = None
     _run: str = ""
     _holders: set[tuple[int, int]] = field(default_factory=set)
+    _notes: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def take(self, raw: bytes) -> None:
         """Add the records of ``raw``. One that is not as it should be is passed over."""
@@ -169,15 +180,27 @@ class Decoder:
                 count, pid = (_small(int(value)) for value in rest)
                 took = None if dur is None else _small(dur)
                 if took is None or took >= 0:
-                    self.marks[id] = Mark(id, _small(start), took, kind, name, count, pid)
+                    note = self._notes.get(id, ("", ""))
+                    self.marks[id] = Mark(id, _small(start), took, kind, name, count, pid, *note)
+            case ["n", str(id), str(cell), str(text)] if id in self.marks:
+                cut = (cell[: line_format.MAX_NAME], text[: line_format.MAX_NAME])
+                self._notes[id] = cut
+                self.marks[id].cell, self.marks[id].line = cut
             case ["a", int(time_ns), int(pid), dict(held)]:
                 self._holds(_small(time_ns), _small(pid), held)
             case ["p", int(), dict(problems)]:
                 self.problems = {str(k): str(v) for k, v in problems.items()}
             case ["g", int(time_ns), dict(processes)]:
                 self._table(_small(time_ns), processes)
+            case ["t", int(time_ns), list(rows), dict(kernels)]:
+                self._take_users(_small(time_ns), rows, kernels)
             case ["e", int(time_ns), str(reason)]:
                 self.end = (_small(time_ns), reason)
+
+    def forget(self, mark: str) -> None:
+        """Let go of the mark with this id."""
+        self.marks.pop(mark, None)
+        self._notes.pop(mark, None)
 
     def _head(self, facts: Mapping[str, Any], version: int, run: str) -> None:
         self.is_recording = True
@@ -235,6 +258,21 @@ class Decoder:
             del self.processes[:more]
             self.tables_gone += more
 
+    def _take_users(self, time_ns: int, rows: list[Any], kernels: Mapping[str, Any]) -> None:
+        clean = [
+            [_small(int(pid)), _small(int(whose)), _share(share), _small(int(rss)),
+             _small(int(held)), str(name)]
+            for pid, whose, share, rss, held, name in rows
+        ]  # fmt: skip
+        told = {str(_small(int(pid))): [str(id), str(book)] for pid, (id, book) in kernels.items()}
+        text = json.dumps([clean, told], separators=(",", ":")).encode()
+        if self.users and self.users[-1][1] == text:
+            return
+        self.users.append((time_ns, text))
+        if (more := len(self.users) - MAX_TABLES) > 0:
+            del self.users[:more]
+            self.users_gone += more
+
     def _holds(self, time_ns: int, pid: int, held: Mapping[str, Any]) -> None:
         entries = [(str(device), _small(int(both[0]))) for device, both in held.items()]
         for device, live in entries:
@@ -250,6 +288,20 @@ class Decoder:
             self.held.add(time_ns, pid, place, live)
         if not entries:
             self.held.add(time_ns, pid, -1, 0)
+
+
+def _share(value: Any) -> float | None:
+    """``value`` as a share of something, in percent; None when it is not known.
+
+    Raises:
+        ValueError: It is no share.
+    """
+    if value is None:
+        return None
+    share = float(value)
+    if not 0.0 <= share <= 100.0:  # NaN is not
+        raise ValueError("no share")
+    return share
 
 
 def _small(value: int) -> int:

@@ -6,7 +6,10 @@
 ``s``   a sample: its number in the run, its time, and a value (or null) for each column
 ``p``   problems from this time on: device to text; replaces those before
 ``g``   processes from this time on that hold GPU memory: device to ``[pid, name, bytes]``
+``t``   processes of the user from this time on: ``[pid, kernel's pid, % of all cores, bytes, bytes
+        of GPUs, name]`` of each; and the kernels: pid to ``[id, notebook]``
 ``m``   a mark: id, start, nanoseconds (null while it lasts), kind, name, how many, process
+``n``   of the cell that a mark stands for: id of the mark, id of the cell, its first line
 ``a``   what maxlab's tensors hold at this time: process, and device to ``[live, pooled]`` bytes
 ``e``   the end of a run, with the reason
 ======  ==========================================================================================
@@ -27,7 +30,7 @@ FORMAT = "maxlab.recording"
 VERSION = 1
 SUFFIX = ".mlrec"
 
-MARK_KINDS = ("cell", "run", "load", "compile", "kernel", "profile")
+MARK_KINDS = ("cell", "run", "load", "compile", "phase", "kernel", "profile", "op")
 """Kinds of marks, in the order in which a view stacks them."""
 
 MAX_LINE = 1 << 20
@@ -107,7 +110,7 @@ def column_of(fields: Mapping[str, Any]) -> Column:
     return Column(**known)
 
 
-Kind = Literal["h", "c", "s", "p", "g", "m", "a", "e"]
+Kind = Literal["h", "c", "s", "p", "g", "t", "m", "n", "a", "e"]
 
 
 def records(file: BinaryIO) -> Iterator[Record]:
@@ -126,6 +129,14 @@ def records(file: BinaryIO) -> Iterator[Record]:
             if isinstance(record, list) and record and isinstance(record[0], str):
                 yield record
         is_inside = not is_whole
+
+
+def without(raw: bytes, kind: Kind) -> bytes:
+    """The lines of ``raw`` but for those of one ``kind``."""
+    start = f'["{kind}",'.encode()
+    if start not in raw:
+        return raw
+    return b"".join(one for one in raw.splitlines(keepends=True) if not one.startswith(start))
 
 
 def whole(raw: bytes) -> int:

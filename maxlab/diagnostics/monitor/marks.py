@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,29 @@ _PACE_NS = 100_000_000
 _LOOK_NS = 1_000_000_000
 
 _EVENTS = frozenset({"load", "compile", "kernel", "profile"})
+# What readies a model, or is asked of it, by the kind of its event: marked as phases.
+_PHASES = {
+    "import": "import",
+    "bind": "lay out",
+    "pack": "pack",
+    "measure": "measure",
+    "try": "try",
+}
+_COMPILE_PHASES = ("passes", "schedule", "plan", "kernels")
+
+MAX_OPS = 200
+"""Ops of a profiled run that are marked, at most; those that took longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """The cell that runs."""
+
+    id: str
+    name: str
+    start_ns: int
+    cell: str
+    line: str
 
 
 class _Growing:
@@ -60,7 +84,7 @@ class Marker:
         self._pid = os.getpid()
         self._numbers = count()
         self._lock = threading.Lock()
-        self._cell: tuple[str, str, int] | None = None
+        self._cell: _Cell | None = None
         self._growing: dict[str, _Growing] = {}
         self._held_ns = 0
         self._held: dict[str, list[int]] = {}
@@ -75,6 +99,7 @@ class Marker:
         _remove_old(self.folder)
         trace.recorder().listen(self._heard)
         trace.run_watcher = self._ran
+        trace.op_watcher = self._ops
         ipython = sys.modules.get("IPython")
         self._shell = ipython.get_ipython() if ipython is not None else None
         if self._is_kernel:
@@ -90,6 +115,8 @@ class Marker:
         trace.recorder().unlisten(self._heard)
         if trace.run_watcher == self._ran:
             trace.run_watcher = None
+        if trace.op_watcher == self._ops:
+            trace.op_watcher = None
         if self._is_kernel:
             for name, hook in (
                 ("pre_run_cell", self._cell_begins),
@@ -112,22 +139,27 @@ class Marker:
         with self._lock:
             cell = self._cell
             if cell is not None:
-                self._mark(cell[0], cell[2], None, "cell", cell[1], 1)
+                self._mark_cell(cell, None)
         if cell is None and self._is_kernel:
             # Its inputs are stored by now, those of all cells before it too, and one that is none.
-            self._begin(len(self._shell.history_manager.input_hist_parsed) - 1)
+            inputs = self._shell.history_manager.input_hist_raw
+            self._begin(len(inputs) - 1, _cell_now(self._shell), inputs[-1] if inputs else "")
 
     def _cell_begins(self, info: Any) -> None:
         # What a program runs without history has no number.
         has_number = getattr(info, "store_history", True)
-        self._begin(len(self._shell.history_manager.input_hist_parsed) if has_number else 0)
+        number = len(self._shell.history_manager.input_hist_parsed) if has_number else 0
+        cell, text = getattr(info, "cell_id", None), getattr(info, "raw_cell", None)
+        self._begin(number, str(cell or ""), str(text or ""))
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, cell: str, text: str) -> None:
         now_ns = time.monotonic_ns()
         self.memory(now_ns)
         with self._lock:
-            self._cell = (self._id(), f"In [{number}]" if number else "cell", now_ns)
-            self._mark(self._cell[0], now_ns, None, "cell", self._cell[1], 1)
+            name = f"In [{number}]" if number else "cell"
+            line = next((one.strip() for one in text.splitlines() if one.strip()), "")
+            self._cell = _Cell(self._id(), name, now_ns, cell, line)
+            self._mark_cell(self._cell, None)
 
     def _cell_ends(self, _result: Any) -> None:
         now_ns = time.monotonic_ns()
@@ -136,7 +168,7 @@ class Marker:
         with self._lock:
             cell, self._cell = self._cell, None
             if cell is not None:
-                self._mark(cell[0], cell[2], now_ns - cell[2], "cell", cell[1], 1)
+                self._mark_cell(cell, now_ns)
 
     def _ran(self, name: str, start_ns: int, end_ns: int) -> None:
         self._grow("run", name, start_ns, end_ns)
@@ -146,6 +178,23 @@ class Marker:
     def _heard(self, event: trace.Event) -> None:
         if event.kind in _EVENTS and event.dur_ns:
             self._grow(event.kind, event.name, event.start_ns, event.start_ns + event.dur_ns)
+        elif event.kind in _PHASES and event.dur_ns:
+            words = f"{_PHASES[event.kind]} {event.name}"
+            self._grow("phase", words, event.start_ns, event.start_ns + event.dur_ns)
+        elif event.kind == "compile":
+            # It comes when all is done, and says how long each phase took.
+            took = [int(event.data.get(phase, 0)) for phase in _COMPILE_PHASES]
+            start_ns = event.start_ns - sum(took)
+            for phase, phase_ns in zip(_COMPILE_PHASES, took, strict=True):
+                if phase_ns:
+                    self._grow("phase", f"{phase} {event.name}", start_ns, start_ns + phase_ns)
+                start_ns += phase_ns
+
+    def _ops(self, name: str, ops: Sequence[tuple[str, int, int]]) -> None:
+        longest = sorted(ops, key=lambda op: op[1] - op[2])[:MAX_OPS]
+        with self._lock:
+            for op, start_ns, end_ns in sorted(longest, key=lambda op: op[1]):
+                self._mark(self._id(), start_ns, end_ns - start_ns, "op", f"{op} of {name}", 1)
 
     # ------------------------------------------------------------ what is written
     def _grow(self, kind: str, name: str, start_ns: int, end_ns: int) -> None:
@@ -189,6 +238,13 @@ class Marker:
         name = name[: line_format.MAX_NAME]
         self._append(line_format.line("m", id, start_ns, dur_ns, kind, name, runs, self._pid))
 
+    def _mark_cell(self, cell: _Cell, end_ns: int | None) -> None:
+        took_ns = None if end_ns is None else end_ns - cell.start_ns
+        self._mark(cell.id, cell.start_ns, took_ns, "cell", cell.name, 1)
+        if end_ns is None and (cell.cell or cell.line):
+            line = cell.line[: line_format.MAX_NAME]
+            self._append(line_format.line("n", cell.id, cell.cell, line))
+
     def _append(self, line: bytes) -> None:
         now_ns = time.monotonic_ns()
         if now_ns - self._looked_ns > _LOOK_NS:
@@ -222,6 +278,16 @@ def _held() -> Iterator[tuple[str, list[int]]]:
         except Exception:  # a lost device tells nothing, and the program hears of it elsewhere
             continue
         yield f"{device.label}:{device.id}", [stats["used_memory"], stats["pooled_memory"]]
+
+
+def _cell_now(shell: Any) -> str:
+    """Id of the cell that the kernel of ``shell`` runs; empty when it does not say."""
+    try:
+        header = shell.get_parent()
+        found = header.get("metadata", {}).get("cellId", "")
+    except Exception:  # a shell of another kind
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def _remove_old(folder: Path) -> None:

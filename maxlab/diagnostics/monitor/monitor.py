@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxlab import files
 from maxlab.diagnostics.gpu.recorder import DEFAULT_PERIOD_S, UNABLE, checked_period_ns, reason
-from maxlab.diagnostics.monitor import launching
+from maxlab.diagnostics.monitor import launching, line_format
 from maxlab.diagnostics.monitor._settings import checked_bytes, checked_label
 from maxlab.diagnostics.monitor.places import (
     Identity,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from maxlab.diagnostics.monitor.recording import Recording
 
 MAX_BYTES = 64 << 20
-"""Bytes of samples that are kept; at one a second of a machine with one GPU about two days."""
+"""Bytes of samples that are kept; at one a second of a machine with one GPU about a day."""
 
 
 class Monitor(AbstractContextManager["Monitor"]):
@@ -178,8 +178,12 @@ class Monitor(AbstractContextManager["Monitor"]):
         """Where the files of the recording lie. Only their own user can read them."""
         return self._folder
 
-    def read_bytes(self) -> bytes:
-        """The recording so far, in the form of a ``.mlrec`` file."""
+    def read_bytes(self, *, cells: bool = False) -> bytes:
+        """The recording so far, in the form of a ``.mlrec`` file.
+
+        Args:
+            cells: with the first line of each cell, which is code of the user's.
+        """
         pieces = []
         for prefix in ("samples", "marks-*"):
             for path in segments(self._folder, prefix):
@@ -188,7 +192,8 @@ class Monitor(AbstractContextManager["Monitor"]):
                 except FileNotFoundError:  # the ring has moved on
                     continue
                 # A writer that was killed leaves half a line, which must not touch the next one.
-                pieces.append(raw if raw.endswith(b"\n") or not raw else raw + b"\n")
+                raw = raw if raw.endswith(b"\n") or not raw else raw + b"\n"
+                pieces.append(raw if cells else line_format.without(raw, "n"))
         return b"".join(pieces)
 
     def recording(self) -> Recording:
@@ -201,10 +206,15 @@ class Monitor(AbstractContextManager["Monitor"]):
         from maxlab.diagnostics.monitor.recording import Recording
 
         marks.flush()
-        return Recording.from_bytes(self.read_bytes())
+        return Recording.from_bytes(self.read_bytes(cells=True))
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, cells: bool = False) -> Path:
         """``path``, written: a copy of the recording so far, for ``maxlab.dashboard(replay=path)``.
+
+        Args:
+            path: where to; a file that is there is replaced when the new one is complete.
+            cells: keep the first line of each cell, too: it is code, and left out of a file that
+                may be sent.
 
         Raises:
             DocumentError: ML830, nothing was recorded.
@@ -215,7 +225,7 @@ class Monitor(AbstractContextManager["Monitor"]):
         from maxlab.diagnostics.monitor.recording import Recording
 
         marks.flush()
-        raw = self.read_bytes()
+        raw = self.read_bytes(cells=cells)
         Recording.from_bytes(raw)
         return files.write_bytes(path, raw, "the recording")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +19,7 @@ from maxlab.diagnostics.monitor import line_format
 from maxlab.diagnostics.monitor.decoder import Decoder, Mark
 from maxlab.errors import ArgumentError, DocumentError
 
-__all__ = ["Decoder", "Mark", "Recording"]
+__all__ = ["Decoder", "Mark", "ProcessUse", "Recording"]
 
 # Bytes of a file within which a recording says that it is one.
 _HEAD_WITHIN = 4 << 20
@@ -28,6 +30,32 @@ _HEAD_WITHIN = 4 << 20
 _BYTES_OF_VALUE = 12
 _SPARE_BYTES = 32 << 20
 _BYTES_FOR_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """What a process took at one time.
+
+    Attributes:
+        pid: its number.
+        name: of its program.
+        cpu_percent: its share of all cores over the two seconds before; None when it had just been
+            seen first.
+        rss_bytes: what it has in memory, shared pages included.
+        gpu_bytes: what it holds of the memory of GPUs.
+        kernel: id of the Jupyter kernel that it is, or was started by; empty for others.
+        notebook: name of that kernel's notebook; empty when Jupyter does not say.
+        is_session: whether it belongs to the session that was recorded.
+    """
+
+    pid: int
+    name: str
+    cpu_percent: float | None
+    rss_bytes: int
+    gpu_bytes: int
+    kernel: str
+    notebook: str
+    is_session: bool
 
 
 class Recording:
@@ -159,6 +187,27 @@ class Recording:
             f"this recording has no column {key!r}",
             fix=f"its columns are {', '.join(column.key for column in self.columns)}",
         )
+
+    def processes(self, time_ns: int | None = None) -> list[ProcessUse]:
+        """What each process of the user took of the machine, those of the session first; empty when
+        it is not known, as in recordings of older versions.
+
+        Args:
+            time_ns: When, on the clock of ``times_ns``; at the end when it is left out.
+        """
+        found: bytes | None = None
+        for then_ns, text in self._decoder.users:
+            if time_ns is not None and then_ns > time_ns:
+                break
+            found = text
+        if found is None:
+            return []
+        rows, kernels = json.loads(found)
+        uses = []
+        for pid, whose, share, rss, held, name in rows:
+            kernel, notebook = kernels.get(str(whose), ("", ""))
+            uses.append(ProcessUse(pid, name, share, rss, held, kernel, notebook, whose != 0))
+        return uses
 
     @property
     def duration_s(self) -> float:

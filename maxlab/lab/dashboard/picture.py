@@ -24,6 +24,8 @@ _TITLES = {
     "nvlink": "NVLink",
     "cpu": "CPU",
     "host_memory": "Host memory",
+    "disk": "Disk",
+    "network": "Network",
 }
 _COLORS = ("#3b6fd4", "#b4632a", "#1f8a58", "#9a4fb5", "#1b8a99", "#7a7a20", "#b8434e", "#6a5bd0")
 _WIDTH, _HEIGHT, _GAP, _HEAD = 400, 74, 18, 22

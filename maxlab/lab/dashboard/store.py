@@ -44,6 +44,9 @@ MAX_MARKS = 20_000
 MAX_ROWS = 6000
 """Rows of a frame that begins anew, at most: three for each pixel of a wide screen."""
 
+MAX_USER_TABLES = 300
+"""Tables of who takes what of the host in one frame; of more, every second, third… goes."""
+
 Frame = tuple[FrameMessage, bytes]
 Detail = tuple[DetailMessage, bytes]
 
@@ -194,7 +197,7 @@ class Store:
                 del held.times_ns[:known], held.live[:known]
         for id in list(self._marks)[: max(len(self._marks) - MAX_MARKS, 0)]:
             del self._marks[id]
-            self._decoder.marks.pop(id, None)
+            self._decoder.forget(id)
 
     def _add_columns(self, columns: list[Column]) -> None:
         new = []
@@ -278,14 +281,23 @@ class Store:
         with self._lock:
             generation, _, rest = cursor.partition(":")
             row_text, _, rest = rest.partition(":")
-            serial_text, _, table_text = rest.partition(":")
+            serial_text, _, rest = rest.partition(":")
+            table_text, _, user_text = rest.partition(":")
             known = small(row_text)
             is_known = generation == self._generation and known is not None
             row = min(known, self._count) if is_known and known is not None else 0
             serial = (small(serial_text) or 0) if is_known else 0
             table = (small(table_text) or 0) if is_known else 0
+            user = (small(user_text) or 0) if is_known else 0
             tables, tables_gone = self._decoder.processes, self._decoder.tables_gone
             newest = tables_gone + len(tables)
+            users, users_gone = self._decoder.users, self._decoder.users_gone
+            user_tables = users[max((user or 0) - users_gone, 0) :]
+            # A page that begins anew needs no more of them than it could point at.
+            user_tables = (
+                user_tables[:: -(-len(user_tables) // MAX_USER_TABLES) or 1][:-1]
+                + (user_tables[-1:])
+            )
             times, rows = self._times[row : self._count], self._rows[row : self._count]
             is_thin = len(times) > MAX_ROWS
             if is_thin:
@@ -296,7 +308,10 @@ class Store:
                 "count": len(times),
                 "width": rows.shape[1],
                 "reset": not is_known,
-                "cursor": f"{self._generation}:{self._count}:{self._serial}:{newest}",
+                "cursor": (
+                    f"{self._generation}:{self._count}:{self._serial}:{newest}"
+                    f":{users_gone + len(users)}"
+                ),
                 "breaks": [self._second(b) for b in self._breaks if row <= b < self._count],
                 "marks": [
                     self._mark(mark) for number, mark in self._marks.values() if number > serial
@@ -305,6 +320,10 @@ class Store:
                 "processes": [
                     ((time_ns - (self._base_ns or 0)) / 1e9, json.loads(held))
                     for time_ns, held in tables[max(table - tables_gone, 0) :]
+                ],
+                "users": [
+                    ((time_ns - (self._base_ns or 0)) / 1e9, *json.loads(text))
+                    for time_ns, text in user_tables
                 ],
                 "state": self._state(),
                 "thin": is_thin,
@@ -345,7 +364,10 @@ class Store:
     def _mark(self, mark: Mark) -> MarkRow:
         start = (mark.start_ns - (self._base_ns or 0)) / 1e9
         took = None if mark.dur_ns is None else mark.dur_ns / 1e9
-        return (mark.id, round(start, 6), took, mark.kind, mark.name, mark.count, mark.pid)
+        return (
+            mark.id, round(start, 6), took, mark.kind, mark.name, mark.count, mark.pid,
+            mark.cell, mark.line,
+        )  # fmt: skip
 
     def _state(self) -> MonitorState:
         facts, end = self._decoder.facts, self._decoder.end

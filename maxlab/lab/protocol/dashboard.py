@@ -89,14 +89,27 @@ class MetricColumn(TypedDict):
     """Nanoseconds of that window; null when it reaches back to the sample before."""
 
 
-MarkRow = tuple[str, float, float | None, str, str, int, int]
-"""Id, start and length in seconds (null while it lasts), kind, name, count, process of a mark."""
+MarkRow = tuple[str, float, float | None, str, str, int, int, str, str]
+"""Id, start and length in seconds (null while it lasts), kind, name, count, process of a mark; and
+of a cell, its id in the notebook and its first line."""
 
 ProcessRow = tuple[int, str, int]
 """Number, name and bytes of a process that holds memory of a GPU."""
 
 ProcessTable = tuple[float, dict[str, list[ProcessRow]]]
 """Who held memory of each GPU from this second on."""
+
+
+UserRow = tuple[int, int, float | None, int, int, str]
+"""Number of a process, and of the kernel that it belongs to (that of the session where it belongs
+to none, 0 outside of the session); its share of all cores in percent, null while that is not known;
+bytes in memory; bytes of GPUs; name."""
+
+KernelOwner = tuple[str, str]
+"""Id of a kernel, and the name of its notebook; empty when Jupyter does not say."""
+
+UserTable = tuple[float, list[UserRow], dict[str, KernelOwner]]
+"""What processes of the user take of the host from this second on, and the kernels among them."""
 
 
 class MonitorState(TypedDict):
@@ -144,6 +157,8 @@ class FrameMessage(Samples):
     problems: dict[str, str]
     processes: list[ProcessTable]
     """What has changed, oldest first."""
+    users: list[UserTable]
+    """What has changed, oldest first; thinned out when it begins anew."""
     state: MonitorState
     thin: bool
     """Samples were left out, so that a closer look needs to ask for them."""
@@ -170,6 +185,33 @@ DashboardServerMessage = (
     BundleMessage | FrameMessage | DetailMessage | RecordingMessage | FailedMessage
 )
 """Kernel to dashboard."""
+
+
+# ---------------------------------------------------------------- the server, asked for this moment
+
+
+class GpuNow(TypedDict):
+    """One GPU of the machine, for a line in the status bar."""
+
+    id: str
+    """Such as `nv0`."""
+    percent: float
+    """Share of the time in which it computed."""
+    used: int
+    """Bytes of its memory in use."""
+    total: int
+
+
+class MachineNow(TypedDict):
+    """How busy the machine is, whether or not anything is recorded."""
+
+    cpu: float | None
+    """Share of all cores since the question before, in percent; null at the first."""
+    memory: int
+    """Bytes in use."""
+    memory_total: int
+    gpus: list[GpuNow]
+    recording: bool
 
 
 class DashboardTraits(TypedDict):

@@ -3,6 +3,7 @@
 ``/maxlab/monitor/frame``      GET   what a page does not have yet (``dashboard.store``)
 ``/maxlab/monitor/detail``     GET   all samples of a stretch of time
 ``/maxlab/monitor/recording``  GET   the recording as a file
+``/maxlab/monitor/now``        GET   how busy the machine is, for the status bar
 ``/maxlab/monitor/start``      POST  start, or change the period
 ``/maxlab/monitor/stop``       POST  stop
 

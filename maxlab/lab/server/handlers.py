@@ -12,15 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import psutil
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
+from maxlab.diagnostics.gpu import GPUDiagContext, GPUStats
 from maxlab.diagnostics.monitor import Monitor
 from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Detail, Frame, Store
+from maxlab.lab.protocol.dashboard import MachineNow
 
 # Who may see and change what a machine does: whoever may run programs on it.
 RESOURCE = "kernels"
@@ -40,6 +43,9 @@ class Service:
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._used_s = 0.0
+        self._is_first_look = True
+        # Opened when the status bar first asks, and kept: vendors' libraries take long to start.
+        self._gpus: GPUDiagContext | None = None
 
     def frame(self, cursor: str) -> Frame:
         """What a page does not have yet that has seen all up to ``cursor``."""
@@ -58,6 +64,34 @@ class Service:
             self._used_s = time.monotonic()
             store = self._store or Store(self.monitor)
         return store.detail(start_s, end_s)
+
+    def now(self) -> MachineNow:
+        """How busy the machine is since the call before."""
+        with self._lock:
+            cpu = psutil.cpu_percent(None)
+            # The first call begins the window.
+            is_first, self._is_first_look = self._is_first_look, False
+            memory = psutil.virtual_memory()
+            return {
+                "cpu": None if is_first else cpu,
+                "memory": memory.total - memory.available,
+                "memory_total": memory.total,
+                "gpus": [
+                    {
+                        "id": gpu,
+                        "percent": float(stats.utilization.gpu_usage_percent),
+                        "used": stats.memory.used_bytes,
+                        "total": stats.memory.total_bytes,
+                    }
+                    for gpu, stats in self._read_gpus().items()
+                ],
+                "recording": self.monitor.is_running,
+            }
+
+    def _read_gpus(self) -> dict[str, GPUStats]:
+        if self._gpus is None:
+            self._gpus = GPUDiagContext().__enter__()
+        return self._gpus.get_stats()
 
     def forget(self) -> None:
         """Let go of the recording when nobody has asked for a while."""
@@ -132,6 +166,18 @@ class DetailHandler(_Handler):
         self.finish_frame(await self.away(work))
 
 
+class NowHandler(_Handler):
+    """``GET now``"""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """CPU, memory and GPUs at this moment."""
+        body = await self.away(self.service.now)
+        self.set_header("Cache-Control", "no-store")
+        self.finish(json.dumps(body))
+
+
 class RecordingHandler(_Handler):
     """``GET recording``"""
 
@@ -176,6 +222,7 @@ HANDLERS: dict[str, type[_Handler]] = {
     "frame": FrameHandler,
     "detail": DetailHandler,
     "recording": RecordingHandler,
+    "now": NowHandler,
     "start": StartHandler,
     "stop": StopHandler,
 }

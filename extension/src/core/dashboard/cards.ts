@@ -9,7 +9,7 @@ import { HeatPlot } from './heat';
 import { LanePlot, LANES } from './lanes';
 import { LinePlot } from './lines';
 import type { IPlot, IPlotHost } from './plot';
-import type { IColumn, IMark, Process } from './wire';
+import type { IColumn, IMark } from './wire';
 import { at } from '../narrow';
 
 const MAX_READOUTS = 8;
@@ -126,58 +126,19 @@ export class LaneCard extends Card {
     const there = marks.filter(
       mark => mark.start <= at && at <= (mark.took === null ? end : mark.start + mark.took)
     );
-    const texts = there.slice(-4).map(mark => {
+    // The cell first, whatever went on in it.
+    const cells = there.filter(mark => mark.kind === 'cell');
+    const others = there.filter(mark => mark.kind !== 'cell');
+    const texts = [...cells.slice(-1), ...others.slice(-3)].map(mark => {
       const many = mark.count > 1 ? ` ×${mark.count}` : '';
       const took = mark.took === null ? 'running' : formatSpan(mark.took);
-      return `${mark.kind === 'cell' ? '' : `${mark.kind} `}${mark.name}${many}, ${took}`;
+      const line = mark.line === '' ? '' : `: ${mark.line}`;
+      return `${mark.kind === 'cell' ? '' : `${mark.kind} `}${mark.name}${many}${line}, ${took}`;
     });
     this.words = [when, ...texts].join(' · ');
     if (this._time.textContent !== this.words) {
       this._time.textContent = this.words;
     }
     this.plot?.element.setAttribute('aria-label', `Activity: ${this.words}`);
-  }
-}
-
-/** Who holds the memory of the GPUs. */
-export class ProcessCard {
-  readonly element = el('section', 'jp-MaxLab-card');
-  private readonly _rows = el('tbody');
-
-  constructor() {
-    const head = el('tr');
-    for (const [text, isNumber] of [['GPU', false], ['process', false], ['pid', true], ['memory', true]] as const) {
-      const cell = el('th', isNumber ? 'jp-mod-number' : '', text);
-      cell.scope = 'col';
-      head.append(cell);
-    }
-    const table = el('table', 'jp-MaxLab-table', el('thead', '', head), this._rows);
-    this.element.append(el('div', 'jp-MaxLab-cardHead', el('h3', '', 'GPU memory by process')), table);
-    this.element.dataset.quantity = 'processes';
-    this.element.hidden = true;
-  }
-
-  show(processes: Readonly<Record<string, readonly Process[]>>, hidden: ReadonlySet<string>): void {
-    const rows = Object.entries(processes)
-      .filter(([gpu]) => !hidden.has(gpu))
-      .flatMap(([gpu, held]) => held.map(([pid, name, bytes]) => ({ gpu, pid, name, bytes })));
-    this.element.hidden = rows.length === 0;
-    const said = JSON.stringify(rows);
-    if (this._rows.dataset.said === said) {
-      return;
-    }
-    this._rows.dataset.said = said;
-    this._rows.replaceChildren(
-      ...rows.slice(0, 12).map(({ gpu, pid, name, bytes }) =>
-        el(
-          'tr',
-          '',
-          el('td', '', gpu),
-          el('td', '', name === '' ? 'outside of this container' : name),
-          el('td', 'jp-mod-number', String(pid)),
-          el('td', 'jp-mod-number', formatValue(bytes, 'B'))
-        )
-      )
-    );
   }
 }

@@ -71,6 +71,30 @@ export const DASHBOARD_STYLES = `
 .jp-MaxLab-dash .jp-MaxLab-table td { padding: 3px 10px 3px 0; border: 0; border-top: 1px solid var(--mx-line); text-align: left; color: var(--mx-text); background: none; font-variant-numeric: tabular-nums; }
 .jp-MaxLab-dash .jp-MaxLab-table tr { background: none; }
 .jp-MaxLab-dash .jp-MaxLab-table .jp-mod-number { text-align: right; }
+.jp-MaxLab-tableBox { max-height: 300px; overflow: auto; margin: 0 8px 6px 14px; }
+.jp-MaxLab-tableBox .jp-MaxLab-table { width: 100%; margin: 0; }
+.jp-MaxLab-tableBox .jp-MaxLab-table th { position: sticky; top: 0; z-index: 1; background: var(--mx-surface); white-space: nowrap; }
+.jp-MaxLab-tableBox .jp-MaxLab-table td { max-width: 220px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.jp-MaxLab-card.jp-mod-noGpu th:last-child, .jp-MaxLab-card.jp-mod-noGpu td:last-child { display: none; }
+@container (max-width: 460px) {
+  .jp-MaxLab-tableBox .jp-MaxLab-table td { max-width: 96px; }
+  .jp-MaxLab-dash .jp-MaxLab-tableBox .jp-MaxLab-table :is(th, td) { padding-right: 6px; }
+}
+@container (max-width: 340px) { .jp-MaxLab-tableBox :is(th, td):nth-child(2) { display: none; } }
+.jp-MaxLab-dash .jp-MaxLab-sort, .jp-MaxLab-dash .jp-MaxLab-link { padding: 0; border: 0; background: none; font: inherit; color: inherit; }
+.jp-MaxLab-dash .jp-MaxLab-sort:hover { color: var(--mx-text); }
+.jp-MaxLab-dash .jp-MaxLab-sort::after { content: ' \\25BE'; visibility: hidden; }
+.jp-MaxLab-dash th[aria-sort='ascending'] .jp-MaxLab-sort, .jp-MaxLab-dash th[aria-sort='descending'] .jp-MaxLab-sort { color: var(--mx-text); font-weight: 600; }
+.jp-MaxLab-dash th[aria-sort='descending'] .jp-MaxLab-sort::after { visibility: visible; }
+.jp-MaxLab-dash th[aria-sort='ascending'] .jp-MaxLab-sort::after { content: ' \\25B4'; visibility: visible; }
+.jp-MaxLab-dash .jp-MaxLab-link { color: var(--mx-accent); text-decoration: underline; text-underline-offset: 2px; }
+.jp-MaxLab-plot .u-over.jp-mod-onMark { cursor: pointer; }
+.jp-MaxLab-dash.jp-mod-single { height: 100%; border: 0; border-radius: 0; }
+.jp-mod-single .jp-MaxLab-dashBody { padding: 6px; overflow: hidden auto; }
+.jp-mod-single .jp-MaxLab-dashGrid { grid-template-columns: minmax(0, 1fr); }
+.jp-mod-single .jp-MaxLab-card { border: 0; background: none; }
+.jp-mod-single .jp-MaxLab-tableBox { max-height: none; }
+.jp-mod-single .jp-MaxLab-tableBox .jp-MaxLab-table th { background: var(--mx-bg); }
 .jp-MaxLab-plot { position: relative; margin-top: auto; width: 100%; min-height: 24px; }
 .jp-MaxLab-dashEmpty { display: flex; flex-direction: column; align-items: center; justify-content: center; gap: 12px; padding: 48px 24px; text-align: center; color: var(--mx-muted); }
 .jp-MaxLab-dashEmpty strong { color: var(--mx-text); font-size: 15px; font-weight: 600; }

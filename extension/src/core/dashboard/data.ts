@@ -1,14 +1,23 @@
 /** All samples that a dashboard has, column by column, as charts draw them. */
 
 import { at } from '../narrow';
-import type { IColumn, IDetail, IFrame, IMark, IProcessTable, IState, Process } from './wire';
+import type {
+  IColumn,
+  IDetail,
+  IFrame,
+  IMark,
+  IProcessTable,
+  IState,
+  IUserTable,
+  Process
+} from './wire';
 
 export type Values = (number | null)[];
 
 /** Samples that a page keeps; with more, the older half goes. */
 const MAX_ROWS = 200_000;
 const MAX_MARKS = 20_000;
-const MAX_TABLES = 5_000;
+const MAX_TABLES = 2_000;
 
 const NO_STATE: IState = {
   running: false,
@@ -29,6 +38,7 @@ export class DashboardData {
   marks = new Map<string, IMark>();
   problems: Record<string, string> = {};
   processes: IProcessTable[] = [];
+  users: IUserTable[] = [];
   state: IState = NO_STATE;
   cursor = '';
   /** Before this second, samples were left out. */
@@ -47,6 +57,7 @@ export class DashboardData {
       this._values = this.columns.map(() => []);
       this.marks.clear();
       this.processes = [];
+      this.users = [];
       this._detail = null;
       this.thinUntil = frame.thin ? (frame.times[frame.times.length - 1] ?? 0) : -Infinity;
       if (before !== this.columns.map(column => column.key).join()) {
@@ -63,6 +74,7 @@ export class DashboardData {
     this._forget();
     this.problems = frame.problems;
     this.processes.push(...frame.processes);
+    this.users.push(...frame.users);
     this.state = frame.state;
     return true;
   }
@@ -76,6 +88,7 @@ export class DashboardData {
       this.marks.delete(id);
     }
     this.processes.splice(0, Math.max(this.processes.length - MAX_TABLES, 0));
+    this.users.splice(0, Math.max(this.users.length - MAX_TABLES, 0));
   }
 
   private _append(frame: IFrame): void {
@@ -142,6 +155,15 @@ export class DashboardData {
       time
     );
     return this.processes[Math.max(place, 0)]?.held ?? {};
+  }
+
+  /** What processes took of the host at `time`; null when it is not known. */
+  usersAt(time: number): IUserTable | null {
+    const place = placeAt(
+      this.users.map(table => table.time),
+      time
+    );
+    return this.users[Math.max(place, 0)] ?? null;
   }
 
   /** Whether column number `n` has any value. */

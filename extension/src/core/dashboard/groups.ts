@@ -27,7 +27,7 @@ export interface IGroup {
   note: string;
 }
 
-const QUANTITIES: readonly [quantity: string, title: string][] = [
+export const QUANTITIES: readonly [quantity: string, title: string][] = [
   ['utilization', 'GPU utilisation'],
   ['memory', 'GPU memory'],
   ['memory_activity', 'GPU memory activity'],
@@ -38,7 +38,23 @@ const QUANTITIES: readonly [quantity: string, title: string][] = [
   ['nvlink', 'NVLink'],
   ['cpu', 'CPU'],
   ['host_memory', 'Host memory'],
-  ['core', 'CPU cores']
+  ['core', 'CPU cores'],
+  ['disk', 'Disk'],
+  ['network', 'Network']
+];
+
+const HOST = new Set(['cpu', 'host_memory', 'core', 'disk', 'network', 'activity', 'processes']);
+
+/** Whether the chart of a quantity is one of GPUs. */
+export function isGpuChart(quantity: string): boolean {
+  return !HOST.has(quantity);
+}
+
+/** Every chart that can stand alone: its quantity, and its title. */
+export const CHARTS: readonly [quantity: string, title: string][] = [
+  ['activity', 'Activity'],
+  ['processes', 'Processes'],
+  ...QUANTITIES
 ];
 
 const OF_SESSION = 'this session';

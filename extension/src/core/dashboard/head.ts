@@ -2,7 +2,7 @@
 
 import { button, el } from '../view/dom';
 import type { DashboardData } from './data';
-import { gpusOf } from './groups';
+import { gpusOf, isGpuChart } from './groups';
 import { seriesColor } from './palette';
 
 export class Head {
@@ -18,18 +18,26 @@ export class Head {
   }
 
   /** Shows what `data` and `error` say; `hidden` are the GPUs whose lines are not drawn. */
-  show(data: DashboardData, error: string, hidden: ReadonlySet<string>, isDark: boolean): void {
-    this._showNotes(data, error);
-    this._showGpus(data, hidden, isDark);
+  show(
+    data: DashboardData,
+    error: string,
+    hidden: ReadonlySet<string>,
+    isDark: boolean,
+    only: string | null
+  ): void {
+    // A chart of the host alone has nothing to say of GPUs.
+    const hasGpus = only === null || isGpuChart(only);
+    this._showNotes(data, error, hasGpus);
+    this._showGpus(data, hidden, isDark, hasGpus);
     this._showEmpty(data);
   }
 
-  private _showNotes(data: DashboardData, error: string): void {
+  private _showNotes(data: DashboardData, error: string, hasGpus: boolean): void {
     const notes: HTMLElement[] = [];
     if (error !== '') {
       notes.push(el('p', 'jp-MaxLab-dashNote jp-mod-error', error));
     }
-    for (const [device, reason] of Object.entries(data.problems)) {
+    for (const [device, reason] of hasGpus ? Object.entries(data.problems) : []) {
       const who = device === 'gpu' ? 'No GPU' : device;
       const words = device === 'gpu' ? reason.replace(/^no GPU was found\.\s*/, '') : reason;
       notes.push(el('p', 'jp-MaxLab-dashNote', el('span', '', el('b', '', who), `: ${words}`)));
@@ -40,8 +48,13 @@ export class Head {
     }
   }
 
-  private _showGpus(data: DashboardData, hidden: ReadonlySet<string>, isDark: boolean): void {
-    const gpus = gpusOf(data.columns);
+  private _showGpus(
+    data: DashboardData,
+    hidden: ReadonlySet<string>,
+    isDark: boolean,
+    hasGpus: boolean
+  ): void {
+    const gpus = hasGpus ? gpusOf(data.columns) : [];
     this._gpus.hidden = gpus.length === 0;
     if (!isNew(this._gpus, `${gpus.join()}|${[...hidden].join()}|${String(isDark)}`)) {
       return;

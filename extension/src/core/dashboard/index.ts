@@ -1,6 +1,11 @@
 /** The dashboard of a recording, free of any notebook. */
 
-export { Dashboard, type IDashboardEvents, type IDashboardOptions } from './view';
+export { Dashboard } from './view';
+export type { IDashboardEvents, IDashboardOptions } from './types';
+export { CHARTS } from './groups';
+export { formatValue } from './format';
+export { SHOW_CELL } from './revealing';
+export { SharedRecording } from './shared';
 export {
   FrameError,
   type IDetail,

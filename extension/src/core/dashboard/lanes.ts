@@ -18,10 +18,46 @@ export class LanePlot extends BasePlot {
   ) {
     super(host, sync);
     this._above = (u, context) => this._paint(u, context);
+    this.element.addEventListener('pointerdown', event => (this._pressedAt = event.clientX));
+    this.element.addEventListener('click', event => {
+      const mark = this._markAt(event);
+      // A drag zooms.
+      if (mark !== null && Math.abs(event.clientX - this._pressedAt) < 4) {
+        this._host.chosen(mark);
+      }
+    });
+    this.element.addEventListener('pointermove', event => {
+      this._plot?.over.classList.toggle('jp-mod-onMark', this._markAt(event) !== null);
+    });
+  }
+
+  private _pressedAt = 0;
+
+  /** The mark below the pointer, the last of those that lie over each other. */
+  private _markAt(event: MouseEvent): IMark | null {
+    const over = this._plot?.over;
+    if (this._plot === null || over === undefined) {
+      return null;
+    }
+    const box = over.getBoundingClientRect();
+    const kind = this._kinds[Math.floor(((event.clientY - box.top) / box.height) * this._kinds.length)];
+    const x = event.clientX - box.left;
+    const time = this._plot.posToVal(x, 'x');
+    // A mark is two pixels wide at least, and a pointer is not more exact than that.
+    const spare = Math.abs(this._plot.posToVal(x + 2, 'x') - time);
+    const found = this._host.marks.filter(mark => {
+      const until = mark.took === null ? this._host.end : mark.start + mark.took;
+      return mark.kind === kind && mark.start - spare <= time && time <= until + spare;
+    });
+    return found[found.length - 1] ?? null;
   }
 
   protected _height(): number {
     return this._kinds.length * LANE_ROW_PX + 36;
+  }
+
+  protected override _filled(fill: number | null): number {
+    return Math.min(fill ?? 0, this._kinds.length * LANE_ROW_PX * 0.5) + this._height();
   }
 
   protected _data(): uPlot.AlignedData {
@@ -78,12 +114,15 @@ export class LanePlot extends BasePlot {
       context.beginPath();
       roundRect(context, from, y, size, tall, Math.min(3 * ratio, size / 2));
       context.fill();
-      const words = mark.count > 1 ? `${mark.name} ×${mark.count}` : mark.name;
+      const many = mark.count > 1 ? ` ×${mark.count}` : '';
       const inside = Math.max(from, left) + 5 * ratio;
       // Things that are done side by side lie over each other, the later one on top.
       const free = Math.min(from + size, left + width, u.valToPos(at(nextStarts, n), 'x', true));
       const room = free - inside - 4 * ratio;
-      if (room > 12 * ratio && context.measureText(words).width <= room) {
+      const words = [...(mark.line === '' ? [] : [`${mark.name}  ${mark.line}`]), `${mark.name}${many}`].find(
+        text => room > 12 * ratio && context.measureText(text).width <= room
+      );
+      if (words !== undefined) {
         context.fillStyle = theme.isDark ? '#000' : '#fff';
         context.fillText(words, inside, y + tall / 2 + ratio / 2);
       }
@@ -109,8 +148,10 @@ export const LANES: Record<string, string> = {
   run: 'runs',
   load: 'load',
   compile: 'compile',
+  phase: 'phases',
   kernel: 'kernels',
-  profile: 'profile'
+  profile: 'profile',
+  op: 'ops'
 };
 
 function roundRect(

@@ -43,7 +43,8 @@ export class LinePlot extends BasePlot {
           gap: 6,
           stroke: theme.muted,
           font: `11px ${theme.fontUi}`,
-          space: 30,
+          // About six ticks, however tall the chart.
+          space: (_u, _axis, _scale, px) => Math.max(px / (window.devicePixelRatio || 1) / 7, 30),
           incrs: valueSteps(unit),
           grid: { stroke: theme.line, width: 1 },
           ticks: { show: false },

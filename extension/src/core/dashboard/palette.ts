@@ -9,8 +9,10 @@ const KINDS: Record<string, number> = {
   run: 155,
   load: 75,
   compile: 40,
+  phase: 105,
   kernel: 195,
-  profile: 320
+  profile: 320,
+  op: 285
 };
 
 /** Colour number `n` of a series. */

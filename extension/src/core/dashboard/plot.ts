@@ -10,6 +10,8 @@ import type { IMark } from './wire';
 import { at } from '../narrow';
 
 export const AXIS_PX = 62;
+const RIGHT_PX = 34;
+const LEAST_PX = AXIS_PX + RIGHT_PX + 24;
 
 /** What a chart asks of, and tells, the dashboard that it is part of. */
 export interface IPlotHost {
@@ -20,7 +22,11 @@ export interface IPlotHost {
   readonly marks: readonly IMark[];
   /** The last second of the recording, where marks that still last are drawn to. */
   readonly end: number;
+  /** CSS pixels that a chart is to fill; null gives each its own height. */
+  readonly fill: number | null;
   hover(time: number | null): void;
+  /** A mark was clicked. */
+  chosen(mark: IMark): void;
   select(start: number, end: number): void;
   reset(): void;
 }
@@ -32,6 +38,8 @@ export interface IPlot {
   setData(times: readonly number[], values: readonly Values[]): void;
   /** Draws again: the time shown, the marks or the theme have changed. */
   redraw(): void;
+  /** The room that there is has changed. */
+  resized(): void;
   /** Puts the line of the pointer at `time`. */
   setCursor(time: number | null): void;
   dispose(): void;
@@ -56,6 +64,7 @@ export abstract class BasePlot implements IPlot {
   protected _values: readonly Values[] = [];
   private readonly _observer: ResizeObserver | null;
   private _width = 0;
+  private _tall = 0;
   private _isPressed = false;
 
   constructor(
@@ -71,6 +80,11 @@ export abstract class BasePlot implements IPlot {
 
   /** Height of the whole chart in CSS pixels. */
   protected abstract _height(): number;
+  /** The same in a room of `fill` pixels; null without one. */
+  protected _filled(fill: number | null): number {
+    return fill ?? this._height();
+  }
+
   protected abstract _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'>;
   protected abstract _data(): uPlot.AlignedData;
   /** Drawn below the lines and above them. */
@@ -106,6 +120,11 @@ export abstract class BasePlot implements IPlot {
     this._plot?.batch(() => this._setScale());
   }
 
+  /** The room that there is has changed. */
+  resized(): void {
+    this._resize();
+  }
+
   /** Builds the chart anew: its colours have changed. */
   rebuild(): void {
     this._plot?.destroy();
@@ -134,26 +153,28 @@ export abstract class BasePlot implements IPlot {
 
   private _resize(): void {
     const width = this.element.clientWidth;
-    if (width < 40) {
-      return; // hidden, as in a closed tab
+    if (width < LEAST_PX) {
+      return; // hidden, as in a closed tab, or without room for more than the axis
     }
+    const tall = this._filled(this._host.fill);
     if (this._plot === null) {
-      this._make(width);
-    } else if (width !== this._width) {
-      this._plot.setSize({ width, height: this._height() });
+      this._make(width, tall);
+    } else if (width !== this._width || tall !== this._tall) {
+      this._plot.setSize({ width, height: tall });
     }
     this._width = width;
+    this._tall = tall;
   }
 
-  private _make(width: number): void {
+  private _make(width: number, height: number): void {
     const host = this._host;
     const { start, end } = host.shown;
     const own = this._options();
     const options: uPlot.Options = {
       width,
-      height: this._height(),
+      height,
       legend: { show: false },
-      padding: [6, 34, 0, 0],
+      padding: [6, RIGHT_PX, 0, 0],
       pxAlign: 1,
       ...own,
       scales: { x: { time: false, auto: false, min: start, max: end }, ...own.scales },

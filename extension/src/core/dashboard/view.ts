@@ -5,54 +5,38 @@ import { Disposables, el, Emitter } from '../view/dom';
 import { addStyles } from '../view/styles';
 import { Theming } from '../view/theming';
 import { DashboardBar } from './bar';
-import { Card, LaneCard, ProcessCard } from './cards';
+import { Card, LaneCard } from './cards';
 import { DASHBOARD_STYLES } from './css';
-import { DashboardData, nearest, placeAt } from './data';
-import { download, drawPicture, toCsv } from './export';
+import { nearest, placeAt, type DashboardData } from './data';
 import { formatClock, formatElapsed } from './format';
 import { groupsOf, type IGroup } from './groups';
 import { Head } from './head';
 import type { IPlotHost } from './plot';
-import { type ISpan, TimeRange } from './range';
+import { ProcessCard } from './processes';
+import type { ISpan } from './range';
 import { registerDashboard } from './registry';
+import { askToShow, cellOf, type IShown } from './revealing';
+import { savePicture, saveRecording, saveTable } from './saving';
+import { type ISharer, SharedRecording } from './shared';
+import type { IDashboardEvents, IDashboardOptions } from './types';
 import type { IDetail, IFrame, IMark } from './wire';
 
-export interface IDashboardOptions {
-  theme?: ThemeName;
-  /** Height in CSS pixels; `fill` takes that of the host, `auto` that of the charts. */
-  height?: number | 'fill' | 'auto';
-  /** Why recording cannot be started or stopped; null when it can. */
-  noControl?: string | null;
-}
+/** A chart that stands alone is no taller than this: slopes would say nothing any more. */
+const MOST_PX = 480;
 
-export interface IDashboardEvents {
-  /** Start to record, with this many seconds from sample to sample. */
-  startRequested: number;
-  stopRequested: undefined;
-  /** The whole recording is wanted, to be saved as a file. */
-  recordingRequested: undefined;
-  /** Samples between these seconds were left out, and are wanted. */
-  detailRequested: { start: number; end: number };
-  /** What was sent last does not continue what is known: send all. */
-  restartRequested: undefined;
-  disposed: undefined;
-}
-
-let dashboards = 0;
-
-export class Dashboard implements IPlotHost {
+export class Dashboard implements IPlotHost, ISharer {
   readonly element = el('div', 'jp-MaxLab-dash');
   readonly events = new Emitter<IDashboardEvents>();
-  readonly data = new DashboardData();
-  readonly range = new TimeRange();
   isDisposed = false;
-  private readonly _sync: string;
+  private readonly _shared: SharedRecording;
+  private readonly _only: string | null;
   private readonly _bar: DashboardBar;
   private readonly _theming: Theming;
   private readonly _disposables = new Disposables();
   private readonly _body = el('div', 'jp-MaxLab-dashBody');
   private readonly _head = new Head(gpu => this.toggleGpu(gpu));
   private readonly _grid = el('div', 'jp-MaxLab-dashGrid');
+  private readonly _none = el('p', 'jp-MaxLab-dashNote', 'Nothing of this was recorded yet.');
   private readonly _live = el('div', 'jp-MaxLab-dashLive');
   private readonly _hidden = new Set<string>();
   private _noControl: string | null;
@@ -60,16 +44,16 @@ export class Dashboard implements IPlotHost {
   private _error = '';
   private _cards: Card[] = [];
   private _lane: LaneCard | null = null;
-  private _table: ProcessCard | null = null;
+  private readonly _table = new ProcessCard(kernel => this._reveal({ kernel }));
   private _made = '';
-  private _hovered: number | null = null;
-  private _marks: IMark[] = [];
+  private _fill: number | null = null;
   private _drawn: ISpan = { start: 0, end: 1 };
   private _isDark: boolean | null = null;
 
   constructor(host: HTMLElement, options: IDashboardOptions = {}) {
-    dashboards += 1;
-    this._sync = `jp-MaxLab-dash-${dashboards}`;
+    this._shared = options.shared ?? new SharedRecording();
+    this._only = options.only ?? null;
+    this.element.classList.toggle('jp-mod-single', this._only !== null);
     this._noControl = options.noControl ?? null;
     this.element.tabIndex = 0;
     this.element.setAttribute('role', 'region');
@@ -92,7 +76,7 @@ export class Dashboard implements IPlotHost {
       saveRecording: () => this.events.emit('recordingRequested', undefined)
     });
     this._live.setAttribute('aria-live', 'polite');
-    this._body.append(this._head.element, this._grid);
+    this._body.append(this._head.element, this._none, this._grid);
     this.element.append(this._bar.element, this._body, this._live);
     this._theming = new Theming(this.element, options.theme ?? 'auto', () => this._themed());
     this._disposables.add(() => this._theming.dispose());
@@ -104,24 +88,26 @@ export class Dashboard implements IPlotHost {
     });
     this._disposables.listen(this._grid, 'pointerleave', () => this.hover(null));
     this._disposables.add(registerDashboard(this));
+    this._disposables.add(this._shared.join(this));
+    if (this._only !== null && typeof ResizeObserver !== 'undefined') {
+      const observer = new ResizeObserver(() => this._fit());
+      observer.observe(this._body);
+      this._disposables.add(() => observer.disconnect());
+    }
     this._show();
   }
 
   // ---------------------------------------------------------------- what it is told
   apply(frame: IFrame): void {
-    if (!this.data.apply(frame)) {
+    if (!this._shared.apply(frame)) {
       this.events.emit('restartRequested', undefined);
-      return;
     }
+  }
+
+  received(): void {
     this._isBusy = false;
     this._error = '';
-    if (frame.reset && frame.state.replay && this.range.isFollowing) {
-      this.range.follow(null);
-    }
-    if (frame.reset || frame.marks.length > 0) {
-      this._marks = [...this.data.marks.values()].sort((a, b) => a.start - b.start);
-    }
-    this._show();
+    this.refresh();
   }
 
   applyDetail(detail: IDetail): void {
@@ -151,6 +137,18 @@ export class Dashboard implements IPlotHost {
   }
 
   // ---------------------------------------------------------------- what charts ask
+  get data(): DashboardData {
+    return this._shared.data;
+  }
+
+  get range(): SharedRecording['range'] {
+    return this._shared.range;
+  }
+
+  get fill(): number | null {
+    return this._fill;
+  }
+
   get theme(): ITheme {
     return this._theming.theme;
   }
@@ -165,7 +163,7 @@ export class Dashboard implements IPlotHost {
   }
 
   get marks(): readonly IMark[] {
-    return this._marks;
+    return this._shared.marks;
   }
 
   get end(): number {
@@ -177,9 +175,16 @@ export class Dashboard implements IPlotHost {
   }
 
   hover(time: number | null): void {
-    if (time !== this._hovered) {
-      this._hovered = time;
-      this._read();
+    this._shared.hover(time);
+  }
+
+  /** Shows the cell that ran then. */
+  chosen(mark: IMark): void {
+    const cell = cellOf(this.marks, mark);
+    if (cell === null) {
+      this._say('No cell of a notebook is known for this mark.');
+    } else {
+      this._reveal({ cell: cell.cell });
     }
   }
 
@@ -216,42 +221,28 @@ export class Dashboard implements IPlotHost {
   }
 
   savePicture(): void {
-    const ratio = window.devicePixelRatio || 1;
-    const picture = drawPicture(this._pictureParts(), this._name(), this.theme, ratio);
-    picture.toBlob(blob => blob !== null && download(`${this._fileName()}.png`, blob), 'image/png');
+    const cards = this._lane === null ? this._cards : [this._lane, ...this._cards];
+    savePicture(this.data, cards, this.theme);
   }
 
   saveTable(): void {
-    const csv = toCsv(this.data, this.shown);
-    download(`${this._fileName()}.csv`, new Blob([csv], { type: 'text/csv' }));
+    saveTable(this.data, this.shown);
   }
 
   saveRecording(bytes: Uint8Array): void {
-    const blob = new Blob([bytes.slice().buffer], { type: 'application/octet-stream' });
-    download(`${this._fileName()}.mlrec`, blob);
+    saveRecording(this.data, bytes);
   }
 
-  private _pictureParts(): { title: string; values: string; canvas: HTMLCanvasElement }[] {
-    const cards = this._lane === null ? this._cards : [this._lane, ...this._cards];
-    return cards.flatMap(card => {
-      const canvas = card.plot?.canvas ?? null;
-      return canvas === null ? [] : [{ title: card.title, values: card.words, canvas }];
-    });
-  }
-
-  private _name(): string {
-    const { state } = this.data;
-    const label = state.label === '' ? '' : ` (${state.label})`;
-    return `${state.replay ? state.title || 'Recording' : 'Diagnostics'}${label}`;
-  }
-
-  private _fileName(): string {
-    const { epoch, replay, title } = this.data.state;
-    if (replay && title !== '') {
-      return title.replace(/\.mlrec$/, '').replace(/[^\w.-]+/g, '_');
+  /** Asks the page around to show a cell, or the notebook of a kernel. */
+  private _reveal(detail: IShown): void {
+    if (!askToShow(this.element, detail)) {
+      this._say('Its notebook is not open in this page.');
     }
-    const when = epoch > 0 ? new Date(epoch).toISOString().slice(0, 19).replace(/[:T]/g, '-') : 'now';
-    return `maxlab-${when}`;
+  }
+
+  private _say(words: string): void {
+    this._live.textContent = words;
+    this.fail(words);
   }
 
   private _request(send: () => void): void {
@@ -266,7 +257,7 @@ export class Dashboard implements IPlotHost {
       return;
     }
     const { start, end } = this.data;
-    const middle = this._hovered ?? (this.shown.start + this.shown.end) / 2;
+    const middle = this._shared.hovered ?? (this.shown.start + this.shown.end) / 2;
     switch (event.key) {
       case ' ':
         this.togglePause();
@@ -307,7 +298,7 @@ export class Dashboard implements IPlotHost {
   /** Moves the reading line by one sample, and says what is there. */
   private _step(by: number): void {
     const { times } = this.data;
-    const at = this._hovered === null ? times.length : placeAt(times, this._hovered);
+    const at = this._shared.hovered === null ? times.length : placeAt(times, this._shared.hovered);
     const next = times[Math.min(Math.max(at + by, 0), times.length - 1)];
     if (next === undefined) {
       return;
@@ -327,7 +318,7 @@ export class Dashboard implements IPlotHost {
 
   private _pointAll(): void {
     for (const card of [this._lane, ...this._cards]) {
-      card?.plot?.setCursor(this._hovered);
+      card?.plot?.setCursor(this._shared.hovered);
     }
   }
 
@@ -373,10 +364,14 @@ export class Dashboard implements IPlotHost {
   }
 
   private _show(): void {
+    this._shared.changed();
+  }
+
+  refresh(): void {
     if (this.isDisposed) {
       return;
     }
-    const { state } = this.data;
+    const { state, times } = this.data;
     this._bar.update({
       state,
       span: this.range.span,
@@ -385,16 +380,19 @@ export class Dashboard implements IPlotHost {
       noControl: this._noControl,
       isBusy: this._isBusy
     });
-    this._head.show(this.data, this._error, this._hidden, this.theme.isDark);
-    this._grid.hidden = this.data.times.length === 0;
-    const groups = groupsOf(this.data, this._hidden);
+    this._head.show(this.data, this._error, this._hidden, this.theme.isDark, this._only);
+    this._bar.element.hidden = this._only !== null && times.length > 0;
+    this._grid.hidden = times.length === 0;
+    const groups = groupsOf(this.data, this._hidden).filter(group => this._shows(group.quantity));
     this._make(groups);
     this._draw(true);
+    const isBare = this._cards.length === 0 && this._lane === null && this._table.element.hidden;
+    this._none.hidden = this._only === null || !isBare || times.length === 0;
   }
 
   /** Makes the cards when other ones are needed than there are. */
   private _make(groups: readonly IGroup[]): void {
-    const lanes = LaneCard.kindsOf(this._marks);
+    const lanes = this._shows('activity') ? LaneCard.kindsOf(this.marks) : [];
     const made = JSON.stringify([
       groups.map(group => [group.quantity, group.series.map(one => [one.column, one.label])]),
       lanes,
@@ -407,17 +405,32 @@ export class Dashboard implements IPlotHost {
     this._made = made;
     this._clear();
     if (lanes.length > 0) {
-      this._lane = new LaneCard(this, this._sync, lanes);
+      this._lane = new LaneCard(this, this._shared.sync, lanes);
       this._grid.append(this._lane.element);
     }
-    this._cards = groups.map(group => new Card(this, this._sync, group, this.data.columns));
-    this._table = new ProcessCard();
-    for (const card of this._cards) {
-      this._grid.append(card.element);
-      if (card.group?.quantity === 'memory') {
-        this._grid.append(this._table.element);
-      }
+    const { sync } = this._shared;
+    this._cards = groups.map(group => new Card(this, sync, group, this.data.columns));
+    this._grid.append(...this._cards.map(card => card.element));
+    if (this._shows('processes')) {
+      this._grid.append(this._table.element);
     }
+    this._fit();
+  }
+
+  private _shows(quantity: string): boolean {
+    return this._only === null || this._only === quantity;
+  }
+
+  /** Gives the only chart all the room that there is. */
+  private _fit(): void {
+    const card = this._cards[0] ?? this._lane;
+    if (this._only === null || card === null) {
+      return;
+    }
+    const above = card.element.firstElementChild?.clientHeight ?? 0;
+    const room = this._body.clientHeight - this._head.element.clientHeight - above - 30;
+    this._fill = Math.min(Math.max(room, 60), MOST_PX);
+    card.plot?.resized();
   }
 
   private _clear(): void {
@@ -425,8 +438,7 @@ export class Dashboard implements IPlotHost {
     this._lane = null;
     this._cards.forEach(card => card.dispose());
     this._cards = [];
-    this._table?.element.remove();
-    this._table = null;
+    this._table.element.remove();
   }
 
   private _draw(hasNew: boolean): void {
@@ -443,7 +455,7 @@ export class Dashboard implements IPlotHost {
     if (this.data.needsDetail(shown.start, shown.end)) {
       this._wantDetail(shown);
     }
-    this._read();
+    this.read();
   }
 
   private _wanted = '';
@@ -459,16 +471,19 @@ export class Dashboard implements IPlotHost {
   }
 
   /** Writes the values under the pointer, else the newest ones, beside the titles. */
-  private _read(): void {
+  read(): void {
+    if (this.isDisposed) {
+      return;
+    }
     const { start, end } = this._drawn;
     const { times, values } = this.data.view(start, end);
-    const at = this._hovered ?? end;
+    const at = this._shared.hovered ?? end;
     const place = placeAt(times, at);
     for (const card of this._cards) {
-      card.read(values, times, this._hovered === null ? place : nearest(times, at, place));
+      card.read(values, times, this._shared.hovered === null ? place : nearest(times, at, place));
     }
-    this._table?.show(this.data.processesAt(at), this._hidden);
-    this._lane?.readMarks(this._marks, this._hovered, this._when(at), this.end);
+    this._table.show(this.data, at, this._hidden);
+    this._lane?.readMarks(this.marks, this._shared.hovered, this._when(at), this.end);
   }
 
   private _when(time: number): string {

@@ -15,7 +15,9 @@ import {
   type IMetricColumn,
   type IMonitorState,
   type ISamples,
-  type ProcessRow
+  type KernelOwner,
+  type ProcessRow,
+  type UserRow
 } from '../../proto/dashboard';
 import type { Shape } from '../../proto/shape';
 
@@ -36,6 +38,17 @@ export interface IMark {
   name: string;
   count: number;
   pid: number;
+  /** Of a cell: its id in the notebook, and its first line; both may be empty. */
+  cell: string;
+  line: string;
+}
+
+/** What processes of the user take of the host from this second on. */
+export interface IUserTable {
+  time: number;
+  rows: UserRow[];
+  /** Id and notebook of each kernel, by the number of its process. */
+  kernels: Record<string, KernelOwner>;
 }
 
 /** Who held memory of each GPU from this second on. */
@@ -52,13 +65,15 @@ interface ISampled {
 
 export interface IFrame
   extends ISampled,
-    Omit<IFrameMessage, 'continues' | 'columns' | 'marks' | 'processes'> {
+    Omit<IFrameMessage, 'continues' | 'columns' | 'marks' | 'processes' | 'users'> {
   /** The cursor that it continues; null when it begins anew. */
   continues: string | null;
   columns: IColumn[] | null;
   marks: IMark[];
   /** What has changed, oldest first. */
   processes: IProcessTable[];
+  /** Likewise. */
+  users: IUserTable[];
 }
 
 export interface IDetail extends ISampled, IDetailMessage {}
@@ -91,16 +106,19 @@ export function frameOf(message: IFrameMessage, bytes: Uint8Array): IFrame {
     ...samplesOf(message, bytes),
     continues: message.continues ?? null,
     columns: message.columns?.map(columnOf) ?? null,
-    marks: message.marks.map(([id, start, took, kind, name, count, pid]) => ({
+    marks: message.marks.map(([id, start, took, kind, name, count, pid, cell, line]) => ({
       id,
       start,
       took,
       kind,
       name,
       count,
-      pid
+      pid,
+      cell,
+      line
     })),
-    processes: message.processes.map(([time, held]) => ({ time, held }))
+    processes: message.processes.map(([time, held]) => ({ time, held })),
+    users: message.users.map(([time, rows, kernels]) => ({ time, rows, kernels }))
   };
 }
 
