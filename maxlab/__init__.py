@@ -45,6 +45,7 @@ _READINGS: dict[str, str] = {
     "document_of": "maxlab.lab.documents:document_of",
     "open_device": "maxlab.driver.accelerator:open_device",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
+    "remember_run": "maxlab.analysis.runs.history:remember",
     "save_run": "maxlab.analysis.runs:save_run",
     "timeline": "maxlab.analysis.timeline:of_profile",
 }

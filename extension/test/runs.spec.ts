@@ -15,6 +15,7 @@ import { runsOf, type IComparison, type ISweep } from '../src/core/panels/runs/d
 import { paintCurves } from '../src/core/panels/runs/paint';
 import { spread } from '../src/core/panels/runs/sizes';
 import {
+  changeOf,
   forestOf,
   formatChange,
   formatInterval,
@@ -211,6 +212,13 @@ describe('words', () => {
     expect(formatInterval({ ...known, ratio: null })).toBe('');
   });
 
+  it('tell no change of too few runs', () => {
+    const few = { ...estimate(1, 5.57, 'few'), low: 0, high: null };
+    expect([changeOf(few), formatInterval(few), forestOf(few, 1)]).toEqual(['', '', null]);
+    expect(widestChange([{ ...row('k0', [], 1, 5.57, 'few') }])).toBeCloseTo(Math.log(1.1));
+    expect(changeOf(estimate(1, 1.1, 'unclear'))).toBe('+10.0%');
+  });
+
   it('tell other kernels from other code', () => {
     const one = { state: 'slower', code: 'changed', regrouped: false } as unknown as IRunRow;
     expect(verdict(one)).toBe('▲ slower, other code');
@@ -364,7 +372,8 @@ describe('the panel', () => {
     expect(root.textContent).toContain('the options of the compiler differ');
     const rows = [...root.querySelectorAll('tbody tr')];
     expect(rows.map(one => one.querySelector('th')?.textContent)).toEqual(['k0', 'k1 →', 'k2']);
-    expect(rows[0]?.textContent).toContain('▲ slower');
+    // before the numbers, which may be wider than the panel
+    expect(rows[0]?.querySelectorAll('th, td')[2]?.textContent).toContain('▲ slower');
 
     const [first] = doc.nodes.map(node => node.id);
     expect(painted.mock.lastCall?.[0]?.get(first!)?.tone).toBe('bad');

@@ -44,7 +44,7 @@ class TimelineHead(TypedDict):
 
 # ---------------------------------------------------------------- runs
 
-RunState = Literal["slower", "faster", "same", "unclear", "new", "gone"]
+RunState = Literal["slower", "faster", "same", "unclear", "few", "new", "gone"]
 """What became of a time. `unclear`: no difference can be shown, and none ruled out."""
 
 

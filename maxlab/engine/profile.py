@@ -156,9 +156,11 @@ def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
 
 
 def announce(profile: Profile) -> None:
-    """Make ``profile`` the newest one of its model, and tell the views of it."""
+    """Make ``profile`` the newest one of its model, to be compared with those before, and tell the
+    views of it."""
     model = profile.model
     model.last_profile = profile
+    trace.reading("remember_run")(profile)
     model.revision += 1
     # The id, not the model: events are kept, and must keep no weights alive.
     data = {"model": id(model), "runs": profile.runs, "wall_ns": profile.wall_ns}

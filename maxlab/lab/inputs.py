@@ -1,10 +1,13 @@
-"""Inputs for a profile that the user asked for with a button: the newest ones, or made-up ones."""
+"""A profile that the user asked for with a button: its inputs, the newest or made-up ones, and how
+often to run."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from maxlab.analysis.runs import noise
 from maxlab.analysis.runs.inputs import made_inputs, shapes_for, symbols
 from maxlab.engine import Model
 from maxlab.errors import ExecutionError, InputError
@@ -23,6 +26,15 @@ EXAMPLE_SIZES: Mapping[str, int] = {
 
 OTHER_SIZES = (64, 32, 128, 16, 8, 4, 2, 1, 256)
 """Sizes to try for all other dims, until one suits the conditions of the graph."""
+
+MOST_RUNS = 20
+"""Timed executions of a press of the button."""
+
+PROFILE_S = 0.5
+"""Seconds that they may take, where that leaves enough to compare two profiles."""
+
+MOST_PROFILE_S = 20.0
+"""Seconds above which there are fewer."""
 
 
 def inputs_for(model: Model) -> list[Any]:
@@ -61,3 +73,23 @@ def _shapes(model: Model) -> Iterator[tuple[tuple[int, ...], ...]]:
             if shapes not in tried:
                 tried.add(shapes)
                 yield shapes
+
+
+def runs_for(model: Model, inputs: list[Any]) -> int:
+    """How many timed runs a press of the button is worth: as many as fit into ``PROFILE_S``; more,
+    where two profiles could not be compared otherwise, as far as that takes ``MOST_PROFILE_S``."""
+    start = time.perf_counter()
+    model.run_to_the_end(*inputs)
+    return runs_of(time.perf_counter() - start)
+
+
+def runs_of(seconds: float) -> int:
+    """How many timed runs to take of a model that takes ``seconds``.
+
+    Example:
+        >>> runs_of(0.001), runs_of(0.05), runs_of(0.5), runs_of(10)
+        (20, 10, 8, 2)
+    """
+    spent = max(seconds, 1e-6)
+    wanted = max(noise.ENOUGH_RUNS, int(PROFILE_S / spent))
+    return max(1, min(MOST_RUNS, wanted, int(MOST_PROFILE_S / spent)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
 from maxlab.lab import bundle, following, protocol, reruns
-from maxlab.lab.inputs import inputs_for
+from maxlab.lab.inputs import inputs_for, runs_for
 from maxlab.lab.mime import bundle_of
 from maxlab.lab.protocol import PROTOCOL, reader
 from maxlab.lab.questions import answering
@@ -345,7 +344,7 @@ class GraphView(anywidget.AnyWidget):
             with _profile_lock:
                 model = _model_of(self._shown())
                 inputs = inputs_for(model)
-                profile = model.profile(*inputs, runs=_runs(model, inputs), warmup=1)
+                profile = model.profile(*inputs, runs=runs_for(model, inputs), warmup=1)
             if self._shown() is not model:
                 self.update(profile)
         except Exception as error:
@@ -389,14 +388,6 @@ def _failed(request: str, error: str, code: str) -> protocol.FailedMessage:
         "code": code,
         "message": error,
     }
-
-
-def _runs(model: Model, inputs: list[Any]) -> int:
-    """How many runs a press of the button is worth: about a second, at least 3 and at most 20."""
-    start = time.perf_counter()
-    model.run_to_the_end(*inputs)
-    spent = time.perf_counter() - start
-    return max(3, min(20, int(0.5 / max(spent, 1e-6))))
 
 
 def _model_of(shown: Shown | None) -> Model:

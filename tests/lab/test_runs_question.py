@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from maxlab.analysis.runs.history import HISTORY, MOST_KEPT
+from maxlab.analysis.runs.noise import ENOUGH_RUNS, Rules, estimate
 from maxlab.compiler import Options
 from maxlab.errors import ArgumentError
+from maxlab.lab.inputs import MOST_PROFILE_S, MOST_RUNS, runs_of
 from maxlab.lab.questions import answering
 from maxlab.lab.snapshot import take
 from tests.analysis.runs.made import batch, layered, loaded
@@ -28,10 +30,9 @@ def test_the_newest_two_runs_are_compared() -> None:
     model.profile(batch(), runs=6)
     found = answering.answer(model, "runs", {}).data
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    # Runs that nobody asked about while they were the newest are not known of.
-    assert [side["label"] for side in found["sides"]] == ["#1", "#2"]
+    assert [side["label"] for side in found["sides"]] == ["#1", "#2", "#3"]
     [pair] = found["pairs"]
-    assert (pair["before"], pair["side"]) == (0, 1)
+    assert (pair["before"], pair["side"]) == (1, 2)
     assert sorted(row["kernels"] for row in pair["rows"]) == ["k0", "k1", "k2"]
     assert {node for row in pair["rows"] for node in row["nodes"]} <= {
         node["id"] for node in take(model).document["nodes"]
@@ -75,6 +76,30 @@ def test_history_is_short_and_keeps_no_model_alive() -> None:
     del model, profile
     gc.collect()
     assert gone() is None
+
+
+def test_profiles_that_nobody_drew_are_remembered() -> None:
+    model = loaded(layered(1))
+    for _ in range(2):
+        model.profile(batch(), runs=6)
+    assert [one.number for one in HISTORY.of(model)] == [1, 2]
+    found = answering.answer(model.profile(batch(), runs=6), "runs", {}).data
+    assert [side["number"] for side in found["sides"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 0.02, 0.1, 0.3, 1.0, 2.4, 5.0, 60.0])
+def test_the_button_takes_enough_runs_to_compare(seconds: float) -> None:
+    count = runs_of(seconds)
+    assert 1 <= count <= MOST_RUNS
+    assert count * seconds <= MOST_PROFILE_S or count == 1
+    assert count >= ENOUGH_RUNS or (count + 1) * seconds > MOST_PROFILE_S
+
+
+def test_a_slow_model_is_told_to_be_slower() -> None:
+    """What the button takes of a run of 0.2 s shows that it takes three times as long."""
+    noise = np.random.default_rng(0)
+    samples = [0.2 * (1 + 0.05 * noise.standard_normal(runs_of(0.2))) for _ in range(2)]
+    assert estimate([samples[0]], [3 * samples[1]]).state(Rules()) == "slower"
 
 
 def test_a_comparison_is_saved_with_the_graph() -> None:

@@ -73,9 +73,9 @@ export const isTimelineHead: Shape<ITimelineHead> = record({
 });
 
 /** What became of a time. `unclear`: no difference can be shown, and none ruled out. */
-export type RunState = 'slower' | 'faster' | 'same' | 'unclear' | 'new' | 'gone';
+export type RunState = 'slower' | 'faster' | 'same' | 'unclear' | 'few' | 'new' | 'gone';
 
-export const isRunState: Shape<RunState> = oneOf('slower', 'faster', 'same', 'unclear', 'new', 'gone');
+export const isRunState: Shape<RunState> = oneOf('slower', 'faster', 'same', 'unclear', 'few', 'new', 'gone');
 
 /**
  * A ratio of times, after ÷ before, with the interval that it is known to lie in.

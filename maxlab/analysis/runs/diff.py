@@ -27,6 +27,7 @@ WORDS: Mapping[State, str] = {
     "faster": "faster",
     "same": "same",
     "unclear": "no difference shown",
+    "few": "too few runs to tell",
     "new": "new",
     "gone": "gone",
 }
@@ -107,7 +108,8 @@ class Diff(Recorded):
     def __repr__(self) -> str:
         sides = " → ".join(side.label for side in self.sides)
         pair = self.pairs[-1]
-        return f"Diff({sides}: {percent(pair.wall.ratio)}, {WORDS[pair.wall_state]})"
+        told = "" if pair.wall.is_open else f"{percent(pair.wall.ratio)}, "
+        return f"Diff({sides}: {told}{WORDS[pair.wall_state]})"
 
 
 def diff(
@@ -212,7 +214,7 @@ def _named(sides: Sequence[Side]) -> list[Side]:
 def ordered(changes: Sequence[Change]) -> list[Change]:
     """Changes, those first that are shown, then new and lost work, then the rest; each by how much
     time it is about."""
-    rank = {"slower": 0, "faster": 0, "new": 1, "gone": 1, "unclear": 2, "same": 2}
+    rank = {"slower": 0, "faster": 0, "new": 1, "gone": 1, "unclear": 2, "few": 2, "same": 2}
     return sorted(changes, key=lambda c: (rank[c.state], -abs(c.delta_ns)))
 
 
@@ -244,7 +246,8 @@ def _text(pair: Pair, rows: int | None) -> str:
     for words, found, state in heads:
         lines.append(
             f"  {words:<11}  {time_text(found.before_ns)} → {time_text(found.after_ns)}  "
-            f"{percent(found.ratio)} {interval_text(found)}  {WORDS[state]}"
+            + ("" if found.is_open else f"{percent(found.ratio)} {interval_text(found)}  ")
+            + WORDS[state]
         )
     lines += [f"  note: {note}" for note in pair.notes]
     changes = ordered(pair.changes)
@@ -272,6 +275,7 @@ def _cells(change: Change) -> tuple[str, ...]:
     found = change.estimate
     name = change.name if len(change.name) <= 36 else change.name[:35] + "…"
     word = WORDS[change.state]
+    is_told = bool(change.before and change.after) and not found.is_open
     if change.regrouped:
         word += ", other kernels"
     elif change.code == "changed":
@@ -281,8 +285,8 @@ def _cells(change: Change) -> tuple[str, ...]:
         name,
         time_text(found.before_ns) if change.before else "",
         time_text(found.after_ns) if change.after else "",
-        percent(found.ratio) if change.before and change.after else "",
-        interval_text(found) if change.before and change.after else "",
+        percent(found.ratio) if is_told else "",
+        interval_text(found) if is_told else "",
         _signed(change.delta_ns),
         word,
     )

@@ -109,3 +109,8 @@ def compare(before: Kept, after: Kept, rules: Rules | None = None) -> Pair:
 
 HISTORY = History()
 """The runs of this process."""
+
+
+def remember(profile: Profile) -> None:
+    """Keep the times of ``profile``, that later ones can be compared with it."""
+    HISTORY.remember(profile)

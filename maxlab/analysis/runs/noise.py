@@ -40,10 +40,13 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-State = Literal["slower", "faster", "same", "unclear", "new", "gone"]
+State = Literal["slower", "faster", "same", "unclear", "few", "new", "gone"]
 
 FEWEST = 5
 """Samples below which one run says nothing of its own noise."""
+
+ENOUGH_RUNS = 8
+"""Samples a side with which a change of a few times the noise is shown."""
 
 EXACT_UP_TO = 12
 """Samples a side up to which the p-value is counted instead of approximated."""
@@ -86,9 +89,15 @@ class Estimate:
     high: float
     p: float
 
+    @property
+    def is_open(self) -> bool:
+        """Whether any ratio fits the samples, as with fewer than ``FEWEST`` of them."""
+        return self.low <= 0 and self.high == math.inf
+
     def state(self, rules: Rules, p: float | None = None) -> State:
         """What to call it: ``"slower"`` or ``"faster"`` when a difference that matters is shown,
-        ``"same"`` when a difference that matters is ruled out, ``"unclear"`` otherwise.
+        ``"same"`` when a difference that matters is ruled out, ``"few"`` when there are too few
+        samples to tell anything, ``"unclear"`` otherwise.
 
         Args:
             rules: What matters, and what is shown.
@@ -96,6 +105,8 @@ class Estimate:
         """
         if not math.isfinite(self.ratio):
             return "unclear"
+        if self.is_open:
+            return "few"
         value = self.p if p is None else p
         shown = value <= 1 - rules.confidence and not self.low <= 1 <= self.high
         matters = self.ratio >= 1 + rules.least or self.ratio <= 1 / (1 + rules.least)

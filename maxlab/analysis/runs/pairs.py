@@ -85,7 +85,8 @@ class Change:
         estimate: The ratio of times, with its interval.
         p: The p-value, adjusted for as many comparisons as there are kernels.
         state: What to call it: ``"slower"``, ``"faster"``, ``"same"``, ``"unclear"`` where no
-            difference can be shown and none ruled out, ``"new"`` or ``"gone"``.
+            difference can be shown and none ruled out, ``"few"`` where there are too few
+            executions to tell, ``"new"`` or ``"gone"``.
         code: Whether the generated text is the ``"same"`` or has ``"changed"``; ``""`` when
             that is not known.
         regrouped: Whether the compiler cut the same ops into other kernels.

@@ -174,7 +174,10 @@ def test_what_slows_all_kernels_alike_needs_several_processes(run: SavedRun) -> 
 def test_one_run_shows_nothing(run: SavedRun) -> None:
     once = with_times(run, [BASE])
     found = maxlab.diff(once, with_times(run, [[3 * ns for ns in BASE]]))
-    assert {c.state for c in found.changes} == {"unclear"}
+    assert {c.state for c in found.changes} == {"few"}
+    assert found.pairs[0].wall_state == "few"
+    assert "too few runs to tell" in str(found)
+    assert "%" not in str(found).partition("note:")[0]  # 3 times as long, of one run each
     assert any("no difference can be shown" in note for note in found.pairs[0].notes)
 
 

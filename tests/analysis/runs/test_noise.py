@@ -151,7 +151,7 @@ def test_few_samples_show_nothing() -> None:
     found = estimate([np.array([1.0, 1.0])], [np.array([9.0, 9.0])])
     assert found.ratio == 9
     assert (found.low, found.high, found.p) == (0, math.inf, 1)
-    assert found.state(RULES) == "unclear"
+    assert found.state(RULES) == "few"
 
 
 def test_states_follow_the_rules() -> None:

@@ -8,11 +8,10 @@ import { DataTable } from '../parts/table';
 import type { IRunPair, IRunRow } from '../../../proto/told';
 import type { IComparison, ISide } from './data';
 import {
+  changeOf,
   forestOf,
-  formatChange,
   formatDelta,
   formatInterval,
-  hasBoth,
   OVERLAY_LEGEND,
   overlayOf,
   STATE_SIGNS,
@@ -46,6 +45,11 @@ export class CompareView {
         { title: 'kernel', cell: row => row.kernels, key: row => row.kernels },
         { title: 'name', cell: row => row.name, key: row => row.name },
         {
+          title: 'verdict',
+          cell: row => el('span', `jp-MaxLab-verdict jp-mod-${row.state}`, verdict(row)),
+          key: row => row.state
+        },
+        {
           title: 'before',
           cell: row => (row.state === 'new' ? '' : formatTime(row.before)),
           key: row => row.before,
@@ -59,8 +63,8 @@ export class CompareView {
         },
         {
           title: 'change',
-          cell: row => (hasBoth(row) ? formatChange(row.ratio) : ''),
-          key: row => (hasBoth(row) ? row.ratio : null),
+          cell: row => changeOf(row),
+          key: row => (changeOf(row) === '' ? null : row.ratio),
           isNumber: true
         },
         { title: 'interval', cell: row => this._interval(row) },
@@ -69,11 +73,6 @@ export class CompareView {
           cell: row => formatDelta(row.after - row.before),
           key: row => row.after - row.before,
           isNumber: true
-        },
-        {
-          title: 'verdict',
-          cell: row => el('span', `jp-MaxLab-verdict jp-mod-${row.state}`, verdict(row)),
-          key: row => row.state
         }
       ],
       row => this._choose(row)
@@ -198,7 +197,7 @@ export class CompareView {
         'jp-MaxLab-runsLine',
         el('span', 'jp-MaxLab-sub', name),
         el('strong', '', `${formatTime(found.before)} → ${formatTime(found.after)}`),
-        el('span', '', formatChange(found.ratio)),
+        el('span', '', changeOf(found)),
         el('span', 'jp-MaxLab-sub', formatInterval(found)),
         el(
           'span',

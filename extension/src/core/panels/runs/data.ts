@@ -11,7 +11,7 @@ import type {
   RunsAnswer
 } from '../../../proto/told';
 
-export const STATES: readonly RunState[] = ['slower', 'faster', 'new', 'gone', 'unclear', 'same'];
+export const STATES: readonly RunState[] = ['slower', 'faster', 'new', 'gone', 'unclear', 'few', 'same'];
 
 export interface ISide {
   /** Number of the run in the kernel; null where it was saved. */

@@ -9,6 +9,7 @@ export const STATE_WORDS: Record<RunState, string> = {
   faster: 'faster',
   same: 'same',
   unclear: 'no difference shown',
+  few: 'too few runs to tell',
   new: 'new',
   gone: 'gone'
 };
@@ -19,7 +20,8 @@ export const STATE_TONES: Record<RunState, Tone> = {
   new: 'info',
   gone: 'warn',
   same: 'neutral',
-  unclear: 'neutral'
+  unclear: 'neutral',
+  few: 'neutral'
 };
 
 /** Signs beside the words, so that nothing rests on colour. */
@@ -29,7 +31,8 @@ export const STATE_SIGNS: Record<RunState, string> = {
   new: '+',
   gone: '−',
   same: '=',
-  unclear: '?'
+  unclear: '?',
+  few: '…'
 };
 
 export const OVERLAY_LEGEND = '✗ slower   ✓ faster   + new   plain: same, or no difference shown';
@@ -45,9 +48,14 @@ export function formatChange(ratio: number | null): string {
   return `${percent < 0 && Number(text) !== 0 ? '−' : '+'}${text}%`;
 }
 
+/** The change that an estimate tells of; empty where it tells of none. */
+export function changeOf(found: IRunEstimate): string {
+  return hasBoth(found) && found.state !== 'few' ? formatChange(found.ratio) : '';
+}
+
 /** `+1.2% to +3.4%`; empty when there is no interval. */
-export function formatInterval({ ratio, low, high }: IRunEstimate): string {
-  if (ratio === null) {
+export function formatInterval({ ratio, low, high, state }: IRunEstimate): string {
+  if (ratio === null || state === 'few') {
     return '';
   }
   const isOpen = low === null || low <= 0;
@@ -78,7 +86,7 @@ export function summary(pair: IRunPair, names: readonly [string, string]): strin
   const kernels = counts.length > 0 ? `; kernels: ${counts.join(', ')}` : '; no kernel is shown to differ';
   return (
     `${names[0]} to ${names[1]}: one run ${formatTime(wall.before)} to ${formatTime(wall.after)}, ` +
-    `${formatChange(wall.ratio)}, ${STATE_WORDS[wall.state]}${kernels}`
+    `${[changeOf(wall), STATE_WORDS[wall.state]].filter(Boolean).join(', ')}${kernels}`
   );
 }
 
@@ -107,7 +115,7 @@ export interface IForest {
 
 /** The largest change that any row is drawn with; intervals beyond it are cut. */
 export function widestChange(rows: readonly IRunRow[]): number {
-  const logs = rows.filter(hasBoth).map(row => Math.abs(Math.log(row.ratio ?? 1)));
+  const logs = rows.filter(row => changeOf(row) !== '').map(row => Math.abs(Math.log(row.ratio ?? 1)));
   const sorted = logs.filter(Number.isFinite).sort((a, b) => a - b);
   const nearMost = sorted[Math.floor(sorted.length * 0.9)] ?? 0;
   return Math.min(Math.log(8), Math.max(Math.log(1.1), nearMost * 1.5));
@@ -115,7 +123,7 @@ export function widestChange(rows: readonly IRunRow[]): number {
 
 /** Where a row's interval is drawn on an axis of logarithms that ends at `widest` on both sides. */
 export function forestOf(row: IRunEstimate, widest: number): IForest | null {
-  if (row.ratio === null || row.ratio <= 0 || !hasBoth(row)) {
+  if (row.ratio === null || row.ratio <= 0 || changeOf(row) === '') {
     return null;
   }
   const place = (ratio: number | null, open: number): number => {
