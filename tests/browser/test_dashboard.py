@@ -161,6 +161,8 @@ GPU_CHARTS = {
     "CPU",
     "Host memory",
     "CPU cores",
+    "Disk",
+    "Network",
 }
 
 
@@ -360,7 +362,7 @@ def test_a_machine_without_a_gpu_shows_the_rest(
         lab.run_code("monitor")
         view = View(lab)
         view.wait("view.samples > 3")
-        assert {"CPU", "Host memory", "CPU cores"} <= set(view.charts())
+        assert {"CPU", "Host memory", "CPU cores", "Disk", "Network"} <= set(view.charts())
         if "GPU utilisation" not in view.charts():
             assert "No GPU: NVIDIA: " in view.element.inner_text()
         view.wait("view.samples > 20")
