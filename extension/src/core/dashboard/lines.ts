@@ -44,7 +44,7 @@ export class LinePlot extends BasePlot {
           stroke: theme.muted,
           font: `11px ${theme.fontUi}`,
           // About six ticks, however tall the chart.
-          space: (_u, _axis, _scale, px) => Math.max(px / (window.devicePixelRatio || 1) / 7, 30),
+          space: () => Math.max((this._host.fill ?? 0) / 8, 30),
           incrs: valueSteps(unit),
           grid: { stroke: theme.line, width: 1 },
           ticks: { show: false },
