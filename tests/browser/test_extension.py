@@ -15,6 +15,7 @@ PLUGINS = {
     "maxlab-extension:core",
     "maxlab-extension:diagnostics",
     "maxlab-extension:graphs",
+    "maxlab-extension:keys",
     "maxlab-extension:launcher",
     "maxlab-extension:mime",
     "maxlab-extension:monitor",

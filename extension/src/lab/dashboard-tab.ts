@@ -4,8 +4,9 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { CHARTS, Dashboard, type IDashboardOptions } from '../core';
+import { CHARTS, type IDashboardOptions } from '../core';
 import type { MonitorFeed } from './dashboard-feed';
+import { Dashboard } from './graph-view';
 import { dashboardIcon } from './icons';
 
 /** The dashboard, fed by the server, so that no kernel is needed. */

@@ -4,11 +4,16 @@
  * (`scripts/build-lab.mjs` lets its import of `core` lead here).
  */
 
-import { GraphView as CoreView, type IGraphViewOptions, type ThemeName } from '../core';
+import {
+  Dashboard as CoreDashboard,
+  GraphView as CoreView,
+  type IDashboardOptions,
+  type IGraphViewOptions,
+  type ThemeName
+} from '../core';
 import { viewRegistry, type IListedView, type IViewDefaults } from './views';
 
 export {
-  Dashboard,
   detailOf,
   frameOf,
   fromBase64,
@@ -21,7 +26,8 @@ export {
 export class GraphView extends CoreView implements IListedView {
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     const asked = options.theme ?? 'auto';
-    super(host, { ...options, theme: asked === 'auto' ? viewRegistry.defaults.theme : asked });
+    const theme = asked === 'auto' ? viewRegistry.defaults.theme : asked;
+    super(host, { ...options, theme, keysOf: viewRegistry.keysOf });
     this._followsDefault = asked === 'auto';
     const forget = viewRegistry.add(this);
     this.events.on('disposed', forget);
@@ -56,4 +62,12 @@ export class GraphView extends CoreView implements IListedView {
 
   private _followsDefault: boolean;
   private _hasOpened = false;
+}
+
+/** A dashboard whose keys are those of JupyterLab's commands. */
+export class Dashboard extends CoreDashboard {
+  constructor(host: HTMLElement, options: IDashboardOptions = {}) {
+    super(host, { ...options, areKeysCommands: viewRegistry.keysOf !== null });
+    this.events.on('disposed', viewRegistry.addDashboard(this));
+  }
 }

@@ -6,6 +6,7 @@ import { chartsPlugin } from './chart-plugin';
 import { commandsPlugin } from './commands-plugin';
 import { corePlugin } from './core-plugin';
 import { diagnosticsPlugin, monitorPlugin } from './dashboard-plugin';
+import { keysPlugin } from './keys-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
 import { mimePlugin } from './mime-plugin';
@@ -18,6 +19,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   corePlugin,
   settingsPlugin,
   commandsPlugin,
+  keysPlugin,
   launcherPlugin,
   graphsPlugin,
   mimePlugin,

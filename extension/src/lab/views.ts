@@ -2,7 +2,7 @@
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { GraphView, ThemeName } from '../core';
+import type { Dashboard, GraphView, ThemeName } from '../core';
 
 export interface IViewDefaults {
   theme: ThemeName;
@@ -25,12 +25,18 @@ export interface IViewRegistry {
    * first that can be.
    */
   readonly active: IListedView | null;
+  /** The dashboard that has the keyboard. */
+  readonly dashboard: Dashboard | null;
+  /** The keys of a command of the view, as people read them; null where the view has keys of its own. */
+  keysOf: ((command: string) => readonly string[]) | null;
   /** How a view starts; setting it changes the open views too, as far as the user has not. */
   defaults: IViewDefaults;
   readonly changed: ISignal<IViewRegistry, void>;
 }
 
 export class ViewRegistry implements IViewRegistry {
+  keysOf: ((command: string) => readonly string[]) | null = null;
+
   /** Know `view` until the function that this returns is called. */
   add(view: IListedView): () => void {
     const { element } = view;
@@ -66,6 +72,17 @@ export class ViewRegistry implements IViewRegistry {
     return this._views.find(view => isSeen(view.element)) ?? null;
   }
 
+  /** Know `dashboard` until the function that this returns is called. */
+  addDashboard(dashboard: Dashboard): () => void {
+    this._dashboards.add(dashboard);
+    return () => this._dashboards.delete(dashboard);
+  }
+
+  get dashboard(): Dashboard | null {
+    const { activeElement } = document;
+    return [...this._dashboards].find(({ element }) => element.contains(activeElement)) ?? null;
+  }
+
   get defaults(): IViewDefaults {
     return this._defaults;
   }
@@ -80,6 +97,7 @@ export class ViewRegistry implements IViewRegistry {
   }
 
   private _views: IListedView[] = [];
+  private readonly _dashboards = new Set<Dashboard>();
   private _touched: IListedView | null = null;
   private _defaults: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
   private readonly _changed = new Signal<this, void>(this);

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from maxlab.lab.cuda_sim.lockstep import Request
 from maxlab.lab.cuda_sim.memory import BANKS, SECTOR, MemoryAccess, phases, sectors
 from maxlab.lab.cuda_sim.result import SimRun, plural
-from maxlab.lab.cuda_sim.style import OWN_KEYS
 from maxlab.lab.markup import escape
 
 _GLOBAL_WORDS = (
@@ -121,7 +120,7 @@ def _sectors(run: SimRun, access: MemoryAccess) -> str:
         f"{min(used_bytes, len({o for _, o in request.offsets}) * request.size)} used.{rest}"
     )
     return (
-        f"<details><summary {OWN_KEYS}>the sectors of a request</summary>"
+        f"<details><summary>the sectors of a request</summary>"
         f'<div class="mx-cs-scroll"><table class="mx-cs-strip"><caption>{words}</caption>'
         f"<thead><tr>{''.join(head)}</tr></thead><tbody><tr>{''.join(cells)}</tr></tbody></table>"
         "</div></details>"
@@ -143,7 +142,7 @@ def _banks(access: MemoryAccess) -> str:
     part = "" if len(served) == 1 else f" (one of {len(served)} parts, served in turn)"
     words_ = f"{_who(request)}{part}: words that each bank must give"
     return (
-        f"<details><summary {OWN_KEYS}>the banks of a request</summary>"
+        f"<details><summary>the banks of a request</summary>"
         f'<div class="mx-cs-scroll"><table class="mx-cs-strip mx-cs-banks">'
         f"<caption>{words_}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody><tr>{''.join(cells)}</tr></tbody></table></div></details>"

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import re
 
-OWN_KEYS = 'data-lm-suppress-shortcuts="true"'
-"""An attribute of what has the focus: JupyterLab then leaves arrow keys and Enter to it."""
-
 MOST_PANELS = 40
 """Panels that can be chosen from; each has a rule below."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from maxlab.driver.sim import Watch
 from maxlab.lab.cuda_sim.lockstep import WARP
 from maxlab.lab.cuda_sim.result import SimRun, ThreadState, plural
-from maxlab.lab.cuda_sim.style import MOST_PANELS, OWN_KEYS
+from maxlab.lab.cuda_sim.style import MOST_PANELS
 from maxlab.lab.markup import escape
 
 MOST_CELLS = 5_000
@@ -70,7 +70,7 @@ def grids(run: SimRun) -> str:
         group = panel.group
         label = escape(panel.label, quote=True)
         buttons += (
-            f'<label title="{label}"><input type="radio" {OWN_KEYS} name="panel" '
+            f'<label title="{label}"><input type="radio" name="panel" '
             f'aria-label="{label}"'
             f"{'' if number else ' checked'}>{panel.button}</label> "
         )
@@ -106,7 +106,7 @@ def _status_panel(run: SimRun) -> _Panel:
     )
     if list(used) == [_STATUS["ended"][2]] and len(run.threads) > _ALIKE:
         table = (
-            f"<details><summary {OWN_KEYS}>all {len(run.threads)} threads ran to their ends"
+            f"<details><summary>all {len(run.threads)} threads ran to their ends"
             f"</summary>{table}</details>"
         )
         legend = ""

@@ -1,6 +1,7 @@
 /** The dashboard of a recording, free of any notebook. */
 
 export { Dashboard } from './view';
+export { DASHBOARD_LABELS } from './keys';
 export type { IDashboardEvents, IDashboardOptions } from './types';
 export { CHARTS } from './groups';
 export { formatValue } from './format';

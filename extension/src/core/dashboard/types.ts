@@ -9,6 +9,8 @@ export interface IDashboardOptions {
   height?: number | 'fill' | 'auto';
   /** Why recording cannot be started or stopped; null when it can. */
   noControl?: string | null;
+  /** The host runs the commands by keys of its own. */
+  areKeysCommands?: boolean;
   /** One chart alone, by its quantity (`cpu`, `activity`, `processes`…), which fills the room. */
   only?: string;
   /** What it shows together with other views; left out, a recording of its own. */

@@ -2,6 +2,7 @@
 
 import type { ITheme, ThemeName } from '../render/theme';
 import { Disposables, el, Emitter } from '../view/dom';
+import { keyOf } from '../view/keys';
 import { addStyles } from '../view/styles';
 import { Theming } from '../view/theming';
 import { DashboardBar } from './bar';
@@ -11,6 +12,7 @@ import { nearest, placeAt, type DashboardData } from './data';
 import { formatClock, formatElapsed } from './format';
 import { groupsOf, type IGroup } from './groups';
 import { Head } from './head';
+import { DASHBOARD_KEYS } from './keys';
 import type { IPlotHost } from './plot';
 import { ProcessCard } from './processes';
 import type { ISpan } from './range';
@@ -59,8 +61,11 @@ export class Dashboard implements IPlotHost, ISharer {
     this.element.setAttribute('role', 'region');
     this.element.setAttribute('aria-label', 'Diagnostics dashboard');
     this.element.setAttribute('aria-keyshortcuts', 'Space 0 + - ArrowLeft ArrowRight');
-    // JupyterLab's notebook shortcuts must not see the keys that are typed in here.
-    this.element.setAttribute('data-lm-suppress-shortcuts', 'true');
+    if (options.areKeysCommands !== true) {
+      // In a JupyterLab that does not know it, its shortcuts must not see the keys typed in here.
+      this.element.setAttribute('data-lm-suppress-shortcuts', 'true');
+      this._disposables.listen(this.element, 'keydown', (event: KeyboardEvent) => this._key(event));
+    }
     host.append(this.element);
     this._disposables.add(
       addStyles(this.element, 'jp-MaxLab-dash-styles', DASHBOARD_STYLES)
@@ -82,7 +87,6 @@ export class Dashboard implements IPlotHost, ISharer {
     this._disposables.add(() => this._theming.dispose());
     this._theming.apply();
     this.setHeight(options.height ?? 'auto');
-    this._disposables.listen(this.element, 'keydown', (event: KeyboardEvent) => this._key(event));
     this._disposables.listen(this._grid, 'wheel', (event: WheelEvent) => this._wheel(event), {
       passive: false
     });
@@ -252,47 +256,47 @@ export class Dashboard implements IPlotHost, ISharer {
   }
 
   private _key(event: KeyboardEvent): void {
-    const isOwn = event.target === this.element;
-    if (event.ctrlKey || event.metaKey || event.altKey || !isOwn) {
-      return;
+    const key = event.target === this.element ? keyOf(event, DASHBOARD_KEYS) : undefined;
+    if (key !== undefined && this.execute(key.command)) {
+      event.preventDefault();
+      event.stopPropagation();
     }
+  }
+
+  /** Runs a command of `DASHBOARD_KEYS`; false when there is none of that name. */
+  execute(command: string): boolean {
     const { start, end } = this.data;
     const middle = this._shared.hovered ?? (this.shown.start + this.shown.end) / 2;
-    switch (event.key) {
-      case ' ':
+    switch (command) {
+      case 'pause':
         this.togglePause();
         break;
-      case '0':
-      case 'Home':
+      case 'follow':
         this.follow();
         break;
-      case '+':
-      case '=':
+      case 'zoom-in':
         this.range.zoom(0.5, middle, start, end);
         break;
-      case '-':
+      case 'zoom-out':
         this.range.zoom(2, middle, start, end);
         break;
-      case 'ArrowLeft':
-      case 'ArrowRight': {
-        const by = event.key === 'ArrowLeft' ? -1 : 1;
-        if (event.shiftKey) {
-          this.range.pan(0.25 * by, start, end);
-        } else {
-          this._step(by);
-        }
+      case 'step-back':
+      case 'step-forward':
+        this._step(command === 'step-back' ? -1 : 1);
         break;
-      }
-      case 'Escape':
+      case 'pan-back':
+      case 'pan-forward':
+        this.range.pan(command === 'pan-back' ? -0.25 : 0.25, start, end);
+        break;
+      case 'leave':
         this.hover(null);
         this._pointAll();
         break;
       default:
-        return;
+        return false;
     }
-    event.preventDefault();
-    event.stopPropagation();
     this._show();
+    return true;
   }
 
   /** Moves the reading line by one sample, and says what is there. */

@@ -103,8 +103,19 @@ export class Choosing {
     this.choose(drawn.length > 0 ? drawn : keys, true);
     const [first] = drawn;
     if (first !== undefined) {
-      void this._host.show(first);
+      this._goAlong(first);
     }
+  }
+
+  /** Shows a selected item, and moves the place of the keyboard there; the focus stays where it is. */
+  private _goAlong(key: string): void {
+    void this._host.show(key).then(() => {
+      const item = this._host.scene?.byKey.get(key);
+      if (item !== undefined && this.firstKey === key) {
+        this._host.tree.setActive(item, false);
+        this.mark();
+      }
+    });
   }
 
   /** Selects items by key without moving anything. */
@@ -139,7 +150,7 @@ export class Choosing {
     const known = ids.filter(id => this._host.model.node(id) !== undefined);
     this.choose(known, false);
     if (known[0] !== undefined) {
-      void this._host.show(known[0]);
+      this._goAlong(known[0]);
     }
   }
 

@@ -38,6 +38,8 @@ export interface ICommanded {
   readonly hasChanges: boolean;
   readonly areChangesShown: boolean;
   readonly isPanelOpen: boolean;
+  /** Ids of the selected operations. */
+  readonly selection: readonly string[];
   hasChips: boolean;
   rebuild(anchor: string | null): Promise<void>;
   setFold(expanded: ReadonlySet<string>, anchor: string | null): Promise<void>;
@@ -48,6 +50,8 @@ export interface ICommanded {
   search(query: string): void;
   stepMatch(step: 1 | -1): Promise<void>;
   setHeat(isHeat: boolean): void;
+  canReveal(): boolean;
+  reveal(id: string): boolean;
   setChangesShown(areShown: boolean): void;
   setPanel(isOpen: boolean): void;
   showTab(name: TabName): void;
@@ -87,6 +91,11 @@ function along(view: ICommanded, from: IItem, direction: 'up' | 'down'): IItem |
     (a, b) => Math.abs(a.x + a.w / 2 - cx) - Math.abs(b.x + b.w / 2 - cx)
   );
   return best ?? null;
+}
+
+function hasSource(model: GraphModel, id: string): boolean {
+  const source = model.node(id)?.node.source ?? null;
+  return source !== null;
 }
 
 export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
@@ -211,6 +220,12 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('clear', 'Clear the selection', () => view.clearSelection());
   add('focus-graph', 'Move the keyboard into the graph', () => view.tree.focus());
   add('help', 'Keys', () => view.showHelp());
+  add(
+    'reveal',
+    'Show the line of code',
+    () => view.selection.some(id => view.reveal(id)),
+    () => view.canReveal() && view.selection.some(id => hasSource(view.model, id))
+  );
 
   add('go-down', 'Follow an edge down', () => step('below', item => along(view, item, 'down')));
   add('go-up', 'Follow an edge up', () => step('above', item => along(view, item, 'up')));

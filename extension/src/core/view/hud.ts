@@ -6,6 +6,7 @@ import type { Changes } from '../model/changes';
 import type { Timing } from '../model/timing';
 import type { ITheme } from '../render/theme';
 import { button, el, icon, type IconName } from './dom';
+import { KEY_WORDS } from './keys';
 
 export class Legend {
   readonly element = el('div', 'jp-MaxLab-legend');
@@ -182,31 +183,16 @@ export function zoomButtons(run: (command: string) => void): HTMLElement {
   return group;
 }
 
-const KEYS: readonly (readonly [string, string])[] = [
-  ['↓ ↑', 'follow an edge to a user, to a producer'],
-  ['← →', 'neighbour on the same level'],
-  ['Enter', 'fold or unfold'],
-  ['Alt+↑ Alt+↓', 'out of the box, into it'],
-  ['Home End', 'first, last'],
-  ['/', 'search; Enter and Shift+Enter go through the matches'],
-  ['[ ]', 'fold, unfold one level'],
-  ['F 1 + −', 'fit, actual size, zoom'],
-  ['H', 'heat on or off'],
-  ['T', 'hottest kernel'],
-  ['W', 'weights on or off'],
-  ['C', 'changes since the last run on or off'],
-  ['P', 'profile'],
-  ['I', 'side panel'],
-  ['D', 'panels below: timeline, roofline and more'],
-  ['Esc', 'clear the selection, leave search']
-];
-
-export function helpCard(close: () => void): HTMLElement {
+/** A card with the keys of each command, as `keysOf` gives them. */
+export function helpCard(keysOf: (command: string) => readonly string[], close: () => void): HTMLElement {
   const list = el('dl', 'jp-MaxLab-facts');
-  for (const [keys, what] of KEYS) {
-    const term = el('dt');
-    keys.split(' ').forEach(key => term.append(el('kbd', '', key), ' '));
-    list.append(term, el('dd', '', what));
+  for (const [commands, what] of KEY_WORDS) {
+    const keys = commands.flatMap(keysOf);
+    if (keys.length > 0) {
+      const term = el('dt');
+      keys.forEach(key => term.append(el('kbd', '', key), ' '));
+      list.append(term, el('dd', '', what));
+    }
   }
   const done = button('jp-MaxLab-iconButton', 'Close', close);
   done.append(icon('close'));

@@ -2,9 +2,14 @@
 
 import type { IEdge, IItem } from '../model/scene';
 import { Disposables } from './dom';
+import { isTyping, keyOf } from './keys';
 import type { Stage } from './stage';
 
 export interface IInputHost {
+  /** False where the host of the view runs its commands by keys of its own. */
+  readonly hasKeys: boolean;
+  /** Whether the keyboard is in the graph, and not on a button or in a panel. */
+  isInGraph(target: Element): boolean;
   /** True when plain wheel turns may zoom: the page belongs to the view, or the view has focus. */
   ownsWheel(): boolean;
   run(command: string): boolean;
@@ -20,38 +25,6 @@ const DRAG_PX = 4;
 
 /** Clicks closer than this can be a double click. */
 export const DOUBLE_MS = 350;
-
-const KEYS: Record<string, string> = {
-  ArrowDown: 'go-down',
-  ArrowUp: 'go-up',
-  ArrowLeft: 'go-left',
-  ArrowRight: 'go-right',
-  'Alt+ArrowUp': 'go-parent',
-  'Alt+ArrowDown': 'go-child',
-  Home: 'go-first',
-  End: 'go-last',
-  Enter: 'toggle-fold',
-  ' ': 'toggle-fold',
-  Escape: 'clear',
-  '/': 'search',
-  '[': 'fold-level',
-  ']': 'unfold-level',
-  '+': 'zoom-in',
-  '=': 'zoom-in',
-  '-': 'zoom-out',
-  f: 'fit',
-  '1': 'actual-size',
-  h: 'toggle-heat',
-  t: 'hottest',
-  w: 'toggle-chips',
-  c: 'toggle-changes',
-  p: 'profile',
-  i: 'toggle-panel',
-  d: 'toggle-dock',
-  n: 'next-match',
-  N: 'previous-match',
-  '?': 'help'
-};
 
 export class Input {
   private readonly _disposables = new Disposables();
@@ -226,22 +199,20 @@ export class Input {
 
   private _key(event: KeyboardEvent): void {
     const { target } = event;
-    if (!(target instanceof Element)) {
-      return;
-    }
-    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || event.ctrlKey || event.metaKey) {
-      return;
-    }
-    const isButton = target.closest('button, [role="region"]') !== null;
-    const name = event.altKey ? `Alt+${event.key}` : event.key;
-    const command = KEYS[name] ?? KEYS[name.toLowerCase()];
-    // Buttons and scrolling regions keep the keys that they understand themselves.
-    if (command === undefined || (isButton && /^(Arrow|Home|End|Enter| )/.test(event.key))) {
-      return;
-    }
-    if (this._host.run(command)) {
-      event.preventDefault();
+    if (isTyping(event)) {
+      // Nothing that is typed here is a shortcut, of the view or of the page.
       event.stopPropagation();
+      return;
     }
+    if (!this._host.hasKeys || !(target instanceof Element)) {
+      return;
+    }
+    const key = keyOf(event);
+    if (key === undefined || (key.isPlace && !this._host.isInGraph(target))) {
+      return;
+    }
+    this._host.run(key.command);
+    event.preventDefault();
+    event.stopPropagation();
   }
 }

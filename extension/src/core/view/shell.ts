@@ -8,6 +8,7 @@ import type { ITheme, ThemeName } from '../render/theme';
 import { errorView } from './describe';
 import { append, Disposables, el, type Child } from './dom';
 import { Announcer, helpCard, Legend, Tooltip } from './hud';
+import { ownCaps } from './keys';
 import { Stage } from './stage';
 import { addStyles } from './styles';
 import { makeMeasure } from './text';
@@ -63,11 +64,14 @@ export class Shell {
       noProfile: options.noProfile === undefined ? 'no live kernel' : options.noProfile,
       isPage: options.isPage ?? false,
       canReveal: options.canReveal ?? false,
+      keysOf: options.keysOf ?? null,
       canAsk: options.canAsk ?? false
     };
     const { element } = this;
-    // JupyterLab's notebook shortcuts must not see the keys that are typed in here.
-    element.setAttribute('data-lm-suppress-shortcuts', 'true');
+    if (this.options.keysOf === null) {
+      // In a JupyterLab that does not know the view, its shortcuts must not see the keys typed in here.
+      element.setAttribute('data-lm-suppress-shortcuts', 'true');
+    }
     room.append(element);
     this.disposables.add(addStyles(element));
     this._theming = new Theming(element, this.options.theme, theme => {
@@ -176,7 +180,7 @@ export class Shell {
       this._help = null;
       return;
     }
-    this._help = helpCard(() => this.showHelp());
+    this._help = helpCard(this.options.keysOf ?? ownCaps, () => this.showHelp());
     this.stage.element.append(this._help);
   }
 

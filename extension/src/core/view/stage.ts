@@ -172,7 +172,7 @@ export class Stage {
   private _step(now: number): void {
     const motion = this._motion;
     if (motion !== null) {
-      const t = Math.min(1, (now - motion.started) / ANIMATION_MS);
+      const t = elapsed(motion.started, now);
       const s = ease(t);
       for (const [item, end] of motion.to) {
         const start = motion.from.get(item) ?? end;
@@ -194,7 +194,7 @@ export class Stage {
     }
     const flight = this._flight;
     if (flight !== null) {
-      const t = Math.min(1, (now - flight.started) / ANIMATION_MS);
+      const t = elapsed(flight.started, now);
       const s = ease(t);
       const { from, to } = flight;
       // Zoom moves evenly in its logarithm, and the middle of the window on a straight line.
@@ -331,10 +331,7 @@ export class Stage {
     if (width === 0 || height === 0) {
       return;
     }
-    for (const canvas of [this._scene, this._overlay]) {
-      canvas.width = Math.round(width * dpr);
-      canvas.height = Math.round(height * dpr);
-    }
+    this._resize();
     this.camera.tx += shift;
     this.onResize();
     // The canvas is blank after a resize; drawing in the same turn avoids a flash.
@@ -358,9 +355,41 @@ export class Stage {
       this._flight = null;
       return;
     }
+    try {
+      this._paint(now);
+    } catch (error) {
+      console.error('maxlab: a frame could not be drawn', error);
+      this._recover();
+    }
+    if (this.isMoving) {
+      this._schedule();
+    }
+  }
+
+  /** Ends what moves, so that pointing and clicking go on, and draws what can be drawn of its end. */
+  private _recover(): void {
+    const wasMoving = this.isMoving;
+    this._finishMotion(this._motion?.to);
+    this._flight = null;
+    this._resize();
+    if (wasMoving) {
+      this.redraw();
+    }
+  }
+
+  /** Gives the canvases their size, which also forgets what a broken frame left set on them. */
+  private _resize(): void {
+    for (const canvas of [this._scene, this._overlay]) {
+      canvas.width = Math.round(this.width * this._dpr);
+      canvas.height = Math.round(this.height * this._dpr);
+    }
+  }
+
+  private _paint(now: number): void {
     const started = performance.now();
     this._step(now);
     const picture = this._picture;
+    const painted = this._dirtyScene;
     if (picture !== null && this._dirtyScene) {
       const ctx = this._scene.getContext('2d', { alpha: false });
       if (ctx !== null) {
@@ -374,7 +403,6 @@ export class Stage {
         paintOverlay(this._makeFrame(ctx), this.marks, this._litLabels(picture));
       }
     }
-    const painted = this._dirtyScene;
     this._dirtyScene = false;
     this._dirtyMarks = false;
     if (painted) {
@@ -382,9 +410,6 @@ export class Stage {
       if (this.frameTimes.length > MAX_FRAME_TIMES) {
         this.frameTimes.shift();
       }
-    }
-    if (this.isMoving) {
-      this._schedule();
     }
   }
 
@@ -402,7 +427,7 @@ export class Stage {
 
   private _makeFrame(ctx: CanvasRenderingContext2D): IFrame {
     const motion = this._motion;
-    const t = motion === null ? 1 : (performance.now() - motion.started) / ANIMATION_MS;
+    const t = motion === null ? 1 : elapsed(motion.started, performance.now());
     return {
       ctx,
       theme: this._theme,
@@ -432,6 +457,14 @@ export class Stage {
     this._disposables.dispose();
     this.element.remove();
   }
+}
+
+/**
+ * The share of an animation that is over, in 0 … 1. The time of a frame is that of its beginning, which
+ * can lie before the animation that the frame is the first of.
+ */
+export function elapsed(started: number, now: number): number {
+  return Math.min(1, Math.max(0, (now - started) / ANIMATION_MS));
 }
 
 function ease(t: number): number {

@@ -36,9 +36,10 @@ export class AccessibleTree {
     this._render(this.hasFocus);
   }
 
+  /** Moves the place of the keyboard; where the tree has the focus, its new place has it then. */
   setActive(item: IItem, takeFocus: boolean): void {
     this._active = item;
-    this._render(takeFocus);
+    this._render(takeFocus || this.hasFocus);
   }
 
   /** Moves the keyboard into the graph. */

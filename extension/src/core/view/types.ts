@@ -13,6 +13,8 @@ export interface IGraphViewOptions {
   isPage?: boolean;
   /** Source lines can be opened by the host. */
   canReveal?: boolean;
+  /** The host runs the commands by keys of its own; these are they, as people read them. */
+  keysOf?: ((command: string) => readonly string[]) | null;
   /** Somebody listens to `asked` and hands answers to `setAnswer` while `noProfile` is null. */
   canAsk?: boolean;
 }

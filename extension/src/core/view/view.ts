@@ -82,6 +82,8 @@ export class GraphView
     const { disposables, options: shown } = this._shell;
     disposables.listen(this.tree.element, 'focusout', () => this._choosing.mark());
     const input = new Input(this.element, this.stage, {
+      hasKeys: shown.keysOf === null,
+      isInGraph: target => this.tree.element.contains(target),
       ownsWheel: () => shown.isPage || this.element.contains(document.activeElement),
       run,
       hovered: (item, edge, x, y) => this._choosing.hovered(item, edge, x, y),
