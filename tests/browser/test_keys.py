@@ -154,9 +154,8 @@ def test_arrows_and_folds_are_the_graphs(shared: LabPage, keyed: GraphView) -> N
     for key in ("Enter", "Space"):
         press(key)
         is_open = not is_open
-        keyed.wait_for(
-            f"view.nodes().some(n => n.id === '{box['id']}' && n.expanded === {json.dumps(is_open)})"
-        )
+        found = json.dumps([box["id"], is_open])
+        keyed.wait_for(f"view.nodes().some(n => `${{[n.id, n.expanded]}}` === `${{{found}}}`)")
         keyed.settle()
     assert state(shared) == before
 
