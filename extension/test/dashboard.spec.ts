@@ -441,7 +441,7 @@ describe('the widget', () => {
     expect(el.querySelector('[data-quantity=cpu]')?.textContent).toContain('10 %');
     (el.querySelector('[aria-label="Stop recording"]') as HTMLElement).click();
     expect(sent[sent.length - 1]).toEqual({ type: 'stop', protocol: PROTOCOL });
-    receive({ type: 'failed', protocol: PROTOCOL, request: 'start', code: '', message: 'no room' }, []);
+    receive({ type: 'failed', protocol: PROTOCOL, request: 'start', fault: { code: '', message: 'no room', why: [], fix: '', where: '' } }, []);
     expect(el.textContent).toContain('no room');
     receive({ type: 'failed', protocol: 9, message: 'no' }, []);
     expect(el.textContent).toContain('it speaks version 9 of the protocol');

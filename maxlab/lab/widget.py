@@ -28,6 +28,7 @@ from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
 from maxlab.lab import bundle, following, protocol, reruns
+from maxlab.lab.faults import fault_of
 from maxlab.lab.inputs import inputs_for, runs_for
 from maxlab.lab.mime import bundle_of
 from maxlab.lab.protocol import PROTOCOL, reader
@@ -244,14 +245,14 @@ class GraphView(anywidget.AnyWidget):
 
     def _refuse(self, content: Any, error: Exception) -> None:
         """Tell the page why nothing came of its message: as the answer, when it was a question."""
-        told, code = str(error) or type(error).__name__, getattr(error, "code", "")
         match content:
             case {"type": "ask", "id": int(number)}:
+                told, code = str(error) or type(error).__name__, getattr(error, "code", "")
                 self._tell(_no_answer(number, told, code))
             case {"type": str(request)}:
-                self._tell(_failed(request[:40], told, code))
+                self._tell(_failed(request[:40], error))
             case _:
-                self._tell(_failed("", told, code))
+                self._tell(_failed("", error))
 
     def _answer(self, message: protocol.ClientMessage) -> None:
         if message["type"] == "need_bundle":
@@ -353,7 +354,7 @@ class GraphView(anywidget.AnyWidget):
                     "type": "profile",
                     "protocol": PROTOCOL,
                     "status": "failed",
-                    "message": str(error),
+                    "fault": fault_of(error),
                 }
             )
             return
@@ -379,15 +380,9 @@ def _no_answer(number: int, error: str, code: str) -> protocol.AnswerMessage:
     }
 
 
-def _failed(request: str, error: str, code: str) -> protocol.FailedMessage:
+def _failed(request: str, error: Exception) -> protocol.FailedMessage:
     """Why nothing came of the message ``request``."""
-    return {
-        "type": "failed",
-        "protocol": PROTOCOL,
-        "request": request,
-        "code": code,
-        "message": error,
-    }
+    return {"type": "failed", "protocol": PROTOCOL, "request": request, "fault": fault_of(error)}
 
 
 def _model_of(shown: Shown | None) -> Model:

@@ -232,7 +232,7 @@ def test_a_page_that_watches_gets_all_and_then_what_is_new(kernel: list[FakeComm
     assert monitor.period_s == 0.1
     page.say({"type": "start", "period": 0.0})
     failures = [content for content, _ in page.custom() if content["type"] == "failed"]
-    assert "ML431" in failures[0]["message"]
+    assert failures[0]["fault"]["code"] == "ML431"
     page.say({"type": "recording"})
     ((_, buffers),) = [c for c in page.custom() if c[0]["type"] == "recording"]
     assert len(Recording.from_bytes(buffers[0])) >= 1

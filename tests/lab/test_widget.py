@@ -172,7 +172,9 @@ def test_failures_are_told_not_raised(comms: list[FakeComm]) -> None:
     page.say({"type": "profile"})
     last = messages(page)[-1]
     assert last["status"] == "failed"
-    assert "weight" in last["message"]
+    assert last["fault"]["code"] == "ML613"
+    assert "weight" in last["fault"]["message"]
+    assert last["fault"]["fix"] == "pass it in weights_registry={name: array}"
     assert view.document["profile"] is None
 
 
@@ -296,13 +298,13 @@ def test_what_cannot_be_read_is_told_and_changes_nothing(
     before = view.get_state()
     page.tell(content)
     [told] = messages(page)
-    assert told["code"] == code
+    assert told.get("fault", told)["code"] == code
     if isinstance(content, dict) and content.get("type") == "ask":
         assert (told["type"], told["id"], told["ok"], told["data"]) == ("answer", 5, False, None)
         assert words in told["error"]
     else:
         assert told["type"] == "failed"
-        assert words in told["message"]
+        assert words in told["fault"]["message"]
     assert view.get_state() == before
     page.say({"type": "ask", "id": 6, "what": "memory", "args": {"dims": {"n": 3}}})
     assert messages(page)[-1]["ok"]
@@ -367,7 +369,7 @@ def test_displayed_models_can_die(kernel: list[FakeComm]) -> None:
     page.say({"type": "profile"})
     last = messages(page)[-1]
     assert last["status"] == "failed"
-    assert "run its cell again" in last["message"]
+    assert "run its cell again" in last["fault"]["fix"]
     page.say({"type": "need_document"})
     assert json.loads(page.document())["name"] == "small"
 

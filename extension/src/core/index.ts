@@ -1,6 +1,7 @@
 /** The graph view, free of any notebook: what the widget, JupyterLab and exported pages mount. */
 
 export { GraphView } from './view/view';
+export { plainFault } from './view/fault';
 export type { IGraphViewEvents, IGraphViewOptions } from './view/types';
 export type { ICommand } from './view/commands';
 export type { ITestNode, ITestView } from './view/registry';

@@ -19,6 +19,7 @@ export {
   fromBase64,
   inflate,
   parseDocument,
+  plainFault,
   readDetail,
   readFrame
 } from '../core';

@@ -238,20 +238,41 @@ export const isSourceMessage: Shape<ISourceMessage> = record({
   lines: list(isLineSpan)
 });
 
-/** How the run that the user asked for goes; `message` says why it failed. */
+/** What was wrong, why, and how to mend it. */
+export interface IFault {
+  /** The code of the error, such as `ML862`; empty when it has none. */
+  code: string;
+  message: string;
+  /** What led to it, a line each. */
+  why: string[];
+  /** What to change; empty when that is not known. */
+  fix: string;
+  /** The user's file or cell and line; empty when it is of none. */
+  where: string;
+}
+
+export const isFault: Shape<IFault> = record({
+  code: isText,
+  message: isText,
+  why: list(isText),
+  fix: isText,
+  where: isText
+});
+
+/** How the run that the user asked for goes; `fault` says why it failed. */
 export interface IProfileMessage {
   type: 'profile';
   protocol: ProtocolVersion;
   status: 'running' | 'done' | 'failed';
-  message?: string;
+  fault?: IFault;
 }
 
 export const isProfileMessage: Shape<IProfileMessage> = record({
   type: oneOf('profile'),
   protocol: isProtocolVersion,
   status: oneOf('running', 'done', 'failed'),
-  message: isText
-}, ['message']);
+  fault: isFault
+}, ['fault']);
 
 /** The answer to a question. `data` may refer to the buffers of the message by their index. */
 export interface IAnswerMessage {
@@ -282,17 +303,14 @@ export interface IFailedMessage {
   protocol: ProtocolVersion;
   /** The `type` of the message, as far as it could be read. */
   request: string;
-  /** The code of the error, such as `ML862`; empty when it has none. */
-  code: string;
-  message: string;
+  fault: IFault;
 }
 
 export const isFailedMessage: Shape<IFailedMessage> = record({
   type: oneOf('failed'),
   protocol: isProtocolVersion,
   request: isText,
-  code: isText,
-  message: isText
+  fault: isFault
 });
 
 /** Kernel to front end. */

@@ -68,7 +68,7 @@ export function renderDashboard({ model, el }: IDashboardContext): () => void {
           dashboard.saveRecording(bytes);
           return;
         case 'failed':
-          dashboard.fail(message.message);
+          dashboard.fail([message.fault.message, message.fault.fix].filter(Boolean).join('. Fix: '));
           return;
         case 'bundle':
           // The loader of the code read it.

@@ -1,6 +1,6 @@
 /** Notebook widget entry (anywidget): mounts a graph view on a model with the traits of `IWidgetTraits`. */
 
-import { GraphView } from '../core';
+import { GraphView, plainFault } from '../core';
 import { messageOf } from '../core/narrow';
 import { isDashboard, renderDashboard } from './dashboard';
 import { HeldDocument } from './held';
@@ -14,6 +14,14 @@ import {
   type ServerMessage
 } from '../proto/messages';
 import { fits, isWhole, oneOf, record } from '../proto/shape';
+
+/** What the user wanted with a message, by its type. */
+const ACTIONS: ReadonlyMap<string, string> = new Map([
+  ['source', 'Showing the source'],
+  ['reveal', 'Showing the line'],
+  ['need_since', 'Showing what changed'],
+  ['ask', 'The question']
+]);
 
 /** An answer, of which only the number can be read. */
 const isNumbered = record<{ type: 'answer'; id: number }>({ type: oneOf('answer'), id: isWhole });
@@ -86,15 +94,15 @@ export function render(context: IRenderContext): () => void {
   const showLive = (): void => view.setNoProfile(reason());
 
   /** A message that cannot be read, or that the kernel could not: said where it matters. */
-  const failed = ({ request, message }: Pick<IFailedMessage, 'request' | 'message'>): void => {
+  const failed = ({ request, fault }: Pick<IFailedMessage, 'request' | 'fault'>): void => {
     if (request === 'profile') {
-      view.setProfileStatus('failed', message);
+      view.setProfileStatus('failed', fault);
     } else if (request === 'document' || request === 'need_document') {
-      view.showProblems('This graph cannot be read', [message]);
+      view.showProblems('This graph cannot be read', [fault.message]);
     } else {
-      view.announcer.hint(message);
+      view.showFault(ACTIONS.get(request) ?? `The message ${JSON.stringify(request)}`, fault);
     }
-    console.warn(`maxlab: ${message}`);
+    console.warn(`maxlab: ${fault.message}`);
   };
   const understood = (content: unknown): ServerMessage | null => {
     try {
@@ -107,7 +115,7 @@ export function render(context: IRenderContext): () => void {
         console.warn(`maxlab: ${message}`);
         held.lost();
       } else {
-        failed({ request: typeOf(content), message });
+        failed({ request: typeOf(content), fault: plainFault(message) });
       }
       return null;
     }
@@ -137,7 +145,7 @@ export function render(context: IRenderContext): () => void {
         );
         return;
       case 'profile':
-        view.setProfileStatus(message.status, message.message ?? '');
+        view.setProfileStatus(message.status, message.fault);
         return;
       case 'failed':
         failed(message);

@@ -23,6 +23,7 @@ from maxlab.diagnostics.monitor import Monitor, Recording, marks
 from maxlab.errors import MaxlabError
 from maxlab.lab import bundle, protocol
 from maxlab.lab.dashboard.store import Store
+from maxlab.lab.faults import fault_of, plain_fault
 from maxlab.lab.protocol import PROTOCOL, reader
 from maxlab.lab.widget import loader
 
@@ -119,7 +120,7 @@ class DashboardView(anywidget.AnyWidget):
         except Exception as error:  # a page can only be told, and the kernel must go on
             trace.emit("warning", "dashboard", message=str(error), request=str(content)[:200])
             request = content.get("type", "") if isinstance(content, dict) else ""
-            self._fail(str(request)[:40], str(error), getattr(error, "code", ""))
+            self._fail(str(request)[:40], fault_of(error))
 
     def _answer(self, message: protocol.DashboardClientMessage) -> None:
         if message["type"] == "need_bundle":
@@ -169,15 +170,14 @@ class DashboardView(anywidget.AnyWidget):
         elif self._raw is not None:
             self.send(message, [self._raw])
         else:
-            self._fail("recording", "this recording was not read from a file", "")
+            self._fail("recording", plain_fault("this recording was not read from a file"))
 
-    def _fail(self, request: str, why: str, code: str) -> None:
+    def _fail(self, request: str, fault: protocol.Fault) -> None:
         message: protocol.FailedMessage = {
             "type": "failed",
             "protocol": PROTOCOL,
             "request": request,
-            "code": code,
-            "message": why,
+            "fault": fault,
         }
         self.send(message)
 

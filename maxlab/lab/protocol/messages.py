@@ -141,13 +141,27 @@ class SourceMessage(TypedDict):
     lines: list[LineSpan]
 
 
+class Fault(TypedDict):
+    """What was wrong, why, and how to mend it."""
+
+    code: str
+    """The code of the error, such as `ML862`; empty when it has none."""
+    message: str
+    why: list[str]
+    """What led to it, a line each."""
+    fix: str
+    """What to change; empty when that is not known."""
+    where: str
+    """The user's file or cell and line; empty when it is of none."""
+
+
 class ProfileMessage(TypedDict):
-    """How the run that the user asked for goes; `message` says why it failed."""
+    """How the run that the user asked for goes; `fault` says why it failed."""
 
     type: Literal["profile"]
     protocol: ProtocolVersion
     status: Literal["running", "done", "failed"]
-    message: NotRequired[str]
+    fault: NotRequired[Fault]
 
 
 class AnswerMessage(TypedDict):
@@ -171,9 +185,7 @@ class FailedMessage(TypedDict):
     protocol: ProtocolVersion
     request: str
     """The `type` of the message, as far as it could be read."""
-    code: str
-    """The code of the error, such as `ML862`; empty when it has none."""
-    message: str
+    fault: Fault
 
 
 ServerMessage = (

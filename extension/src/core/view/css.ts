@@ -95,6 +95,18 @@ export const STYLES = `
 .jp-MaxLab-hint { position: absolute; left: 50%; bottom: 16px; transform: translateX(-50%); z-index: 3; padding: 5px 12px; border-radius: 7px; pointer-events: none;
   background: var(--mx-text); color: var(--mx-bg); font-size: 12px; white-space: nowrap; }
 
+.jp-MaxLab-fault { position: absolute; left: 50%; top: 12px; transform: translateX(-50%); z-index: 4; box-sizing: border-box; width: max-content; max-width: min(560px, calc(100% - 24px)); max-height: calc(100% - 24px); overflow: auto;
+  padding: 9px 8px 11px 14px; border-radius: 9px; border: 1px solid var(--mx-error); border-left-width: 4px; background: var(--mx-surface); color: var(--mx-text); font-size: 12.5px; line-height: 1.5;
+  overflow-wrap: anywhere; box-shadow: 0 6px 24px rgba(0, 0, 0, 0.2); }
+.jp-MaxLab-view .jp-MaxLab-fault[hidden] { display: none; }
+.jp-MaxLab-faultHead { display: flex; align-items: center; gap: 8px; }
+.jp-MaxLab-faultHead strong { color: var(--mx-error); }
+.jp-MaxLab-faultHead code { color: var(--mx-muted); font: 11.5px var(--mx-font-mono); }
+.jp-MaxLab-view .jp-MaxLab-faultClose { margin-left: auto; font-size: 17px; line-height: 1; }
+.jp-MaxLab-view .jp-MaxLab-fault p { margin: 2px 8px 0 0; }
+.jp-MaxLab-view .jp-MaxLab-faultWhy { color: var(--mx-muted); }
+.jp-MaxLab-view .jp-MaxLab-fault .jp-MaxLab-faultFix { margin-top: 6px; font-weight: 600; }
+
 .jp-MaxLab-dock { position: relative; display: flex; flex-direction: column; flex: 0 0 240px; min-height: 0; border-top: 1px solid var(--mx-line); background: var(--mx-surface); }
 .jp-MaxLab-splitter { position: absolute; left: 0; right: 0; top: -4px; height: 8px; z-index: 2; cursor: row-resize; touch-action: none; }
 .jp-MaxLab-splitter:hover, .jp-MaxLab-splitter:focus-visible { background: var(--mx-accent-soft); outline: none; }

@@ -7,6 +7,7 @@ import type { Measure } from '../model/metrics';
 import type { ITheme, ThemeName } from '../render/theme';
 import { errorView } from './describe';
 import { append, Disposables, el, type Child } from './dom';
+import { FaultCard } from './fault';
 import { Announcer, helpCard, Legend, Tooltip } from './hud';
 import { ownCaps } from './keys';
 import { Stage } from './stage';
@@ -40,6 +41,7 @@ export class Shell {
   readonly element = el('div', 'jp-MaxLab-view');
   readonly stage: Stage;
   readonly announcer = new Announcer();
+  readonly fault = new FaultCard();
   readonly legend = new Legend();
   readonly tooltip = new Tooltip();
   readonly options: Required<IGraphViewOptions>;
@@ -115,7 +117,8 @@ export class Shell {
       this.tooltip.element,
       this.announcer.element,
       this.announcer.live,
-      this._message
+      this._message,
+      this.fault.element
     );
     element.append(bar, el('div', 'jp-MaxLab-body', stage.element, panel), dock);
     const capture = { capture: true };

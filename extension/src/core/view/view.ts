@@ -7,6 +7,7 @@
 
 import type { IDifference, IMarks } from '../../proto/difference';
 import type { IGraphDocument, IKernel, LineSpan } from '../../proto/document';
+import type { IFault } from '../../proto/messages';
 import { parseDocument } from '../../proto/parse';
 import type { ILayoutAnswer } from '../layout/client';
 import type { IBox } from '../model/boxes';
@@ -26,6 +27,7 @@ import type { Dock } from './dock';
 import { Docking, type IDockingHost } from './docking';
 import { Emitter } from './dom';
 import { Drawing, type IDrawingHost } from './drawing';
+import { plainFault } from './fault';
 import { Folding, type IFoldingHost } from './folding';
 import { ChangesNote, zoomButtons, type Announcer } from './hud';
 import { Input } from './input';
@@ -290,13 +292,20 @@ export class GraphView
     }
   }
 
-  setProfileStatus(status: 'running' | 'done' | 'failed', message = ''): void {
+  setProfileStatus(status: 'running' | 'done' | 'failed', fault?: IFault): void {
     this._isProfiling = status === 'running';
     if (status === 'failed') {
-      this.announcer.hint(message || 'Profiling failed');
+      this.showFault('Profile', fault ?? plainFault(''));
+    } else {
+      this._shell.fault.clear('Profile');
+      this.announcer.say(status === 'running' ? 'Profiling' : 'Profile done');
     }
-    this.announcer.say(status === 'running' ? 'Profiling' : message || `Profile ${status}`);
     this.refresh();
+  }
+
+  /** Says why `action` failed, until that is dismissed. */
+  showFault(action: string, fault: IFault): void {
+    this._shell.fault.show(action, fault);
   }
 
   // --- scene and layout ------------------------------------------------------------------------
