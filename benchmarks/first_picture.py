@@ -259,12 +259,17 @@ def _opened(browser: Any, url: str, before: str | None, until: str) -> float:
     page = context.new_page()
     page.set_default_timeout(WAIT_S * 1000)
     told: list[float] = []
+
+    def tell(ms: float) -> None:
+        told.append(ms)
+
     try:
         # Netron asks once about its statistics, and waits for where the reader is.
-        context.add_cookies([{"name": "consent", "value": "1", "url": url.split("/?", maxsplit=1)[0]}])
+        site = url.split("/?", maxsplit=1)[0]
+        context.add_cookies([{"name": "consent", "value": "1", "url": site}])
         page.route(lambda asked: "localhost" not in asked, lambda route: route.abort())
         # Netron forbids `eval`, so that nothing can be asked of its page: it tells by itself.
-        page.expose_function("__tell", lambda ms: told.append(ms))
+        page.expose_function("__tell", tell)
         page.add_init_script(f"{before or ''}; ({until})().then(ms => window.__tell(ms))")
         page.goto(url, wait_until="commit")
         started = time.monotonic()

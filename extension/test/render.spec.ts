@@ -83,7 +83,8 @@ describe('drawing', () => {
     for (const [item, heat] of picture.heat) {
       expect(heat.t).toBeGreaterThanOrEqual(0);
       expect(heat.t).toBeLessThanOrEqual(1);
-      expect(heat.text.startsWith('≈')).toBe(heat.cost.approx);
+      expect(heat.text.includes('≈')).toBe(heat.cost.approx);
+      expect(heat.text.startsWith('Σ ')).toBe(item.count > 1);
       expect(item.kind).not.toBe('input');
     }
   });

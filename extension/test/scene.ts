@@ -33,7 +33,7 @@ export function layOut(
   cache: LayoutCache = new Map()
 ): ILaidOut {
   const timing = new Timing(model, model.document.profile);
-  const scene = buildScene(model, { expanded, chips: true, timing });
+  const scene = buildScene(model, { expanded, chips: true });
   const request = makeRequest(scene, item => headerWidth(item, roughMeasure), 5000);
   const results = layoutHierarchy(request, cache, () => performance.now());
   applyLayout(scene, results);

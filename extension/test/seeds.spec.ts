@@ -14,7 +14,7 @@ import { allBoxes, containers, layOut, load, type ILaidOut } from './scene';
 function revise(before: ILaidOut, document: IGraphDocument, isOpen: boolean): ILaidOut {
   const model = load(document);
   const expanded = isOpen ? allBoxes(model) : new Set<string>();
-  const scene = buildScene(model, { expanded, chips: true, timing: before.timing });
+  const scene = buildScene(model, { expanded, chips: true });
   const seeds = seedsOf(before, { scene, model });
   expect(seeds).not.toBeNull();
   const request = makeRequest(scene, item => headerWidth(item, roughMeasure), 5000);
@@ -142,7 +142,7 @@ describe('a graph that changed a little', () => {
     const document = large(200);
     const before = layOut(load(document), new Set());
     const model = load(transformer(2));
-    const scene = buildScene(model, { expanded: new Set(), chips: true, timing: null });
+    const scene = buildScene(model, { expanded: new Set(), chips: true });
     expect(seedsOf(before, { scene, model })).toBeNull();
   });
 });

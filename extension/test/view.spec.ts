@@ -59,6 +59,7 @@ describe('view', () => {
 
   it('folds and unfolds, keeping what else is open', async () => {
     const { test } = await mount(transformer(6));
+    expect(await test.expand('encoder.layers.0..5')).toBe(true);
     const before = test.nodes().length;
     expect(await test.expand('encoder.layers.0')).toBe(true);
     expect(test.nodes().length).toBeGreaterThan(before);
@@ -115,6 +116,7 @@ describe('view', () => {
 
   it('keeps fold and selection through a new revision', async () => {
     const { view, test } = await mount(transformer(3));
+    await test.expand('encoder.layers.0..2');
     await test.expand('encoder.layers.1');
     const id = test.nodes().find(n => n.scope === 'encoder.layers.1' && n.kind === 'node')!.id;
     test.select([id]);
@@ -159,6 +161,7 @@ describe('keyboard', () => {
 
   it('unfolds with Enter and keeps the focus', async () => {
     const { view, test } = await mount(transformer(2));
+    await test.expand('encoder.layers.0..1');
     const layer = view.scene!.items.find(i => i.label === 'layers.0')!;
     view.goTo(layer);
     press(document.activeElement!, 'Enter');

@@ -36,6 +36,7 @@ from maxlab.graph.kernel_library import KernelLibrary, gathered
 from maxlab.graph.known import dim_names, known_data, known_dim
 from maxlab.graph.operands import data_of, plain
 from maxlab.graph.outputs import as_outputs, listed, warn_replaced
+from maxlab.graph.parameters import parameter_names
 from maxlab.graph.regions import Region
 from maxlab.graph.shelf import Shelf
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
@@ -180,6 +181,7 @@ class Graph:
                     )
                 function.add_input(type)
         self._inputs: list[Value] = [wrap(v) for v in function.inputs]
+        self._input_names = parameter_names(forward, len(self._inputs))
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
         self._module: Any = module

@@ -214,8 +214,9 @@ def _graph_document(
     of_op = [paths.of(shown.scope) for shown in ops]
     output = function.output
     values = _Values()
-    for value in function.inputs:
-        values.add(value, "input")
+    called = getattr(graph, "_input_names", ())
+    for place, value in enumerate(function.inputs):
+        values.add(value, "input", called[place] if place < len(called) else "")
     nodes = []
     for shown, path in zip(ops, of_op, strict=True):
         node = known.node(shown, path)
@@ -258,7 +259,7 @@ class _Values:
         self.made: list[protocol.Value] = []
         self._types: dict[Type, tuple[str, str, list[protocol.Dim], int | None]] = {}
 
-    def add(self, value: Value, kind: protocol.ValueKind) -> None:
+    def add(self, value: Value, kind: protocol.ValueKind, called: str = "") -> None:
         kind_of = value.type
         known = self._types.get(kind_of)
         if known is None:
@@ -277,7 +278,7 @@ class _Values:
             "shape": shape,
             "kind": kind,
         }
-        name = value.name
+        name = called or value.name
         if not name and kind == "constant" and value.op is not None:
             array = value.op.attrs["value"].array
             name = words.constant_text(array) if array.size <= words.SMALL else ""

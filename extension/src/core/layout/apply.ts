@@ -3,6 +3,7 @@
 import { METRICS } from '../model/metrics';
 import { End, type IContainer, type IEdge, type IItem, type IScene } from '../model/scene';
 import type { ILayoutContainer, ILayoutRequest, ILayoutResult } from './hierarchy';
+import type { IRoom } from './wrap';
 import { at } from '../narrow';
 import { num } from '../num';
 
@@ -26,7 +27,8 @@ export function containersOf(root: IItem): IContainer[] {
 export function makeRequest(
   scene: IScene,
   headerWidth: (item: IItem) => number,
-  budgetMs: number
+  budgetMs: number,
+  room?: IRoom
 ): ILayoutRequest {
   const order = containersOf(scene.root);
   const indexOf = new Map<IContainer, number>();
@@ -62,7 +64,8 @@ export function makeRequest(
     edgeGap: METRICS.edgeGap,
     layerGap: METRICS.layerGap,
     stubGap: METRICS.stubGap,
-    budgetMs
+    budgetMs,
+    ...(room === undefined ? {} : { room })
   };
 }
 
@@ -77,6 +80,7 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
       continue;
     }
     const { item } = container;
+    container.columns = result.columns;
     item.w = result.w;
     item.h = result.h;
     container.items.forEach((child, k) => {
@@ -93,7 +97,18 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
         points[p] = num(relative[p]) + item.x;
         points[p + 1] = num(relative[p + 1]) + item.y;
       }
+      edge.isAround = goesUp(points) && !edge.isTurn;
       edge.points = points;
     });
   }
+}
+
+/** True for a line that goes around the end of a column. */
+function goesUp(points: Float32Array): boolean {
+  for (let p = 3; p < points.length; p += 2) {
+    if (num(points[p]) < num(points[p - 2]) - 0.5) {
+      return true;
+    }
+  }
+  return false;
 }

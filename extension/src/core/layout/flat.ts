@@ -5,6 +5,8 @@ import { orderLayers } from './order';
 import { makeProper, type IProper } from './proper';
 import { rank } from './rank';
 import { seededX, type ISeed } from './seeded';
+import { keptColumns, wrap, type ILayers, type IRoom, type IWrap } from './wrap';
+import type { IColumns } from '../model/scene';
 import { num } from '../num';
 import { at } from '../narrow';
 
@@ -32,6 +34,9 @@ export interface IFlatOptions extends IGaps {
   /** When refinement has to stop, in the clock of `now`. */
   deadline: number;
   now: () => number;
+  /** The window that the layout is for, and the zoom at which it need not be broken into columns. */
+  room?: IRoom;
+  enough?: number;
 }
 
 export interface IFlatLayout {
@@ -44,11 +49,13 @@ export interface IFlatLayout {
   /** Flat points of every edge, from its source to its target. */
   paths: Float32Array[];
   crossings: number;
+  /** The columns of all nodes; null where there is one. */
+  columns: IColumns | null;
 }
 
 /** A bend gets this much height for its width, within limits: wide turns stay gentle. */
 const BEND_SLOPE = 0.17;
-const MIN_BEND_ROOM = 30;
+const MIN_BEND_ROOM = 22;
 const MAX_BEND_ROOM = 120;
 /** Room below or above a layer of ports, where nothing is written. */
 const PORT_ROOM = 8;
@@ -71,7 +78,8 @@ export function layoutFlat(graph: IFlatGraph, options: IFlatOptions): IFlatLayou
       y: none,
       layer: new Int32Array(0),
       paths: [],
-      crossings: 0
+      crossings: 0,
+      columns: null
     };
   }
   const { down, turns } = split(graph);
@@ -110,7 +118,8 @@ function withTurns(
         ? {}
         : { seed: { ...graph.seed, paths: down.map(e => graph.seed?.paths[e] ?? null) } })
     },
-    options,
+    // What goes back at the side of a loop needs one column.
+    { ...options, enough: 0 },
     pick(graph.src, turns),
     pick(graph.dst, turns)
   );
@@ -206,12 +215,15 @@ function layoutDown(
       y += num(bend[l]) < 1 ? straight : Math.min(MAX_BEND_ROOM, Math.max(MIN_BEND_ROOM, room));
     }
   }
+  const wrapped = wrapOf(graph, options, proper, { top, tall, stub, height: y, cx }, ranked.layer);
+  const shiftX = (l: number): number => (wrapped === null ? -left : num(wrapped.dx[num(wrapped.of[l])]));
+  const shiftY = (l: number): number => (wrapped === null ? 0 : num(wrapped.dy[num(wrapped.of[l])]));
   const x = new Float64Array(n);
   const ys = new Float64Array(n);
   for (let v = 0; v < n; v += 1) {
     const l = num(ranked.layer[v]);
-    x[v] = num(cx[v]) - num(graph.w[v]) / 2 - left;
-    ys[v] = num(top[l]) + (num(tall[l]) - num(graph.h[v])) / 2;
+    x[v] = num(cx[v]) - num(graph.w[v]) / 2 + shiftX(l);
+    ys[v] = num(top[l]) + (num(tall[l]) - num(graph.h[v])) / 2 + shiftY(l);
   }
 
   const paths = new Array<Float32Array>(graph.src.length);
@@ -225,30 +237,62 @@ function layoutDown(
     const vOff = num(isBack ? graph.srcOff[e] : graph.dstOff[e]);
     const lu = num(ranked.layer[u]);
     const lv = num(ranked.layer[v]);
+    // From below a layer to above the next, or around to where the next column begins.
+    const pass = (node: number, l: number, from: number, to: number, next: number): void => {
+      push(points, from, num(top[l]) + num(tall[l]) + num(stub[l]) + shiftY(l));
+      if (wrapped !== null && wrapped.of[l] !== wrapped.of[next]) {
+        const { below, x: beside, above } = wrapped.around(l, node);
+        points.push(from, below, beside, below, beside, above, to, above);
+      }
+      push(points, to, num(top[next]) + shiftY(next));
+    };
     // Inside a layer an edge runs straight down beside the taller nodes, and bends only between layers.
-    push(points, num(cx[u]) + uOff - left, num(ys[u]) + num(graph.h[u]));
-    push(points, num(cx[u]) + uOff - left, num(top[lu]) + num(tall[lu]) + num(stub[lu]));
+    let node = u;
+    let level = lu;
+    let from = num(cx[u]) + uOff + shiftX(lu);
+    push(points, from, num(ys[u]) + num(graph.h[u]));
     for (let i = 0; i + 1 < chain.length; i += 1) {
       const dummy = num(proper.b[num(chain[i])]);
       const l = num(proper.layer[dummy]);
-      push(points, num(cx[dummy]) - left, num(top[l]));
-      push(points, num(cx[dummy]) - left, num(top[l]) + num(tall[l]) + num(stub[l]));
+      const to = num(cx[dummy]) + shiftX(l);
+      pass(node, level, from, to, l);
+      [node, level, from] = [dummy, l, to];
     }
-    push(points, num(cx[v]) + vOff - left, num(top[lv]));
-    push(points, num(cx[v]) + vOff - left, num(ys[v]));
+    const end = num(cx[v]) + vOff + shiftX(lv);
+    pass(node, level, from, end, lv);
+    push(points, end, num(ys[v]));
     paths[e] = simplify(points, isBack);
   }
   return {
-    width: right - left,
-    height: y,
+    width: wrapped?.width ?? right - left,
+    height: wrapped?.height ?? y,
     x,
     y: ys,
     layer: ranked.layer,
     top,
     bottom: top.map((at, l) => at + num(tall[l])),
     paths,
-    crossings
+    crossings,
+    columns: wrapped === null ? null : { of: ranked.layer.map(l => num(wrapped.of[l])), dx: wrapped.dx, dy: wrapped.dy }
   };
+}
+
+/** The columns that a layout is broken into; null where it stays as it is. */
+function wrapOf(
+  graph: IFlatGraph,
+  { room, enough = 0 }: IFlatOptions,
+  proper: IProper,
+  layers: ILayers,
+  layer: Int32Array
+): IWrap | null {
+  if (room === undefined || enough === 0) {
+    return null;
+  }
+  const { seed } = graph;
+  const n = layers.top.length;
+  const { of, dx } = seed?.columns ?? { of: new Int32Array(0), dx: null };
+  const fixed = seed === undefined ? null : keptColumns(layer, n, of, dx);
+  return wrap(proper, layers, room, enough, fixed);
 }
 
 function push(points: number[], x: number, y: number): void {

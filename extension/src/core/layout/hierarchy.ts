@@ -9,6 +9,8 @@
 import { layoutFlat } from './flat';
 import { Pin } from './rank';
 import type { ISeed } from './seeded';
+import type { IRoom } from './wrap';
+import type { IColumns } from '../model/scene';
 import { num } from '../num';
 
 export interface ILayoutContainer {
@@ -41,6 +43,8 @@ export interface ILayoutRequest {
   stubGap: number;
   /** Milliseconds after which refinement stops; the result is complete all the same. */
   budgetMs: number;
+  /** The window that it is for: what is much taller is broken into columns. */
+  room?: IRoom;
 }
 
 export interface ILayoutResult {
@@ -54,11 +58,17 @@ export interface ILayoutResult {
   /** Points relative to the container. */
   paths: Float32Array[];
   crossings: number;
+  /** The columns of the children and then the ports; null where there is one. */
+  columns: IColumns | null;
 }
 
 export type LayoutCache = Map<string, ILayoutResult>;
 
 const MAX_CACHED = 400;
+
+/** Layouts that fit their window in this zoom stay in one column: all of a graph, and inside a box. */
+const ENOUGH = 0.85;
+const ENOUGH_INSIDE = 0.75;
 
 /** 64 bits as text, of the numbers that decide the layout of a container. */
 class Hash {
@@ -118,7 +128,9 @@ export function layoutHierarchy(
     }
     const hash = new Hash();
     [w, h, container.src, container.dst, container.turn, srcOff, dstOff].forEach(list => hash.list(list));
-    [container.nIn, container.nOut, container.padTop, container.minWidth].forEach(v => hash.add(v));
+    const { room } = request;
+    const size = [container.padTop, container.minWidth, room?.w ?? 0, room?.h ?? 0];
+    [container.nIn, container.nOut, ...size].forEach(v => hash.add(v));
     const key = hash.text();
     const seed = seeds[results.length] ?? null;
     let result = seed === null ? cache.get(key) : undefined;
@@ -191,7 +203,9 @@ function layoutContainer(
       layer: request.layerGap,
       stub: request.stubGap,
       deadline,
-      now
+      now,
+      ...(request.room === undefined ? {} : { room: request.room }),
+      enough: container.padTop === 0 ? ENOUGH : ENOUGH_INSIDE
     }
   );
   const width = Math.max(container.minWidth, flat.width + 2 * container.padX);
@@ -232,6 +246,7 @@ function layoutContainer(
     inX: portX(n, n + nIn),
     outX: portX(n + nIn, n + ports),
     paths,
-    crossings: flat.crossings
+    crossings: flat.crossings,
+    columns: flat.columns
   };
 }

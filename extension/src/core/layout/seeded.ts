@@ -6,6 +6,7 @@
 import { at } from '../narrow';
 import { gapBetween, type IGaps } from './coords';
 import type { IProper } from './proper';
+import type { IColumns } from '../model/scene';
 import { num } from '../num';
 
 /** What an earlier layout says about the nodes and edges of a graph. */
@@ -18,6 +19,8 @@ export interface ISeed {
   mid: Float64Array;
   /** Points of every edge; null for those that are new. */
   paths: readonly (Float32Array | null)[];
+  /** Column of every node, -1 for those that are new; left out where there is one. */
+  columns?: IColumns;
 }
 
 /** A layer that was not there before lies between two that were. */

@@ -1,7 +1,7 @@
 /** Between two scenes of one view: what the layout of the first says about the containers of the second. */
 
 import type { GraphModel } from '../model/graph';
-import { End, type IContainer, type IEdge, type IScene } from '../model/scene';
+import { End, type IColumns, type IContainer, type IEdge, type IScene } from '../model/scene';
 import { at } from '../narrow';
 import { containersOf } from './apply';
 import type { ISeed } from './seeded';
@@ -78,7 +78,13 @@ function seedOf(
   container: IContainer,
   model: GraphModel
 ): ISeed {
-  const middles = old.items.map(item => item.y + item.h / 2);
+  const { columns } = old;
+  // How far what stands in a column was moved to get there.
+  const moved = (i: number): { dx: number; dy: number } => {
+    const column = num(columns?.of[i] ?? 0);
+    return { dx: columns?.dx[column] ?? 0, dy: columns?.dy[column] ?? 0 };
+  };
+  const middles = old.items.map((item, i) => item.y + item.h / 2 - moved(i).dy);
   const mid: number[] = [];
   for (const y of [...middles].sort((a, b) => a - b)) {
     if (mid.length === 0 || y - at(mid, mid.length - 1) > 0.5) {
@@ -89,7 +95,7 @@ function seedOf(
     mid.unshift(old.item.y);
   }
   if (old.nOut > 0) {
-    mid.push(old.item.y + old.item.h);
+    mid.push(Math.max(old.item.y + old.item.h, ...mid));
   }
   const places = new Map(old.items.map((item, i) => [item.key, i]));
   const layers = new Map<number, number>();
@@ -98,11 +104,13 @@ function seedOf(
   const n = items.length;
   const x = new Float64Array(n + nIn + nOut).fill(Number.NaN);
   const layer = new Int32Array(n + nIn + nOut).fill(-1);
+  const column = new Int32Array(n + nIn + nOut).fill(-1);
   items.forEach(({ key }, i) => {
     const place = places.get(key);
     const was = place === undefined ? undefined : old.items[place];
     if (place !== undefined && was !== undefined) {
-      x[i] = was.x + was.w / 2;
+      x[i] = was.x + was.w / 2 - moved(place).dx;
+      column[i] = columns?.of[place] ?? 0;
       layer[i] = layers.get(place) ?? -1;
     }
   });
@@ -111,7 +119,9 @@ function seedOf(
     for (const [value, index] of ports) {
       const place = known.get(model.values[value]?.value.id ?? '');
       if (place !== undefined) {
-        x[first + index] = place;
+        const end = columns === null ? 0 : side === End.In ? 0 : columns.dx.length - 1;
+        x[first + index] = place - (columns?.dx[end] ?? 0);
+        column[first + index] = end;
         layer[first + index] = level;
       }
     }
@@ -127,5 +137,32 @@ function seedOf(
     const points = lines.get(keyOf(edge, model));
     return points === undefined || points.length < 4 ? null : points;
   });
-  return { x, layer, mid: Float64Array.from(mid), paths };
+  if (columns === null) {
+    return { x, layer, mid: Float64Array.from(mid), paths };
+  }
+  const straightened = paths.map((points, e) => {
+    const { from } = at(container.edges, e);
+    const place = from === null ? undefined : places.get(from.key);
+    const first = place === undefined ? 0 : num(columns.of[place]);
+    return points === null ? null : unwrapped(points, columns, first);
+  });
+  return { x, layer, mid: Float64Array.from(mid), paths: straightened, columns: { of: column, dx: columns.dx, dy: columns.dy } };
+}
+
+/** The points of a line as they were before it was led around the ends of columns. */
+function unwrapped(points: Float32Array, columns: IColumns, first: number): Float32Array {
+  const found: number[] = [];
+  let column = first;
+  let lowest = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < points.length; i += 2) {
+    if (num(points[i + 3]) < num(points[i + 1]) - 0.5) {
+      // Up beside the column: neither end of that is on the way down.
+      column = Math.min(column + 1, columns.dx.length - 1);
+      i += 2;
+      continue;
+    }
+    lowest = Math.max(lowest, num(points[i + 1]) - num(columns.dy[column]));
+    found.push(num(points[i]) - num(columns.dx[column]), lowest);
+  }
+  return Float32Array.from(found);
 }

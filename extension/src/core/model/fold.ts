@@ -21,9 +21,6 @@ const PART = /(^|\.)n\w+:\w+\.\w+$/;
 /** Of parts in parts there is no room for the names. */
 const MAX_PART_DEPTH = 2;
 
-/** A run of more members than this stays one box. */
-const MAX_OPEN_RUN = 8;
-
 function visibleIn(model: GraphModel, box: IBox): number {
   const nodes = box.nodes.filter(index => model.nodes[index]?.isChip === false).length;
   return nodes + box.children.length;
@@ -37,8 +34,8 @@ function holdsRun(box: IBox): boolean {
 /**
  * Keys of the boxes to unfold at first, outermost first: everything in a small graph, otherwise the
  * boxes that hold boxes, as many levels as stay readable. In a model with a run of equal boxes (layers)
- * only the way to the run is opened, which shows the model's plan at a glance. Members of a run stay
- * folded: they are alike, and one press away.
+ * only the way to the run is opened, which shows the model's plan at a glance. Runs stay one box, which
+ * says how many there are: its members are alike, and one press away.
  */
 export function initialFold(model: GraphModel): Set<string> {
   const expanded = new Set<string>();
@@ -49,7 +46,7 @@ export function initialFold(model: GraphModel): Set<string> {
   const isLayered = !isSmall && model.root.children.some(holdsRun);
   const queue = [...model.root.children];
   for (let box = queue.shift(); box !== undefined; box = queue.shift()) {
-    if (box.kind === 'run' && box.children.length > MAX_OPEN_RUN) {
+    if (box.kind === 'run') {
       continue;
     }
     const holdsMore = box.children.some(child => child.total >= MIN_OPEN);
@@ -64,9 +61,7 @@ export function initialFold(model: GraphModel): Set<string> {
     }
     visible = grown;
     expanded.add(box.key);
-    if (box.kind !== 'run') {
-      queue.push(...box.children);
-    }
+    queue.push(...box.children);
   }
   return expanded;
 }

@@ -6,15 +6,19 @@ export const METRICS = {
   edgeFont: 10.5,
   headerFont: 12.5,
   minWidth: 100,
+  /** From this zoom names have room in the least size in which they can be read. */
+  nameZoom: 0.5,
+  leastName: 11,
   maxWidth: 280,
   /** Widths are rounded up to this, so that columns of unlike nodes share their edges. */
   widthStep: 20,
   padX: 14,
-  rowLabel: 30,
-  rowView: 24,
-  rowSmall: 16,
+  /** Lines of an item: its name, and each of the others; a line for time or notes is always kept. */
+  rowLabel: 17,
+  rowSmall: 15,
+  padY: 3,
   pill: 28,
-  scopeHeight: 50,
+  scopeHeight: 62,
   /** Extra outline of a folded run, drawn as sheets behind it. */
   stack: 6,
   boxHeader: 30,
@@ -24,7 +28,7 @@ export const METRICS = {
   nodeGap: 26,
   edgeGap: 14,
   layerGap: 20,
-  stubGap: 24
+  stubGap: 20
 } as const;
 
 /** Width of `text` at `px` in the interface font; replaced by tests and workers. */

@@ -10,7 +10,6 @@ import type { IBox } from './boxes';
 import { isLoop, type GraphModel, type IGraphNode, type IGraphValue } from './graph';
 import { plural } from './format';
 import { clip, METRICS, monoWidth, roughMeasure, type Measure } from './metrics';
-import type { Timing } from './timing';
 import { at, present } from '../narrow';
 
 export type ItemKind = 'root' | 'node' | 'scope' | 'run' | 'input' | 'output';
@@ -24,7 +23,6 @@ export interface IItem {
   chips: string[];
   /** Number of identical members of a run; 1 otherwise. */
   count: number;
-  hasTime: boolean;
   node: IGraphNode | null;
   box: IBox | null;
   value: IGraphValue | null;
@@ -61,6 +59,8 @@ export interface IEdge {
   label: string;
   /** What a loop computes for its next turn, on its way back to where that begins. */
   isTurn: boolean;
+  /** It goes around the end of a column; set by the layout. */
+  isAround: boolean;
   /** Points up to which a turn is drawn: where it meets another one. */
   end: number;
   /** Flat absolute points x0, y0, x1, y1, …; set by the layout. */
@@ -70,6 +70,13 @@ export interface IEdge {
   /** The items at the two ends inside this container, when they are items. */
   from: IItem | null;
   to: IItem | null;
+}
+
+/** In which column things stand, and how far each column was moved to get there. */
+export interface IColumns {
+  of: Int32Array;
+  dx: Float64Array;
+  dy: Float64Array;
 }
 
 export interface IContainer {
@@ -82,6 +89,8 @@ export interface IContainer {
   nIn: number;
   nOut: number;
   byKey: Map<string, IEdge>;
+  /** The columns that the layout broke it into; null where there is one. */
+  columns: IColumns | null;
 }
 
 export interface IScene {
@@ -95,9 +104,8 @@ export interface IScene {
 export interface ISceneOptions {
   expanded: ReadonlySet<string>;
   chips: boolean;
-  timing: Timing | null;
-  /** Every item has room for a line of its own: an overlay is shown. */
-  hasNotes?: boolean;
+  /** Only these operations, by index, and what they read and make; everything without it. */
+  only?: ReadonlySet<number> | null;
   measure?: Measure;
 }
 
@@ -154,7 +162,6 @@ class SceneBuilder {
       detail: '',
       chips: [],
       count: 1,
-      hasTime: false,
       node: null,
       box: null,
       value: null,
@@ -190,7 +197,8 @@ class SceneBuilder {
       this._measure(item.label, METRICS.labelFont, true) +
       (item.detail ? 10 + monoWidth(item.detail, METRICS.edgeFont) : 0) +
       2 * METRICS.padX;
-    item.w = roundUp(Math.max(64, width));
+    const far = (this._measure(item.label, METRICS.leastName, true) + 4) / METRICS.nameZoom;
+    item.w = roundUp(Math.max(64, width, far));
     item.h = METRICS.pill;
     if (kind === 'input') {
       this._inputs.set(value.index, item);
@@ -221,8 +229,6 @@ class SceneBuilder {
     item.box = box;
     item.count = box.kind === 'run' ? box.children.length : 1;
     item.detail = box.type !== box.label ? box.type : '';
-    item.hasTime =
-      this._options.hasNotes === true || (this._options.timing?.ofBox(box).ns ?? 0) > 0;
     if (this._options.expanded.has(box.key)) {
       item.container = makeContainer(item);
       this._fill(box, item);
@@ -239,8 +245,9 @@ class SceneBuilder {
   private _sizeBox(item: IItem): void {
     const title = this._measure(item.label, METRICS.labelFont, true) + (item.count > 1 ? 40 : 0);
     const sub = this._measure(boxSubtitle(item), METRICS.smallFont);
-    item.w = roundUp(Math.max(140, title + 52, sub + 52));
-    item.h = METRICS.scopeHeight + (item.hasTime ? METRICS.rowSmall : 0);
+    const far = this._measure(item.label, METRICS.leastName, true) + (item.count > 1 ? 28 : 4);
+    item.w = roundUp(Math.max(140, title + 52, sub + 52, far / METRICS.nameZoom));
+    item.h = METRICS.scopeHeight;
     if (item.count > 1) {
       item.w += METRICS.stack;
       item.h += METRICS.stack;
@@ -254,8 +261,6 @@ class SceneBuilder {
     const item = this._item('node', node.node.id, clip(node.node.op, 32), parent);
     item.node = node;
     item.detail = clip(nodeDetail(node), 34);
-    item.hasTime =
-      this._options.hasNotes === true || (this._options.timing?.ofNode(node.index).ns ?? 0) > 0;
     if (this._options.chips) {
       item.chips = this._chips(node);
     }
@@ -269,18 +274,14 @@ class SceneBuilder {
         Math.max(
           isView ? 80 : METRICS.minWidth,
           m(item.label, METRICS.labelFont, !isView) + 2 * METRICS.padX,
+          (m(item.label, METRICS.leastName, true) + 4) / METRICS.nameZoom,
           m(item.detail, METRICS.smallFont) + 2 * METRICS.padX,
           Math.min(200, monoWidth(type, METRICS.edgeFont)),
-          item.hasTime ? 136 : 0,
           ...item.chips.map(chip => monoWidth(`▪ ${chip}`, METRICS.edgeFont) + METRICS.padX)
         )
       )
     );
-    const rows = (item.detail ? 1 : 0) + item.chips.length + (item.hasTime ? 1 : 0);
-    item.h = (isView ? METRICS.rowView : METRICS.rowLabel) + rows * METRICS.rowSmall;
-    if (rows > 0) {
-      item.h += 4;
-    }
+    item.h = METRICS.rowLabel + (rowsOf(item) + 1) * METRICS.rowSmall + 2 * METRICS.padY;
   }
 
   private _chips(node: IGraphNode): string[] {
@@ -386,6 +387,7 @@ class SceneBuilder {
       count: 1,
       label: isSource ? (this._model.values[value]?.value.type ?? '') : '',
       isTurn,
+      isAround: false,
       end: 0,
       points: NO_POINTS,
       start: 0,
@@ -408,7 +410,8 @@ function makeContainer(item: IItem): IContainer {
     outPorts: new Map(),
     nIn: 0,
     nOut: 0,
-    byKey: new Map()
+    byKey: new Map(),
+    columns: null
   };
 }
 
@@ -428,6 +431,11 @@ function portOf(ports: Map<number, number>, value: number): number {
 
 function roundUp(width: number): number {
   return Math.ceil(width / METRICS.widthStep) * METRICS.widthStep;
+}
+
+/** Lines under the name of an operation, without the one for time or a note. */
+export function rowsOf(item: IItem): number {
+  return (item.detail ? 1 : 0) + item.chips.length;
 }
 
 /** The line under the title of a folded box. */

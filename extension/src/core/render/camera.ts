@@ -31,7 +31,8 @@ export class Camera {
 
   /** Scales about a point of the screen, which keeps its place. */
   zoomAt(factor: number, x: number, y: number): void {
-    const k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, this.k * factor));
+    // What was fitted may be further out than hands can go.
+    const k = Math.min(MAX_ZOOM, Math.max(Math.min(MIN_ZOOM, this.k), this.k * factor));
     const ratio = k / this.k;
     this.tx = x - (x - this.tx) * ratio;
     this.ty = y - (y - this.ty) * ratio;
@@ -46,7 +47,8 @@ export class Camera {
       (w - 2 * margin) / Math.max(1, rect.w),
       (h - 2 * margin) / Math.max(1, rect.h)
     );
-    camera.k = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, k));
+    // All of it, however far out that is: the limit is for hands.
+    camera.k = Math.min(MAX_ZOOM, Math.max(1e-5, k));
     camera.tx = w / 2 - (rect.x + rect.w / 2) * camera.k;
     camera.ty = h / 2 - (rect.y + rect.h / 2) * camera.k;
     return camera;

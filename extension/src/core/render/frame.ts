@@ -1,5 +1,6 @@
 /** What is drawn into and how: the frame, its level of detail, and places of the scene on the screen. */
 
+import { METRICS } from '../model/metrics';
 import type { IItem } from '../model/scene';
 import type { Camera } from './camera';
 import type { ITheme } from './theme';
@@ -28,6 +29,18 @@ export interface IFrame {
   detail: Detail;
 }
 
+/** From this zoom all that is known of an item is written on it. */
+export const FULL_ZOOM = 0.75;
+
+/** From this zoom edges say what they carry, where there is room. */
+export const EDGE_TEXT_ZOOM = 0.45;
+
+/** Names are never smaller than this, in CSS pixels. */
+export const LEAST_NAME = METRICS.leastName;
+
+/** Nor anything else that is written. */
+export const LEAST_SMALL = 9.5;
+
 export function detailAt(k: number): Detail {
   if (k < 0.13) {
     return Detail.Dots;
@@ -35,7 +48,7 @@ export function detailAt(k: number): Detail {
   if (k < 0.3) {
     return Detail.Shapes;
   }
-  return k < 0.62 ? Detail.Names : Detail.Full;
+  return k < FULL_ZOOM ? Detail.Names : Detail.Full;
 }
 
 /** Screen position on the device's pixel raster, so that one-pixel lines are sharp. */

@@ -1,8 +1,9 @@
 /** The text of the scene: names, details, chips, times, headers of boxes, types on edges. */
 
 import { METRICS } from '../model/metrics';
-import { boxSubtitle, type IItem } from '../model/scene';
-import { Detail, screenRect, type IFrame } from './frame';
+import { boxSubtitle, rowsOf, type IItem } from '../model/scene';
+import { Detail, LEAST_NAME, LEAST_SMALL, screenRect, type IFrame } from './frame';
+import { Grid } from './grid';
 import { lineOf, type IEdgeLabel, type IPicture } from './picture';
 import { rampIndex, scopeFill, type ITheme } from './theme';
 import { at } from '../narrow';
@@ -75,15 +76,12 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
   return { title: theme.text, detail: theme.muted, time: theme.text };
 }
 
-/** Names seen from afar keep this size where they fit. */
-const MIN_TEXT = 10;
-
 /** Names that do not fit shrink to this size before they are shortened. */
 const LEAST_TEXT = 8;
 
 const nameWidths = new Map<string, number>();
 
-/** Width of a name at `MIN_TEXT` in `font`, remembered: graphs repeat few names many times. */
+/** Width of a name at `LEAST_NAME` in `font`, remembered: graphs repeat few names many times. */
 function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): number {
   const key = `${font}|${text}`;
   let width = nameWidths.get(key);
@@ -98,7 +96,7 @@ function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): n
   return width;
 }
 
-/** `text`, or its beginning and an ellipsis, in at most `room` pixels at `MIN_TEXT`; empty below 3 letters. */
+/** `text`, or its beginning and an ellipsis, in at most `room` pixels at `LEAST_NAME`; empty below 3 letters. */
 function fitted(ctx: CanvasRenderingContext2D, font: string, text: string, room: number): string {
   if (nameWidth(ctx, font, text) <= room) {
     return text;
@@ -110,6 +108,23 @@ function fitted(ctx: CanvasRenderingContext2D, font: string, text: string, room:
   return length > 2 ? `${text.slice(0, length)}…` : '';
 }
 
+/** A line of an overlay in the width of its item: smaller where it is too long, else shortened. */
+function inRoom(
+  ctx: CanvasRenderingContext2D,
+  theme: ITheme,
+  px: number,
+  line: string,
+  room: number
+): { text: string; font?: string } {
+  const measured = uiFont(theme, LEAST_NAME, 600);
+  const scale = room / ((nameWidth(ctx, measured, line) * px) / LEAST_NAME);
+  if (scale >= 1) {
+    return { text: line };
+  }
+  const size = Math.max(LEAST_TEXT, Math.floor(px * scale * 2) / 2);
+  return { text: fitted(ctx, measured, line, (room * LEAST_NAME) / size), font: uiFont(theme, size, 600) };
+}
+
 /** Names (and times, in heat) in a size that stays readable from afar, wherever there is room. */
 export function paintFarTitles(
   frame: IFrame,
@@ -117,10 +132,10 @@ export function paintFarTitles(
   leaves: readonly IItem[]
 ): void {
   const { ctx, theme, camera, isHeat } = frame;
-  const px = Math.max(MIN_TEXT, METRICS.labelFont * camera.k);
+  const px = Math.max(LEAST_NAME, METRICS.labelFont * camera.k);
   const strong = uiFont(theme, px, 600);
   const plain = uiFont(theme, px, 500);
-  const small = uiFont(theme, MIN_TEXT, 600);
+  const small = uiFont(theme, LEAST_NAME, 600);
   const batch = new TextBatch();
   for (const item of leaves) {
     const r = screenRect(frame, item);
@@ -129,23 +144,26 @@ export function paintFarTitles(
       continue;
     }
     const whole = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    const room = ((r.w - 3) * MIN_TEXT) / px;
+    const room = ((r.w - 3) * LEAST_NAME) / px;
     const shrink = Math.max(Math.min(1, room / nameWidth(ctx, small, whole)), LEAST_TEXT / px);
     const text = fitted(ctx, small, whole, room / shrink);
     if (text === '') {
       continue;
     }
     const ink = inkOf(frame, picture, item);
-    const line = isHeat || picture.notes !== null ? lineOf(picture, item) : undefined;
-    const both =
-      line !== undefined && r.h >= px + MIN_TEXT + 6 && r.w >= nameWidth(ctx, small, line) + 4;
+    const hasLine = (isHeat || picture.notes !== null) && r.h >= px + LEAST_NAME + 2;
+    const fits = (text: string | undefined): boolean =>
+      text !== undefined && r.w >= nameWidth(ctx, small, text) + 4;
+    const said = lineOf(picture, item);
+    const share = picture.notes === null ? picture.heat.get(item)?.share : undefined;
+    const line = !hasLine ? undefined : fits(said) ? said : fits(share) ? share : undefined;
     const x = r.x + r.w / 2;
     const y = r.y + r.h / 2;
     const isView = item.node?.family === 'view';
     const size = Math.floor(px * shrink * 2) / 2;
     const font = size >= px ? (isView ? plain : strong) : uiFont(theme, size, isView ? 500 : 600);
-    batch.add(font, ink.title, text, x, both ? y - px * 0.55 : y);
-    if (both) {
+    batch.add(font, ink.title, text, x, line !== undefined ? y - px * 0.55 : y);
+    if (line !== undefined) {
       batch.add(small, ink.time, line, x, y + px * 0.6);
     }
   }
@@ -165,11 +183,13 @@ export function paintItemText(
 ): void {
   const { ctx, theme, camera } = frame;
   const { k } = camera;
-  const titleFont = uiFont(theme, METRICS.labelFont * k, 600);
-  const viewFont = uiFont(theme, (METRICS.labelFont - 1) * k, 500);
-  const detailFont = uiFont(theme, METRICS.smallFont * k);
-  const timeFont = uiFont(theme, METRICS.smallFont * k, 600);
-  const chipFont = monoFont(theme, METRICS.edgeFont * k);
+  const titlePx = Math.max(LEAST_NAME, METRICS.labelFont * k);
+  const smallPx = Math.max(LEAST_SMALL, METRICS.smallFont * k);
+  const titleFont = uiFont(theme, titlePx, 600);
+  const viewFont = uiFont(theme, Math.max(LEAST_NAME, (METRICS.labelFont - 1) * k), 500);
+  const detailFont = uiFont(theme, smallPx);
+  const timeFont = uiFont(theme, smallPx, 600);
+  const chipFont = monoFont(theme, Math.max(LEAST_SMALL, METRICS.edgeFont * k));
   const left = new TextBatch();
   const centre = new TextBatch();
   ctx.textBaseline = 'middle';
@@ -195,16 +215,13 @@ export function paintItemText(
     }
     const isView = item.node?.family === 'view';
     const mid = r.x + r.w / 2 + (isView ? 0 : 2 * k);
-    const head = (isView ? METRICS.rowView : METRICS.rowLabel) * k;
-    const rows = (item.detail ? 1 : 0) + item.chips.length + (item.hasTime ? 1 : 0);
-    centre.add(
-      isView ? viewFont : titleFont,
-      ink.title,
-      item.label,
-      mid,
-      r.y + head / 2 + (rows > 0 ? k : 0)
-    );
-    let y = r.y + head + (METRICS.rowSmall / 2 - 2) * k;
+    const line = lineOf(picture, item);
+    const rows = rowsOf(item) + (line === undefined ? 0 : 1);
+    // The line is kept free: without one the others stand in the middle.
+    const used = (METRICS.rowLabel + rows * METRICS.rowSmall) * k;
+    let y = r.y + (r.h - used) / 2 + (METRICS.rowLabel / 2) * k;
+    centre.add(isView ? viewFont : titleFont, ink.title, item.label, mid, y);
+    y += ((METRICS.rowLabel + METRICS.rowSmall) / 2) * k;
     if (item.detail !== '') {
       centre.add(detailFont, ink.detail, item.detail, mid, y);
       y += METRICS.rowSmall * k;
@@ -214,9 +231,9 @@ export function paintItemText(
       centre.add(chipFont, chipInk, `▪ ${chip}`, mid, y);
       y += METRICS.rowSmall * k;
     }
-    const line = lineOf(picture, item);
     if (line !== undefined) {
-      centre.add(timeFont, ink.time, line, mid, y);
+      const shown = inRoom(ctx, theme, smallPx, line, r.w - 6);
+      centre.add(shown.font ?? timeFont, ink.time, shown.text, mid, y);
     }
   }
   ctx.textAlign = 'left';
@@ -238,14 +255,17 @@ function paintFoldedBox(
   const r = screenRect(frame, item);
   const off = item.count > 1 ? METRICS.stack * k : 0;
   const x = r.x + 30 * k;
-  const top = r.y + off;
-  paintChevron(frame, r.x + 17 * k, top + 18 * k, false, ink.detail);
-  const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-  batch.add(uiFont(theme, METRICS.labelFont * k, 650), ink.title, title, x, top + 18 * k);
-  batch.add(uiFont(theme, METRICS.smallFont * k), ink.detail, boxSubtitle(item), x, top + 35 * k);
   const line = lineOf(picture, item);
+  const top = r.y + off + (line === undefined ? 8 * k : 0);
+  paintChevron(frame, r.x + 17 * k, top + 15 * k, false, ink.detail);
+  const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+  const titleFont = uiFont(theme, Math.max(LEAST_NAME, METRICS.labelFont * k), 650);
+  const small = Math.max(LEAST_SMALL, METRICS.smallFont * k);
+  batch.add(titleFont, ink.title, title, x, top + 15 * k);
+  batch.add(uiFont(theme, small), ink.detail, boxSubtitle(item), x, top + 31 * k);
   if (line !== undefined) {
-    batch.add(uiFont(theme, METRICS.smallFont * k, 600), ink.time, line, x, top + 52 * k);
+    const shown = inRoom(frame.ctx, theme, small, line, r.w - 30 * k - off - 4);
+    batch.add(shown.font ?? uiFont(theme, small, 600), ink.time, shown.text, x, top + 47 * k);
   }
 }
 
@@ -272,52 +292,71 @@ function paintChevron(frame: IFrame, x: number, y: number, isOpen: boolean, colo
   ctx.lineJoin = 'miter';
 }
 
-/** Title, kind and time of an unfolded box; from far away in a size that can still be read. */
 /** The title of an unfolded box that is too small for a header, to the left of it. */
-function paintTitleBeside(frame: IFrame, box: IItem, r: { x: number; y: number; h: number }): void {
-  const { ctx, theme } = frame;
+function paintTitleBeside(
+  frame: IFrame,
+  picture: IPicture,
+  box: IItem,
+  r: { x: number; y: number; h: number }
+): void {
+  const { ctx, theme, camera } = frame;
   if (r.h < 50 || box.depth > 3) {
     return;
   }
   const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
-  ctx.font = uiFont(theme, MIN_TEXT, 650);
+  const font = uiFont(theme, LEAST_NAME, 650);
+  // nested frames begin a few pixels apart; their titles stand a line apart
+  const right = r.x - 6 - 5 * (3 - Math.min(box.depth, 3));
+  const y = r.y + 6 + 12 * Math.max(box.depth - 1, 0);
+  const half = LEAST_NAME / 2;
+  const [x0, x1] = [camera.worldX(right - nameWidth(ctx, font, title)), camera.worldX(right)];
+  const [y0, y1] = [camera.worldY(y - half), camera.worldY(y + half)];
+  const covered = picture.items.query(x0, y0, x1, y1).some(
+    item => item.container === null && item.x < x1 && x0 < item.x + item.w && item.y < y1 && y0 < item.y + item.h
+  );
+  if (covered) {
+    return;
+  }
+  ctx.font = font;
   ctx.textAlign = 'right';
   ctx.textBaseline = 'middle';
   ctx.fillStyle = theme.muted;
-  // nested frames begin a few pixels apart; their titles stand a line apart
-  ctx.fillText(title, r.x - 6 - 5 * (3 - Math.min(box.depth, 3)), r.y + 6 + 12 * Math.max(box.depth - 1, 0));
+  ctx.fillText(title, right, y);
 }
 
+/** Title, kind and time of an unfolded box; from far away in a size that can still be read. */
 export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): void {
   const { ctx, theme, camera, detail } = frame;
   const r = screenRect(frame, box);
   if (r.y < -60 || r.y > frame.height) {
     return;
   }
-  const k = Math.max(0.78, camera.k);
-  // From far away headers of nested boxes would lie on each other and on what is inside.
-  const tooSmall = r.w < 80 || r.h < 60 || (METRICS.boxHeader * camera.k < 9 && box.depth > 1);
-  if (camera.k < k && tooSmall) {
-    paintTitleBeside(frame, box, r);
+  const px = Math.max(LEAST_NAME, METRICS.headerFont * camera.k);
+  const k = px / METRICS.headerFont;
+  const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
+  const room = (METRICS.boxHeader + METRICS.boxPadTop) * camera.k;
+  const width = (nameWidth(ctx, uiFont(theme, LEAST_NAME, 650), title) * px) / LEAST_NAME;
+  // A header covers nothing: where there is no room for it, the title stands beside the box.
+  if (room < px + 2 || width + 36 * k > r.w) {
+    paintTitleBeside(frame, picture, box, r);
     return;
   }
   ctx.save();
   ctx.beginPath();
-  ctx.rect(r.x, r.y, r.w, Math.min(r.h, 60));
+  ctx.rect(r.x, r.y, r.w, Math.min(r.h, room));
   ctx.clip();
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
-  const y = r.y + Math.min((METRICS.boxHeader / 2 + 1) * k, METRICS.boxHeader * camera.k);
+  const y = r.y + Math.min((METRICS.boxHeader / 2 + 1) * k, room / 2);
   const fill = scopeFill(theme, box.depth);
   let x = r.x + 14 * k;
-  ctx.font = uiFont(theme, METRICS.headerFont * k, 650);
-  const title = box.count > 1 ? `${box.label} ×${box.count}` : box.label;
+  ctx.font = uiFont(theme, px, 650);
   const titleWidth = ctx.measureText(title).width;
   ctx.fillStyle = fill;
   ctx.fillRect(x - 6 * k, y - 10 * k, titleWidth + 30 * k, 20 * k);
   paintChevron(frame, x + 2 * k, y, true, theme.muted);
   x += 14 * k;
-  ctx.font = uiFont(theme, METRICS.headerFont * k, 650);
+  ctx.font = uiFont(theme, px, 650);
   ctx.fillStyle = theme.text;
   ctx.fillText(title, x, y);
   x += titleWidth + 8 * k;
@@ -347,6 +386,9 @@ export function paintBoxHeader(frame: IFrame, picture: IPicture, box: IItem): vo
   ctx.restore();
 }
 
+/** Kept for a time or a note at the end of a header, in world units. */
+const TIME_ROOM = 110;
+
 /** Width that the header of an unfolded box needs, in world units. */
 export function headerWidth(item: IItem, measure: (t: string, px: number, b?: boolean) => number): number {
   const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
@@ -354,7 +396,7 @@ export function headerWidth(item: IItem, measure: (t: string, px: number, b?: bo
     60 +
     measure(title, METRICS.headerFont, true) +
     (item.detail ? measure(item.detail, METRICS.smallFont) + 10 : 0) +
-    (item.hasTime ? 110 : 0)
+    TIME_ROOM
   );
 }
 
@@ -383,27 +425,64 @@ function paintErrorMarks(frame: IFrame, picture: IPicture, leaves: readonly IIte
   }
 }
 
-/** Types on edges, on a patch of the colour behind them so that the line does not cross the text. */
-export function paintEdgeLabels(frame: IFrame, labels: readonly IEdgeLabel[]): void {
+/**
+ * Types on edges, on a patch of the colour behind them so that the line does not cross the text. From
+ * afar they are larger than the room that the layout kept for them: only those are drawn that lie on
+ * no other one and on no item.
+ */
+export function paintEdgeLabels(
+  frame: IFrame,
+  labels: readonly IEdgeLabel[],
+  items: Grid<IItem> | null = null
+): void {
   const { ctx, theme, camera } = frame;
   const { k, tx, ty } = camera;
-  ctx.font = monoFont(theme, METRICS.edgeFont * k);
+  const px = Math.max(LEAST_SMALL, METRICS.edgeFont * k);
+  const grown = px / METRICS.edgeFont;
+  ctx.font = monoFont(theme, px);
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
-  for (const label of labels) {
+  const shown = grown > k * 1.02 && items !== null ? apart(labels, grown / k, items) : labels;
+  for (const label of shown) {
     ctx.fillStyle =
       label.depth === 0
         ? theme.background
         : scopeFill(theme, label.depth);
     ctx.fillRect(
-      (label.x - label.w / 2) * k + tx,
-      (label.y - 7) * k + ty,
-      label.w * k,
-      14 * k
+      label.x * k + tx - (label.w / 2) * grown,
+      label.y * k + ty - 6.5 * grown,
+      label.w * grown,
+      13 * grown
     );
   }
   ctx.fillStyle = theme.edgeLabel;
-  for (const label of labels) {
+  for (const label of shown) {
     ctx.fillText(label.text, label.x * k + tx, label.y * k + ty);
   }
 }
+
+/** The labels that have room when they are drawn `grown` times as large as in the layout. */
+function apart(labels: readonly IEdgeLabel[], grown: number, items: Grid<IItem>): IEdgeLabel[] {
+  const placed = new Grid<IEdgeLabel>(PLACED_CELL);
+  return labels.filter(label => {
+    const w = (label.w / 2) * grown;
+    const h = 6.5 * grown;
+    const box = [label.x - w, label.y - h, label.x + w, label.y + h] as const;
+    const isCovered = (item: IItem): boolean =>
+      item.container === null &&
+      item.x < box[2] &&
+      box[0] < item.x + item.w &&
+      item.y < box[3] - 1 &&
+      box[1] + 1 < item.y + item.h;
+    const isTaken = (other: IEdgeLabel): boolean =>
+      Math.abs(other.x - label.x) < (other.w / 2) * grown + w && Math.abs(other.y - label.y) < 2 * h;
+    if (placed.query(...box).some(isTaken) || items.query(...box).some(isCovered)) {
+      return false;
+    }
+    placed.add(label, ...box);
+    return true;
+  });
+}
+
+/** Side of a cell of the index of labels, in world units. */
+const PLACED_CELL = 160;

@@ -5,7 +5,7 @@
 
 import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
-import { cropped, Detail, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
+import { cropped, Detail, EDGE_TEXT_ZOOM, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
 import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
 import type { IPicture } from './picture';
 import { rampIndex, scopeFill } from './theme';
@@ -56,8 +56,8 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
   } else {
     paintFarTitles(frame, picture, leaves);
   }
-  if (frame.detail === Detail.Full && frame.edgeAlpha === 1) {
-    paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1));
+  if (camera.k >= EDGE_TEXT_ZOOM && frame.edgeAlpha === 1) {
+    paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1), picture.items);
   }
   return { items: items.length, edges: edges.length };
 }
@@ -91,6 +91,8 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
 export function traceEdge(frame: IFrame, edge: IEdge, start: number): void {
   if (edge.isTurn) {
     traceTurn(frame, edge.points, edge.points.length / 2);
+  } else if (edge.isAround) {
+    traceAround(frame, edge.points, start);
   } else {
     traceDown(frame, edge.points, start);
   }
@@ -106,6 +108,32 @@ function traceTurn(frame: IFrame, points: Float32Array, end: number): void {
     ctx.arcTo(...at(i), ...at(i + 1), TURN_RADIUS * k);
   }
   ctx.lineTo(...at(end - 1));
+}
+
+/** Adds a line around the end of a column: round corners where it turns, an S where it bends. */
+function traceAround(frame: IFrame, points: Float32Array, start: number): void {
+  const { ctx, camera } = frame;
+  const { k, tx, ty } = camera;
+  const at = (i: number): [number, number] => [num(points[2 * i]) * k + tx, num(points[2 * i + 1]) * k + ty];
+  const n = points.length / 2;
+  let before = at(start);
+  ctx.moveTo(...before);
+  for (let i = start + 1; i < n; i += 1) {
+    const here = at(i);
+    const isDown = Math.abs(here[0] - before[0]) < 0.7;
+    const isAcross = Math.abs(here[1] - before[1]) < 0.7;
+    if (frame.detail === Detail.Dots) {
+      ctx.lineTo(...here);
+    } else if (!isDown && !isAcross) {
+      const reach = Math.max(Math.abs(here[1] - before[1]) * CURVE_REACH, 10 * k);
+      ctx.bezierCurveTo(before[0], before[1] + reach, here[0], here[1] - reach, ...here);
+    } else if (i + 1 < n && isAcross !== Math.abs(at(i + 1)[1] - here[1]) < 0.7) {
+      ctx.arcTo(...here, ...at(i + 1), TURN_RADIUS * k);
+    } else {
+      ctx.lineTo(...here);
+    }
+    before = here;
+  }
 }
 
 function traceDown(frame: IFrame, points: Float32Array, start: number): void {

@@ -16,6 +16,8 @@ export interface IHeat {
   cost: ICost;
   /** `1.24 ms · 14%`, with `≈` in front of a split. */
   text: string;
+  /** `14%` alone, where there is no room for all of it. */
+  share: string;
 }
 
 export interface IEdgeLabel {
@@ -123,7 +125,7 @@ function findTrunks(container: IContainer): void {
       const x0 = num(points[i - 2]);
       const x1 = num(points[i]);
       const y1 = num(points[i + 1]);
-      const isDown = Math.abs(x1 - x0) < 0.1;
+      const isDown = Math.abs(x1 - x0) < 0.1 && y1 > num(points[i - 1]);
       const key = `${x0.toFixed(1)},${num(points[i - 1]).toFixed(1)}${isDown ? '' : `,${x1.toFixed(1)},${y1.toFixed(1)}`}`;
       const drawn = reach.get(key);
       isShared = isShared && drawn !== undefined && drawn >= y1 - 0.1;
@@ -234,9 +236,11 @@ function addHeat(scene: IScene, timing: Timing, heat: Map<IItem, IHeat>): number
     if (item.container === null) {
       hottest = Math.max(hottest, cost.ns);
     }
-    const mark = cost.approx ? '≈' : '';
-    const text = `${mark}${formatTime(cost.ns)} · ${formatShare(timing.share(cost.ns))}`;
-    heat.set(item, { t: 0, cost, text });
+    // What stands for several layers shows the sum of all of them, and says so.
+    const mark = `${item.count > 1 ? 'Σ ' : ''}${cost.approx ? '≈' : ''}`;
+    const share = formatShare(timing.share(cost.ns));
+    const text = `${mark}${formatTime(cost.ns)} · ${share}`;
+    heat.set(item, { t: 0, cost, text, share: `${cost.approx ? '≈' : ''}${share}` });
   }
   for (const entry of heat.values()) {
     // The root of the fraction spreads the many small times; the legend shows the same scale.

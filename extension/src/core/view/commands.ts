@@ -15,6 +15,7 @@ import type { TabName } from './side';
 import type { Stage } from './stage';
 import type { AccessibleTree } from './tree';
 import type { IGraphViewEvents } from './types';
+import { wholeView } from './viewpoint';
 
 export interface ICommand {
   label: string;
@@ -126,7 +127,7 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('fit', 'Fit the graph', () => {
     const bounds = stage.picture?.bounds;
     if (bounds !== undefined) {
-      stage.flyTo(Camera.fit(bounds, stage.width, stage.height, 36, 1.25));
+      stage.flyTo(wholeView(stage, bounds));
     }
   });
   add('actual-size', 'Actual size', () => {

@@ -53,7 +53,8 @@ export const STYLES = `
 .jp-MaxLab-searchCount { position: absolute; right: 8px; color: var(--mx-muted); font-size: 11px; font-variant-numeric: tabular-nums; pointer-events: none; }
 
 .jp-MaxLab-body { position: relative; display: flex; flex: 1 1 auto; min-height: 0; }
-.jp-MaxLab-stage { position: relative; flex: 1 1 auto; min-width: 0; overflow: hidden; touch-action: none; user-select: none; cursor: grab; }
+.jp-MaxLab-drawing { display: flex; flex-direction: column; flex: 1 1 auto; min-width: 0; min-height: 0; }
+.jp-MaxLab-stage { position: relative; flex: 1 1 auto; min-width: 0; min-height: 0; overflow: hidden; touch-action: none; user-select: none; cursor: grab; }
 .jp-MaxLab-canvas { position: absolute; inset: 0; width: 100%; height: 100%; display: block; }
 .jp-MaxLab-tree, .jp-MaxLab-live { position: absolute; left: 0; top: 0; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; list-style: none; }
@@ -68,16 +69,18 @@ export const STYLES = `
 .jp-MaxLab-view .jp-MaxLab-crumb:hover { background: var(--mx-accent-soft); }
 .jp-MaxLab-crumbSep { color: var(--mx-muted); }
 
-.jp-MaxLab-legend { position: absolute; left: 10px; bottom: 10px; width: 216px; padding: 7px 12px 7px; opacity: 0.95; border-radius: 8px; pointer-events: none;
-  background: var(--mx-surface); border: 1px solid var(--mx-line); font-size: 10.5px; color: var(--mx-muted); }
-.jp-MaxLab-legendTitle { margin-bottom: 5px; }
+.jp-MaxLab-legend { flex: none; display: grid; grid-template-columns: auto minmax(120px, 260px) 1fr; align-items: center; gap: 0 16px; padding: 6px 14px 3px;
+  background: var(--mx-surface); border-top: 1px solid var(--mx-line); font-size: 11px; color: var(--mx-muted); }
+.jp-MaxLab-legendTitle, .jp-MaxLab-legendNote { grid-row: 1 / 3; grid-column: 1; }
+.jp-MaxLab-legendNote { grid-column: 3; }
+.jp-MaxLab-legendBar, .jp-MaxLab-legendTicks { grid-column: 2; }
 .jp-MaxLab-legendBar { height: 9px; border-radius: 3px; box-shadow: inset 0 0 0 1px var(--mx-line); }
 .jp-MaxLab-legendTicks { position: relative; height: 30px; font-variant-numeric: tabular-nums; }
 .jp-MaxLab-legendTicks span { position: absolute; top: 3px; transform: translateX(-50%); text-align: center; line-height: 1.25; }
 .jp-MaxLab-legendTicks span:first-child { transform: none; }
 .jp-MaxLab-legendTicks span:last-child { transform: translateX(-100%); text-align: right; }
 .jp-MaxLab-legendTicks b { display: block; color: var(--mx-text); font-weight: 600; }
-.jp-MaxLab-legendNote { display: flex; align-items: center; gap: 6px; margin-top: 2px; }
+.jp-MaxLab-legendNote { display: flex; align-items: center; gap: 6px; }
 .jp-MaxLab-legendHatch { width: 18px; height: 10px; border-radius: 2px; border: 1px solid var(--mx-line);
   background: repeating-linear-gradient(-45deg, transparent 0 2.5px, var(--mx-muted) 2.5px 3.5px); }
 .jp-MaxLab-view .jp-MaxLab-changes { position: absolute; right: 10px; top: 10px; display: flex; align-items: center; gap: 7px; max-width: calc(100% - 20px);
@@ -200,7 +203,9 @@ export const STYLES = `
 .jp-MaxLab-problem ul { padding-left: 18px; font-size: 12.5px; overflow-wrap: anywhere; }
 
 .jp-mod-narrow .jp-MaxLab-panel { position: absolute; right: 0; top: 0; bottom: 0; z-index: 4; width: min(348px, 92%); box-shadow: -6px 0 24px rgba(0, 0, 0, 0.16); }
-.jp-mod-narrow .jp-MaxLab-subtitle, .jp-mod-narrow .jp-MaxLab-legendTitle, .jp-mod-narrow .jp-MaxLab-legendNote { display: none; }
-.jp-mod-narrow .jp-MaxLab-legend { width: 180px; padding: 8px 10px 0; }
+.jp-mod-narrow .jp-MaxLab-subtitle { display: none; }
+.jp-mod-narrow .jp-MaxLab-legend { grid-template-columns: minmax(0, 1fr); gap: 2px 10px; }
+.jp-mod-narrow .jp-MaxLab-legendTitle, .jp-mod-narrow .jp-MaxLab-legendNote { grid-row: auto; grid-column: 1; }
+.jp-mod-narrow .jp-MaxLab-legendBar, .jp-mod-narrow .jp-MaxLab-legendTicks { grid-column: 1; }
 @media (prefers-reduced-motion: reduce) { .jp-mod-busy .jp-MaxLab-icon { animation: none; } }
 `;

@@ -7,10 +7,12 @@ import { applyLayout, makeRequest } from '../layout/apply';
 import { LayoutClient, type ILayoutAnswer } from '../layout/client';
 import type { ILayoutRequest } from '../layout/hierarchy';
 import { seedsOf } from '../layout/seeds';
+import type { IRoom } from '../layout/wrap';
 import type { GraphModel } from '../model/graph';
 import { buildScene, type IScene } from '../model/scene';
 import type { Timing } from '../model/timing';
 import { headerWidth } from '../render/labels';
+import type { Camera } from '../render/camera';
 import { makePicture, type IPicture } from '../render/picture';
 import type { Overlay } from '../render/tones';
 import type { Shell } from './shell';
@@ -18,6 +20,9 @@ import { firstView } from './viewpoint';
 
 /** Time that refinement of a layout may take. */
 const LAYOUT_BUDGET_MS = 700;
+
+/** The window that a layout is made for when the real one is not known yet. */
+const ROOM: IRoom = { w: 1000, h: 500 };
 
 export interface IDrawingHost {
   readonly model: GraphModel;
@@ -37,7 +42,10 @@ export class Drawing {
   private _overlay: Overlay | null = null;
   private _legend = '';
   private _layoutMs = 0;
+  private _room: IRoom | null = null;
   private _needsFit = true;
+  /** The first view, for as long as nobody has moved. */
+  private _fitted: Camera | null = null;
   private _pending: Promise<void> = Promise.resolve();
   private _generation = 0;
   /** The generation that is on the stage. */
@@ -50,6 +58,7 @@ export class Drawing {
     _shell.stage.onResize = () => {
       if (this._scene !== null) {
         this.fitFirst();
+        this._fitAgain();
       }
     };
   }
@@ -118,14 +127,16 @@ export class Drawing {
 
   private _newScene(): IScene {
     const { measure } = this._shell;
-    const { model, timing, expanded, hasChips } = this._host;
-    const hasNotes = this._overlay !== null;
-    return buildScene(model, { expanded, chips: hasChips, timing, hasNotes, measure });
+    const { model, expanded, hasChips } = this._host;
+    return buildScene(model, { expanded, chips: hasChips, measure });
   }
 
   private _requestOf(scene: IScene): ILayoutRequest {
     const { measure } = this._shell;
-    return makeRequest(scene, item => headerWidth(item, measure), LAYOUT_BUDGET_MS);
+    const { width, height } = this._shell.stage;
+    // The window is that of the first layout: another size of it moves nothing.
+    this._room ??= width > 0 ? { w: width, h: height } : null;
+    return makeRequest(scene, item => headerWidth(item, measure), LAYOUT_BUDGET_MS, this._room ?? ROOM);
   }
 
   private _show(scene: IScene, answer: ILayoutAnswer, anchor: string | null): void {
@@ -158,12 +169,30 @@ export class Drawing {
   /** Moves the camera to the first view of a scene, once, as soon as the stage has a size. */
   fitFirst(): void {
     const { stage } = this._shell;
-    const bounds = stage.picture?.bounds;
-    if (!this._needsFit || stage.width === 0 || bounds === undefined) {
+    const { picture } = stage;
+    if (!this._needsFit || stage.width === 0 || picture === null) {
       return;
     }
     this._needsFit = false;
-    stage.flyTo(firstView(stage, bounds, this._scene?.items[0]), false);
+    // The legend takes its room before the picture is fitted into the rest.
+    this.showLegend();
+    stage.measure();
+    this._firstView(picture);
+  }
+
+  private _firstView(picture: IPicture): void {
+    const { stage, measure } = this._shell;
+    this._fitted = firstView(stage, picture, measure);
+    stage.flyTo(this._fitted, false);
+  }
+
+  /** The window has another size: the first view, if it is still that, is fitted into it again. */
+  private _fitAgain(): void {
+    const { camera, picture, marks } = this._shell.stage;
+    const isFirst = camera.k === this._fitted?.k && camera.ty === this._fitted.ty;
+    if (picture !== null && isFirst && marks.selected.length === 0) {
+      this._firstView(picture);
+    }
   }
 
   /** Key of an item near the middle of the window: it keeps its place when a document changes. */
@@ -177,14 +206,11 @@ export class Drawing {
 
   /** Paints operations in tones instead of heat, until null is set; `legend` says what they mean. */
   setOverlay(overlay: Overlay | null, legend = ''): void {
-    const hadRoom = this._overlay !== null;
     this._overlay = overlay;
     this._legend = legend;
-    if (this._scene === null || hadRoom !== (overlay !== null)) {
-      // Items get, or lose, the line that the overlay writes on them.
-      void this.rebuild(null);
-    } else {
-      this._shell.stage.setPicture(this._pictureOf(this._scene), this.middleKey());
+    // Every item keeps a line free for what is written on it: nothing moves.
+    if (this._scene !== null) {
+      this._shell.stage.setPicture(this._pictureOf(this._scene), null);
     }
     this.showLegend();
   }

@@ -113,14 +113,13 @@ export class Shell {
     append(
       stage.element,
       ...overlays,
-      this.legend.element,
       this.tooltip.element,
       this.announcer.element,
       this.announcer.live,
       this._message,
       this.fault.element
     );
-    element.append(bar, el('div', 'jp-MaxLab-body', stage.element, panel), dock);
+    element.append(bar, el('div', 'jp-MaxLab-body', el('div', 'jp-MaxLab-drawing', stage.element, this.legend.element), panel), dock);
     const capture = { capture: true };
     disposables.listen(element, 'keydown', () => this._use(true), capture);
     disposables.listen(element, 'pointerdown', () => this._use(false), capture);

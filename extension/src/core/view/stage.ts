@@ -25,6 +25,9 @@ const MIN_CHEVRON_ZOOM = 0.45;
 /** Further out edges are too close together to point at. */
 const MIN_EDGE_ZOOM = 0.25;
 
+/** Between the selected item and the edge of a window that became smaller. */
+const KEPT_MARGIN = 14;
+
 export interface IHit {
   item: IItem;
   /** On the header of an unfolded box, or anywhere on another item. */
@@ -83,7 +86,7 @@ export class Stage {
     this._overlay.setAttribute('aria-hidden', 'true');
     this.element.append(this._scene, this._overlay);
     if (typeof ResizeObserver !== 'undefined') {
-      const observer = new ResizeObserver(() => this._measure());
+      const observer = new ResizeObserver(() => this.measure());
       observer.observe(this.element);
       this._disposables.add(() => observer.disconnect());
     }
@@ -317,7 +320,7 @@ export class Stage {
   }
 
   /** Fits the canvases to the element; called when it is attached or resized. */
-  private _measure(): void {
+  measure(): void {
     const width = this.element.clientWidth;
     const height = this.element.clientHeight;
     const dpr = Math.min(3, globalThis.devicePixelRatio || 1);
@@ -325,6 +328,7 @@ export class Stage {
       return;
     }
     const shift = this.width > 0 && width > 0 ? (width - this.width) / 2 : 0;
+    const chosen = this._chosenInView();
     this.width = width;
     this.height = height;
     this._dpr = dpr;
@@ -332,11 +336,45 @@ export class Stage {
       return;
     }
     this._resize();
-    this.camera.tx += shift;
+    for (const camera of [this.camera, this._flight?.to]) {
+      if (camera !== undefined) {
+        camera.tx += shift;
+      }
+    }
+    this._keep(chosen);
     this.onResize();
     // The canvas is blank after a resize; drawing in the same turn avoids a flash.
     this._dirtyScene = true;
     this._draw(performance.now());
+  }
+
+  /** The selected item, if it is in view now, or will be when the camera has arrived. */
+  private _chosenInView(): IItem | null {
+    const [item] = this.marks.selected;
+    if (item === undefined || this.width === 0) {
+      return null;
+    }
+    const { k, tx, ty } = this._flight?.to ?? this.camera;
+    const [x, y] = [item.x * k + tx, item.y * k + ty];
+    const isSeen = x + item.w * k > 0 && x < this.width && y + item.h * k > 0 && y < this.height;
+    return isSeen ? item : null;
+  }
+
+  /** Moves the camera no further than it takes to have `item` in view. */
+  private _keep(item: IItem | null): void {
+    if (item === null) {
+      return;
+    }
+    const camera = this._flight?.to ?? this.camera;
+    const { k } = camera;
+    const inside = (at: number, size: number, room: number): number =>
+      size + 2 * KEPT_MARGIN > room
+        ? KEPT_MARGIN
+        : Math.min(room - size - KEPT_MARGIN, Math.max(KEPT_MARGIN, at));
+    const [x, y] = [item.x * k + camera.tx, item.y * k + camera.ty];
+    const [w, h] = [this.width, this.height];
+    camera.tx += x < 0 || x + item.w * k > w ? inside(x, item.w * k, w) - x : 0;
+    camera.ty += y < 0 || y + item.h * k > h ? inside(y, item.h * k, h) - y : 0;
   }
 
   private _schedule(): void {

@@ -1,26 +1,96 @@
 /** Where the camera should go: the first view of a graph, and views that bring something in. */
 
+import type { Measure } from '../model/metrics';
 import type { IItem } from '../model/scene';
 import { Camera, type IRect } from '../render/camera';
+import { FULL_ZOOM, LEAST_NAME } from '../render/frame';
+import type { IPicture } from '../render/picture';
 import type { Stage } from './stage';
 
-/** Below this zoom the first view shows the top of the graph instead of all of it. */
-const READABLE_ZOOM = 0.3;
-const TOP_ZOOM = 0.5;
-
 /** Below this zoom names are too small to work with: going somewhere also goes closer. */
-const CLOSE_ZOOM = 0.45;
-const CLOSER_ZOOM = 0.8;
+const CLOSE_ZOOM = 0.5;
+const CLOSER_ZOOM = 0.85;
 
-/** The whole graph if names stay readable, else its beginning. */
-export function firstView(stage: Stage, bounds: IRect, first: IItem | undefined): Camera {
-  const fit = Camera.fit(bounds, stage.width, stage.height, 22, 1);
-  if (fit.k < READABLE_ZOOM && bounds.w * READABLE_ZOOM <= stage.width * 3) {
-    const k = Math.max(READABLE_ZOOM, Math.min(TOP_ZOOM, (stage.width - 72) / bounds.w));
-    const isWide = bounds.w * k > stage.width && first !== undefined;
-    const centre = isWide ? first.x + first.w / 2 : bounds.x + bounds.w / 2;
-    fit.set(k, stage.width / 2 - centre * k, 28 - bounds.y * k);
+/** Small graphs are not drawn larger than this. */
+const LARGEST = 1.15;
+
+const MARGIN = 22;
+/** For the zoom buttons. */
+const RIGHT = 54;
+
+/** The zoom in which the name of every item, and its time, has room in a size that can be read. */
+export function readableZoom(picture: IPicture, measure: Measure): number {
+  let least = 0;
+  const widths = new Map<string, number>();
+  for (const item of picture.scene.items) {
+    if (item.container !== null) {
+      continue;
+    }
+    const name = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
+    let width = widths.get(name);
+    if (width === undefined) {
+      width = measure(name, LEAST_NAME, true);
+      widths.set(name, width);
+    }
+    const height = picture.heat.has(item) ? 2 * LEAST_NAME + 2 : LEAST_NAME + 1;
+    least = Math.max(least, (width + 4) / item.w, height / item.h);
   }
+  return Math.min(FULL_ZOOM, least);
+}
+
+/** The item that takes longest, of those that are not unfolded. */
+function hottestOf(picture: IPicture): IItem | undefined {
+  let hottest: IItem | undefined;
+  let most = 0;
+  for (const [item, { cost }] of picture.heat) {
+    if (item.container === null && cost.ns > most) {
+      most = cost.ns;
+      hottest = item;
+    }
+  }
+  return hottest;
+}
+
+/**
+ * The whole graph if every name can be read in it; else the part around what takes longest, or the
+ * beginning, in a size that can be read.
+ */
+export function firstView(stage: Stage, picture: IPicture, measure: Measure): Camera {
+  const { bounds, scene } = picture;
+  const room = { w: stage.width - MARGIN - RIGHT, h: stage.height - 2 * MARGIN };
+  const fit = Camera.fit(bounds, room.w, room.h, 0, LARGEST);
+  fit.tx += MARGIN;
+  fit.ty += MARGIN;
+  const k = readableZoom(picture, measure);
+  if (fit.k >= k) {
+    return fit;
+  }
+  const hottest = hottestOf(picture);
+  const [first] = scene.items;
+  /** Where the window begins in the world: around `middle`, but not beside the graph. */
+  const along = (middle: number, start: number, size: number, shown: number): number =>
+    size <= shown
+      ? start + (size - shown) / 2
+      : Math.min(start + size - shown, Math.max(start, middle - shown / 2));
+  let x = first === undefined ? bounds.x : first.x + first.w / 2;
+  let y = bounds.y;
+  if (hottest !== undefined) {
+    x = hottest.x + hottest.w / 2;
+    y = hottest.y + hottest.h / 2;
+  } else if (scene.root.container?.columns !== null) {
+    x = bounds.x;
+  }
+  const left = along(x, bounds.x, bounds.w, room.w / k);
+  const top = along(y, bounds.y, bounds.h, room.h / k);
+  fit.set(k, MARGIN - left * k, MARGIN - top * k);
+  return fit;
+}
+
+/** The camera that shows all of a graph. */
+export function wholeView(stage: Stage, bounds: IRect): Camera {
+  const fit = Camera.fit(bounds, stage.width - MARGIN - RIGHT, stage.height - 2 * MARGIN, 0, 1.25);
+  fit.tx += MARGIN;
+  fit.ty += MARGIN;
   return fit;
 }
 
