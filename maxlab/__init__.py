@@ -45,8 +45,10 @@ _READINGS: dict[str, str] = {
     "document_of": "maxlab.lab.documents:document_of",
     "open_device": "maxlab.driver.accelerator:open_device",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
+    "find": "maxlab.lab.query:find",
     "remember_run": "maxlab.analysis.runs.history:remember",
     "save_run": "maxlab.analysis.runs:save_run",
+    "to_svg": "maxlab.lab.export:to_svg",
     "timeline": "maxlab.analysis.timeline:of_profile",
 }
 

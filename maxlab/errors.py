@@ -291,6 +291,32 @@ class DocumentError(MaxlabError, ValueError):
     """A saved document or a message that is not what it claims to be."""
 
 
+class QueryError(MaxlabError, ValueError):
+    """A query that cannot be read, or that asks for what is not known.
+
+    Attributes:
+        query: The query.
+        place: Index of the character that is wrong; None where the query itself can be read.
+        said: What is wrong with it.
+    """
+
+    def __init__(
+        self, code: str, said: str, query: str, place: int | None = None, fix: str | None = None
+    ) -> None:
+        self.query, self.place, self.said = query, place, said
+        where = "" if place is None else f" at character {place + 1}"
+        what = f"cannot read the query{where}: {said}" if place is not None else said
+        super().__init__(code, what, fix=fix)
+
+    def _message(self) -> str:
+        first, *rest = super()._message().split("\n")
+        if self.place is not None:
+            before = self.query[: self.place].replace("\n", " ")
+            line = f"{before}{self.query[self.place :]}".replace("\n", " ")
+            rest = [f"    {line}", f"    {' ' * len(before)}^", *rest]
+        return "\n".join([first, *rest])
+
+
 class SpanError(MaxlabError, AssertionError, IndexError):
     """A span that is followed or marked while none is open."""
 

@@ -192,3 +192,63 @@ def reading(name: str) -> Callable[..., Any]:
     if loader is None:
         raise RuntimeError(f"nothing can read {name!r} of it; import maxlab first")
     return loader()
+
+
+# ---------------------------------------------------------------- what is shown
+
+
+class Displayed:
+    """What a notebook draws as a graph: graphs, models, profiles, and runs that were saved."""
+
+    def to_html(self, path: Any = None) -> Any:
+        """It as one HTML page that needs no network: its text, or, when ``path`` is given, the path
+        it was written to.
+
+        Raises:
+            DocumentError: ML810, maxlab was installed without its front end.
+        """
+        return export_html(self, path)
+
+    def to_svg(self, path: Any = None) -> Any:
+        """It as an SVG picture of at most 60 boxes, whose text can be selected: its text, or, when
+        ``path`` is given, the path it was written to. Deep scopes are folded; *Export as SVG* in a
+        view draws what the view shows, or all of the graph.
+
+        Raises:
+            PictureError: ML802, the program ``dot`` is missing; ML803, it failed.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> graph.to_svg().startswith("<svg")
+            True
+        """
+        return reading("to_svg")(self, path)
+
+    def find(self, query: str) -> Any:
+        """The operations that ``query`` describes, as the search of the view finds them: ``id``,
+        ``op``, ``scope``, ``type``, ``time_ns`` and ``share`` of each, and ``ids`` of all.
+
+        Args:
+            query: Comparisons such as ``op=matmul``, ``time>1ms``, ``shape=[*,64]`` and
+                ``dtype=bf16``, ``in(layers.3)``, words and ``/regular expressions/``, joined by
+                ``&``, ``|``, ``!`` and parentheses.
+
+        Raises:
+            QueryError: ML910, the query cannot be read; ML911, it asks for what is not known.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> graph.find("op=mul & shape=[n]")
+            1 op found by 'op=mul & shape=[n]'
+            id  op   scope  type    kernel time
+            n1  mul         f32[n]
+        """
+        return reading("find")(self, query)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return mimebundle(self, include, exclude)

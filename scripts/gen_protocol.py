@@ -12,6 +12,7 @@ type there is a reader as well, made of those in ``extension/src/proto/shape.ts`
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 import textwrap
@@ -32,6 +33,7 @@ SOURCES = (
     f"{PROTOCOL}/costs.py",
     f"{PROTOCOL}/checks.py",
     f"{PROTOCOL}/questions.py",
+    f"{PROTOCOL}/query.py",
 )
 """What is declared where, each after what it refers to."""
 
@@ -98,6 +100,12 @@ class Writer:
                     self._add(name, self._constant(name, value, text))
                 case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
                     self._add(name, self._constant(name, value, text))
+                case ast.AnnAssign(
+                    target=ast.Name(id=name),
+                    annotation=note,
+                    value=(ast.List() | ast.Dict()) as value,
+                ):
+                    self._add(name, self._table(name, note, value, text))
                 case ast.AnnAssign(
                     annotation=ast.Subscript(
                         value=ast.Name(id="Question"), slice=ast.Tuple(elts=[args, answer])
@@ -179,6 +187,12 @@ class Writer:
     def _constant(self, name: str, value: object, text: str) -> str:
         made = repr(value) if isinstance(value, (str, int)) else "null"
         return "\n".join([*comment(text), f"export const {name} = {made};"])
+
+    def _table(self, name: str, note: ast.expr, value: ast.expr, text: str) -> str:
+        made = literal(ast.literal_eval(value))
+        kind = self.type(note)
+        kind = f"readonly {kind}" if kind.endswith("[]") else f"Readonly<{kind}>"
+        return "\n".join([*comment(text), f"export const {name}: {kind} = {made};"])
 
     # ------------------------------------------------------------ readers
     def shape(self, node: ast.expr) -> str:
@@ -380,6 +394,27 @@ def imported(stem: str, names: Sequence[str]) -> str:
     head = "import type" if line.startswith("import type") else "import"
     inside = [n.removeprefix("type ") for n in marked] if head == "import type" else marked
     return f"{head} {{\n  {(',' + chr(10) + '  ').join(inside)}\n}} from './{stem}';"
+
+
+def literal(value: object, pad: str = "") -> str:
+    """The TypeScript of a table of texts and numbers, on one line where that is short enough."""
+    match value:
+        case str(text):
+            return "'" + json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"') + "'"
+        case list(entries):
+            opened, closed, parts = "[", "]", [literal(one, pad + "  ") for one in entries]
+        case dict(table):
+            keys = [k if re.fullmatch(r"[A-Za-z_]\w*", k) else literal(k) for k in table]
+            inside = [literal(one, pad + "  ") for one in table.values()]
+            opened, closed = "{ ", " }"
+            parts = [f"{key}: {one}" for key, one in zip(keys, inside, strict=True)]
+        case _:
+            return json.dumps(value)
+    line = f"{opened}{', '.join(parts)}{closed}"
+    if not parts or (len(pad) + len(line) < WIDTH and "{" not in "".join(parts)):
+        return line if parts else opened.strip() + closed.strip()
+    rows = (",\n" + pad + "  ").join(parts)
+    return f"{opened.strip()}\n{pad}  {rows}\n{pad}{closed.strip()}"
 
 
 def is_type(node: ast.expr) -> bool:

@@ -35,7 +35,7 @@ FAMILIES = {
     "ML6": "Sessions, inputs and weights",
     "ML7": "Modules",
     "ML8": "The notebook side",
-    "ML9": "Not in this version",
+    "ML9": "Queries and overlays, and what is not in this version",
 }
 
 

@@ -16,6 +16,7 @@ PAGES = {
     "how-to/compare-runs.md": 4,
     "how-to/debug-a-cuda-kernel.md": 5,
     "how-to/find-a-wrong-kernel.md": 6,
+    "how-to/find-operations.md": 3,
     "how-to/make-a-kernel-faster.md": 4,
     "how-to/profile-a-model.md": 5,
     "how-to/read-what-the-compiler-did.md": 7,

@@ -5,7 +5,8 @@ import { FAMILY_NAMES, type Family } from '../src/core/model/families';
 import { collapseLevel, expandLevel, initialFold, MAX_VISIBLE } from '../src/core/model/fold';
 import { formatMs, formatShare, formatTime } from '../src/core/model/format';
 import { buildScene } from '../src/core/model/scene';
-import { search } from '../src/core/model/search';
+import { Rows } from '../src/core/query/finding';
+import { search as ask, type IMatch } from '../src/core/query/search';
 import { Timing } from '../src/core/model/timing';
 import { edgesOf, neighbours } from '../src/core/model/trace';
 import { makeTheme } from '../src/core/render/theme';
@@ -218,6 +219,9 @@ describe('time', () => {
     expect(matmul!).toBeGreaterThan(2 * add!);
   });
 });
+
+const search = (model: ReturnType<typeof load>, query: string): IMatch[] =>
+  ask(model, new Rows(model.document, null), query, false).matches;
 
 describe('search', () => {
   const model = load(transformer(6));

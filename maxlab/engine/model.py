@@ -6,7 +6,6 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab import trace
@@ -54,7 +53,7 @@ class Loader(Protocol):
         """The graph of ``model`` as another model; see ``Model.reload``."""
 
 
-class Model(Arguments):
+class Model(Arguments, trace.Displayed):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
 
     Example:
@@ -483,15 +482,3 @@ class Model(Arguments):
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))
         return f"Model({self.name!r}, [{names}], {len(self.compiled.plan.steps)} kernels)"
-
-    def to_html(self, path: Path | str | None = None) -> Any:
-        """The model as one HTML page that needs no network: its text, or, when ``path`` is given,
-        the path it was written to.
-
-        Raises:
-            DocumentError: ML810, maxlab was installed without its front end.
-        """
-        return trace.export_html(self, path)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self, include, exclude)

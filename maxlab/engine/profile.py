@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Profile(Times):
+class Profile(Times, trace.Displayed):
     """What a model cost on one set of inputs. ``Model.profile`` makes it.
 
     Attributes:
@@ -106,15 +106,6 @@ class Profile(Times):
         which thread or stream."""
         return trace.reading("timeline")(self)
 
-    def to_html(self, path: Any = None) -> Any:
-        """The profile as one HTML page that needs no network: its text, or, when ``path`` is given,
-        the path it was written to.
-
-        Raises:
-            DocumentError: ML810, maxlab was installed without its front end.
-        """
-        return trace.export_html(self, path)
-
     def save(self, path: Any, *, label: str = "") -> Any:
         """The path of the file that the run was saved to, with its graph, its times of every run,
         and the machine; ``maxlab.load_run`` reads it again, anywhere.
@@ -132,9 +123,6 @@ class Profile(Times):
     def __repr__(self) -> str:
         kernels = plural(len(self.kernels), "kernel")
         return f"Profile({self.name!r}, {kernels}, {plural(self.runs, 'run')})"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self, include, exclude)
 
 
 def profile_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: int = 3) -> Profile:

@@ -81,7 +81,7 @@ class CurrentGraph:
         return found
 
 
-class Graph:
+class Graph(trace.Displayed):
     """A tensor program: typed inputs, ops, and outputs. Compile it with
     ``engine.InferenceSession``.
 
@@ -629,15 +629,3 @@ class Graph:
     def __repr__(self) -> str:
         ops = len([op for op in self._writer.function.ops if not op.ends_block])
         return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
-
-    def to_html(self, path: Path | str | None = None) -> Any:
-        """The graph as one HTML page that needs no network: its text, or, when ``path`` is given,
-        the path it was written to.
-
-        Raises:
-            DocumentError: ML810, maxlab was installed without its front end.
-        """
-        return trace.export_html(self, path)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self, include, exclude)

@@ -11,7 +11,7 @@ from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
-from maxlab.lab import bundle
+from maxlab.lab import bundle, svg
 from maxlab.lab.markup import escape
 from maxlab.lab.snapshot import Snapshot, take
 
@@ -55,6 +55,25 @@ def to_html(obj: Graph | Model | Profile | Recorded, path: Path | str | None = N
     if path is None:
         return page
     return files.write_text(path, page, "the page")
+
+
+@overload
+def to_svg(obj: Graph | Model | Profile | Recorded, path: None = None) -> str: ...
+
+
+@overload
+def to_svg(obj: Graph | Model | Profile | Recorded, path: Path | str) -> Path: ...
+
+
+def to_svg(obj: Graph | Model | Profile | Recorded, path: Path | str | None = None) -> str | Path:
+    """The SVG picture of ``obj``; or, when ``path`` is given, the path it was written to.
+
+    Raises:
+        PictureError: ML802, the program ``dot`` is missing; ML803, it failed or took too long.
+        FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+    """
+    made = svg.draw(take(obj, sources=False).document)
+    return made if path is None else files.write_text(path, made, "the picture")
 
 
 def page_of(snapshot: Snapshot, text: str = "") -> str:

@@ -32,6 +32,7 @@ from maxlab.lab.faults import fault_of
 from maxlab.lab.inputs import inputs_for, runs_for
 from maxlab.lab.mime import bundle_of
 from maxlab.lab.protocol import PROTOCOL, reader
+from maxlab.lab.query import Found, find_in
 from maxlab.lab.questions import answering
 from maxlab.lab.revisions import Revisions
 from maxlab.lab.seen import Seen
@@ -207,6 +208,15 @@ class GraphView(anywidget.AnyWidget):
                     fix="ids are those in the inspector and in print(graph), such as 'n12'",
                 )
         self.selection = list(nodes)
+
+    def find(self, query: str) -> Found:
+        """The ops that ``query`` describes in what the view shows, as its search finds them; for
+        ``view.select(*view.find("op=matmul").ids)``.
+
+        Raises:
+            QueryError: ML910, the query cannot be read; ML911, it asks for what is not known.
+        """
+        return find_in(self.document, query, self._marks)
 
     def on_reveal(self, callback: Callable[[str, int, int], object]) -> None:
         """Call ``callback(file, line, column)`` when the user asks to see a source line."""

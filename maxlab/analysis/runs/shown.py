@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from maxlab import trace
 
 
-class Recorded:
+class Recorded(trace.Displayed):
     """Something that is drawn from a document alone: a saved run, a comparison, a sweep.
 
     Attributes:
@@ -27,15 +26,3 @@ class Recorded:
             rows: How many kernels to list; None lists all.
         """
         raise NotImplementedError
-
-    def to_html(self, path: Path | str | None = None) -> Any:
-        """It as one HTML page that needs no network: its text, or, when ``path`` is given, the path
-        it was written to.
-
-        Raises:
-            DocumentError: ML810, maxlab was installed without its front end.
-        """
-        return trace.export_html(self, path)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return trace.mimebundle(self, include, exclude)

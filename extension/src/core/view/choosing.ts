@@ -1,13 +1,13 @@
 /** What is selected, hovered and found in a view, and how its drawing, tree and side panel show it. */
 
 import type { IBox } from '../model/boxes';
-import { plural } from '../model/format';
 import type { IEdge, IItem, IScene } from '../model/scene';
-import { search } from '../model/search';
+import type { IMatch } from '../query/search';
 import type { Bar } from './bar';
 import { describeItem, edgeLines, tooltipLines, type IDescribed } from './describe';
 import type { Dock } from './dock';
 import type { Emitter } from './dom';
+import { Finder } from './finder';
 import { Breadcrumb } from './hud';
 import { DOUBLE_MS } from './input';
 import type { IInspectorHost } from './kernel';
@@ -37,6 +37,7 @@ export interface IChoosingHost extends IInspectorHost, IDescribed {
 export class Choosing {
   readonly side: SidePanel;
   readonly crumbs: Breadcrumb;
+  readonly finder: Finder;
   private readonly _selection = new Selection();
   private _panelTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -49,6 +50,16 @@ export class Choosing {
       name => this.showTab(name),
       () => this.setPanel(false)
     );
+    this.finder = new Finder({
+      get model() {
+        return _host.model;
+      },
+      get bar() {
+        return _host.bar;
+      },
+      found: matches => this._found(matches),
+      goToMatch: index => void this._goToMatch(index)
+    });
     this.crumbs = new Breadcrumb(box => _host.showBox(box));
     this.crumbs.element.hidden = true;
   }
@@ -66,7 +77,8 @@ export class Choosing {
   /** Forgets what a new document no longer has, and finds again what is searched for. */
   follow(query: string): void {
     this._selection.prune(this._host.model);
-    this._selection.matches = search(this._host.model, query);
+    this.finder.forget();
+    this._find(query);
   }
 
   /** Selects an operation and opens the side panel with it, before it is drawn. */
@@ -229,21 +241,39 @@ export class Choosing {
 
   /** Marks what is found; the first of the matches is the next. */
   search(query: string): void {
-    this._selection.matches = search(this._host.model, query);
+    this._shell.announcer.say(this._find(query));
+  }
+
+  /** Finds anew; returns in words how much. */
+  private _find(query: string): string {
+    const { matches, count, said } = this.finder.find(query);
+    if (matches.length === 0) {
+      this._found([]);
+    }
+    this._host.bar.showCount(count);
+    return said;
+  }
+
+  private _found(matches: IMatch[]): void {
+    this._selection.matches = matches;
     this._selection.match = -1;
-    const isEmpty = query.trim() === '';
-    const count = this._selection.matches.length;
-    this._host.bar.showCount(isEmpty ? '' : count === 0 ? 'none' : String(count));
-    this._shell.announcer.say(isEmpty ? '' : plural(count, 'match').replace('matchs', 'matches'));
     this.mark();
   }
 
   /** Goes to the next (`1`) or previous (`-1`) match, round and round. */
   async stepMatch(step: 1 | -1): Promise<void> {
-    const match = this._selection.step(step);
-    if (match === null) {
+    if (this._selection.step(step) !== null) {
+      await this._goToMatch(this._selection.match);
+    }
+  }
+
+  private async _goToMatch(index: number): Promise<void> {
+    const match = this._selection.matches[index];
+    if (match === undefined) {
       return;
     }
+    this._selection.match = index;
+    this.finder.setCurrent(index);
     const place = `${this._selection.match + 1} of ${this._selection.matches.length}`;
     this._host.bar.showCount(place);
     await this._host.show(match.key);

@@ -51,6 +51,29 @@ export const STYLES = `
 .jp-MaxLab-view .jp-MaxLab-searchInput::placeholder { color: var(--mx-muted) !important; opacity: 0.85; }
 .jp-MaxLab-searchInput::-webkit-search-cancel-button { display: none; }
 .jp-MaxLab-searchCount { position: absolute; right: 8px; color: var(--mx-muted); font-size: 11px; font-variant-numeric: tabular-nums; pointer-events: none; }
+.jp-MaxLab-view .jp-MaxLab-searchInput[aria-invalid='true'] { border-color: var(--mx-error); }
+.jp-MaxLab-found { position: absolute; right: 8px; top: 8px; z-index: 4; width: min(560px, calc(100% - 16px)); max-height: calc(100% - 16px); display: flex; flex-direction: column;
+  border-radius: 9px; background: var(--mx-surface); border: 1px solid var(--mx-line); box-shadow: 0 8px 30px rgba(0, 0, 0, 0.18); font-size: 12px; cursor: default; overflow: hidden; }
+.jp-MaxLab-foundHints { display: flex; flex-wrap: wrap; gap: 4px; padding: 7px 10px; border-bottom: 1px solid var(--mx-line); }
+.jp-MaxLab-view .jp-MaxLab-foundHint { display: inline-flex; align-items: center; gap: 5px; padding: 1px 8px; border: 1px solid var(--mx-line); border-radius: 5px; background: var(--mx-bg); font: 11.5px/1.6 var(--mx-font-mono); }
+.jp-MaxLab-view .jp-MaxLab-foundHint:hover { border-color: var(--mx-accent); }
+.jp-MaxLab-foundNote { display: flex; flex-direction: column; gap: 5px; padding: 10px 12px; color: var(--mx-muted); overflow-wrap: anywhere; }
+.jp-MaxLab-view .jp-MaxLab-foundQuery { white-space: pre-wrap; color: var(--mx-text); }
+.jp-MaxLab-foundWrong { color: inherit; background: var(--mx-error-fill); border-bottom: 2px solid var(--mx-error); }
+.jp-MaxLab-foundGrid { display: flex; flex-direction: column; min-height: 0; }
+.jp-MaxLab-foundScroll { position: relative; flex: 0 1 auto; min-height: 0; overflow-y: auto; scrollbar-gutter: stable; }
+.jp-MaxLab-foundRows { position: relative; }
+.jp-MaxLab-foundRow { display: grid; grid-template-columns: minmax(0, 1.2fr) minmax(0, 1.3fr) minmax(0, 1.2fr) 78px; gap: 10px; align-items: center; height: 26px; padding: 0 12px; }
+.jp-MaxLab-foundRows .jp-MaxLab-foundRow { position: absolute; left: 0; right: 0; cursor: pointer; }
+.jp-MaxLab-foundRows .jp-MaxLab-foundRow:hover { background: var(--mx-bg); }
+.jp-MaxLab-foundRows .jp-MaxLab-foundRow[aria-selected='true'] { background: var(--mx-accent-soft); box-shadow: inset 3px 0 0 var(--mx-accent); }
+.jp-MaxLab-foundHead { flex: none; border-bottom: 1px solid var(--mx-line); overflow-y: scroll; scrollbar-gutter: stable; }
+.jp-MaxLab-foundCell { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--mx-muted); }
+.jp-MaxLab-foundRows .jp-mod-what { color: var(--mx-text); font-weight: 600; }
+.jp-MaxLab-foundRows .jp-mod-shape { font-family: var(--mx-font-mono); font-size: 11px; }
+.jp-MaxLab-foundCell.jp-mod-ns { text-align: right; font-variant-numeric: tabular-nums; color: var(--mx-text); }
+.jp-MaxLab-view .jp-MaxLab-foundSort { padding: 0; border: 0; background: none; color: var(--mx-muted); font-size: 11px; font-weight: 600; }
+.jp-MaxLab-view .jp-MaxLab-foundSort:hover { color: var(--mx-text); }
 
 .jp-MaxLab-body { position: relative; display: flex; flex: 1 1 auto; min-height: 0; }
 .jp-MaxLab-drawing { display: flex; flex-direction: column; flex: 1 1 auto; min-width: 0; min-height: 0; }

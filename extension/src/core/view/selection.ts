@@ -2,7 +2,7 @@
 
 import type { GraphModel } from '../model/graph';
 import type { IEdge, IItem, IScene } from '../model/scene';
-import type { IMatch } from '../model/search';
+import type { IMatch } from '../query/search';
 import { edgesOf } from '../model/trace';
 import type { IMarks } from '../render/overlay';
 

@@ -75,11 +75,12 @@ export class GraphView
     this.commands = makeCommands(this);
     const run = (id: string): boolean => this.execute(id);
     this.bar = new Bar(run, query => this.search(query));
+    this._choosing.finder.attach();
     this._shell.assemble({
       bar: this.bar.element,
       panel: this._choosing.side.element,
       dock: this.dock.element,
-      overlays: [this.tree.element, this._changesNote.element, this._choosing.crumbs.element, zoomButtons(run)]
+      overlays: [this._choosing.finder.list.element, this.tree.element, this._changesNote.element, this._choosing.crumbs.element, zoomButtons(run)]
     });
     const { disposables, options: shown } = this._shell;
     disposables.listen(this.tree.element, 'focusout', () => this._choosing.mark());
@@ -250,6 +251,7 @@ export class GraphView
   /** Marks what changed since the last run of the cell that shows the graph. */
   setMarks(marks: IMarks): void {
     this._changes = new Changes(marks);
+    this._choosing.finder.setMarks(marks);
     this._showChanges();
   }
 
