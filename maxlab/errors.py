@@ -92,7 +92,10 @@ def shown(value: object, most: int = 80) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the user's code: ``file`` (or cell), 1-based ``line``, 0-based ``column``."""
+    """A place in the user's code: ``file`` (or cell), 1-based ``line``, 0-based ``column``.
+
+    A cell of a notebook has an id too, ``cell``, which it keeps when it gets another number.
+    """
 
     file: str
     line: int
@@ -100,6 +103,7 @@ class Location:
     text: str = ""
     function: str = ""
     end_column: int = 0
+    cell: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -228,6 +228,7 @@ _location = _object(
         "text": _text,
         "function": _text,
         "end_column": _number,
+        "cell": _text,
     },
 )
 _source = _object(SourceData, {"loc": _maybe(_location), "scope": _text, "origins": _list(_text)})

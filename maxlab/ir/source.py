@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from maxlab.errors import Location
+from maxlab.ir.cells import cell_of, execution_of, watch
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INTERNAL: dict[str, bool] = {}
@@ -26,6 +27,9 @@ SCOPE_LOCAL = "_maxlab_scope"
 path."""
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 """Code whose frames may be called from one place first and from another one later."""
+
+
+watch()
 
 
 def _is_internal(code: CodeType) -> bool:
@@ -50,14 +54,8 @@ def display_name(filename: str) -> str:
     working directory."""
     base = os.path.basename(os.path.dirname(filename))
     if base.startswith("ipykernel_") or filename.startswith("<ipython-input"):
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-        if shell is not None:
-            formatted = shell.compile.format_code_name(filename)
-            if formatted:
-                number = str(formatted[1]).removeprefix("In[").rstrip("]")
-                return f"cell [{number}]"
-        return "cell"
+        number = execution_of(filename)
+        return "cell" if number is None else f"cell [{number}]"
     if filename.startswith("<"):
         return filename
     try:
@@ -80,7 +78,8 @@ def _location(frame: FrameType) -> Location:
             end = (position[3] or 0) if position[1] == line else 0
         text = linecache.getline(code.co_filename, line).rstrip("\n")
         function = "" if code.co_name.startswith("<") else code.co_name
-        found = _LOCATIONS[key] = Location(name, line, column, text, function, end)
+        cell = cell_of(code.co_filename) if name.startswith("cell") else ""
+        found = _LOCATIONS[key] = Location(name, line, column, text, function, end, cell)
     return found
 
 

@@ -6,12 +6,11 @@ the op, its attributes, its scope, its source text, and the nodes whose results 
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from maxlab.ir.cells import running_cell
 from maxlab.lab import protocol
 
 RECENT = 64
@@ -174,14 +173,3 @@ def marks_in_cell(document: protocol.GraphDocument) -> protocol.Marks | None:
     if number >= len(shown.before):
         return None
     return marks(document, shown.before[number])
-
-
-def running_cell() -> tuple[str, str]:
-    """The id of the cell that is running and that of its run; empty texts where there is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    kernel = getattr(shell, "kernel", None)
-    parent: Any = kernel.get_parent("shell") if kernel is not None else {}
-    cell = (parent.get("metadata") or {}).get("cellId")
-    run = (parent.get("header") or {}).get("msg_id")
-    return (cell, run) if isinstance(cell, str) and isinstance(run, str) else ("", "")

@@ -119,4 +119,6 @@ def source_of(at: Location | None) -> protocol.Source | None:
     }
     if at.end_column > at.column:
         made["end"] = at.end_column
+    if at.cell:
+        made["cell"] = at.cell
     return made

@@ -10,6 +10,7 @@ import pytest
 
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, TensorValue, ops
+from maxlab.ir.cells import running_cell
 from maxlab.lab import reruns
 from maxlab.lab.display import mimebundle
 from maxlab.lab.protocol import GRAPH_MIME, GraphDocument, Marks
@@ -160,7 +161,7 @@ def test_a_cell_that_runs_again(kernel: list[FakeComm], run: Callable[[str, str]
 
 
 def test_without_a_cell_nothing_is_marked(kernel: list[FakeComm]) -> None:
-    assert reruns.running_cell() == ("", "")
+    assert running_cell() == ("", "")
     assert shown(kernel, small()) is None
     assert shown(kernel, small()) is None
 

@@ -53,6 +53,10 @@ class GraphTab extends Widget {
           noProfile: this._trans.__('a tab shows the graph; profile the model in a cell')
         });
         this._view.setDocument(document);
+        if (this._isWanted) {
+          await this._view.layoutDone();
+          this._view.execute('focus-graph');
+        }
       }
     } catch (error) {
       this._stamp = '';
@@ -73,6 +77,12 @@ class GraphTab extends Widget {
     }
   }
 
+  /** Gives the keyboard to the graph, now or when it is drawn. */
+  protected override onActivateRequest(): void {
+    this._isWanted = true;
+    this._view?.execute('focus-graph');
+  }
+
   private _fail(message: string): void {
     if (!this.isDisposed && !this._view) {
       this.addClass('jp-MaxLab-unreadable');
@@ -80,6 +90,7 @@ class GraphTab extends Widget {
     }
   }
 
+  private _isWanted = false;
   private _stamp = '';
   private _view: GraphView | null = null;
 }

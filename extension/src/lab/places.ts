@@ -7,10 +7,12 @@ export interface IPlace {
   file: string;
   line: number;
   col: number;
+  /** Id of the cell, when the line is one of a notebook. */
+  cell?: string;
 }
 
 /** Whether an event of a view carries a place. */
-export const isPlace = record<IPlace>({ file: isText, line: isWhole, col: isWhole });
+export const isPlace = record<IPlace>({ file: isText, line: isWhole, col: isWhole, cell: isText }, ['cell']);
 
 /** Number of the execution that `file` names, or null when it is the path of a file. */
 export function executionOf(file: string): number | null {

@@ -11,7 +11,7 @@ import { EXTENSION } from './tokens';
 const isOfCell = record<{ cell: string }>({ cell: isText });
 const isOfKernel = record<{ kernel: string }>({ kernel: isText });
 
-interface IFound {
+export interface IFound {
   panel: NotebookPanel;
   index: number;
 }

@@ -64,6 +64,10 @@ export interface ISource {
   /** The column behind the expression, when it ends on the same line. */
   end?: number;
   function?: string | null;
+  /**
+   * Id of the notebook's cell that `file` names by its number: it stays when the number does not.
+   */
+  cell?: string;
 }
 
 export const isSource: Shape<ISource> = record({
@@ -72,8 +76,9 @@ export const isSource: Shape<ISource> = record({
   col: isWhole,
   text: isText,
   end: isWhole,
-  function: orNull(isText)
-}, ['end', 'function']);
+  function: orNull(isText),
+  cell: isText
+}, ['end', 'function', 'cell']);
 
 /** One operation of the user's graph. */
 export interface INode {

@@ -179,8 +179,17 @@ export function render(context: IRenderContext): () => void {
   view.events.on('asked', asked => model.send({ type: 'ask', protocol: PROTOCOL, ...asked }));
   view.events.on('sourceRequested', kernel => model.send({ type: 'source', protocol: PROTOCOL, kernel }));
   view.events.on('revealRequested', place => {
-    model.send({ type: 'reveal', protocol: PROTOCOL, ...place });
-    el.dispatchEvent(new CustomEvent('maxlab:reveal', { detail: place, bubbles: true, composed: true }));
+    const { file, line, col, node } = place;
+    model.send({ type: 'reveal', protocol: PROTOCOL, file, line, col, node });
+    const options = { detail: place, bubbles: true, composed: true, cancelable: true };
+    // Who can show the place takes the event.
+    if (el.dispatchEvent(new CustomEvent('maxlab:reveal', options))) {
+      const text = /^cell\b/.test(file)
+        ? `${file} is no cell of this notebook now`
+        : `${file} is not a file that can be opened here`;
+      view.announcer.hint(text);
+      view.announcer.say(text);
+    }
   });
   showDocument();
   showSelection();

@@ -42,6 +42,9 @@ class Source(TypedDict):
     end: NotRequired[int]
     """The column behind the expression, when it ends on the same line."""
     function: NotRequired[str | None]
+    cell: NotRequired[str]
+    """Id of the notebook's cell that `file` names by its number: it stays when the number does
+    not."""
 
 
 class Node(TypedDict):

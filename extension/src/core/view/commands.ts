@@ -154,6 +154,10 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('zoom-in', 'Zoom in', () => zoom(ZOOM_STEP));
   add('zoom-out', 'Zoom out', () => zoom(1 / ZOOM_STEP));
 
+  const { history } = stage;
+  add('camera-back', 'Back to where the camera was', () => history.back(), () => history.canGoBack);
+  add('camera-forward', 'Forward again', () => history.forward(), () => history.canGoForward);
+
   const changeFold = (next: Set<string>): void => {
     if (next.size !== view.expanded.size) {
       void view.setFold(next, null);

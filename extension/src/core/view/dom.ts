@@ -53,6 +53,8 @@ const PATHS = {
   play: 'M4 3l9 5-9 5z',
   close: 'M4 4l8 8M12 4l-8 8',
   copy: 'M6 2h8v8h-8zM10 10v4H2V6h4',
+  back: 'M10 3L5 8l5 5',
+  forward: 'M6 3l5 5-5 5',
   up: 'M4 10l4-4 4 4',
   down: 'M4 6l4 4 4-4',
   chip: 'M4 4h8v8H4zM6 1v3M10 1v3M6 12v3M10 12v3M1 6h3M1 10h3M12 6h3M12 10h3',

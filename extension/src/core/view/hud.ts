@@ -176,7 +176,9 @@ export function zoomButtons(run: (command: string) => void): HTMLElement {
     make('zoom-in', 'Zoom in (+)', 'plus'),
     make('zoom-out', 'Zoom out (−)', 'minus'),
     make('fit', 'Fit the graph (F)', 'fit'),
-    make('actual-size', 'Actual size (1)', null, '1:1')
+    make('actual-size', 'Actual size (1)', null, '1:1'),
+    make('camera-back', 'Back to where the camera was (Alt+←)', 'back'),
+    make('camera-forward', 'Forward again (Alt+→)', 'forward')
   );
   group.setAttribute('role', 'group');
   group.setAttribute('aria-label', 'Zoom');

@@ -108,6 +108,7 @@ export class Input {
     if (!this._dragged && Math.hypot(dx, dy) < DRAG_PX) {
       return;
     }
+    this._stage.history.leave(false);
     this._dragged = true;
     this._pointers.set(event.pointerId, at);
     const { camera } = this._stage;
@@ -186,6 +187,7 @@ export class Input {
     event.preventDefault();
     const { camera } = this._stage;
     const at = this._at(event);
+    this._stage.history.leave(false);
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     this._stage.stopFlight();
     if (!isZoom && (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))) {

@@ -14,6 +14,7 @@ import { edgeDistance, paint } from '../render/painter';
 import type { IEdgeLabel, IPicture } from '../render/picture';
 import type { ITheme } from '../render/theme';
 import { Disposables, el } from './dom';
+import { CameraHistory } from './history';
 
 export const ANIMATION_MS = 240;
 /** Larger pictures change at once: interpolating them would drop frames. */
@@ -68,6 +69,7 @@ export class Stage {
   reducedMotion = false;
   onResize: () => void = () => undefined;
   onCamera: () => void = () => undefined;
+  readonly history = new CameraHistory(this);
   private readonly _scene = el('canvas', 'jp-MaxLab-canvas');
   private readonly _overlay = el('canvas', 'jp-MaxLab-canvas');
   private readonly _disposables = new Disposables();
@@ -216,8 +218,14 @@ export class Stage {
     }
   }
 
+  /** Where the camera is, or is flying to. */
+  get destination(): Camera {
+    return this._flight?.to ?? this.camera;
+  }
+
   /** Moves the camera, at once or as a short flight. */
   flyTo(target: Camera, animate = true): void {
+    this.history.leave(true);
     if (!animate || this.reducedMotion || this.width === 0) {
       this._flight = null;
       this.camera.set(target.k, target.tx, target.ty);

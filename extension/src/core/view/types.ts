@@ -27,7 +27,7 @@ export interface IGraphViewEvents {
   sourceRequested: string;
   /** A panel wants to know something of the kernel. */
   asked: IAsked;
-  revealRequested: { file: string; line: number; col: number; node: string };
+  revealRequested: { file: string; line: number; col: number; node: string; cell?: string };
   /** Keys of the unfolded boxes. */
   foldChanged: string[];
   layoutDone: { ms: number; items: number; where: string };

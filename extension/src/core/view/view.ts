@@ -490,8 +490,9 @@ export class GraphView
     if (node === undefined || source === null || !this.canReveal()) {
       return false;
     }
-    const { file, line, col } = source;
-    this.events.emit('revealRequested', { file, line, col, node: node.node.id });
+    const { file, line, col, cell } = source;
+    const id = cell === undefined ? {} : { cell };
+    this.events.emit('revealRequested', { file, line, col, node: node.node.id, ...id });
     return true;
   }
 

@@ -48,7 +48,6 @@ export class SizesView {
     this._sizes.setAttribute('aria-label', 'Sizes to sweep');
     this._sizes.spellcheck = false;
     this._sizes.addEventListener('keydown', event => {
-      event.stopPropagation();
       if (event.key === 'Enter') {
         this._run();
       }

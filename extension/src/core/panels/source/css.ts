@@ -32,6 +32,8 @@ export const SOURCE_STYLES = `${PARTS_STYLES}
 
 .jp-MaxLab-trialBox { flex: 0 1 auto; max-height: 55%; overflow: auto; }
 .jp-MaxLab-trialBox:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: -2px; }
+.jp-MaxLab-staleNote { margin: 0 !important; padding: 6px 12px; font-weight: 600; }
+.jp-MaxLab-trialBox.jp-mod-stale .jp-MaxLab-trial { border-left-color: var(--mx-line); background: none; color: var(--mx-muted); }
 .jp-MaxLab-trialBox:empty { display: none; }
 .jp-MaxLab-trial { padding: 7px 12px 9px; border-bottom: 1px solid var(--mx-line); border-left: 3px solid var(--mx-accent); font-size: 12.5px; overflow-wrap: anywhere; }
 .jp-MaxLab-trial.jp-mod-bad { border-left-color: var(--mx-error); background: var(--mx-error-fill); }

@@ -77,8 +77,6 @@ export class Editor {
       this._follow();
     });
     d.listen(area, 'keydown', (event: KeyboardEvent) => {
-      // Nothing that is typed here is a shortcut of the view.
-      event.stopPropagation();
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
         run();

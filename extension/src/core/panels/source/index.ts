@@ -17,6 +17,8 @@ import { trialView } from './result';
 import { CellSide, TextSide, type ISidesHost } from './sides';
 import { headline } from './trial';
 
+const NEXT = 'Your newest text is next: it is tried when this trial is over.';
+
 class SourcePanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-sourcePanel');
   private readonly _view: IPanelView;
@@ -35,6 +37,9 @@ class SourcePanel implements IPanel {
   private _isEditing = false;
   /** The text that the newest trial is of. */
   private _tried = '';
+  /** The text was asked to be tried while another trial ran. */
+  private _isNext = false;
+  private readonly _stale = el('p', 'jp-MaxLab-panelNote jp-MaxLab-staleNote');
   private _pointed: ReadonlySet<string> = new Set();
 
   constructor(host: IPanelHost) {
@@ -137,7 +142,8 @@ class SourcePanel implements IPanel {
     }
     if (kernel.id !== this._kernel?.id) {
       this._trial.clear();
-        this._result.replaceChildren();
+      this._isNext = false;
+      this._result.replaceChildren();
     }
     this._kernel = kernel;
     this._picker.value = kernel.id;
@@ -212,19 +218,26 @@ class SourcePanel implements IPanel {
   private _drafted(draft: string): void {
     if (this._kernel !== null) {
       this._drafts.set(this._kernel.id, draft);
+      this._markStale();
       this._tool();
     }
   }
 
   private _close(): void {
     this._isEditing = false;
+    this._isNext = false;
     this._gotText();
   }
 
   private _try(): void {
     const kernel = this._kernel;
-    if (kernel !== null && this._isEditing && !this._trial.isAsking) {
-        this._editor.setErrors([]);
+    if (kernel !== null && this._isEditing && this._trial.isAsking) {
+      this._isNext = true;
+      this._view.say(NEXT);
+      this._showTrial();
+    } else if (kernel !== null && this._isEditing) {
+      this._isNext = false;
+      this._editor.setErrors([]);
       this._tried = this._editor.text;
       this._drafts.set(kernel.id, this._tried);
       void this._trial.ask({ kernel: kernel.id, source: this._tried });
@@ -232,18 +245,45 @@ class SourcePanel implements IPanel {
   }
 
   private _gotTrial(): void {
+    if (this._isNext && !this._trial.isAsking && this._isEditing) {
+      this._try();
+      return;
+    }
     const trial = this._trial.value;
-    const waiting = 'Compiling, checking against the reference and measuring in turns…';
-    this._result.replaceChildren(
-      trial === null
-        ? (this._trial.placeholder(waiting) ?? '')
-        : trialView(trial, (line, column) => this._editor.goTo(line, column))
-    );
+    this._showTrial();
     if (trial !== null) {
       this._editor.setErrors(trial.errors);
       this._view.say(headline(trial));
     }
     this._tool();
+  }
+
+  /** Shows the verdict of the newest trial, or what is waited for. */
+  private _showTrial(): void {
+    const trial = this._trial.value;
+    const waiting = 'Compiling, checking against the reference and measuring in turns…';
+    const { isAsking } = this._trial;
+    this._result.replaceChildren(
+      trial === null
+        ? (this._trial.placeholder(waiting) ?? '')
+        : trialView(trial, (line, column) => this._editor.goTo(line, column)),
+      ...(isAsking && this._isNext ? [el('p', 'jp-MaxLab-panelNote', NEXT)] : [])
+    );
+    this._markStale();
+  }
+
+  /** Says whether the verdict is of the text that stands in the editor. */
+  private _markStale(): void {
+    const kernel = this._kernel;
+    const isStale =
+      kernel !== null && this._trial.value !== null && this._drafts.get(kernel.id) !== this._tried;
+    this._result.classList.toggle('jp-mod-stale', isStale);
+    if (isStale) {
+      this._stale.textContent = 'Of an earlier text: Ctrl+Enter checks the one that stands here now.';
+      this._result.prepend(this._stale);
+    } else {
+      this._stale.remove();
+    }
   }
 
   /** Keeps the last edit in the model, or goes back to what the compiler made. */
@@ -302,7 +342,8 @@ class SourcePanel implements IPanel {
     }
     const why = notLive === null ? '' : ` This needs a running kernel: ${notLive}.`;
     if (this._isEditing) {
-      const run = make('Compile and check the edited text (Ctrl+Enter)', 'Compile & check', () => this._try(), !isBusy && notLive === null, true);
+      const hint = isBusy ? 'Try the text of now when this trial is over' : 'Compile and check the edited text';
+      const run = make(`${hint} (Ctrl+Enter)`, 'Compile & check', () => this._try(), notLive === null, true);
       children.push(run, make('Leave the editor; the draft stays', 'Close', () => this._close(), true));
     } else {
       // What torch runs is not generated: there is nothing to edit.
