@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator
 
 from tests.browser.documents import write_notebook
 from tests.browser.page import GraphView, LabPage
@@ -245,32 +244,6 @@ def test_a_frame_from_before_an_animation(shared: LabPage, keyed: GraphView) -> 
     page.locator(".jp-MaxLab-view:visible .jp-MaxLab-tooltip").first.wait_for()
     go_to(keyed, "exp")
     assert keyed.read("view.selection") == [node(keyed, "exp")]
-
-
-def menu_of(lab: LabPage) -> Locator:
-    """The entries of the open context menu."""
-    return lab.page.locator(".lm-Menu:visible .lm-Menu-itemLabel")
-
-
-def test_context_menu_of_a_node(shared: LabPage, keyed: GraphView) -> None:
-    page = shared.page
-    keyed.execute("fit")
-    rect = next(n["rect"] for n in keyed.nodes() if n["label"] == "exp")
-    page.mouse.click(rect["x"] + rect["w"] / 2, rect["y"] + 8, button="right")
-    menu_of(shared).first.wait_for()
-    entries = menu_of(shared).all_inner_texts()
-    page.keyboard.press("Escape")
-    assert "Copy the name" in entries
-    assert "Select the producers" in entries
-    assert not any("Cell" in entry for entry in entries), entries
-    assert keyed.read("view.selection") == [node(keyed, "exp")]
-
-    go_to(keyed, "relu")
-    page.keyboard.press("Shift+F10")
-    menu_of(shared).first.wait_for()
-    menu_of(shared).filter(has_text="Select the consumers").click()
-    keyed.settle()
-    assert keyed.read("view.selection") == [node(keyed, "add")]
 
 
 def test_camera_goes_back_and_forward(shared: LabPage, keyed: GraphView) -> None:
