@@ -425,19 +425,3 @@ def test_the_recorder_of_the_tutorial_says_that_it_is_simulated() -> None:
     assert recording.label == "simulated"
     assert recording.gpus == ["nv0", "nv1"]
     assert tempfile.gettempdir() not in RECORDING.read_text()
-
-
-def test_the_tutorial(lab: LabPage, theme: str) -> None:
-    lab.page.set_viewport_size({"width": 1440, "height": 1500})
-    lab.open_notebook("notebooks/04_watch_a_gpu.ipynb")
-    lab.run_all()
-    lab.show_output_of("monitor")
-    live = View(lab)
-    live.wait("view.marks.some(mark => mark.kind === 'run' && mark.name === 'busy')")
-    assert {"CPU", "Host memory"} <= set(live.charts())
-    assert "maxlab tensors" in live.charts()["Host memory"]
-    lab.page.evaluate("() => document.querySelector('.jp-MaxLab-dash').scrollIntoView()")
-    time.sleep(1)
-    lab.shot(f"dashboard-tutorial-{theme}")
-    live.wait("!view.state.running")
-    assert lab.errors == []

@@ -1,5 +1,5 @@
-"""Every tutorial, walked from its first view to its last: by keyboard alone or by mouse, in each
-theme, in a narrow window and a wide one.
+"""Every tutorial: what its text says is shown, and then it is walked from its first view to its
+last, by keyboard alone or by mouse, in each theme, in a narrow window and a wide one.
 
 A push walks each notebook once, in a combination that the seed of the sample chooses; ``--all``
 walks it in all of them.
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.browser.claims import CLAIMS
 from tests.browser.page import THEMES, LabPage
 from tests.browser.server import LabServer
 from tests.browser.walking import Walk, Way
@@ -55,10 +56,14 @@ def lab(page: LabPage, server: LabServer) -> Iterator[LabPage]:
 @pytest.mark.parametrize(("way", "theme", "width"), COMBINATIONS)
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_walk(lab: LabPage, notebook: str, way: Way, theme: str, width: int) -> None:
-    lab.page.set_viewport_size({"width": width, "height": 900})
+    lab.page.set_viewport_size({"width": 1440, "height": 900})
     lab.set_theme(theme)
     lab.open_notebook(f"notebooks/{notebook}")
     lab.run_all(timeout=300)
+    name = f"{Path(notebook).stem}-{way}-{theme}-{width}"
+    if notebook in CLAIMS:
+        CLAIMS[notebook](lab, f"walk-{name}")
+    lab.page.set_viewport_size({"width": width, "height": 900})
     walk = Walk(lab, way)
-    walk.whole(f"{Path(notebook).stem}-{way}-{theme}-{width}")
+    walk.whole(name)
     assert not walk.complaints, "\n".join(dict.fromkeys(walk.complaints))
