@@ -51,7 +51,7 @@ _RULES = f"""
 .mx-cs section:first-of-type {{ border-top: 0; }}
 .mx-cs h4 {{ margin: 12px 0 4px; font-size: 13px; font-weight: 600; }}
 .mx-cs p {{ margin: 2px 0 6px; }}
-.mx-cs .mx-cs-scroll {{ overflow-x: auto; }}
+.mx-cs .mx-cs-scroll {{ overflow-x: auto; container-type: inline-size; }}
 
 .mx-cs table {{
   border-collapse: collapse; border: 0; margin: 0; font-size: 12px; color: inherit;
@@ -92,7 +92,8 @@ _RULES = f"""
 }}
 .mx-cs table.mx-cs-source tr.mx-cs-note td {{ white-space: normal; padding: 4px 8px 6px; }}
 .mx-cs .mx-cs-said {{
-  border-left: 3px solid var(--cs-bad); padding: 1px 0 1px 10px; margin-left: 2px; max-width: 100ch;
+  border-left: 3px solid var(--cs-bad); padding: 1px 0 1px 10px; margin-left: 2px;
+  max-width: min(100ch, calc(100cqw - 96px));
 }}
 .mx-cs .mx-cs-said.mx-cs-earlier {{ border-color: var(--cs-other); }}
 .mx-cs .mx-cs-said b {{ color: inherit; }}
