@@ -163,30 +163,30 @@ class Walk:
         page = self.lab.page
         if not self._tab_into(view, place):
             return
-        page.keyboard.press("Home")
-        view.settle()
-        first = view.read("view.selection")
-        if not first:
-            self.complaints.append(f"{place}: Home selects nothing")
-        visited = {*first}
-        for _ in range(4):
-            page.keyboard.press("ArrowDown")
+        visited: dict[str, bool | None] = {}
+        for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "End", "ArrowUp", "ArrowUp"):
+            page.keyboard.press(key)
             view.settle()
-            visited.update(view.read("view.selection"))
-        if len(view.nodes()) > 1 and len(visited) < 2:
-            self.complaints.append(f"{place}: ArrowDown goes nowhere")
-        folded = next((node for node in view.nodes() if node["kind"] == "scope"), None)
-        if folded is not None:
-            view.read("view.select([argument])", folded["id"])
-            many = len(view.nodes())
-            page.keyboard.press("Enter")
-            view.settle()
-            if len(view.nodes()) == many:
-                self.complaints.append(f"{place}: Enter does not fold {folded['label']!r}")
-            page.keyboard.press("Enter")
-            view.settle()
+            item, is_open = view.read(_ACTIVE)
+            if item is None:
+                self.complaints.append(f"{place}: {key} leaves the drawing")
+                return
+            if is_open is not None and is_open not in visited.values():
+                self._fold(view, place, item, is_open)
+            visited[item] = is_open
+        if len(view.nodes()) > 2 and len(visited) < 3:
+            self.complaints.append(f"{place}: arrows go nowhere from {list(visited)}")
         page.keyboard.press("Escape")
         self._tab_out(view, place)
+
+    def _fold(self, view: GraphView, place: str, item: str, is_open: bool) -> None:
+        """Fold or unfold the box that has the focus, and back."""
+        for expected in (not is_open, is_open):
+            self.lab.page.keyboard.press("Enter")
+            view.settle()
+            found = view.read(_ACTIVE)
+            if found != [item, expected]:
+                self.complaints.append(f"{place}: after Enter, {item} is {found}")
 
     def _tab_into(self, view: GraphView, place: str) -> bool:
         """Put the focus on the drawing of ``view`` by Tab, from the start of the view on."""
@@ -225,8 +225,11 @@ class Walk:
     def _panels(self, view: GraphView, place: str, name: str) -> None:
         """Open each panel of ``view``, one after the other, until it has said something."""
         page = self.lab.page
-        if self.way == "mouse":
-            view.read("view.element.querySelector('[data-command=toggle-dock]').click()")
+        is_open = "!view.element.querySelector('.jp-MaxLab-dock').hidden"
+        if view.read(is_open):
+            pass
+        elif self.way == "mouse":
+            self._press(view, "[data-command=toggle-dock]", place)
         else:
             self._tab_into(view, place)
             page.keyboard.press("d")
@@ -234,14 +237,13 @@ class Walk:
             """[...view.element.querySelectorAll('.jp-MaxLab-dock [role=tab][data-panel]')]
                 .map(tab => tab.dataset.panel)"""
         )
-        is_open = view.read("!view.element.querySelector('.jp-MaxLab-dock').hidden")
-        if not is_open:
+        if not view.read(is_open):
             self.complaints.append(f"{place}: the dock does not open")
             return
         for number, panel in enumerate(tabs):
             tab = f".jp-MaxLab-dock [role=tab][data-panel={panel}]"
             if self.way == "mouse":
-                view.read("view.element.querySelector(argument).click()", tab)
+                self._press(view, tab, place)
             elif number == 0:
                 view.read("view.element.querySelector(argument).focus()", tab)
                 page.keyboard.press("Home")
@@ -262,8 +264,26 @@ class Walk:
             view.read("view.element.focus()")
             page.keyboard.press("d")
         else:
-            view.read("view.element.querySelector('[data-command=toggle-dock]').click()")
+            self._press(view, "[data-command=toggle-dock]", place)
         view.settle()
+
+    def _press(self, view: GraphView, selector: str, place: str) -> None:
+        """Click on the middle of the first ``selector`` of ``view``."""
+        x, y, is_free = view.read(
+            """(() => {
+                const node = view.element.querySelector(argument);
+                node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+                const box = node.getBoundingClientRect();
+                const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+                return [x, y, node.contains(document.elementFromPoint(x, y))];
+            })()""",
+            selector,
+        )
+        if is_free:
+            self.lab.page.mouse.click(x, y)
+        else:
+            self.complaints.append(f"{place}: {selector} is cut off, and no mouse reaches it")
+            view.read("view.element.querySelector(argument).click()", selector)
 
     def _answered(self, view: GraphView, panel: str, place: str) -> None:
         """Wait until the panel in front says something that is no promise."""
@@ -320,6 +340,13 @@ class Walk:
         if not steps.evaluate("node => node.contains(document.activeElement)"):
             self.complaints.append(f"{place}: ArrowDown leaves the steps")
 
+
+_ACTIVE = """(() => {
+    const item = document.activeElement?.closest('[role=treeitem]');
+    if (!item || !view.element.contains(item)) return [null, null];
+    const state = item.getAttribute('aria-expanded');
+    return [item.dataset.key ?? null, state === null ? null : state === 'true'];
+})()"""
 
 _CLIPPED = """(() => {
     const frame = view.element.getBoundingClientRect();
