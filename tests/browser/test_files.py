@@ -1,0 +1,141 @@
+"""Files opened by double click in the file browser: weights, a saved run, a recording."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator
+from safetensors.numpy import save_file
+
+from maxlab import engine
+from maxlab.dtype import DType
+from maxlab.graph import Graph, TensorType, ops
+from tests.browser.page import LabPage
+from tests.browser.server import LabServer
+from tests.graph.weight_files import gguf_of
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDING = ROOT / "notebooks" / "data" / "two_gpus.mlrec"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(server: LabServer) -> Path:
+    """A folder of the server with a file of each kind."""
+    made = server.root / "files"
+    made.mkdir(exist_ok=True)
+    grid = np.linspace(-1, 1, 40 * 24, dtype=np.float32).reshape(40, 24)
+    layers = {f"layers.{n}.weight": np.full((8, 4), n, np.float16) for n in range(6)}
+    save_file({"grid": grid, "steps": np.arange(5), **layers}, made / "small.safetensors")
+    (made / "small.gguf").write_bytes(gguf_of({"blk.0.attn_q.weight": grid}))
+    (made / "broken.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
+    save_file({"w": grid}, made / "fleeting.safetensors")
+    with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        graph.output(ops.gelu(graph.inputs[0].tensor * 2))
+    profile = engine.InferenceSession().load(graph).profile(np.ones(1000, np.float32))
+    profile.save(made / "run.mlprof")
+    shutil.copy(RECORDING, made / "machine.mlrec")
+    return made
+
+
+def double_click(lab: LabPage, name: str) -> Locator:
+    """The tab that a double click on ``name`` opens, in the folder of the files."""
+    page = lab.page
+    lab.execute("filebrowser:open-path", {"path": "files"})
+    page.locator(".jp-DirListing-item", has_text=name).dblclick()
+    tab = page.locator(".jp-MaxLab-file:visible")
+    try:
+        tab.wait_for(timeout=20_000)
+    except Exception:
+        said = page.locator(".jp-Dialog:visible").all_text_contents()
+        raise AssertionError(f"a double click on {name} shows no file of maxlab: {said}") from None
+    return tab
+
+
+def close_tab(lab: LabPage) -> None:
+    """Close what was opened."""
+    lab.close_all()
+    lab.page.locator(".jp-MaxLab-file").first.wait_for(state="detached")
+
+
+def test_safetensors(shared: LabPage) -> None:
+    """Its tensors, sorted and filtered; a picture of one, with the value under the pointer."""
+    tab = double_click(shared, "small.safetensors")
+    rows = tab.locator(".jp-MaxLab-table tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 8
+    row = rows.filter(has_text="grid")
+    assert re.search(r"F32.*40 × 24.*960", row.text_content() or "")
+    tab.get_by_role("button", name="Sort by Bytes").click()
+    assert "grid" in (rows.first.text_content() or "")
+    tab.get_by_label("Filter tensors").fill("layers.3")
+    assert rows.count() == 1
+    tab.get_by_label("Filter tensors").fill("")
+
+    rows.filter(has_text="grid").get_by_role("button").click()
+    facts = tab.locator(".jp-MaxLab-weights-facts")
+    facts.get_by_text("all 960 numbers").wait_for()
+    picture = tab.locator(".jp-MaxLab-weights-picture canvas")
+    picture.wait_for()
+    box = picture.bounding_box()
+    assert box is not None
+    shared.page.mouse.move(box["x"] + 2, box["y"] + 2)
+    value = tab.locator(".jp-MaxLab-weights-value")
+    assert "[0, 0] = −1" in (value.text_content() or "")
+    picture.focus()
+    for key in ("ArrowDown", "ArrowRight"):
+        shared.page.keyboard.press(key)
+    assert "[1, 1] = " in (value.text_content() or "")
+    assert shared.barriers(".jp-MaxLab-file") == []
+    shared.shot("files-safetensors")
+    close_tab(shared)
+
+
+def test_gguf(shared: LabPage) -> None:
+    """Its tensors."""
+    tab = double_click(shared, "small.gguf")
+    tab.get_by_role("button", name="blk.0.attn_q.weight").wait_for()
+    shared.shot("files-gguf")
+    close_tab(shared)
+
+
+def test_profile(shared: LabPage) -> None:
+    """The graph of a saved run with its times."""
+    double_click(shared, "run.mlprof")
+    assert shared.view().summary()["name"] == "double"
+    shared.shot("files-mlprof")
+    close_tab(shared)
+
+
+def test_recording(shared: LabPage) -> None:
+    """The dashboard, replayed."""
+    double_click(shared, "machine.mlrec")
+    shared.page.wait_for_function("window.__maxlabTest?.dashboards?.[0]?.summary().replay")
+    shared.shot("files-mlrec")
+    close_tab(shared)
+
+
+def test_a_damaged_file(shared: LabPage) -> None:
+    """What is wrong with it, and what to do."""
+    shared.allowed.append("400 (Bad Request)")
+    shared.allowed.append("a view shows")
+    tab = double_click(shared, "broken.safetensors")
+    tab.get_by_text("ML633").wait_for()
+    close_tab(shared)
+
+
+def test_a_file_that_vanishes(shared: LabPage, folder: Path) -> None:
+    """The tab says so, and keeps what it has shown."""
+    shared.allowed.append("the server responded with a status of")
+    tab = double_click(shared, "fleeting.safetensors")
+    tab.get_by_role("button", name="w", exact=True).wait_for()
+    (folder / "fleeting.safetensors").unlink()
+    tab.get_by_role("button", name="w", exact=True).click()
+    tab.get_by_text("is no longer there").first.wait_for()
+    close_tab(shared)
