@@ -11,3 +11,4 @@ export { LayoutClient } from './layout/client';
 export { inflate, fromBase64 } from './inflate';
 export { fits, messageOf } from './narrow';
 export * from './dashboard';
+export * from './files';

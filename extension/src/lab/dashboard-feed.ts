@@ -1,6 +1,6 @@
 /** The session's recording in this page: asked of the server once, for all views that show it. */
 
-import { messageOf, SharedRecording } from '../core';
+import { type IDetail, type IFrame, messageOf, SharedRecording } from '../core';
 import type { MonitorServer } from './dashboard-server';
 
 /** Between two requests while something is recorded, and while nothing is. */
@@ -8,10 +8,19 @@ const FAST_MS = 500;
 const SLOW_MS = 1000;
 const IDLE_MS = 3000;
 
-export class MonitorFeed {
+/** Where samples come from: the session's monitor, or a file. */
+export interface IDashboardSource {
+  frame(cursor: string): Promise<IFrame>;
+  detail(start: number, end: number): Promise<IDetail>;
+  recording(): Promise<Uint8Array>;
+  start(period: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export class MonitorFeed<S extends IDashboardSource = MonitorServer> {
   readonly shared = new SharedRecording();
 
-  constructor(readonly server: MonitorServer) {}
+  constructor(readonly server: S) {}
 
   /** Keeps the recording up to date while one of its viewers is seen; returns how to end that. */
   add(isSeen: () => boolean): () => void {

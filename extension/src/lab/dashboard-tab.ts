@@ -5,14 +5,14 @@ import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
 import { CHARTS, type IDashboardOptions } from '../core';
-import type { MonitorFeed } from './dashboard-feed';
+import { type IDashboardSource, MonitorFeed } from './dashboard-feed';
 import { Dashboard } from './graph-view';
 import { dashboardIcon } from './icons';
 
 /** The dashboard, fed by the server, so that no kernel is needed. */
 class FedDashboard extends Widget {
   constructor(
-    private readonly _feed: MonitorFeed,
+    private readonly _feed: MonitorFeed<IDashboardSource>,
     options: IDashboardOptions
   ) {
     super();
@@ -69,6 +69,15 @@ export class DashboardTab extends FedDashboard {
     this.addClass('jp-MaxLab-mainTab');
     this.title.label = trans.__('Diagnostics');
     this.title.caption = trans.__('CPU, memory and GPUs of this session (maxlab)');
+  }
+}
+
+/** A saved recording, replayed. */
+export class ReplayTab extends FedDashboard {
+  constructor(source: IDashboardSource) {
+    super(new MonitorFeed(source), { height: 'fill' });
+    this.addClass('jp-MaxLab-mainTab');
+    this.addClass('jp-MaxLab-file');
   }
 }
 

@@ -6,6 +6,7 @@ import { chartsPlugin } from './chart-plugin';
 import { commandsPlugin } from './commands-plugin';
 import { corePlugin } from './core-plugin';
 import { diagnosticsPlugin, monitorPlugin } from './dashboard-plugin';
+import { filesPlugin } from './files-plugin';
 import { keysPlugin } from './keys-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
@@ -28,7 +29,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   chartsPlugin,
   statusPlugin,
   showCellPlugin,
-  revealPlugin
+  revealPlugin,
+  filesPlugin
 ];
 
 export default plugins;

@@ -3,6 +3,7 @@
 import { Token } from '@lumino/coreutils';
 
 import type { MonitorFeed } from './dashboard-feed';
+import type { IFileKinds } from './file-kinds';
 import type { ILiveGraphs } from './live';
 import type { IViewRegistry } from './views';
 
@@ -52,4 +53,10 @@ export const IMonitor = new Token<MonitorFeed>(
 export const ILive = new Token<ILiveGraphs>(
   `${EXTENSION}:ILive`,
   'The graphs and models that live in the kernel of the current notebook.'
+);
+
+/** The kinds of files that open in a tab of their own; other extensions add theirs. */
+export const IKinds = new Token<IFileKinds>(
+  `${EXTENSION}:IKinds`,
+  'The kinds of files that maxlab opens, to which more can be added.'
 );

@@ -15,6 +15,7 @@ from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
 from maxlab.graph.weights.gguf_file import KINDS, GGUFFile, GGUFTensor
+from maxlab.graph.weights.mapped import MappedFile
 from maxlab.ir import Shape
 from maxlab.opset.core import Array
 
@@ -82,7 +83,8 @@ class GGUFWeights(FileWeights):
 
     def _memory(self, name: str) -> FileMemory | None:
         source = self._table[name].source
-        return source.mapped.map if isinstance(source, GGUFFile) else None
+        mapped = source.mapped if isinstance(source, GGUFFile) else None
+        return mapped.map if isinstance(mapped, MappedFile) else None
 
     def _known(self, name: str) -> Facts:
         tensor = self._table[name]

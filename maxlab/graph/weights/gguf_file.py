@@ -18,7 +18,7 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import WeightError
-from maxlab.graph.weights.mapped import MappedFile, addressable, overlap
+from maxlab.graph.weights.mapped import MappedFile, WeightBytes, addressable, overlap
 from maxlab.opset.core import Array
 
 MAX_STRINGS = 1 << 24
@@ -164,6 +164,7 @@ class GGUFFile:
     Args:
         path: The file, of version 2 or 3, little-endian.
         private: Read it into memory of its own, where it is mapped otherwise.
+        opened: The open file, when somebody has opened it in another way.
 
     Raises:
         WeightError: ML632, it cannot be opened; ML633, it is cut off or damaged; ML637, a version
@@ -175,8 +176,14 @@ class GGUFFile:
         'llama'
     """
 
-    def __init__(self, path: str | os.PathLike[str], private: bool = False) -> None:
-        self.mapped = MappedFile(path, "GGUF", private)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        private: bool = False,
+        *,
+        opened: WeightBytes | None = None,
+    ) -> None:
+        self.mapped = opened or MappedFile(path, "GGUF", private)
         self.path = self.mapped.path
         self._at = 0
         self._strings = 0
@@ -199,7 +206,7 @@ class GGUFFile:
             raise self.mapped.bad("its alignment is not a power of two")
         self._align = alignment
         self.tensors = self._tensors(tensors)
-        self.mapped.map.require_whole()
+        self.mapped.require_whole()
 
     # ------------------------------------------------------------ bytes
     def _room(self, count: int, each: int, what: str) -> None:
@@ -210,18 +217,19 @@ class GGUFFile:
         at = self._at
         self._room(nbytes, 1, f"bytes of {what}")
         self._at += nbytes
+        self.mapped.reach(self._at)
         return at
 
     def _take(self, nbytes: int, what: str) -> bytes:
         at = self._skip(nbytes, what)
-        return self.mapped.map[at : at + nbytes]
+        return bytes(self.mapped.head[at : at + nbytes])
 
     def _u32(self, what: str) -> int:
-        found: int = _U32.unpack_from(self.mapped.map, self._skip(4, what))[0]
+        found: int = _U32.unpack_from(self.mapped.head, self._skip(4, what))[0]
         return found
 
     def _u64(self, what: str) -> int:
-        found: int = _U64.unpack_from(self.mapped.map, self._skip(8, what))[0]
+        found: int = _U64.unpack_from(self.mapped.head, self._skip(8, what))[0]
         return found
 
     def text(self, begin: int, end: int) -> str:
@@ -231,7 +239,7 @@ class GGUFFile:
             WeightError: ML633, it is not UTF-8.
         """
         try:
-            return self.mapped.map[begin:end].decode("utf-8")
+            return self.mapped.head[begin:end].decode("utf-8")
         except UnicodeDecodeError as error:
             raise self.mapped.bad("a text in it is not UTF-8") from error
 
@@ -280,14 +288,19 @@ class GGUFFile:
             raise self.mapped.bad(f"its metadata has the unknown type {kind}")
 
     def _pass_strings(self, count: int) -> None:
-        at, size, memory, unpack = self._at, self.mapped.size, self.mapped.map, _U64.unpack_from
+        at, size, memory, unpack = self._at, self.mapped.size, self.mapped.head, _U64.unpack_from
+        have = len(memory)
         for _ in range(count):
             if at + 8 > size:
                 break
+            if at + 8 > have:
+                self.mapped.reach(at + 8)
+                have = len(memory)
             at += 8 + unpack(memory, at)[0]
         if at > size or at - self._at < 8 * count:
             raise self.mapped.bad("it ends inside of a text")
         self._at = at
+        self.mapped.reach(at)
 
     # ------------------------------------------------------------ tensors
     def _tensors(self, count: int) -> dict[str, GGUFTensor]:
@@ -349,12 +362,33 @@ class Metadata(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         kind, at = self._where[key]
         value = self._value(kind, at)[0]
-        self._file.mapped.map.require_whole()
+        self._file.mapped.require_whole()
         return value
+
+    def brief(self, key: str, most: int) -> tuple[Any, int | None]:
+        """The value of ``key``, of an array its first ``most`` elements; and how many elements the
+        array has, None for what is no array. Arrays inside of arrays are left out.
+
+        Raises:
+            WeightError: ML633, a text in it is not UTF-8.
+            WeightFileError: ML639 or ML641, the file has changed since it was opened.
+        """
+        kind, at = self._where[key]
+        if kind != _ARRAY:
+            return self[key], None
+        memory = self._file.mapped.head
+        inner, count = _U32.unpack_from(memory, at)[0], _U64.unpack_from(memory, at + 4)[0]
+        at += 12
+        values = []
+        for _ in range(min(count, most) if inner != _ARRAY else 0):
+            value, at = self._value(inner, at)
+            values.append(value)
+        self._file.mapped.require_whole()
+        return values, count
 
     def _value(self, kind: int, at: int) -> tuple[Any, int]:
         """The value at a place that was walked over before, and where it ends."""
-        memory = self._file.mapped.map
+        memory = self._file.mapped.head
         number = _NUMBERS.get(kind)
         if number is not None:
             return np.frombuffer(memory, number, 1, at)[0].item(), at + number.itemsize

@@ -16,7 +16,7 @@ from maxlab.errors import WeightError
 from maxlab.graph.staged import placed
 from maxlab.graph.value import DLPackArray
 from maxlab.graph.weights.accessor import Facts, FileWeights
-from maxlab.graph.weights.mapped import MAX_RANK, MappedFile, addressable
+from maxlab.graph.weights.mapped import MAX_RANK, MappedFile, WeightBytes, addressable
 from maxlab.ir import Shape
 from maxlab.opset.core import Array
 
@@ -56,25 +56,32 @@ class SafetensorsFile:
     Args:
         path: The file.
         private: Read the file into memory of its own, where it is mapped otherwise.
+        opened: The open file, when somebody has opened it in another way.
 
     Raises:
         WeightError: ML632, the file cannot be opened; ML633, it is not a whole, well-formed
             safetensors file.
     """
 
-    def __init__(self, path: str | os.PathLike[str], private: bool = False) -> None:
-        self._file = file = MappedFile(path, "safetensors", private)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        private: bool = False,
+        *,
+        opened: WeightBytes | None = None,
+    ) -> None:
+        self._file = file = opened or MappedFile(path, "safetensors", private)
         self.path = file.path
         if file.size < 8:
             raise file.bad(f"it has {file.size} bytes, less than the 8 of the header's length")
-        length = int.from_bytes(file.map[:8], "little")
+        length = int.from_bytes(file.take(0, 8), "little")
         left = file.size - 8
         if length > MAX_HEADER_BYTES or length > left:
             raise file.bad(f"its header claims {length} bytes, the file has {left} after it")
         self._start = 8 + length
         self.metadata: dict[str, str] = {}
-        self.entries = self._parse(file.map[8 : self._start], file.size - self._start)
-        file.map.require_whole()
+        self.entries = self._parse(file.take(8, self._start), file.size - self._start)
+        file.require_whole()
 
     def _parse(self, header: bytes, nbytes: int) -> dict[str, Entry]:
         try:
@@ -165,10 +172,15 @@ class SafetensorsFile:
         _, shape, begin, _ = self.entries[name]
         return self._file.view(name, self._start + begin, self.dtype(name), shape)
 
+    def place(self, name: str) -> tuple[int, int]:
+        """Where in the file the bytes of the tensor ``name`` begin, and where they end."""
+        _, _, begin, end = self.entries[name]
+        return self._start + begin, self._start + end
+
     @property
-    def memory(self) -> FileMemory:
-        """Its bytes."""
-        return self._file.map
+    def memory(self) -> FileMemory | None:
+        """Its bytes; None for a file that is not in memory."""
+        return self._file.map if isinstance(self._file, MappedFile) else None
 
 
 def _sizes(value: Any, count: int | None = None) -> bool:

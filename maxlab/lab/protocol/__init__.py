@@ -5,6 +5,7 @@
 ``messages``    view and kernel
 ``dashboard``   dashboard and kernel
 ``live``        side panel and kernel
+``files``       files that are opened without a kernel, and the Jupyter server
 ``questions``   every question of a panel, with its arguments and its answer (``costs``, ``checks``)
 ``reader``      reads a message by its declaration
 

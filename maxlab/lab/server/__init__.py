@@ -1,4 +1,4 @@
-"""The part of maxlab that runs in the Jupyter server: the session's monitor without a kernel.
+"""The part of maxlab that runs in the Jupyter server: what needs no kernel. The session's monitor:
 
 ``/maxlab/monitor/frame``      GET   what a page does not have yet (``dashboard.store``)
 ``/maxlab/monitor/detail``     GET   all samples of a stretch of time
@@ -7,7 +7,19 @@
 ``/maxlab/monitor/start``      POST  start, or change the period
 ``/maxlab/monitor/stop``       POST  stop
 
-Every request has to be that of a logged-in user who may use kernels, and a POST has to carry the
+and the files below the server's folder, each named by ``path``:
+
+``/maxlab/files/state``        GET   whether it is still what it was
+``/maxlab/files/header``       GET   the tensors and the metadata of a weight file
+``/maxlab/files/slice``        GET   numbers of a tensor along two axes
+``/maxlab/files/facts``        GET   statistics and a histogram of a tensor
+``/maxlab/files/bytes``        GET   bytes of the file, all or those of the header ``Range``
+``/maxlab/files/graph``        GET   the graph of a saved run with its times
+``/maxlab/files/frame``        GET   what a page does not have yet of a recording
+``/maxlab/files/detail``       GET   all samples of a stretch of time of a recording
+
+Every request has to be that of a logged-in user who may use kernels (the monitor) or read contents
+(files), and a POST has to carry the
 token against forged requests: all that is Jupyter's own doing. The extension is enabled by the file
 ``jupyter_server_config.d/maxlab.json`` that the wheel installs. It starts nothing by itself.
 """

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import math
-import struct
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.base.handlers import APIHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
 
@@ -24,14 +19,14 @@ from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Detail, Frame, Store
 from maxlab.lab.protocol.dashboard import MachineNow
+from maxlab.lab.server.base import Handler, T
+from maxlab.lab.server.files import add_files
 
 # Who may see and change what a machine does: whoever may run programs on it.
 RESOURCE = "kernels"
 
 FORGET_S = 120.0
 """Seconds after the last request in which what was read of the recording is let go of."""
-
-T = TypeVar("T")
 
 
 class Service:
@@ -100,7 +95,7 @@ class Service:
                 self._store = None
 
 
-class _Handler(APIHandler):
+class _Handler(Handler):
     auth_resource = RESOURCE
 
     def initialize(self, service: Service) -> None:
@@ -114,34 +109,11 @@ class _Handler(APIHandler):
             HTTPError: 400, what was asked for is not possible; the reason is for the user.
         """
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
+            return await super().away(work)
         except MaxlabError as error:
             # A status line holds one line of ASCII.
             reason = " ".join(error.what.encode("ascii", "replace").decode().split())
             raise web.HTTPError(400, "%s", error, reason=reason) from error
-
-    def number(self, name: str) -> float:
-        """The argument ``name`` of the request.
-
-        Raises:
-            HTTPError: 400, it is not a number.
-        """
-        text = self.get_query_argument(name)
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise web.HTTPError(400, f"{name} must be a number, got {text!r:.100}")
-        return number
-
-    def finish_frame(self, frame: Frame | Detail) -> None:
-        """Answer with 4 bytes that tell the length of the JSON part, that part, and the buffer."""
-        body, raw = frame
-        text = json.dumps(body).encode()
-        self.set_header("Content-Type", "application/octet-stream")
-        self.set_header("Cache-Control", "no-store")
-        self.finish(struct.pack(">I", len(text)) + text + raw)
 
 
 class FrameHandler(_Handler):
@@ -173,9 +145,7 @@ class NowHandler(_Handler):
     @authorized
     async def get(self) -> None:
         """CPU, memory and GPUs at this moment."""
-        body = await self.away(self.service.now)
-        self.set_header("Cache-Control", "no-store")
-        self.finish(json.dumps(body))
+        self.finish_json(await self.away(self.service.now))
 
 
 class RecordingHandler(_Handler):
@@ -242,3 +212,4 @@ def add_to(server: Any) -> None:
         ],
     )
     PeriodicCallback(service.forget, FORGET_S * 500).start()
+    add_files(server)

@@ -20,6 +20,7 @@ import {
   type UserRow
 } from '../../proto/dashboard';
 import type { Shape } from '../../proto/shape';
+import { divided } from '../reply';
 
 export interface IColumn extends Omit<IMetricColumn, 'window_ns'> {
   /** Seconds of the window that a mean is of; null when it reaches back to the sample before. */
@@ -139,13 +140,8 @@ export function readDetail(reply: ArrayBuffer): IDetail {
   return detailOf(message, bytes);
 }
 
-/** Splits what a server answers: 4 bytes with the length of the JSON part, that part, the buffer. */
+/** The message and the buffer in a server's answer. */
 export function unpacked<T>(shape: Shape<T>, reply: ArrayBuffer): [T, Uint8Array] {
-  const whole = new Uint8Array(reply);
-  if (whole.length < 4) {
-    throw new FrameError('the server answered with too few bytes');
-  }
-  const length = new DataView(reply).getUint32(0);
-  const json: unknown = JSON.parse(new TextDecoder().decode(whole.subarray(4, 4 + length)));
-  return [readMessage(shape, json), whole.subarray(4 + length)];
+  const [message, bytes] = divided(reply);
+  return [readMessage(shape, message), bytes];
 }

@@ -1,0 +1,2 @@
+export { readSlice, SourceError, type ISlice, type ISliceAsked, type IWeightSource } from './source';
+export { WeightView } from './weights';

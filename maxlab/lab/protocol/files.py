@@ -1,0 +1,96 @@
+"""What the Jupyter server answers about files that are opened without a kernel.
+
+Numbers of a slice travel in the buffer behind the JSON part: `rows.count` times `columns.count`
+values (float64, NaN and infinities as they are in the file).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from maxlab.lab.protocol.checks import ValueHistogram
+from maxlab.lab.protocol.document import Packed
+
+TensorRow = tuple[str, str, list[int], int, int, str]
+"""Name, dtype as the file spells it, shape, offset of its first byte in the file, bytes, and why
+its values cannot be shown (empty when they can) of a tensor."""
+
+MetadataRow = tuple[str, str]
+"""Key and value, as text, of what a file says of itself."""
+
+
+class WeightHeader(TypedDict):
+    """What a weight file holds."""
+
+    format: Literal["safetensors", "GGUF"]
+    bytes: int
+    """Of the whole file."""
+    stamp: str
+    """Changes when the file does; to be sent with each question about its values."""
+    metadata: list[MetadataRow]
+    tensors: list[TensorRow]
+
+
+class Span(TypedDict):
+    """Which places of an axis a slice has: `start`, `start + step` and so on, `count` of them."""
+
+    axis: int
+    """-1 for an axis that the tensor does not have: a vector is one row."""
+    start: int
+    step: int
+    count: int
+
+
+class TensorSlice(TypedDict):
+    """Numbers of a tensor along two of its axes."""
+
+    rows: Span
+    columns: Span
+    low: float | None
+    """The least finite number; null when there is none."""
+    high: float | None
+
+
+class TensorFacts(TypedDict):
+    """What the numbers of a tensor are like."""
+
+    count: int
+    seen: int
+    """How many were read, in stretches that are spread evenly; all of them in a small tensor."""
+    low: float | None
+    """The least finite number that was seen; null when there is none."""
+    high: float | None
+    mean: float | None
+    """Of the finite numbers."""
+    deviation: float | None
+    """Their standard deviation."""
+    zeros: int
+    nans: int
+    infinities: int
+    histogram: ValueHistogram | None
+    """Of the finite numbers; null when there are none."""
+
+
+class SavedGraph(TypedDict):
+    """The graph document of a saved run, with its times."""
+
+    label: str
+    stamp: str
+    document: Packed
+
+
+class FileState(TypedDict):
+    """What a file is now."""
+
+    stamp: str
+    bytes: int
+
+
+class Refusal(TypedDict):
+    """Why a question was not answered."""
+
+    message: str
+    code: str
+    """Such as `ML890`; each has a page in the documentation."""
+    fix: str
+    """What to do about it; may be empty."""
