@@ -1,6 +1,7 @@
 /** The toolbar: name of the graph, search, folding, heat, profile, side panel. */
 
 import { button, el, icon, type IconName } from './dom';
+import { Overflow } from './overflow';
 
 export interface IBarState {
   title: string;
@@ -24,6 +25,7 @@ export class Bar {
   private readonly _count = el('span', 'jp-MaxLab-searchCount');
   private readonly _buttons = new Map<string, HTMLButtonElement>();
   private readonly _profileText = el('span', '', 'Profile');
+  private readonly _overflow: Overflow;
 
   constructor(
     private readonly _run: (command: string) => void,
@@ -40,24 +42,33 @@ export class Bar {
     const box = el('div', 'jp-MaxLab-search', icon('search'), this.search, this._count);
     const profile = this._button('profile', 'Profile (P)', 'play', 'jp-MaxLab-button');
     profile.append(this._profileText);
+    const folds = [
+      this._button('fold-level', 'Fold one level ([)', 'fold'),
+      this._button('unfold-level', 'Unfold one level (])', 'unfold')
+    ];
+    const looks = [
+      this._button('toggle-chips', 'Weights on nodes (W)', 'chip'),
+      this._button('toggle-heat', 'Heat by time (H)', 'flame')
+    ];
+    const panels = [
+      this._button('toggle-dock', 'Panels below (D)', 'dock'),
+      this._button('toggle-panel', 'Side panel (I)', 'panel')
+    ];
+    const groups = [folds, looks].map(one => el('div', 'jp-MaxLab-group', ...one));
+    this._overflow = new Overflow({
+      row: this.element,
+      room: () => this.element.parentElement ?? this.element,
+      buttons: () => [profile, ...panels, ...[...folds, ...looks].reverse()],
+      groups,
+      name: 'More tools'
+    });
     this.element.append(
       el('div', 'jp-MaxLab-titles', this._title, this._subtitle),
       box,
-      el(
-        'div',
-        'jp-MaxLab-group',
-        this._button('fold-level', 'Fold one level ([)', 'fold'),
-        this._button('unfold-level', 'Unfold one level (])', 'unfold')
-      ),
-      el(
-        'div',
-        'jp-MaxLab-group',
-        this._button('toggle-chips', 'Weights on nodes (W)', 'chip'),
-        this._button('toggle-heat', 'Heat by time (H)', 'flame')
-      ),
+      ...groups,
       profile,
-      this._button('toggle-dock', 'Panels below (D)', 'dock'),
-      this._button('toggle-panel', 'Side panel (I)', 'panel')
+      ...panels,
+      this._overflow.more
     );
   }
 
@@ -81,6 +92,11 @@ export class Bar {
       profile.classList.toggle('jp-mod-busy', state.isProfiling);
       this._profileText.textContent = state.isProfiling ? 'Profiling…' : 'Profile';
     }
+    this._overflow.fit();
+  }
+
+  dispose(): void {
+    this._overflow.dispose();
   }
 
   showCount(text: string): void {

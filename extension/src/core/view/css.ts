@@ -138,7 +138,15 @@ export const STYLES = `
 .jp-MaxLab-splitter:hover, .jp-MaxLab-splitter:focus-visible { background: var(--mx-accent-soft); outline: none; }
 .jp-MaxLab-splitter:focus-visible { box-shadow: inset 0 0 0 2px var(--mx-accent); }
 .jp-MaxLab-dockHead { display: flex; align-items: center; flex: none; border-bottom: 1px solid var(--mx-line); padding-right: 8px; }
-.jp-MaxLab-dockHead .jp-MaxLab-dockTabs { flex: 1 1 auto; min-width: 0; overflow-x: auto; border-bottom: 0; scrollbar-width: thin; }
+.jp-MaxLab-dockHead .jp-MaxLab-dockTabs { flex: 0 0 auto; border-bottom: 0; }
+.jp-MaxLab-dockHead > .jp-MaxLab-iconButton:last-child { margin-left: auto; }
+.jp-MaxLab-view .jp-mod-overflown, .jp-MaxLab-view .jp-MaxLab-more[hidden] { display: none; }
+.jp-MaxLab-view .jp-MaxLab-more .jp-MaxLab-icon { stroke-width: 2.4; }
+.jp-MaxLab-menu { position: absolute; z-index: 6; display: flex; flex-direction: column; min-width: 170px; max-width: calc(100% - 8px); max-height: 320px; overflow: auto; padding: 4px; border-radius: 8px;
+  border: 1px solid var(--mx-line); background: var(--mx-surface); box-shadow: 0 6px 24px rgba(0, 0, 0, 0.2); }
+.jp-MaxLab-view .jp-MaxLab-menuItem { padding: 6px 10px 6px 24px; border: 0; border-radius: 5px; background: none; color: var(--mx-text); font: 12.5px var(--mx-font-ui); text-align: left; cursor: pointer; }
+.jp-MaxLab-view .jp-MaxLab-menuItem:hover, .jp-MaxLab-view .jp-MaxLab-menuItem:focus-visible { background: var(--mx-accent-soft); outline: none; }
+.jp-MaxLab-menuItem.jp-mod-on::before { content: '✓'; float: left; margin-left: -16px; }
 .jp-MaxLab-dockTabs .jp-MaxLab-tab { flex: none; }
 .jp-MaxLab-dockBody { position: relative; flex: 1 1 auto; min-height: 0; overflow: hidden; }
 .jp-MaxLab-view .jp-MaxLab-dockNotice { flex: 1 1 auto; padding: 18px; color: var(--mx-muted); text-align: center; }

@@ -5,6 +5,7 @@
  */
 
 import { button, Disposables, el, icon } from './dom';
+import { Overflow } from './overflow';
 import type { IPanel, IPanelType, IPanelView } from './panel';
 import { addStyles } from './styles';
 
@@ -31,6 +32,7 @@ export class Dock {
   private readonly _notice = el('p', 'jp-MaxLab-dockNotice');
   private readonly _disposables = new Disposables();
   private readonly _buttons = new Map<string, HTMLButtonElement>();
+  private readonly _overflow: Overflow;
   private readonly _made = new Map<string, IPanel>();
   private _current: IPanelType | null = null;
   private _height = 0;
@@ -57,9 +59,17 @@ export class Dock {
     const done = button('jp-MaxLab-iconButton', 'Close the panels (D)', () => this.close());
     done.append(icon('close'));
     this._body.setAttribute('role', 'tabpanel');
+    const head = el('div', 'jp-MaxLab-dockHead');
+    this._overflow = new Overflow({
+      row: head,
+      room: () => element.parentElement ?? element,
+      buttons: () => this._inOrder(),
+      name: 'More panels'
+    });
+    head.append(this._tabs, this._overflow.more, done);
     element.append(
       this._splitter,
-      el('div', 'jp-MaxLab-dockHead', this._tabs, done),
+      head,
       this._notice,
       this._body
     );
@@ -153,11 +163,19 @@ export class Dock {
   }
 
   dispose(): void {
+    this._overflow.dispose();
     this._disposables.dispose();
     for (const panel of this._made.values()) {
       panel.dispose();
     }
     this._made.clear();
+  }
+
+  /** The tabs, the one in front first: it stays when there is no room for all. */
+  private _inOrder(): HTMLButtonElement[] {
+    const front = this._buttons.get(this._current?.id ?? '');
+    const others = [...this._buttons.values()].filter(one => one !== front);
+    return front === undefined ? others : [front, ...others];
   }
 
   private get _panel(): IPanel | undefined {
@@ -174,6 +192,7 @@ export class Dock {
       tab.setAttribute('aria-selected', String(isThis));
       tab.tabIndex = isThis ? 0 : -1;
     }
+    this._overflow.fit();
     this._body.setAttribute('aria-label', current.title);
     const { view } = this._options;
     const reason = current.isAvailable(view);

@@ -52,6 +52,7 @@ const PATHS = {
   panel: 'M2 3h12v10H2zM10 3v10',
   play: 'M4 3l9 5-9 5z',
   close: 'M4 4l8 8M12 4l-8 8',
+  more: 'M3.2 8h.01M8 8h.01M12.8 8h.01',
   copy: 'M6 2h8v8h-8zM10 10v4H2V6h4',
   back: 'M10 3L5 8l5 5',
   forward: 'M6 3l5 5-5 5',

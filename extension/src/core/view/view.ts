@@ -103,6 +103,7 @@ export class GraphView
       hint: text => this.announcer.hint(text)
     });
     disposables.add(() => input.dispose());
+    disposables.add(() => this.bar.dispose());
     disposables.add(register(this));
     this.refresh();
   }
