@@ -33,6 +33,8 @@ COMMANDS = {
     "maxlab:toggle-heat",
     "maxlab:search",
     "maxlab:export-html",
+    "maxlab:export-png",
+    "maxlab:export-svg",
     "maxlab:open-diagnostics",
 }
 # WCAG AA for normal text.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
 import pytest
 
 from tests.browser.documents import write_notebook
@@ -86,3 +89,42 @@ def test_results_are_a_list_that_selects(shared: LabPage, opened: GraphView) -> 
     shared.page.keyboard.press("Enter")
     opened.settle()
     assert len(opened.read("view.selection")) == 1
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def saved(shared: LabPage, command: str, path: Path) -> Path:
+    """What ``command`` hands to the browser's downloads."""
+    with shared.page.expect_download() as download:
+        shared.execute(command)
+    download.value.save_as(path / download.value.suggested_filename)
+    return path / download.value.suggested_filename
+
+
+def test_pictures_of_a_graph_are_saved(shared: LabPage, opened: GraphView, tmp_path: Path) -> None:
+    opened.execute("leave-search")
+    svg = saved(shared, "maxlab:export-svg", tmp_path)
+    assert svg.name == "queried.svg"
+    picture = ET.fromstring(svg.read_text("utf-8"))
+    texts = ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
+    assert {"matmul", "relu", "first", "second"} <= set(texts)
+    assert any("f32[rows, 64]" in text for text in texts)
+    assert not [node for node in picture.iter() if "href" in str(node.attrib)]
+    # A browser draws it with no fault, in the size that it says.
+    shared.page.evaluate(
+        """async text => {
+            const image = new Image();
+            image.src = URL.createObjectURL(new Blob([text], { type: 'image/svg+xml' }));
+            await image.decode();
+            if (image.naturalWidth < 100) throw new Error(`${image.naturalWidth} pixels`);
+        }""",
+        svg.read_text("utf-8"),
+    )
+    part = saved(shared, "maxlab:export-svg-view", tmp_path)
+    stage = shared.page.locator(".jp-MaxLab-view:visible .jp-MaxLab-stage").bounding_box()
+    assert stage is not None
+    width = ET.fromstring(part.read_text("utf-8")).get("width", "")
+    assert abs(float(width) - stage["width"]) <= 1
+    png = saved(shared, "maxlab:export-png", tmp_path).read_bytes()
+    assert png.startswith(b"\x89PNG")

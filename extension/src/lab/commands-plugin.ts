@@ -5,7 +5,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { exportPage } from './export-page';
-import { saveAs } from './save';
+import { saveAs } from '../core/save';
 import { CommandIDs, EXTENSION, IViews } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
 
@@ -73,6 +73,30 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
           const { document } = view.model;
           saveAs(`${document.name || 'graph'}.html`, 'text/html', await exportPage(document));
         }
+      },
+      {
+        id: CommandIDs.exportSvg,
+        label: trans.__('Export the graph as SVG'),
+        caption: trans.__('A picture of the whole graph, whose text can be selected'),
+        run: view => view.execute('export-svg')
+      },
+      {
+        id: CommandIDs.exportPng,
+        label: trans.__('Export the graph as PNG'),
+        caption: trans.__('A picture of the whole graph in pixels'),
+        run: view => view.execute('export-png')
+      },
+      {
+        id: CommandIDs.exportSvgView,
+        label: trans.__('Export what the view shows as SVG'),
+        caption: trans.__('A picture of what is in the window, whose text can be selected'),
+        run: view => view.execute('export-svg-view')
+      },
+      {
+        id: CommandIDs.exportPngView,
+        label: trans.__('Export what the view shows as PNG'),
+        caption: trans.__('A picture of what is in the window in pixels'),
+        run: view => view.execute('export-png-view')
       }
     ];
     for (const { id, label, caption, run, isEnabled, isToggled } of list) {

@@ -1,5 +1,6 @@
 /** What is drawn into and how: the frame, its level of detail, and places of the scene on the screen. */
 
+import type { ISurface } from './surface';
 import { METRICS } from '../model/metrics';
 import type { IItem } from '../model/scene';
 import type { Camera } from './camera';
@@ -17,7 +18,7 @@ export const enum Detail {
 }
 
 export interface IFrame {
-  ctx: CanvasRenderingContext2D;
+  ctx: ISurface;
   theme: ITheme;
   camera: Camera;
   width: number;

@@ -1,5 +1,6 @@
 /** The text of the scene: names, details, chips, times, headers of boxes, types on edges. */
 
+import type { ISurface } from './surface';
 import { METRICS } from '../model/metrics';
 import { boxSubtitle, rowsOf, type IItem } from '../model/scene';
 import { Detail, LEAST_NAME, LEAST_SMALL, screenRect, type IFrame } from './frame';
@@ -36,7 +37,7 @@ class TextBatch {
     group.entries.push({ text, x, y });
   }
 
-  flush(ctx: CanvasRenderingContext2D): void {
+  flush(ctx: ISurface): void {
     for (const { font, color, entries } of this._groups.values()) {
       ctx.font = font;
       ctx.fillStyle = color;
@@ -82,7 +83,7 @@ const LEAST_TEXT = 8;
 const nameWidths = new Map<string, number>();
 
 /** Width of a name at `LEAST_NAME` in `font`, remembered: graphs repeat few names many times. */
-function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): number {
+function nameWidth(ctx: ISurface, font: string, text: string): number {
   const key = `${font}|${text}`;
   let width = nameWidths.get(key);
   if (width === undefined) {
@@ -97,7 +98,7 @@ function nameWidth(ctx: CanvasRenderingContext2D, font: string, text: string): n
 }
 
 /** `text`, or its beginning and an ellipsis, in at most `room` pixels at `LEAST_NAME`; empty below 3 letters. */
-function fitted(ctx: CanvasRenderingContext2D, font: string, text: string, room: number): string {
+function fitted(ctx: ISurface, font: string, text: string, room: number): string {
   if (nameWidth(ctx, font, text) <= room) {
     return text;
   }
@@ -110,7 +111,7 @@ function fitted(ctx: CanvasRenderingContext2D, font: string, text: string, room:
 
 /** A line of an overlay in the width of its item: smaller where it is too long, else shortened. */
 function inRoom(
-  ctx: CanvasRenderingContext2D,
+  ctx: ISurface,
   theme: ITheme,
   px: number,
   line: string,

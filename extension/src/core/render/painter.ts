@@ -3,6 +3,7 @@
  * calls as the styles allow, with less detail the further out the camera is.
  */
 
+import type { ISurface } from './surface';
 import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
 import { cropped, Detail, EDGE_TEXT_ZOOM, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
@@ -62,7 +63,7 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
   return { items: items.length, edges: edges.length };
 }
 
-function outline(ctx: CanvasRenderingContext2D, r: IScreenRect, radius: number, dpr: number): void {
+function outline(ctx: ISurface, r: IScreenRect, radius: number, dpr: number): void {
   const half = 0.5 / dpr;
   ctx.roundRect(r.x + half, r.y + half, r.w - 2 * half, r.h - 2 * half, radius);
 }

@@ -2,13 +2,16 @@
 
 import { collapseLevel, expandLevel } from '../model/fold';
 import type { GraphModel } from '../model/graph';
+import { messageOf } from '../narrow';
 import { boxKey, type IItem, type IScene } from '../model/scene';
 import type { Timing } from '../model/timing';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
+import type { ITheme } from '../render/theme';
 import type { Bar } from './bar';
 import type { Docking } from './docking';
 import type { Emitter } from './dom';
+import { exportPicture, type Scope } from './export';
 import type { Announcer } from './hud';
 import { PANELS } from './panels';
 import type { TabName } from './side';
@@ -29,6 +32,7 @@ export interface ICommanded {
   readonly timing: Timing;
   readonly scene: IScene | null;
   readonly stage: Stage;
+  readonly theme: ITheme;
   readonly tree: AccessibleTree;
   readonly bar: Bar;
   readonly docking: Docking;
@@ -121,6 +125,19 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
       view.announcer.say(`nothing ${what}`);
     } else {
       view.goTo(next);
+    }
+  };
+
+  const save = async (kind: 'svg' | 'png', scope: Scope): Promise<void> => {
+    const { picture, camera, width, height, isHeat } = stage;
+    if (picture === null) {
+      return;
+    }
+    const { name } = view.model.document;
+    try {
+      await exportPicture({ name, picture, theme: view.theme, camera, width, height, isHeat }, kind, scope);
+    } catch (error) {
+      view.announcer.hint(messageOf(error));
     }
   };
 
@@ -225,6 +242,17 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('clear', 'Clear the selection', () => view.clearSelection());
   add('focus-graph', 'Move the keyboard into the graph', () => view.tree.focus());
   add('help', 'Keys', () => view.showHelp());
+  for (const kind of ['svg', 'png'] as const) {
+    for (const scope of ['whole', 'view'] as const) {
+      const what = scope === 'whole' ? 'the whole graph' : 'what the view shows';
+      add(
+        scope === 'whole' ? `export-${kind}` : `export-${kind}-view`,
+        `Export ${what} as ${kind.toUpperCase()}`,
+        () => void save(kind, scope),
+        () => stage.picture !== null
+      );
+    }
+  }
   add(
     'reveal',
     'Show the line of code',

@@ -1,7 +1,7 @@
 /** Hands a file that the page has made to the browser's downloads. */
 
-export function saveAs(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+export function saveAs(name: string, type: string, content: BlobPart): void {
+  const url = URL.createObjectURL(new Blob([content], { type }));
   const link = document.createElement('a');
   link.href = url;
   // Browsers refuse or change names with separators and control characters.
