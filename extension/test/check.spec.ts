@@ -96,6 +96,7 @@ const node = (id: string, more: Partial<ICheckedNode> = {}): ICheckedNode => ({
   inf_wanted: 0,
   wrong: 0,
   size: 64,
+  excess: 0.25,
   ...more
 });
 
@@ -146,7 +147,7 @@ describe('a comparison', () => {
   });
 
   it('is a note on an operation, never colour alone', () => {
-    expect(noteOf(check())).toEqual({ tone: 'good', text: '3 ulp' });
+    expect(noteOf(check())).toEqual({ tone: 'good', text: '25% of tolerance' });
     expect(noteOf(check({ by: 'kernel' }))).toEqual({ tone: 'good', text: 'k3' });
     expect(noteOf(check({ nan: 2, inf: 1 }))).toEqual({ tone: 'warn', text: '2 NaN 1 inf' });
     expect(noteOf(check({ ok: false, message: '7 are off' }))).toEqual({ tone: 'bad', text: 'wrong' });

@@ -11,6 +11,7 @@ from maxlab.engine import Model
 from maxlab.engine.binding import layout_arena, slot_uses, stage_slots
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
+from maxlab.engine.times import size_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Call, DeviceRef
 from maxlab.opset import is_call
@@ -237,23 +238,6 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
     )
 
 
-def size_text(nbytes: float) -> str:
-    """``nbytes`` with three digits and a binary unit.
-
-    Example:
-        >>> size_text(1536), size_text(5 << 20)
-        ('1.50 KiB', '5.00 MiB')
-    """
-    if nbytes < 1024:
-        return f"{int(nbytes)} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        nbytes /= 1024
-        if nbytes < 1023.5 or unit == "TiB":
-            break
-    digits = 0 if nbytes >= 99.95 else 1 if nbytes >= 9.995 else 2
-    return f"{nbytes:.{digits}f} {unit}"
-
-
 def _sizes(model: Model, dims: Mapping[str, int] | None) -> dict[str, int]:
     """The size of every symbol.
 
@@ -336,4 +320,4 @@ def _named(slot: Slot, name: str) -> str:
     return slot.name if slot.kind == "weight" else name
 
 
-__all__ = ["MemoryPlan", "MemorySlot", "memory", "size_text"]
+__all__ = ["MemoryPlan", "MemorySlot", "memory"]

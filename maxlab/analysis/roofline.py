@@ -11,7 +11,7 @@ from maxlab.analysis import machine as machines
 from maxlab.analysis.bounds import Bound, Estimate, bound_of, estimates
 from maxlab.analysis.machine import Ceilings, Machine
 from maxlab.driver import Accelerator
-from maxlab.engine.times import is_idle, plural, time_text
+from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -252,20 +252,3 @@ def _point(kernel: KernelTime, found: Estimate | None) -> Point:
         found,
         waited,
     )
-
-
-def size_text(nbytes: float) -> str:
-    """``nbytes`` with three digits and a unit.
-
-    Example:
-        >>> size_text(1536), size_text(3 << 20)
-        ('1.50 KiB', '3.00 MiB')
-    """
-    value, unit = float(nbytes), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    if unit == "B":
-        return f"{value:.0f} B"
-    return f"{value:.3g} {unit}" if value >= 100 else f"{value:.{1 if value >= 10 else 2}f} {unit}"

@@ -170,6 +170,24 @@ def time_text(ns: float) -> str:
     return f"{ns / 1e9:.2f} s"
 
 
+def size_text(nbytes: float) -> str:
+    """``nbytes`` with three digits and a unit of powers of 1000, as views show it.
+
+    Example:
+        >>> size_text(999), size_text(1536), size_text(5_000_000)
+        ('999 B', '1.54 kB', '5.00 MB')
+    """
+    value = float(nbytes)
+    if value < 1000:
+        return f"{value:.0f} B"
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.5 or unit == "TB":
+            break
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
 def plural(count: int, word: str) -> str:
     """``count`` and ``word`` in the plural that it takes."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from maxlab import driver, engine
-from maxlab.analysis.memory import MemoryPlan, memory, size_text
+from maxlab.analysis.memory import MemoryPlan, memory
 from maxlab.compiler import Options
 from maxlab.dtype import DType
+from maxlab.engine.times import size_text
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
 from maxlab.lab.questions import answering
@@ -130,11 +131,11 @@ def test_a_model_without_steps() -> None:
 
 @pytest.mark.parametrize(
     ("nbytes", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (10300, "10.1 KiB"),
-     (1023 << 10, "1023 KiB"), (1 << 20, "1.00 MiB"), (3 << 40, "3.00 TiB"),
-     (5000 << 40, "5000 TiB")],
+    [(0, "0 B"), (999, "999 B"), (1000, "1.00 kB"), (1024, "1.02 kB"), (10300, "10.3 kB"),
+     (999_600, "1.00 MB"), (1 << 20, "1.05 MB"), (5e9, "5.00 GB"), (3e12, "3.00 TB"),
+     (5e15, "5000 TB")],
 )  # fmt: skip
-def test_sizes_in_words(nbytes: int, text: str) -> None:
+def test_sizes_in_words(nbytes: float, text: str) -> None:
     assert size_text(nbytes) == text
 
 

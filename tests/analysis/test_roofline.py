@@ -12,7 +12,7 @@ import pytest
 
 from maxlab import driver, engine
 from maxlab.analysis.bounds import Estimate, bound_of, dtype_of, estimates, traffic_of
-from maxlab.analysis.roofline import Roofline, roofline, size_text
+from maxlab.analysis.roofline import Roofline, roofline
 from maxlab.dtype import DType
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentTypeError
@@ -279,13 +279,3 @@ def test_a_simulated_gpu_has_points_and_no_ceilings() -> None:
     (point,) = data["points"]
     assert (point["bound"], point["fraction"], point["bytes"]) == (None, None, 512)
     assert "simulated" in found.table()
-
-
-def test_sizes_have_units() -> None:
-    assert [size_text(n) for n in (0, 1023, 1024, 150 << 10, 5 << 30)] == [
-        "0 B",
-        "1023 B",
-        "1.00 KiB",
-        "150 KiB",
-        "5.00 GiB",
-    ]

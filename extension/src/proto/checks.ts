@@ -444,6 +444,10 @@ export interface IDifferences {
   inf_wanted: number | null;
   wrong: number | null;
   size: number | null;
+  /**
+   * The largest difference over what rounding may do: above 1 is wrong; null where it has no bound.
+   */
+  excess?: number | null;
 }
 
 export const isDifferences: Shape<IDifferences> = record({
@@ -455,8 +459,9 @@ export const isDifferences: Shape<IDifferences> = record({
   nan_wanted: orNull(isWhole),
   inf_wanted: orNull(isWhole),
   wrong: orNull(isWhole),
-  size: orNull(isWhole)
-});
+  size: orNull(isWhole),
+  excess: orNull(isNumber)
+}, ['excess']);
 
 /** One operation beside its reference. */
 export interface ICheckedNode extends IDifferences {
@@ -479,13 +484,14 @@ export const isCheckedNode: Shape<ICheckedNode> = record({
   inf_wanted: orNull(isWhole),
   wrong: orNull(isWhole),
   size: orNull(isWhole),
+  excess: orNull(isNumber),
   id: isText,
   op: isText,
   kernel: isText,
   ok: isFlag,
   by: oneOf('value', 'kernel'),
   message: isText
-});
+}, ['excess']);
 
 /** One output beside its reference. */
 export interface ICheckedOutput extends IDifferences {
@@ -502,8 +508,9 @@ export const isCheckedOutput: Shape<ICheckedOutput> = record({
   inf_wanted: orNull(isWhole),
   wrong: orNull(isWhole),
   size: orNull(isWhole),
+  excess: orNull(isNumber),
   ok: isFlag
-});
+}, ['excess']);
 
 /** Whether the model is right. */
 export interface IComparisonAnswer {

@@ -29,9 +29,8 @@ from maxlab.analysis.advice import notes, rules
 from maxlab.analysis.advice.action import Action, Recipe
 from maxlab.analysis.advice.context import Context
 from maxlab.analysis.machine import Machine
-from maxlab.analysis.roofline import size_text
 from maxlab.compiler.options import Options
-from maxlab.engine.times import plural, time_text
+from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -155,7 +154,9 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
     context = context_of(profile)
     options = context.model.options
     if options.fuse and not options.apart:
-        found = [_apart(context, Options(fuse=False), "fuse:off", "Compute each op by itself", ())]
+        found = list(
+            _apart(context, Options(fuse=False), "fuse:off", "Compute each op by itself", ())
+        )
     else:
         found = list(rules.fuse(context))
     inside = [n for n in nodes if context.op(n) is not None and n not in options.apart]
@@ -168,23 +169,25 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
         )
         names = ",".join(inside)
         title = f"Begin a kernel at {names.replace(',', ', ')}"
-        found.append(_apart(context, wanted, f"apart:{names}", title, inside))
+        found.extend(_apart(context, wanted, f"apart:{names}", title, inside))
     for rule in (rules.fast_math, rules.threads):
         found.extend(rule(context))
     return Advice(found)
 
 
-def _apart(context: Context, options: Options, id: str, title: str, nodes: Sequence[str]) -> Action:
+def _apart(
+    context: Context, options: Options, id: str, title: str, nodes: Sequence[str]
+) -> Iterator[Action]:
+    """Other kernels; nothing where they would be those of now."""
     plan = context.planned(context.function, options)
+    if not context.is_other(plan):
+        return
     about = [k for k in context.kernels if not nodes or set(nodes) & set(k.step.nodes)]
-    before = sum(step.nbytes.evaluate(context.dims) for step in context.plan.steps)
-    after = sum(step.nbytes.evaluate(context.dims) for step in plan.steps)
-    return context.action(
+    yield context.action(
         id,
         "apart",
         title,
-        why=f"It has {plural(len(plan.steps), 'kernel')} then instead of "
-        f"{len(context.plan.steps)}, and moves {size_text(after)} instead of {size_text(before)}.",
+        why=f"It would have {rules.replanned_text(context, plan)}.",
         kernels=about,
         nodes=nodes or None,
         saved=context.total_ns - context.replanned_ns(plan),

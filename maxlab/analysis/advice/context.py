@@ -123,6 +123,11 @@ class Context:
             applied(work, apply)
         return Planner(Schedule(work, options, marker.taken_out().values())).build()
 
+    def is_other(self, plan: Plan) -> bool:
+        """Whether ``plan`` computes some op in another kernel, or with others, than now."""
+        now, then = ([frozenset(step.nodes) for step in p.steps] for p in (self.plan, plan))
+        return now != then
+
     def replanned_ns(self, plan: Plan) -> float:
         """Nanoseconds that another plan of the same graph would take: each of its kernels as far
         from its estimate as the kernels were that compute its nodes now."""

@@ -13,10 +13,10 @@ from maxlab.analysis.advice.action import Action, Recipe
 from maxlab.analysis.advice.context import Context, Kernel
 from maxlab.analysis.bounds import PRODUCTS, estimate, is_shared
 from maxlab.analysis.rewrites import from_data
-from maxlab.analysis.roofline import size_text
 from maxlab.compiler.options import Options
+from maxlab.compiler.plan import Plan
 from maxlab.dtype import DType
-from maxlab.engine.times import plural, time_text
+from maxlab.engine.times import plural, size_text, time_text
 from maxlab.ir import Shape
 
 BATCH = 8
@@ -116,17 +116,16 @@ def fuse(context: Context) -> Iterator[Action]:
         return
     wanted = Options(fast_math=options.fast_math, replaced=options.replaced, keep=options.keep)
     plan = context.planned(context.function, wanted)
+    if not context.is_other(plan):
+        return
     saved = sum(k.ns for k in context.kernels) - context.replanned_ns(plan)
-    before = sum(step.nbytes.evaluate(context.dims) for step in context.plan.steps)
-    after = sum(step.nbytes.evaluate(context.dims) for step in plan.steps)
     yield context.action(
         "fuse",
         "fuse",
         "Let kernels compute several ops",
-        why=f"The model was compiled with {options}. Fused, it has "
-        f"{plural(len(plan.steps), 'kernel')} instead of {len(context.plan.steps)} and moves "
-        f"{size_text(after)} instead of {size_text(before)}; each kernel is taken to be as far "
-        "from its estimate as those whose ops it computes.",
+        why=f"The model was compiled with {options}. Fused, it would have "
+        f"{replanned_text(context, plan)}; each kernel is taken to be as far from its estimate as "
+        "those whose ops it computes.",
         kernels=context.kernels,
         saved=saved,
         how=reload_code(wanted),
@@ -277,10 +276,10 @@ def batch(context: Context) -> Iterator[Action]:
         yield context.action(
             f"batch:{name}",
             "batch",
-            f"Run {BATCH} times as many {name} at once",
+            f"Compute {BATCH} inputs in one run: {name} = {BATCH * now} for {now}",
             why=f"With {name} = {now}, {_kernels(about)} mostly {_verb(about, 'reads')} weights or "
             f"{_verb(about, 'is')} being started, which costs the same for {name} = "
-            f"{BATCH * now}. Times are for {now} of them.",
+            f"{BATCH * now}. The times here are those of one of the {BATCH} inputs.",
             kernels=about,
             saved=saved,
             how=f"y = model(np.concatenate([x0, x1, ...]))   # {name} = {BATCH * now}",
@@ -320,6 +319,19 @@ def threads(context: Context) -> Iterator[Action]:
 
 
 # ---------------------------------------------------------------- words
+def replanned_text(context: Context, plan: Plan) -> str:
+    """What the model would have with another ``plan``, and how that differs from now."""
+    before, after = len(context.plan.steps), len(plan.steps)
+    moved, moves = (
+        size_text(sum(step.nbytes.evaluate(context.dims) for step in one.steps))
+        for one in (context.plan, plan)
+    )
+    kernels = (
+        "as many kernels" if before == after else f"{plural(after, 'kernel')} instead of {before}"
+    )
+    return f"{kernels}, and move {f'{moves} instead of {moved}' if moves != moved else moves}"
+
+
 def _has(context: Context, kernel: Kernel, dtype: DType) -> bool:
     return any(context.plan.slots[slot].dtype is dtype for slot in kernel.step.pointers)
 

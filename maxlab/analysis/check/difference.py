@@ -57,7 +57,7 @@ class Difference:
     def sentence(self) -> str:
         """What is wrong, in a sentence."""
         if self.ok:
-            return f"{self.size} elements agree, {self.max_ulp} ulp at most"
+            return f"{self.size} elements agree, to {self.excess:.0%} of what rounding may do"
         place = "[" + ", ".join(map(str, self.at or ())) + "]"
         return (
             f"{self.wrong} of {self.size} elements are wrong; at {place} it is {self.got:.6g} "

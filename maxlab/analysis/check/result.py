@@ -182,11 +182,17 @@ class Comparison:
         """
         ordered = self.worst()
         shown = ordered if rows is None else ordered[: max(rows, 0)]
-        cells = [("op", "", "kernel", "ulp", "abs", "rel", "NaN", "inf", "", "")]
+        cells = [("op", "", "kernel", "error", "abs", "rel", "NaN", "inf", "", "")]
         for node in shown:
             d = node.difference
             numbers = (
-                (str(d.max_ulp), f"{d.max_abs:.2g}", f"{d.max_rel:.2g}", str(d.nan), str(d.inf))
+                (
+                    f"{d.excess:.2%}" if np.isfinite(d.excess) else "∞",
+                    f"{d.max_abs:.2g}",
+                    f"{d.max_rel:.2g}",
+                    str(d.nan),
+                    str(d.inf),
+                )
                 if d is not None
                 else ("", "", "", "", "")
             )

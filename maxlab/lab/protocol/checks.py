@@ -287,6 +287,9 @@ class Differences(TypedDict):
     inf_wanted: int | None
     wrong: int | None
     size: int | None
+    excess: NotRequired[float | None]
+    """The largest difference over what rounding may do: above 1 is wrong; null where it has no
+    bound."""
 
 
 class CheckedNode(Differences):

@@ -157,6 +157,7 @@ def _numbers(d: Difference | None) -> Differences:
             "inf_wanted": None,
             "wrong": None,
             "size": None,
+            "excess": None,
         }
     return {
         "max_ulp": d.max_ulp,
@@ -168,6 +169,7 @@ def _numbers(d: Difference | None) -> Differences:
         "inf_wanted": d.inf_wanted,
         "wrong": d.wrong,
         "size": d.size,
+        "excess": number(d.excess),
     }
 
 

@@ -8,7 +8,7 @@ import type {
   IValueHistogram,
   IValueImage
 } from '../../../proto/checks';
-import { plural } from '../../model/format';
+import { formatShare, plural } from '../../model/format';
 import type { IToneNote } from '../../render/tones';
 import { readColumn } from '../../view/panel';
 
@@ -56,7 +56,7 @@ export function noteOf(check: ICheckedNode): IToneNote {
   if (check.by === 'kernel') {
     return { tone: 'good', text: check.kernel };
   }
-  return { tone: 'good', text: check.max_ulp === null ? '' : ulps(check.max_ulp) };
+  return { tone: 'good', text: ofTolerance(check.excess) };
 }
 
 function isSome(count: number | null): boolean {
@@ -67,8 +67,15 @@ function strange(count: number | null, name: string): string {
   return isSome(count) ? `${count} ${name}` : '';
 }
 
-export function ulps(count: number): string {
-  return count < 10_000 ? `${count} ulp` : `${count.toExponential(1)} ulp`;
+/** `12% of tolerance`: the largest error over what rounding may do; empty where it is not known. */
+export function ofTolerance(excess: number | null | undefined): string {
+  if (excess === null || excess === undefined) {
+    return '';
+  }
+  if (excess === 0) {
+    return 'exact';
+  }
+  return excess < 100 ? `${formatShare(excess)} of tolerance` : `${excess.toExponential(1)} × tolerance`;
 }
 
 /** Three digits of a number; a dash for what is not known. */

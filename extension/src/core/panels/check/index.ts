@@ -16,7 +16,7 @@ import { Asked } from '../parts/asked';
 import { compiledPanel } from '../parts/compiled';
 import { DataTable } from '../parts/table';
 import { WhenShown } from '../parts/when';
-import { comparisonOf, noteOf, short } from './answers';
+import { comparisonOf, noteOf, ofTolerance, short } from './answers';
 import { CHECK_STYLES } from './css';
 import { ValueSection } from './value';
 
@@ -69,7 +69,12 @@ class CheckPanel implements IPanel {
         { title: 'operation', cell: n => `${n.op} ${n.id}`, key: n => n.id },
         { title: 'kernel', cell: n => n.kernel, key: n => n.kernel },
         { title: 'verdict', cell: n => verdict(n), key: n => (n.ok ? 1 : 0) },
-        { title: 'ulp', cell: n => short(n.max_ulp), key: n => n.max_ulp, isNumber: true },
+        {
+          title: 'error',
+          cell: n => ofTolerance(n.excess) || '–',
+          key: n => n.excess ?? null,
+          isNumber: true
+        },
         { title: 'absolute', cell: n => short(n.max_abs), key: n => n.max_abs, isNumber: true },
         { title: 'relative', cell: n => short(n.max_rel), key: n => n.max_rel, isNumber: true },
         { title: 'NaN', cell: n => short(n.nan), key: n => n.nan, isNumber: true },

@@ -32,13 +32,11 @@ export function trialView(trial: IEditAnswer, goTo: (line: number, column: numbe
   const rows: [string, Child][] = [];
   const { check } = trial;
   if (check !== null) {
-    const parts = [
-      `${short(check.max_ulp)} ulp`,
-      check.max_abs === null ? '' : `${short(check.max_abs)} absolute`
-    ].filter(Boolean);
-    rows.push(['largest difference', parts.join(', ') || 'none']);
     if (check.tolerance !== '') {
-      rows.push(['tolerance', check.tolerance]);
+      rows.push(['error', check.tolerance]);
+    }
+    if (check.max_abs !== null) {
+      rows.push(['largest difference', check.max_abs === 0 ? 'none' : short(check.max_abs)]);
     }
     if (check.message !== '') {
       rows.push(['check', check.message]);
