@@ -21,7 +21,7 @@ export class StubContext {
   constructor() {
     const names =
       'setTransform fillRect clearRect beginPath roundRect rect fill stroke moveTo lineTo closePath ' +
-      'strokeRect strokeText translate rotate bezierCurveTo fillText save restore clip arc setLineDash createPattern';
+      'strokeRect strokeText translate rotate bezierCurveTo arcTo fillText save restore clip arc setLineDash createPattern';
     for (const name of names.split(' ')) {
       (this as unknown as Record<string, unknown>)[name] = (...args: unknown[]): void => {
         this.calls.push({ name, args, fill: this.fillStyle });

@@ -104,8 +104,8 @@ export interface IScene {
 export interface ISceneOptions {
   expanded: ReadonlySet<string>;
   chips: boolean;
-  /** Only these operations, by index, and what they read and make; everything without it. */
-  only?: ReadonlySet<number> | null;
+  /** Only these: ids of operations, keys of inputs and outputs; everything without it. */
+  only?: ReadonlySet<string> | null;
   measure?: Measure;
 }
 
@@ -182,10 +182,15 @@ class SceneBuilder {
     return item;
   }
 
+  private _isShown(key: string): boolean {
+    const { only } = this._options;
+    return only === undefined || only === null || only.has(key);
+  }
+
   private _terminal(kind: 'input' | 'output', id: string, root: IItem): IItem | null {
     const value = this._model.value(id);
     const key = `${kind === 'input' ? 'in' : 'out'}:${id}`;
-    if (value === undefined || this.byKey.has(key)) {
+    if (value === undefined || this.byKey.has(key) || !this._isShown(key)) {
       return null;
     }
     const ids = kind === 'input' ? this._model.document.inputs : this._model.document.outputs;
@@ -222,7 +227,8 @@ class SceneBuilder {
 
   private _addBox(box: IBox, parent: IItem): void {
     // A function that only makes constants: they are written on whoever reads them.
-    if (this._model.nodesIn(box).every(index => this._model.nodes[index]?.isChip === true)) {
+    const inside = this._model.nodesIn(box).map(index => at(this._model.nodes, index));
+    if (inside.every(node => node.isChip || !this._isShown(node.node.id))) {
       return;
     }
     const item = this._item(box.kind === 'run' ? 'run' : 'scope', boxKey(box), box.label, parent);
@@ -234,9 +240,9 @@ class SceneBuilder {
       this._fill(box, item);
       return;
     }
-    for (const index of this._model.nodesIn(box)) {
-      if (this._model.nodes[index]?.isChip === false) {
-        this.ofNode[index] = item;
+    for (const node of inside) {
+      if (!node.isChip && this._isShown(node.node.id)) {
+        this.ofNode[node.index] = item;
       }
     }
     this._sizeBox(item);
@@ -255,7 +261,7 @@ class SceneBuilder {
   }
 
   private _addNode(node: IGraphNode, parent: IItem): void {
-    if (node.isChip) {
+    if (node.isChip || !this._isShown(node.node.id)) {
       return;
     }
     const item = this._item('node', node.node.id, clip(node.node.op, 32), parent);

@@ -7,12 +7,14 @@ import { boxKey, type IItem, type IScene } from '../model/scene';
 import type { Timing } from '../model/timing';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
+import type { Apart } from './apart';
 import type { ITheme } from '../render/theme';
 import type { Bar } from './bar';
 import type { Docking } from './docking';
 import type { Emitter } from './dom';
 import { exportPicture, type Scope } from './export';
 import type { Announcer } from './hud';
+import type { Minimap } from './minimap';
 import { PANELS } from './panels';
 import type { TabName } from './side';
 import type { Stage } from './stage';
@@ -32,10 +34,12 @@ export interface ICommanded {
   readonly timing: Timing;
   readonly scene: IScene | null;
   readonly stage: Stage;
-  readonly theme: ITheme;
   readonly tree: AccessibleTree;
   readonly bar: Bar;
   readonly docking: Docking;
+  readonly apart: Apart;
+  readonly minimap: Minimap;
+  readonly theme: ITheme;
   readonly announcer: Announcer;
   readonly events: Emitter<IGraphViewEvents>;
   readonly expanded: ReadonlySet<string>;
@@ -259,6 +263,20 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     () => view.selection.some(id => view.reveal(id)),
     () => view.canReveal() && view.selection.some(id => hasSource(view.model, id))
   );
+
+  add('toggle-minimap', 'Map of the graph', () =>
+    view.minimap.setWanted(!view.minimap.isWanted, view.theme)
+  );
+  const { apart } = view;
+  const canFollow = (): boolean => apart.canFollow;
+  add('producers', 'Show what it reads', () => apart.trace('up'), canFollow);
+  add('consumers', 'Show what reads it', () => apart.trace('down'), canFollow);
+  add('one-level-more', 'One level more', () => apart.step(1), () => apart.isWalk);
+  add('one-level-less', 'One level less', () => apart.step(-1), () => apart.isWalk);
+  add('isolate', 'Show it alone', () => apart.isolate(), canFollow);
+  add('hide', 'Hide it', () => apart.hide(), canFollow);
+  add('show-all', 'Show all', () => apart.showAll(), () => apart.only !== null);
+  add('previous-part', 'Back to what was shown before', () => apart.back(), () => apart.canStepBack);
 
   add('go-down', 'Follow an edge down', () => step('below', item => along(view, item, 'down')));
   add('go-up', 'Follow an edge up', () => step('above', item => along(view, item, 'up')));

@@ -92,6 +92,13 @@ export const STYLES = `
 .jp-MaxLab-view .jp-MaxLab-crumb:hover { background: var(--mx-accent-soft); }
 .jp-MaxLab-crumbSep { color: var(--mx-muted); }
 
+.jp-MaxLab-minimap { position: absolute; left: 10px; bottom: 10px; padding: 4px; border-radius: 8px; background: var(--mx-surface); border: 1px solid var(--mx-line);
+  opacity: 0.94; touch-action: none; cursor: crosshair; line-height: 0; overflow: hidden; }
+.jp-MaxLab-minimap:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: 1px; }
+.jp-MaxLab-minimapFrame { position: absolute; left: 4px; top: 4px; border: 1.5px solid var(--mx-accent); border-radius: 2px; background: var(--mx-accent-soft); opacity: 0.6; pointer-events: none; }
+.jp-MaxLab-apart { position: absolute; left: 50%; top: 10px; transform: translateX(-50%); width: max-content; max-width: calc(100% - 20px); display: flex; align-items: center; flex-wrap: wrap; gap: 2px 8px;
+  padding: 4px 12px; border-radius: 8px; background: var(--mx-surface); border: 1px solid var(--mx-accent); font-size: 12px; cursor: default; }
+.jp-MaxLab-view .jp-MaxLab-apartStep { min-width: 24px; height: 22px; padding: 0 6px; border: 1px solid var(--mx-line); border-radius: 5px; background: var(--mx-bg); font-weight: 600; }
 .jp-MaxLab-legend { flex: none; display: grid; grid-template-columns: auto minmax(120px, 260px) 1fr; align-items: center; gap: 0 16px; padding: 6px 14px 3px;
   background: var(--mx-surface); border-top: 1px solid var(--mx-line); font-size: 11px; color: var(--mx-muted); }
 .jp-MaxLab-legendTitle, .jp-MaxLab-legendNote { grid-row: 1 / 3; grid-column: 1; }

@@ -30,6 +30,8 @@ export interface IDrawingHost {
   /** Keys of the unfolded boxes. */
   readonly expanded: ReadonlySet<string>;
   readonly hasChips: boolean;
+  /** Ids of the operations, and keys of the inputs and outputs, that are shown; null for all. */
+  readonly only: ReadonlySet<string> | null;
   /** The scene is another one; it is not on the stage yet. */
   sceneChanged(): void;
   /** The scene is on the stage. */
@@ -127,8 +129,8 @@ export class Drawing {
 
   private _newScene(): IScene {
     const { measure } = this._shell;
-    const { model, expanded, hasChips } = this._host;
-    return buildScene(model, { expanded, chips: hasChips, measure });
+    const { model, expanded, hasChips, only } = this._host;
+    return buildScene(model, { expanded, chips: hasChips, only, measure });
   }
 
   private _requestOf(scene: IScene): ILayoutRequest {

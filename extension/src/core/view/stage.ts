@@ -69,6 +69,8 @@ export class Stage {
   reducedMotion = false;
   onResize: () => void = () => undefined;
   onCamera: () => void = () => undefined;
+  /** The scene was painted: for what shows where the camera is. */
+  onPaint: () => void = () => undefined;
   readonly history = new CameraHistory(this);
   private readonly _scene = el('canvas', 'jp-MaxLab-canvas');
   private readonly _overlay = el('canvas', 'jp-MaxLab-canvas');
@@ -451,6 +453,9 @@ export class Stage {
     }
     this._dirtyScene = false;
     this._dirtyMarks = false;
+    if (painted) {
+      this.onPaint();
+    }
     if (painted) {
       this.frameTimes.push(performance.now() - started);
       if (this.frameTimes.length > MAX_FRAME_TIMES) {

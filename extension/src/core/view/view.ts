@@ -18,6 +18,7 @@ import { EMPTY_DOCUMENT, GraphModel, type IGraphNode } from '../model/graph';
 import { boxKey, type IEdge, type IItem, type IScene } from '../model/scene';
 import { Timing } from '../model/timing';
 import type { ITheme, ThemeName } from '../render/theme';
+import { Apart } from './apart';
 import type { IAsked } from './ask';
 import { Bar } from './bar';
 import { Choosing, type IChoosingHost } from './choosing';
@@ -32,6 +33,7 @@ import { Folding, type IFoldingHost } from './folding';
 import { ChangesNote, zoomButtons, type Announcer } from './hud';
 import { Input } from './input';
 import type { IInspectorHost } from './kernel';
+import { Minimap } from './minimap';
 import { register } from './registry';
 import { Shell, type IShellHost } from './shell';
 import type { TabName } from './side';
@@ -48,6 +50,8 @@ export class GraphView
   readonly tree: AccessibleTree;
   readonly bar: Bar;
   readonly docking: Docking;
+  readonly apart: Apart;
+  readonly minimap: Minimap;
   model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
   hasChips = true;
@@ -68,6 +72,10 @@ export class GraphView
     this.docking = new Docking(this._shell, this._drawing, this);
     this._folding = new Folding(this._shell, this._drawing, this);
     this._choosing = new Choosing(this._shell, this);
+    this.apart = new Apart(this._shell, this._drawing, this);
+    this.minimap = new Minimap(this.stage);
+    this.stage.onPaint = () => this.minimap.update(this.theme);
+    this._shell.disposables.add(() => this.minimap.dispose());
     this.tree = new AccessibleTree(
       item => describeItem(this, item),
       item => this._choosing.treeFocused(item)
@@ -80,7 +88,15 @@ export class GraphView
       bar: this.bar.element,
       panel: this._choosing.side.element,
       dock: this.dock.element,
-      overlays: [this._choosing.finder.list.element, this.tree.element, this._changesNote.element, this._choosing.crumbs.element, zoomButtons(run)]
+      overlays: [
+        this._choosing.finder.list.element,
+        this.tree.element,
+        this._changesNote.element,
+        this._choosing.crumbs.element,
+        this.apart.element,
+        this.minimap.element,
+        zoomButtons(run)
+      ]
     });
     const { disposables, options: shown } = this._shell;
     disposables.listen(this.tree.element, 'focusout', () => this._choosing.mark());
@@ -219,6 +235,7 @@ export class GraphView
     this._requested.clear();
     const isFirst = !this._hasDocument;
     this._folding.follow(isFirst ? null : before);
+    this.apart.follow();
     if (isFirst) {
       this._drawing.startAnew();
     }
@@ -337,6 +354,7 @@ export class GraphView
 
   drawn(scene: IScene, { ms, where }: ILayoutAnswer): void {
     this._findChanges(scene);
+    this.apart.drawn(scene);
     this.tree.setScene(scene, this.tree.active?.key ?? this._choosing.firstKey);
     this._drawing.fitFirst();
     this.refresh();
@@ -348,6 +366,10 @@ export class GraphView
 
   get expanded(): ReadonlySet<string> {
     return this._folding.expanded;
+  }
+
+  get only(): ReadonlySet<string> | null {
+    return this.apart.only;
   }
 
   /** Folds or unfolds the box with an item key; false when there is none. */
