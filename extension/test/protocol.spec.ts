@@ -8,7 +8,7 @@ import { readAnswer } from '../src/proto/answers';
 import { readMessage } from '../src/proto/border';
 import { isDashboardClientMessage, isDashboardServerMessage, isMachineNow } from '../src/proto/dashboard';
 import { isGraphDocument } from '../src/proto/document';
-import { isLiveDocument, isLiveListing } from '../src/proto/live';
+import { isLiveListing } from '../src/proto/live';
 import { PROTOCOL, isClientMessage, isServerMessage } from '../src/proto/messages';
 import { parseDocument } from '../src/proto/parse';
 import { ANSWERS, type QuestionName } from '../src/proto/questions';
@@ -35,7 +35,6 @@ const SHAPES: Record<string, Shape<unknown>> = {
   DashboardServerMessage: isDashboardServerMessage,
   MachineNow: isMachineNow,
   LiveListing: isLiveListing,
-  LiveDocument: isLiveDocument,
   GraphDocument: isGraphDocument
 };
 

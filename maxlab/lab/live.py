@@ -15,8 +15,7 @@ from maxlab.engine.model import LIVE as MODELS
 from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
 from maxlab.graph.graph import LIVE as GRAPHS
-from maxlab.lab.display import mimebundle
-from maxlab.lab.protocol import GRAPH_MIME, LiveDocument, LiveListing
+from maxlab.lab.protocol import LiveListing
 from maxlab.opset import is_output
 
 _numbers = count(1)
@@ -113,16 +112,6 @@ def answer(namespace: Mapping[str, Any] | None = None) -> str:
         for item in listing(namespace)
     ]
     return _encoded(told)
-
-
-def document(id: str) -> str:
-    """The packed document of the live object ``id``, as base64 of JSON. No view is made.
-
-    Raises:
-        ArgumentError: ML807, there is no such object any more.
-    """
-    packed: LiveDocument = mimebundle(find(id), include={GRAPH_MIME}).get(GRAPH_MIME)
-    return _encoded(packed)
 
 
 def mark_cells() -> str:

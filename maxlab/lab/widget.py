@@ -111,6 +111,7 @@ class GraphView(anywidget.AnyWidget):
         height: int = 560,
         theme: str = "auto",
         _snapshot: Snapshot | None = None,
+        _comm: object = None,
     ) -> None:
         self._snapshot = _snapshot or take(shown)
         self._seen = Seen(shown) if isinstance(shown, Graph) else None
@@ -120,7 +121,9 @@ class GraphView(anywidget.AnyWidget):
         self._reveals: list[Callable[[str, int, int], object]] = []
         self._asking = threading.Lock()
         no_model = NO_MODEL if isinstance(shown, Recorded) else ""
-        super().__init__(height=height, theme=theme, no_model=no_model)
+        # A page that opened a channel itself is answered over that; else the view opens one.
+        channel = {} if _comm is None else {"comm": _comm}
+        super().__init__(height=height, theme=theme, no_model=no_model, **channel)
         self.on_msg(self._received)
         _views.add(self)
         _listen()
@@ -458,6 +461,22 @@ def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
             _recent.append(shown)
         snapshot.shrink()
     return view
+
+
+def view_for_page(shown: Graph | Model, comm: object) -> GraphView:
+    """A new view over ``comm``, which a page has opened. It does not keep ``shown`` alive: a tab
+    must not hold a model and its weights that nobody uses any more."""
+    view = GraphView(shown, _comm=comm)
+    with _state_lock:
+        view._shown = weakref.ref(shown)
+    return view
+
+
+def show_in_page(view: GraphView, shown: Graph | Model) -> None:
+    """Show ``shown`` in a view that `view_for_page` has made, without keeping it alive."""
+    with _state_lock:
+        view.update(shown)
+        view._shown = weakref.ref(shown)
 
 
 # ---------------------------------------------------------------- new profiles, changed graphs

@@ -9,11 +9,19 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { GraphTabs } from './graph-tab';
+import { fits } from '../core';
+import { isText, record } from '../proto/shape';
+import { GraphTabs, type IGraphPlace } from './graph-tab';
 import { graphIcon } from './icons';
 import { type ILiveGraphs, LiveGraphs } from './live';
 import { GraphsPanel } from './panel';
 import { CommandIDs, EXTENSION, ILive } from './tokens';
+
+/** Whether arguments of a command say which graph to open. */
+const isGraphPlace = record<IGraphPlace>(
+  { id: isText, name: isText, path: isText, kernel: isText, first: isText },
+  ['name', 'path', 'kernel', 'first']
+);
 
 export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
   id: `${EXTENSION}:graphs`,
@@ -37,7 +45,7 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
     tracker.currentChanged.connect((_, panel) => follow(panel));
     follow(tracker.currentWidget);
 
-    const tabs = new GraphTabs(app.shell, live, trans);
+    const tabs = new GraphTabs(app.shell, live, tracker, trans);
     const panel = new GraphsPanel(live, app.commands, trans);
     app.shell.add(panel, 'right', { rank: 700, type: 'maxlab graphs' });
     restorer?.add(panel, panel.id);
@@ -61,15 +69,26 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
         args: {
           type: 'object',
           required: ['id'],
-          properties: { id: { type: 'string', description: trans.__('The id of the graph') } }
+          properties: {
+            id: { type: 'string', description: trans.__('The id of the graph') },
+            name: { type: 'string', description: trans.__('Its name, where its tab is put back') },
+            path: { type: 'string', description: trans.__('The notebook that it lives in') },
+            kernel: { type: 'string', description: trans.__('The id of its kernel') },
+            first: { type: 'string', description: trans.__('The id that its tab was made for') }
+          }
         }
       },
       execute: args => {
-        if (typeof args.id !== 'string') {
+        if (!fits(isGraphPlace, args)) {
           throw new Error(`${CommandIDs.openGraph} needs the id of a graph`);
         }
-        return tabs.open(args.id);
+        return tabs.open(args);
       }
+    });
+    void restorer?.restore(tabs.tracker, {
+      command: CommandIDs.openGraph,
+      args: tab => tabs.placeOf(tab),
+      name: tab => tab.id
     });
     for (const command of [CommandIDs.showGraphs, CommandIDs.refreshGraphs]) {
       palette?.addItem({ command, category: 'maxlab' });

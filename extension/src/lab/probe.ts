@@ -31,19 +31,32 @@ export async function listGraphs(kernel: Kernel.IKernelConnection): Promise<ILiv
   return [...named, ...graphs.filter(graph => graph.names.length === 0)];
 }
 
-/** The document of the object with this id, as it travels (packed). */
-export async function fetchDocument(
+const TABS = "__import__('maxlab.lab.tabs', fromlist=['tabs'])";
+
+/** Name of the comms over which a kernel shows a graph in a tab. */
+const VIEW = 'maxlab.view';
+
+/** A new channel to a view, which `open` of it names an object for; the kernel closes it where there is none. */
+export async function openView(kernel: Kernel.IKernelConnection): Promise<Kernel.IComm> {
+  await evaluate(kernel, `${TABS}.serve()`);
+  return kernel.createComm(VIEW);
+}
+
+/** Shows the object with this id over a channel that is open. */
+export async function showInView(
   kernel: Kernel.IKernelConnection,
+  comm: string,
   id: string
-): Promise<unknown> {
-  if (!/^[a-z][0-9]+$/.test(id)) {
-    throw new ProbeError(`${JSON.stringify(id)} is not the id of a graph`);
+): Promise<void> {
+  await evaluate(kernel, `${TABS}.show('${checked(comm)}', '${checked(id)}')`);
+}
+
+/** `id`, which becomes part of an expression and so must be plain. */
+function checked(id: string): string {
+  if (!/^[\w-]+$/.test(id)) {
+    throw new ProbeError(`${JSON.stringify(id)} is not an id`);
   }
-  const document: unknown = JSON.parse(await evaluate(kernel, `${LIVE}.document('${id}')`));
-  if (document === null) {
-    throw new ProbeError('this graph is too large to be shown from here; show it in a cell');
-  }
-  return document;
+  return id;
 }
 
 const MARKS =

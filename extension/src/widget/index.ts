@@ -39,6 +39,8 @@ export interface IWidgetModel {
 export interface IRenderContext {
   model: IWidgetModel;
   el: HTMLElement;
+  /** Whether the view is as high as its element, whatever the model says. */
+  isFilling?: boolean;
 }
 
 function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
@@ -57,9 +59,11 @@ export function render(context: IRenderContext): () => void {
   }
   const gone = (): string | null => model.get('not_live') || null;
   const reason = (): string | null => gone() ?? (model.get('no_model') || null);
+  const height = (): number | 'fill' =>
+    context.isFilling === true ? 'fill' : model.get('height') || 560;
   const view = new GraphView(el, {
     theme: model.get('theme'),
-    height: model.get('height') || 560,
+    height: height(),
     noProfile: reason(),
     canReveal: true,
     canAsk: true
@@ -89,7 +93,7 @@ export function render(context: IRenderContext): () => void {
     }
   };
   const showSelection = (): void => view.syncSelection(model.get('selection'));
-  const showHeight = (): void => view.setHeight(model.get('height') || 560);
+  const showHeight = (): void => view.setHeight(height());
   const showTheme = (): void => view.setTheme(model.get('theme'));
   const showLive = (): void => view.setNoProfile(reason());
 

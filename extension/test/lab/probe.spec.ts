@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { decodeAnswer, fetchDocument, listGraphs, ProbeError } from '../../src/lab/probe';
+import { decodeAnswer, listGraphs, ProbeError, showInView } from '../../src/lab/probe';
 import { answering, reprOf } from './fake-kernel';
 
 describe('decodeAnswer', () => {
@@ -58,14 +58,15 @@ describe('listGraphs', () => {
   });
 });
 
-describe('fetchDocument', () => {
-  it('takes an id and nothing else', async () => {
-    const kernel = answering(() => '{"format": "maxlab.graph"}');
-    expect(await fetchDocument(kernel, 'g12')).toEqual({ format: 'maxlab.graph' });
-    await expect(fetchDocument(kernel, "') or exit('")).rejects.toThrow('not the id');
-  });
-
-  it('says so when a graph is too large for a panel', async () => {
-    await expect(fetchDocument(answering(() => 'null'), 'g1')).rejects.toThrow('too large');
+describe('showInView', () => {
+  it('takes ids and nothing else', async () => {
+    const asked: unknown[] = [];
+    const kernel = answering(request => {
+      asked.push(request);
+      return '';
+    });
+    await showInView(kernel, 'a-1', 'g12');
+    await expect(showInView(kernel, 'a-1', "') or exit('")).rejects.toThrow('not an id');
+    expect(asked).toHaveLength(1);
   });
 });

@@ -73,7 +73,6 @@ from maxlab.lab.protocol.document import (
     ValueKind,
 )
 from maxlab.lab.protocol.live import (
-    LiveDocument,
     LiveGraph,
     LiveListing,
 )
@@ -134,7 +133,6 @@ __all__ = [
     "Kernel",
     "KernelProfile",
     "LineSpan",
-    "LiveDocument",
     "LiveGraph",
     "LiveListing",
     "MarkRow",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from maxlab.lab.protocol.document import Packed
-
 
 class LiveGraph(TypedDict):
     """A graph or a compiled model that something in the kernel still refers to."""
@@ -25,6 +23,3 @@ class LiveGraph(TypedDict):
 
 LiveListing = list[LiveGraph]
 """All of them, the oldest first."""
-
-LiveDocument = Packed | None
-"""The document of one; null when it is too large to be shown."""
