@@ -15,7 +15,8 @@ import { groupsOf } from '../src/core/dashboard/groups';
 import { startsOfNext } from '../src/core/dashboard/lanes';
 import { TimeRange } from '../src/core/dashboard/range';
 import { stepsOf } from '../src/core/dashboard/steps';
-import { FrameError, type IFrame, readFrame } from '../src/core/dashboard/wire';
+import { type IFrame, readFrame } from '../src/core/dashboard/wire';
+import { ReplyError } from '../src/core/reply';
 import { Dashboard } from '../src/core';
 import { reasonIn } from '../src/lab/dashboard-server';
 import { renderDashboard } from '../src/widget/dashboard';
@@ -132,7 +133,7 @@ describe('wire', () => {
     expect(() => read(body(1, 2, { state: 3 }))).toThrow('state: expected an object, got 3');
     expect(() => read(body(1, 2, { marks: [['a', 0, 'long']] }))).toThrow('marks[0]: expected a list of 9');
     expect(() => read(body(1, 2), bytes.subarray(1))).toThrow(/expected 1 samples of 2/);
-    expect(() => readFrame(new ArrayBuffer(2))).toThrow(FrameError);
+    expect(() => readFrame(new ArrayBuffer(2))).toThrow(ReplyError);
   });
 
   it('finds the reason in an error of the server', () => {

@@ -8,7 +8,6 @@ export { formatValue } from './format';
 export { SHOW_CELL } from './revealing';
 export { SharedRecording } from './shared';
 export {
-  FrameError,
   type IDetail,
   type IFrame,
   detailOf,

@@ -20,7 +20,7 @@ import {
   type UserRow
 } from '../../proto/dashboard';
 import type { Shape } from '../../proto/shape';
-import { divided } from '../reply';
+import { divided, ReplyError } from '../reply';
 
 export interface IColumn extends Omit<IMetricColumn, 'window_ns'> {
   /** Seconds of the window that a mean is of; null when it reaches back to the sample before. */
@@ -79,12 +79,10 @@ export interface IFrame
 
 export interface IDetail extends ISampled, IDetailMessage {}
 
-export class FrameError extends Error {}
-
 /** The times and values that a message says are in `bytes`. */
 function samplesOf({ count, width }: ISamples, bytes: Uint8Array): ISampled {
   if (bytes.byteLength !== count * 8 + count * width * 4) {
-    throw new FrameError(
+    throw new ReplyError(
       `expected ${count} samples of ${width} columns, got ${bytes.byteLength} bytes`
     );
   }
