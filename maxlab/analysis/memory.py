@@ -177,7 +177,7 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
         ...     graph.output(ops.sum(ops.softmax(x), axis=0))
         >>> plan = memory(engine.InferenceSession().load(graph), {"n": 8})
         >>> plan, plan.steps[plan.peak_step]
-        (MemoryPlan('f', arena 8.00 KiB, peak 8.00 KiB, 3 slots), 'k0')
+        (MemoryPlan('f', arena 8.19 kB, peak 8.19 kB, 3 slots), 'k0')
     """
     model = model_behind(target, "memory")
     if dims is not None and not isinstance(dims, Mapping):
