@@ -114,9 +114,13 @@ export class TensorCard {
       this._showPlaces(places);
     }
     bar.append(
-      button('jp-MaxLab-plainButton', 'Zoom in', () => this._zoomMiddle(0.5), '+'),
-      button('jp-MaxLab-plainButton', 'Zoom out', () => this._zoomMiddle(2), '−'),
-      button('jp-MaxLab-plainButton', 'Show all', () => this._look(this._whole()), 'All'),
+      el(
+        'span',
+        'jp-MaxLab-weights-axis',
+        button('jp-MaxLab-plainButton', 'Zoom in', () => this._zoomMiddle(0.5), '+'),
+        button('jp-MaxLab-plainButton', 'Zoom out', () => this._zoomMiddle(2), '−'),
+        button('jp-MaxLab-plainButton', 'Show all', () => this._look(this._whole()), 'All')
+      ),
       this._part
     );
     return bar;
