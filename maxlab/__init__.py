@@ -6,10 +6,12 @@ operation cost.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from importlib import import_module
 from typing import Any
 
+from maxlab import progress as _progress
 from maxlab import trace as _trace
 
 __version__ = "0.1.0"
@@ -96,6 +98,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 _trace.set_display_hook(_load_lab)
+if sys.stderr is not None and sys.stderr.isatty():
+    _progress.listen(_progress.TerminalLine())
 _trace.set_export_hook(_load_export)
 for _name, _place in _READINGS.items():
     _trace.set_reading(_name, partial(_found, _place))

@@ -32,6 +32,7 @@
     │   └── WeightFileError     (and ExecutionError)      a mapped file that changed while in use
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
+    ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
     ├── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
@@ -281,6 +282,10 @@ class ExecutionError(MaxlabError, ValueError, RuntimeError):
 
 class WeightFileError(WeightError, ExecutionError):
     """A mapped weight file that changed, or lost a page, while it was in use."""
+
+
+class CancelledError(MaxlabError, RuntimeError):
+    """A work that somebody cancelled while it was done."""
 
 
 class ModuleError(MaxlabError, ValueError):

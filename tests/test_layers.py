@@ -24,7 +24,7 @@ from scripts.structure.modules import ImportGraph, imported_by_string
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
-GROUND = frozenset({"errors", "dtype", "config", "trace", "files", "zipped"})
+GROUND = frozenset({"errors", "dtype", "config", "trace", "progress", "files", "zipped"})
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
 _TOOLCHAIN = GROUND | {"toolchain"}
@@ -43,6 +43,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "dtype": GROUND,
     "config": GROUND,
     "trace": GROUND,
+    "progress": GROUND,
     "files": GROUND,
     "zipped": GROUND,
     "ir": _IR,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.analysis import rewrites
 from maxlab.analysis.advice import Action
 from maxlab.analysis.advice.action import Recipe
@@ -148,7 +148,8 @@ def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
         )
     inputs = list(profile.inputs)
     model = profile.model
-    with trace.span("try", action.id, model=model.name):
+    title = f"try: {action.title}"
+    with progress.working(title), trace.span("try", action.id, model=model.name):
         after, others, parts = _changed(profile, action.recipe, inputs)
         ulp, apart = _distance(model.execute(*inputs), after.execute(*others))
         times = _in_turns(model, inputs, after, others, runs)
@@ -212,6 +213,7 @@ def _in_turns(
     for number in range(runs):
         if done >= FEWEST and time.perf_counter_ns() > deadline:
             break
+        progress.step("running in turns", number, runs)
         order = ((0, before, x), (1, after, y))
         for column, model, inputs in order if number % 2 else order[::-1]:
             start = time.perf_counter_ns()

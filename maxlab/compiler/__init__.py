@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
@@ -143,8 +143,10 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     passes = recorded(work, pipeline(options.split_k), once_more)
     kept = marker.taken_out()
     lap()
+    progress.step("schedule")
     schedule = Schedule(work, options, kept.values())
     lap()
+    progress.step("plan")
     planner = Planner(schedule)
     plan = planner.build()
     replace_texts(plan, options.replaced)
@@ -154,11 +156,13 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         for s in plan.steps
         if s.printed and s.gpu is None
     }
-    loaded = compile_units(list(units.values()), flags=Flags(fast_math=options.fast_math))
+    flags = Flags(fast_math=options.fast_math)
+    names = {unit.name: plan.steps[number].name for number, unit in units.items()}
+    loaded = compile_units(list(units.values()), flags=flags, called=names)
     kernels = dict(zip(units, loaded, strict=True))
     lap()
-    names = ("passes", "schedule", "plan", "kernels")
-    timings = {n: b - a for n, a, b in zip(names, marks, marks[1:], strict=False)}
+    phases = ("passes", "schedule", "plan", "kernels")
+    timings = {n: b - a for n, a, b in zip(phases, marks, marks[1:], strict=False)}
     misses = sum(not k.hit for k in kernels.values())
     trace.emit("compile", function.name, steps=len(plan.steps), misses=misses, **timings)
     return Compiled(

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.compiler import Compiled, Options
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.driver.tensor import host_tensor
@@ -251,6 +251,7 @@ class Model(Arguments, trace.Displayed):
             args = (*args[:6], 0, *args[7:])
         while code & ~LOST == PAUSED:  # Python handles signals between two slices
             settled(code, self.prepared.watch, ())
+            progress.check()
             code = self._execute_slice(*args, at, SLICE_NS)
         return code
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.engine.stamps import Stamps, imbalance, stacked
 from maxlab.engine.times import KernelTime, Times, plural, time_text
 from maxlab.errors import ArgumentError
@@ -207,17 +207,26 @@ def measure_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
             f"profile: runs must be 1 or more and warmup 0 or more, got {runs} and {warmup}",
             fix="leave them out for 20 runs after 3",
         )
+    with progress.working(f"profile {model.name}"):
+        return _measured(model, inputs, runs, warmup)
+
+
+def _measured(model: Model, inputs: Sequence[Any], runs: int, warmup: int) -> Profile:
+    """As `measure_model`."""
     steps = model.compiled.plan.steps
     timer = model.timer()
+    progress.step("first run")
     model._run(inputs, None)  # says what is wrong with the inputs before they are converted
     tensors = model.inputs_of(inputs)
-    for _ in range(warmup):
+    for number in range(warmup):
+        progress.step("warming up", number, warmup)
         timer.run(tensors)
     rows = []
     timed = np.empty(runs, np.int64)
     walls = np.empty(runs, np.int64)
     with trace.span("profile", f"{model.name} runs", runs=runs):
         for run in range(runs):
+            progress.step("running", run, runs)
             timed[run] = _wall(lambda: timer.run(tensors))
             rows.append(timer.taken())
             walls[run] = _wall(lambda: model.run_to_the_end(*tensors))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.compiler import Options, compile_function
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
@@ -38,7 +38,7 @@ from maxlab.ir.types import Typed
 from maxlab.opset import lookup
 from maxlab.opset.custom import DECLARED, complete, require_declared
 from maxlab.opset.custom import OPS as CUSTOM
-from maxlab.toolchain import runtime, runtime_ahead
+from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.child import Child
 
 
@@ -285,7 +285,11 @@ class InferenceSession:
         devices = self._devices_of(function)
         if guarding is not None:
             require_guardable(function)
-        with trace.span("load", graph.name):
+        with (
+            progress.working(f"load {graph.name}"),
+            ended_with_its_caller(),
+            trace.span("load", graph.name),
+        ):
             if any(
                 lookup(op.name).kind == "contract" and not op.result.tensor_type.device.is_gpu()
                 for op in function.walk()
@@ -294,7 +298,9 @@ class InferenceSession:
             compiled = compile_function(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self._beside, compiled)
+            progress.step("compiling", what="the runtime library")
             library = runtime()
+            progress.step("weights")
             registry = weights_registry if weights_registry is not None else {}
             start = time.perf_counter_ns()
             prepared = prepare(compiled, registry, library, self.num_threads, devices)

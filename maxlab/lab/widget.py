@@ -19,15 +19,16 @@ from typing import Any
 import anywidget
 import traitlets
 
-from maxlab import __version__, engine, trace
+from maxlab import __version__, engine, progress, trace
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.driver import CPU, Accelerator, Device
 from maxlab.engine import Model
 from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
-from maxlab.errors import ArgumentError, MaxlabError
+from maxlab.errors import ArgumentError, CancelledError, MaxlabError
 from maxlab.graph import BufferType, Graph, TensorType
 from maxlab.lab import bundle, following, protocol, reruns
+from maxlab.lab.errands import Errands
 from maxlab.lab.faults import fault_of
 from maxlab.lab.inputs import inputs_for, runs_for
 from maxlab.lab.mime import bundle_of
@@ -120,6 +121,7 @@ class GraphView(anywidget.AnyWidget):
         self._marks: protocol.Marks | None = None
         self._reveals: list[Callable[[str, int, int], object]] = []
         self._asking = threading.Lock()
+        self._errands = Errands(self._tell)
         no_model = NO_MODEL if isinstance(shown, Recorded) else ""
         # A page that opened a channel itself is answered over that; else the view opens one.
         channel = {} if _comm is None else {"comm": _comm}
@@ -279,9 +281,17 @@ class GraphView(anywidget.AnyWidget):
         elif message["type"] == "source":
             self._send_source(message["kernel"])
         elif message["type"] == "profile":
-            self._profile()
+            self._tell({"type": "profile", "protocol": PROTOCOL, "status": "running"})
+            self._errands.do(0, f"profile {self._snapshot.name}", self._profile)
         elif message["type"] == "ask":
-            self._answer_question(message["id"], message["what"], message["args"])
+            number, what, args = message["id"], message["what"], message["args"]
+            self._errands.do(
+                number,
+                f"{what} {self._snapshot.name}",
+                lambda work: self._answer_question(work, number, what, args),
+            )
+        elif message["type"] == "cancel":
+            self._errands.cancel(message["id"])
         elif message["type"] == "reveal":
             for callback in list(self._reveals):
                 callback(message["file"], message["line"], message["col"])
@@ -332,12 +342,14 @@ class GraphView(anywidget.AnyWidget):
             }
         self.send(message)
 
-    def _answer_question(self, number: int, what: str, args: dict[str, Any]) -> None:
+    def _answer_question(
+        self, work: progress.Work, number: int, what: str, args: dict[str, Any]
+    ) -> None:
         """Answer a question of a panel, or say why not; one after the other."""
         message = _no_answer(number, "", "")
         buffers: list[bytes] = []
         try:
-            with self._asking:
+            with self._asking, progress.working(work):
                 shown = self._shown()
                 if shown is None or isinstance(shown, Recorded):
                     raise _gone() if shown is None else _no_model()
@@ -351,16 +363,18 @@ class GraphView(anywidget.AnyWidget):
     def _tell(self, message: protocol.ServerMessage) -> None:
         self.send(message)
 
-    def _profile(self) -> None:
+    def _profile(self, work: progress.Work) -> None:
         """Profile what is shown, and show the result in every view of the model."""
-        self._tell({"type": "profile", "protocol": PROTOCOL, "status": "running"})
         try:
-            with _profile_lock:
+            with _profile_lock, progress.working(work):
                 model = _model_of(self._shown())
                 inputs = inputs_for(model)
                 profile = model.profile(*inputs, runs=runs_for(model, inputs), warmup=1)
             if self._shown() is not model:
                 self.update(profile)
+        except CancelledError:
+            self._tell({"type": "profile", "protocol": PROTOCOL, "status": "cancelled"})
+            return
         except Exception as error:
             self._tell(
                 {

@@ -11,7 +11,7 @@ from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import Compiler, find_compiler
 from maxlab.toolchain.doctor import DoctorRow, doctor_rows
 from maxlab.toolchain.flags import Flags
-from maxlab.toolchain.library import Runtime, runtime, runtime_ahead
+from maxlab.toolchain.library import Runtime, ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.prelude import kernels_dir, prelude_for
 from maxlab.toolchain.units import KernelSource, LoadedKernel, compile_units, forget
 
@@ -25,6 +25,7 @@ __all__ = [
     "cache",
     "compile_units",
     "doctor_rows",
+    "ended_with_its_caller",
     "find_compiler",
     "forget",
     "kernels_dir",

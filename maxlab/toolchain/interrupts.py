@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from maxlab import progress
 from maxlab.toolchain.cffi_abi import ffi
 
 STOPPED = 5
@@ -40,7 +41,9 @@ class Interrupts:
         lib.mx_interrupts(self._entry, PERIOD_NS)
 
     def _ended(self) -> int:
-        """0: the run goes on. Signals have been handled when this is called."""
+        """0: the run goes on. Signals have been handled when this is called; a work that somebody
+        cancelled raises."""
+        progress.check()
         if self._listener is not None:
             self._listener()
         return 0

@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.config import config
-from maxlab.errors import MaxlabError, ToolchainError
+from maxlab.errors import CancelledError, MaxlabError, ToolchainError
 from maxlab.toolchain import loader
 from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
 from maxlab.toolchain.cffi_abi import ffi
@@ -32,6 +32,7 @@ from maxlab.toolchain.prelude import kernels_dir, prelude
 from maxlab.toolchain.processes import Batch, StoppedError, parallel, together
 from maxlab.toolchain.units import check
 
+_WAIT_S = 0.1  # between two looks whether a wait was cancelled
 FLAGS = Flags(extra=("-fvisibility=hidden", "-pthread"))
 # A source may ask for more in its first line, where the optimiser's time is well spent:
 #   // maxlab-flags: -O2
@@ -149,7 +150,7 @@ def runtime() -> Runtime:
     key = (settings.cache_dir, settings.cc)
     found = _opened.get(key)
     if found is None:
-        with _interruptible(RUNTIME), _lock:
+        with _interruptible(RUNTIME), _held(_lock):
             found = _opened.get(key)
             if found is None:
                 found = _open()
@@ -217,16 +218,39 @@ def _interruptible(name: str) -> Iterator[None]:
     another thread may have started."""
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CancelledError):
         batch = _builds.get(name)
         if batch is not None:
             batch.stop()
         raise
 
 
+@contextmanager
+def _held(lock: threading.Lock) -> Iterator[None]:
+    """Hold ``lock``; who waits for it looks whether that was cancelled."""
+    while not lock.acquire(timeout=_WAIT_S):
+        progress.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def ended_with_its_caller() -> Iterator[None]:
+    """Let a cancel of the ``with`` block end the compilers of libraries too that were started ahead
+    of it; who needs those later compiles them again."""
+    try:
+        yield
+    except CancelledError:
+        for batch in list(_builds.values()):
+            batch.stop()
+        raise
+
+
 def _find(name: str) -> tuple[Artefact, bool, float]:
     """The library ``name``, whether it was in the cache, and the milliseconds it took."""
-    with _being_found[name]:
+    with _held(_being_found[name]):
         return _find_alone(name)
 
 

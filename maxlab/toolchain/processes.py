@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from maxlab import progress
 from maxlab.errors import ToolchainError
 
 T = TypeVar("T")
@@ -182,7 +183,7 @@ def parallel(work: Sequence[Callable[[], T]], workers: int) -> list[T]:
             # Not join(), which takes a thread for ended once it was interrupted; and not for ever,
             # because a signal that comes right before a wait does not end it.
             while count and not ended.wait(_WAIT_S):
-                pass
+                progress.check()
         except BaseException:
             batch.stop()
             with lock:
@@ -306,7 +307,12 @@ def _wait(process: subprocess.Popen[bytes], batch: Batch, end: float) -> None:
 
 
 def _look(batch: Batch) -> None:
-    """End the batch if nobody waits for it any more."""
+    """End the batch if nobody waits for it any more.
+
+    Raises:
+        CancelledError: ML897, the work that this thread does was cancelled.
+    """
+    progress.check()
     if _is_interrupted(batch):
         batch.stop()
         if _is_ending():  # nobody is left to be told

@@ -12,12 +12,12 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, loader
@@ -81,7 +81,11 @@ _memo_lock = threading.Lock()
 
 
 def compile_units(
-    units: Sequence[KernelSource], *, flags: Flags | None = None, jobs: int | None = None
+    units: Sequence[KernelSource],
+    *,
+    flags: Flags | None = None,
+    jobs: int | None = None,
+    called: Mapping[str, str] | None = None,
 ) -> list[LoadedKernel]:
     """The loaded kernels of ``units``, in their order.
 
@@ -89,6 +93,7 @@ def compile_units(
         units: the kernels; the same one may come several times.
         flags: compiler options; `Flags()` when not given.
         jobs: compiler processes at once; by default the session's number of threads.
+        called: what people call kernels, by symbol, where they are told how far this is.
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
@@ -107,7 +112,9 @@ def compile_units(
         return [memo[unit] for unit in units]
     except KeyError:
         pass
-    fresh = _load_missing([u for u in dict.fromkeys(units) if u not in memo], flags, jobs)
+    fresh = _load_missing(
+        [u for u in dict.fromkeys(units) if u not in memo], flags, jobs, called or {}
+    )
     for kernel, unit in fresh:
         memo[unit] = kernel._replace(hit=True, why_miss=None, ms=0.0)
     first = {unit: kernel for kernel, unit in fresh}
@@ -131,7 +138,10 @@ def _memo_for(flags: Flags) -> dict[KernelSource, LoadedKernel]:
 
 
 def _load_missing(
-    units: list[KernelSource], flags: Flags | None, jobs: int | None
+    units: list[KernelSource],
+    flags: Flags | None,
+    jobs: int | None,
+    called: Mapping[str, str],
 ) -> list[tuple[LoadedKernel, KernelSource]]:
     flags = flags or _DEFAULT
     compiler = find_compiler()
@@ -154,9 +164,19 @@ def _load_missing(
     if missing:
         jobs = max(jobs or config().num_threads, 1)
         groups = group(missing, jobs)
-        for made in parallel(
-            [partial(_compile_group, store, compiler, flags, part) for part in groups], jobs
-        ):
+        progress.step("compiling", 0, len(missing))
+        work = progress.now()
+
+        def compiled(part: list[_Missing]) -> list[tuple[LoadedKernel, KernelSource]]:
+            if work is not None:
+                first = part[0].source.name
+                work.advance(0, called.get(first, first))
+            made = _compile_group(store, compiler, flags, part)
+            if work is not None:
+                work.advance(len(part))
+            return made
+
+        for made in parallel([partial(compiled, part) for part in groups], jobs):
             done += made
     return done
 

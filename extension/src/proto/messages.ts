@@ -13,6 +13,7 @@ import { type LineSpan, isLineSpan } from './document';
 import {
   isAnything,
   isFlag,
+  isNumber,
   isText,
   isWhole,
   list,
@@ -84,6 +85,19 @@ export const isProfileRequest: Shape<IProfileRequest> = record({
   protocol: isProtocolVersion
 });
 
+/** The user wants an end of what the question `id` asked for; 0 is the profile. */
+export interface ICancelRequest {
+  type: 'cancel';
+  protocol: ProtocolVersion;
+  id: number;
+}
+
+export const isCancelRequest: Shape<ICancelRequest> = record({
+  type: oneOf('cancel'),
+  protocol: isProtocolVersion,
+  id: isWhole
+});
+
 /** The generated text of a kernel is wanted and the document left it out. */
 export interface ISourceRequest {
   type: 'source';
@@ -143,6 +157,7 @@ export type ClientMessage =
   | INeedDocument
   | INeedSince
   | IProfileRequest
+  | ICancelRequest
   | ISourceRequest
   | IReveal
   | IAsk;
@@ -152,6 +167,7 @@ export const isClientMessage: Shape<ClientMessage> = tagged('type', {
   need_document: isNeedDocument,
   need_since: isNeedSince,
   profile: isProfileRequest,
+  cancel: isCancelRequest,
   source: isSourceRequest,
   reveal: isReveal,
   ask: isAsk
@@ -263,16 +279,50 @@ export const isFault: Shape<IFault> = record({
 export interface IProfileMessage {
   type: 'profile';
   protocol: ProtocolVersion;
-  status: 'running' | 'done' | 'failed';
+  status: 'running' | 'done' | 'failed' | 'cancelled';
   fault?: IFault;
 }
 
 export const isProfileMessage: Shape<IProfileMessage> = record({
   type: oneOf('profile'),
   protocol: isProtocolVersion,
-  status: oneOf('running', 'done', 'failed'),
+  status: oneOf('running', 'done', 'failed', 'cancelled'),
   fault: isFault
 }, ['fault']);
+
+/**
+ * How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second once
+ * it has taken a while, then when it is over, and when a wish to cancel it was heard.
+ */
+export interface IProgressMessage {
+  type: 'progress';
+  protocol: ProtocolVersion;
+  id: number;
+  /** What is done, such as `profile minilm`. */
+  title: string;
+  /** What of it is done now, such as `compiling`; empty when that is not known. */
+  phase: string;
+  done: number;
+  /** How many there are of what is counted; 0 where nothing is. */
+  total: number;
+  /** The one at hand, such as the name of a kernel; may be empty. */
+  what: string;
+  elapsed_s: number;
+  state: 'running' | 'cancelling' | 'over';
+}
+
+export const isProgressMessage: Shape<IProgressMessage> = record({
+  type: oneOf('progress'),
+  protocol: isProtocolVersion,
+  id: isWhole,
+  title: isText,
+  phase: isText,
+  done: isWhole,
+  total: isWhole,
+  what: isText,
+  elapsed_s: isNumber,
+  state: oneOf('running', 'cancelling', 'over')
+});
 
 /** The answer to a question. `data` may refer to the buffers of the message by their index. */
 export interface IAnswerMessage {
@@ -321,6 +371,7 @@ export type ServerMessage =
   | IMarksMessage
   | ISourceMessage
   | IProfileMessage
+  | IProgressMessage
   | IAnswerMessage
   | IFailedMessage;
 
@@ -331,6 +382,7 @@ export const isServerMessage: Shape<ServerMessage> = tagged('type', {
   marks: isMarksMessage,
   source: isSourceMessage,
   profile: isProfileMessage,
+  progress: isProgressMessage,
   answer: isAnswerMessage,
   failed: isFailedMessage
 });

@@ -99,6 +99,11 @@ export class HeldDocument {
     });
   }
 
+  /** Resolves when all that came until now is shown. */
+  settled(): Promise<void> {
+    return this._work;
+  }
+
   private _start(): void {
     this._revision = NOTHING;
     this._requests.needDocument();

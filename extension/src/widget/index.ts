@@ -10,6 +10,7 @@ import {
   isServerMessage,
   type ClientMessage,
   type IFailedMessage,
+  type IProfileMessage,
   type IWidgetTraits,
   type ServerMessage
 } from '../proto/messages';
@@ -124,6 +125,22 @@ export function render(context: IRenderContext): () => void {
       return null;
     }
   };
+  /** Done is what is drawn: the document that came before has to be read and laid out. */
+  const profiled = ({ status, fault }: IProfileMessage): void => {
+    if (status !== 'done') {
+      view.setProfileStatus(status, fault);
+      return;
+    }
+    view.working.drawing();
+    void held
+      .settled()
+      .then(() => view.layoutDone())
+      .then(() => {
+        if (!view.isDisposed) {
+          view.setProfileStatus(status);
+        }
+      });
+  };
   const received = (content: unknown, buffers?: (DataView | ArrayBuffer)[]): void => {
     const message = understood(content);
     switch (message?.type) {
@@ -149,7 +166,10 @@ export function render(context: IRenderContext): () => void {
         );
         return;
       case 'profile':
-        view.setProfileStatus(message.status, message.fault);
+        profiled(message);
+        return;
+      case 'progress':
+        view.working.told(message);
         return;
       case 'failed':
         failed(message);
@@ -180,6 +200,7 @@ export function render(context: IRenderContext): () => void {
     view.setProfileStatus('running');
     model.send({ type: 'profile', protocol: PROTOCOL });
   });
+  view.events.on('cancelRequested', id => model.send({ type: 'cancel', protocol: PROTOCOL, id }));
   view.events.on('asked', asked => model.send({ type: 'ask', protocol: PROTOCOL, ...asked }));
   view.events.on('sourceRequested', kernel => model.send({ type: 'source', protocol: PROTOCOL, kernel }));
   view.events.on('revealRequested', place => {

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from maxlab import progress
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.difference import Difference, difference
 from maxlab.analysis.check.inside import run_inside
@@ -22,7 +23,7 @@ from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
-from maxlab.errors import ExecutionError, InputError, MaxlabError
+from maxlab.errors import CancelledError, ExecutionError, InputError, MaxlabError
 from maxlab.ir import ChainType, Op, Value
 from maxlab.opset import evaluate, is_output, is_weight
 from maxlab.opset.control import GAVE_UP
@@ -67,7 +68,8 @@ def compare(target: Model | Profile, *inputs: Any, all: bool = False) -> Compari
         (True, ['n1', 'n2'])
     """
     model = model_behind(target, "compare")
-    found = _Comparer(model, known_inputs(model, inputs), all).run()
+    with progress.working(f"check {model.name}"):
+        found = _Comparer(model, known_inputs(model, inputs), all).run()
     remember(found)
     return found
 
@@ -138,9 +140,12 @@ class _Comparer:
         """Each step when it has run; the last one with the error that it raised."""
         steps = iter(self._walk)
         for facts in self._facts:
+            progress.step("checking", facts.step.number, len(self._facts), facts.step.name)
             self._before = {v: np.array(self._walk.value(s, v)) for s, v in facts.changes}
             try:
                 step = next(steps)
+            except CancelledError:
+                raise
             except MaxlabError as error:
                 if error.code == "ML652":
                     raise  # an index of the user's is out of range

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from maxlab import progress
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.compare import known_inputs
 from maxlab.analysis.check.difference import Difference, difference
@@ -222,6 +223,17 @@ def edit_kernel(
         )
     _require_own_step(model, step)
     given = known_inputs(model, inputs)
+    with progress.working(f"edit {kernel}"):
+        return _tried(model, kernel, source, given, runs, timeout_s)
+
+
+def _tried(
+    model: Model, kernel: str, source: str, given: Sequence[Any], runs: int, timeout_s: float
+) -> Edit:
+    """The edit of a kernel that has a text, on the inputs ``given``."""
+    step = _step(model, kernel)
+    printed = model.printed(step)
+    assert printed is not None
     captured = _captured(model, printed.symbol, given)
     made = Edit(model, kernel, tuple(c.facts.step.id for c in captured), source, "crashed")
     made.device = model.device_name
@@ -233,6 +245,7 @@ def edit_kernel(
             "makes the product",
             fix="edit another kernel, or pass smaller inputs",
         )
+    progress.step("first run")
     ran = first_run(kernels, source, timeout_s)
     made.errors, made.log = ran.errors, ran.log
     if ran.state != "ran":
@@ -390,6 +403,7 @@ def _measure(made: Edit, number: int, tensors: Sequence[Any]) -> None:
     timers = [made.model.timer(), made._other.timer()]
     spent: list[list[float]] = [[], []]
     for run in range(made.runs + 2):
+        progress.step("running in turns", run, made.runs + 2)
         order = (0, 1) if run % 2 == 0 else (1, 0)
         for which in order:
             timers[which].run(tensors)

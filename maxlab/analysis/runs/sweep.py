@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.analysis.runs.inputs import made_inputs, shapes_for, symbols
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.analysis.told import SweepAnswer
@@ -305,13 +305,28 @@ def sweep(
     names = list(wanted)
     combinations = [dict(zip(names, c, strict=True)) for c in itertools.product(*wanted.values())]
     given = [_inputs(model, inputs, one, fixed) for one in combinations]
+    with progress.working(f"sweep {model.name}"):
+        return _swept(model, wanted, combinations, given, runs)
+
+
+def _swept(
+    model: Model,
+    wanted: Sizes,
+    combinations: Sequence[dict[str, int]],
+    given: Sequence[Sequence[Any]],
+    runs: int,
+) -> Sweep:
+    """The sweep over ``combinations``, whose inputs are ``given``."""
     rounds = min(ROUNDS, runs)
     measured: list[list[Profile]] = [[] for _ in combinations]
     for turn in range(rounds):
         part = runs // rounds + (turn < runs % rounds)
         for n, args in enumerate(given):
+            at = ", ".join(f"{name} {size}" for name, size in combinations[n].items())
+            progress.outline("sweeping", turn * len(given) + n, rounds * len(given), at)
             measured[n].append(measure_model(model, args, runs=part, warmup=1))
     points = [_point(one, found) for one, found in zip(combinations, measured, strict=True)]
+    progress.outline("")
     # The graph is drawn with times of its own: a round has too few runs to colour it by.
     return Sweep(wanted, points, measure_model(model, given[-1], runs=runs, warmup=1))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from maxlab import trace
+from maxlab import progress, trace
 from maxlab.ir import Function, Rewrite, Rewriting, listen
 
 Pass = Callable[[Rewriting], None]
@@ -86,7 +86,8 @@ def run(function: Function, passes: Passes) -> list[tuple[int, int, int, int]]:
     """Change ``function`` by ``passes``, in order; of each, the number of ops before and after, the
     nanoseconds that it took, and the number of rules that it applied."""
     facts: list[tuple[int, int, int, int]] = []
-    for name, apply in passes:
+    for number, (name, apply) in enumerate(passes):
+        progress.step("passes", number, len(passes), name)
         start, before = time.perf_counter_ns(), len(function.ops)
         count = applied(function, apply)
         elapsed = time.perf_counter_ns() - start

@@ -52,6 +52,14 @@ class ProfileRequest(TypedDict):
     protocol: ProtocolVersion
 
 
+class CancelRequest(TypedDict):
+    """The user wants an end of what the question `id` asked for; 0 is the profile."""
+
+    type: Literal["cancel"]
+    protocol: ProtocolVersion
+    id: int
+
+
 class SourceRequest(TypedDict):
     """The generated text of a kernel is wanted and the document left it out."""
 
@@ -85,7 +93,14 @@ class Ask(TypedDict):
 
 
 ClientMessage = (
-    NeedBundle | NeedDocument | NeedSince | ProfileRequest | SourceRequest | Reveal | Ask
+    NeedBundle
+    | NeedDocument
+    | NeedSince
+    | ProfileRequest
+    | CancelRequest
+    | SourceRequest
+    | Reveal
+    | Ask
 )
 """Front end to kernel."""
 
@@ -160,8 +175,28 @@ class ProfileMessage(TypedDict):
 
     type: Literal["profile"]
     protocol: ProtocolVersion
-    status: Literal["running", "done", "failed"]
+    status: Literal["running", "done", "failed", "cancelled"]
     fault: NotRequired[Fault]
+
+
+class ProgressMessage(TypedDict):
+    """How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second
+    once it has taken a while, then when it is over, and when a wish to cancel it was heard."""
+
+    type: Literal["progress"]
+    protocol: ProtocolVersion
+    id: int
+    title: str
+    """What is done, such as `profile minilm`."""
+    phase: str
+    """What of it is done now, such as `compiling`; empty when that is not known."""
+    done: int
+    total: int
+    """How many there are of what is counted; 0 where nothing is."""
+    what: str
+    """The one at hand, such as the name of a kernel; may be empty."""
+    elapsed_s: float
+    state: Literal["running", "cancelling", "over"]
 
 
 class AnswerMessage(TypedDict):
@@ -195,6 +230,7 @@ ServerMessage = (
     | MarksMessage
     | SourceMessage
     | ProfileMessage
+    | ProgressMessage
     | AnswerMessage
     | FailedMessage
 )

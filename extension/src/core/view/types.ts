@@ -23,6 +23,8 @@ export interface IGraphViewEvents {
   /** Ids of the selected nodes, also those of a selected box. */
   selectionChanged: string[];
   profileRequested: undefined;
+  /** An end is wanted of what this question asked for; 0 is the profile. */
+  cancelRequested: number;
   /** Generated text is wanted that the document leaves out. */
   sourceRequested: string;
   /** A panel wants to know something of the kernel. */

@@ -7,7 +7,7 @@
 
 import type { IDifference, IMarks } from '../../proto/difference';
 import type { IGraphDocument, IKernel, LineSpan } from '../../proto/document';
-import type { IFault } from '../../proto/messages';
+import type { IFault, IProfileMessage } from '../../proto/messages';
 import { parseDocument } from '../../proto/parse';
 import type { ILayoutAnswer } from '../layout/client';
 import type { IBox } from '../model/boxes';
@@ -40,6 +40,7 @@ import type { TabName } from './side';
 import type { Stage } from './stage';
 import { AccessibleTree } from './tree';
 import type { IGraphViewEvents, IGraphViewOptions } from './types';
+import { Working } from './working';
 
 /** Its parts, and what each of them may ask of the view, are in the files that it imports. */
 export class GraphView
@@ -52,6 +53,7 @@ export class GraphView
   readonly docking: Docking;
   readonly apart: Apart;
   readonly minimap: Minimap;
+  readonly working = new Working(id => this.events.emit('cancelRequested', id));
   model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
   hasChips = true;
@@ -95,6 +97,7 @@ export class GraphView
         this._choosing.crumbs.element,
         this.apart.element,
         this.minimap.element,
+        this.working.element,
         zoomButtons(run)
       ]
     });
@@ -312,13 +315,18 @@ export class GraphView
     }
   }
 
-  setProfileStatus(status: 'running' | 'done' | 'failed', fault?: IFault): void {
+  setProfileStatus(status: IProfileMessage['status'], fault?: IFault): void {
     this._isProfiling = status === 'running';
+    this.working.profile(status);
     if (status === 'failed') {
       this.showFault('Profile', fault ?? plainFault(''));
     } else {
       this._shell.fault.clear('Profile');
-      this.announcer.say(status === 'running' ? 'Profiling' : 'Profile done');
+      const now = status === 'running' ? 'Profiling' : `Profile ${status}`;
+      this.announcer.say(now);
+      if (status === 'cancelled') {
+        this.announcer.hint(now);
+      }
     }
     this.refresh();
   }
@@ -543,6 +551,7 @@ export class GraphView
       return;
     }
     this._choosing.dispose();
+    this.working.dispose();
     this.events.emit('disposed', undefined);
     this.events.clear();
     this._shell.dispose();
