@@ -339,7 +339,8 @@ def test_a_replay_needs_neither_gpu_nor_monitor(
     assert "simulated" in output["data"]["image/svg+xml"]
     view = View(lab)
     view.wait("view.samples > 50")
-    assert set(view.charts()) >= GPU_CHARTS
+    # it was made before disks and networks were recorded
+    assert set(view.charts()) >= GPU_CHARTS - {"Disk", "Network"}
     assert {"prefill", "decode"} <= set(view.read("view.marks.map(mark => mark.name)"))
     label = view.element.locator(".jp-MaxLab-dashLabel")
     assert label.inner_text() == "simulated"

@@ -221,4 +221,4 @@ def test_a_saved_notebook_is_explored_without_a_kernel(
     view.execute("panel-check")
     assert lab.barriers(".jp-MaxLab-dock") == []
     # The widget manager of Jupyter itself trips over a notebook without a session.
-    assert [e for e in lab.errors if "@jupyter-widgets/jupyterlab-manager" not in e] == []
+    lab.allowed.append("@jupyter-widgets/jupyterlab-manager")

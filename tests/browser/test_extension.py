@@ -14,6 +14,7 @@ PLUGINS = {
     "maxlab-extension:commands",
     "maxlab-extension:core",
     "maxlab-extension:diagnostics",
+    "maxlab-extension:files",
     "maxlab-extension:graphs",
     "maxlab-extension:keys",
     "maxlab-extension:launcher",
