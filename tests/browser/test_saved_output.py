@@ -74,6 +74,7 @@ def test_what_cannot_be_read_says_why(open_lab: OpenLab, server: LabServer) -> N
         {GRAPH_MIME: {"format": "maxlab.graph", "version": 99}, "text/plain": "b"},
     ]
     lab.open_notebook(write_notebook(server.root, "broken.ipynb", outputs))
+    lab.allowed += ["deflate+base64", "version 1 of the document"]
     words = lab.page.locator(".jp-Notebook:visible")
     words.get_by_text("deflate+base64").wait_for()
     words.get_by_text("version 1 of the document").first.wait_for()

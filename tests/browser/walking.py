@@ -268,7 +268,22 @@ class Walk:
         view.settle()
 
     def _press(self, view: GraphView, selector: str, place: str) -> None:
-        """Click on the middle of the first ``selector`` of ``view``."""
+        """Click on the middle of the first ``selector`` of ``view``, or on its entry of the menu
+        of what finds no room."""
+        name = view.read(
+            """(() => {
+                const node = view.element.querySelector(argument);
+                if (!node.classList.contains('jp-mod-overflown')) return null;
+                node.closest('.jp-MaxLab-bar, .jp-MaxLab-dockHead')
+                    .querySelector('.jp-MaxLab-more').click();
+                return node.getAttribute('aria-label');
+            })()""",
+            selector,
+        )
+        if name is not None:
+            menu = self.lab.page.locator(".jp-MaxLab-menu")
+            menu.get_by_role("menuitem", name=name, exact=True).click()
+            return
         x, y, is_free = view.read(
             """(() => {
                 const node = view.element.querySelector(argument);

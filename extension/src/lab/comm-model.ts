@@ -1,16 +1,17 @@
 /** The model of a view in a tab: its traits are kept in step with the kernel over a comm of the tab. */
 
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { JSONObject } from '@lumino/coreutils';
 
 import { messageOf } from '../core';
 import { isWidgetTraits, type ClientMessage, type IWidgetTraits } from '../proto/messages';
-import { fits, isAnything, isText, oneOf, read, record } from '../proto/shape';
+import { fits, isAnything, isText, oneOf, read, record, table } from '../proto/shape';
 import type { IWidgetModel } from '../widget';
 
 /** The messages of widgets that matter here, as ipywidgets sends them. */
-const isUpdate = record<{ method: 'update'; state: unknown }>({
+const isUpdate = record<{ method: 'update'; state: Record<string, unknown> }>({
   method: oneOf('update'),
-  state: isAnything
+  state: table(isAnything)
 });
 const isCustom = record<{ method: 'custom'; content: unknown }>({
   method: oneOf('custom'),
@@ -78,13 +79,13 @@ export class CommModel implements IWidgetModel {
     );
     this._unsaved.clear();
     if (this.isOpen) {
-      this._comm.send(JSON.parse(JSON.stringify({ method: 'update', state, buffer_paths: [] })));
+      this._tell({ method: 'update', state, buffer_paths: [] });
     }
   }
 
   send(content: ClientMessage): void {
     if (this.isOpen) {
-      this._comm.send(JSON.parse(JSON.stringify({ method: 'custom', content })));
+      this._tell({ method: 'custom', content });
     }
   }
 
@@ -115,9 +116,16 @@ export class CommModel implements IWidgetModel {
     this._listeners = [];
   }
 
+  private _tell(message: object): void {
+    // Through its text, as it will travel: what JSON has no words for is left out, so it is an object of JSON.
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-assignment
+    const data: JSONObject = JSON.parse(JSON.stringify(message));
+    this._comm.send(data);
+  }
+
   private _received(message: KernelMessage.ICommMsgMsg): void {
     const { data } = message.content;
-    if (fits(isUpdate, data) && typeof data.state === 'object') {
+    if (fits(isUpdate, data)) {
       this._take(read(isWidgetTraits, { ...this._traits, ...data.state }, 'The view cannot be read'));
     } else if (fits(isCustom, data)) {
       this._emit('msg:custom', data.content, message.buffers);
