@@ -15,6 +15,9 @@ processes). A case is no slower than it was when its interval begins at 1 or bel
 - ``canonicalise`` and ``pipeline``: the pass, and all passes, on a fresh copy of 10,000 ops;
 - ``picture``: the Python side of a first view of 1,000 ops: the saved document, its text, a live
   view, and the answer to the page's request for the document;
+- ``load``: ``InferenceSession.load`` of a graph of 1,000 ops whose kernels are compiled;
+- ``compile``: the same with kernels that nobody has compiled, without the compiler's own processes;
+- ``run``: a program of three small kernels, 5,000 times;
 - ``edit``: one op of 1,000 reads another value; the view shows it again;
 - ``rerun``: the view gets a graph of a cell that ran again, of whose 1,000 ops one is another op.
 
@@ -38,7 +41,18 @@ from typing import Any
 
 import numpy as np
 
-CASES = ("record", "verify", "canonicalise", "pipeline", "picture", "edit", "rerun")
+CASES = (
+    "record",
+    "verify",
+    "canonicalise",
+    "pipeline",
+    "picture",
+    "load",
+    "compile",
+    "run",
+    "edit",
+    "rerun",
+)
 UNITS = {"record": ("µs an op", 1e6)}  # of 1,000 ops, in nanoseconds
 ROUNDS = 5
 """Rounds of a pair of processes."""
@@ -164,6 +178,54 @@ def picture(timed: Timed) -> Iterator[int]:
         yield wires.pop().bytes
 
 
+def load(timed: Timed) -> Iterator[int]:
+    """A graph of 1,000 ops that was loaded before."""
+    from maxlab.engine import InferenceSession
+
+    session, graph = InferenceSession(num_threads=1), graph_of(1000)
+    while True:
+        timed(partial(session.load, graph))
+        yield 0
+
+
+def small(factor: float) -> Any:
+    """A graph of three kernels."""
+    from maxlab.dtype import DType
+    from maxlab.graph import Graph, TensorType, ops
+
+    kind = TensorType(DType.float32, [4, 8])
+    with Graph("small", input_types=[kind]) as graph:
+        x = graph.inputs[0].tensor
+        graph.output(ops.softmax(x * factor), ops.sum(x), ops.softmax(ops.sum(x + factor)))
+    return graph
+
+
+def compile_new(timed: Timed) -> Iterator[int]:
+    """Kernels that nobody has compiled."""
+    from maxlab.engine import InferenceSession
+
+    session = InferenceSession(num_threads=1)
+    while True:
+        timed(partial(session.load, small(time.time())))
+        yield 0
+
+
+def run(timed: Timed) -> Iterator[int]:
+    """A small model, 5,000 times."""
+    from maxlab.engine import InferenceSession
+
+    model = InferenceSession(num_threads=1).load(small(2.0))
+    x = np.ones((4, 8), np.float32)
+
+    def runs() -> None:
+        for _ in range(5000):
+            model.execute(x)
+
+    while True:
+        timed(runs)
+        yield 0
+
+
 def edit(timed: Timed) -> Iterator[int]:
     """One op of 1,000 reads another value."""
     graph = graph_of(1000)
@@ -202,6 +264,9 @@ WORK: dict[str, Callable[[Timed], Iterator[int]]] = {
     "canonicalise": lambda timed: passes(timed, "canonicalise"),
     "pipeline": lambda timed: passes(timed, None),
     "picture": picture,
+    "load": load,
+    "compile": compile_new,
+    "run": run,
     "edit": edit,
     "rerun": rerun,
 }
