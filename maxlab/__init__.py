@@ -75,6 +75,10 @@ def _load_export() -> Any:
     return export.to_html
 
 
+def _tell_cell(work: Any) -> None:
+    _found("maxlab.lab.cells:told")(work)
+
+
 def __getattr__(name: str) -> Any:
     place = _LAZY.get(name)
     if place is None:
@@ -100,6 +104,8 @@ def load_ipython_extension(shell: Any) -> None:
 _trace.set_display_hook(_load_lab)
 if sys.stderr is not None and sys.stderr.isatty():
     _progress.listen(_progress.TerminalLine())
+if "ipykernel" in sys.modules:
+    _progress.listen(_tell_cell)
 _trace.set_export_hook(_load_export)
 for _name, _place in _READINGS.items():
     _trace.set_reading(_name, partial(_found, _place))

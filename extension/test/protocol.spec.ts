@@ -9,7 +9,7 @@ import { readMessage } from '../src/proto/border';
 import { isDashboardClientMessage, isDashboardServerMessage, isMachineNow } from '../src/proto/dashboard';
 import { isGraphDocument } from '../src/proto/document';
 import { isLiveListing } from '../src/proto/live';
-import { PROTOCOL, isClientMessage, isServerMessage } from '../src/proto/messages';
+import { PROTOCOL, isCellCancel, isCellProgress, isClientMessage, isServerMessage } from '../src/proto/messages';
 import { parseDocument } from '../src/proto/parse';
 import { ANSWERS, type QuestionName } from '../src/proto/questions';
 import { ShapeError, Trail, anyOf, isNumber, isText, list, record, type Shape } from '../src/proto/shape';
@@ -34,6 +34,8 @@ const SHAPES: Record<string, Shape<unknown>> = {
   DashboardClientMessage: isDashboardClientMessage,
   DashboardServerMessage: isDashboardServerMessage,
   MachineNow: isMachineNow,
+  CellProgress: isCellProgress,
+  CellCancel: isCellCancel,
   LiveListing: isLiveListing,
   GraphDocument: isGraphDocument
 };

@@ -66,3 +66,38 @@ def test_a_check_can_be_cancelled(shared: LabPage, slow: GraphView) -> None:
     row.wait_for(state="detached")
     page.get_by_text(re.compile("compare slow was cancelled")).wait_for()
     assert page.get_by_role("button", name="Compare every kernel").is_enabled()
+
+
+WORKING = """
+def work():
+    with progress.working("load deep"):
+        for number in range(600):
+            progress.step("compiling", number, 600, "softmax")
+            time.sleep(0.1)
+"""
+
+
+def test_a_cell_says_how_far_it_is_and_can_be_cancelled(shared: LabPage, slow: GraphView) -> None:
+    page = shared.page
+    shared.run_code(
+        "import time\nfrom maxlab import progress\nfrom maxlab.errors import CancelledError"
+    )
+    shared.run_code(WORKING)
+    code = "try:\n    work()\nexcept CancelledError as error:\n    print(error.code)"
+    shared.run_code(code, wait=False)
+    row = page.locator(".jp-MaxLab-cellProgress")
+    row.get_by_text(re.compile(r"^compiling \d+ of 600 · softmax")).wait_for()
+    row.scroll_into_view_if_needed()
+    shared.shot("progress-cell")
+    row.get_by_role("button", name="Cancel: load deep").click()
+    row.wait_for(state="detached")
+    # It ends as an exception does, and leaves nothing in what is saved.
+    page.get_by_text("ML897", exact=True).wait_for()
+    printed = {"name": "stdout", "output_type": "stream", "text": "ML897\n"}
+    assert printed in shared.outputs()
+    assert "compiling" not in str(shared.outputs())
+    # What is not cancelled goes away by itself, and what is short is not shown.
+    shared.run_code("with progress.working('short'):\n    time.sleep(0.6)")
+    assert row.count() == 0
+    saved = shared.run_code("model.profile(np.ones((2, 8), np.float32), runs=1, warmup=0).runs")
+    assert [output["output_type"] for output in saved] == ["execute_result"]

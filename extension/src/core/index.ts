@@ -3,6 +3,9 @@
 export { GraphView } from './view/view';
 export { plainFault } from './view/fault';
 export type { IGraphViewEvents, IGraphViewOptions } from './view/types';
+export { addStyles } from './view/styles';
+export { WorkRow } from './view/working';
+export { WORK_STYLES } from './view/working-css';
 export type { ICommand } from './view/commands';
 export type { ITestNode, ITestView } from './view/registry';
 export type { ThemeName } from './render/theme';

@@ -2,6 +2,7 @@
 
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { cellProgressPlugin } from './cell-progress-plugin';
 import { chartsPlugin } from './chart-plugin';
 import { commandsPlugin } from './commands-plugin';
 import { corePlugin } from './core-plugin';
@@ -29,6 +30,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   chartsPlugin,
   statusPlugin,
   showCellPlugin,
+  cellProgressPlugin,
   revealPlugin,
   filesPlugin
 ];

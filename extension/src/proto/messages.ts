@@ -387,6 +387,46 @@ export const isServerMessage: Shape<ServerMessage> = tagged('type', {
   failed: isFailedMessage
 });
 
+/**
+ * How far that is which a cell does. Sent ten times a second once it has taken a while, and when it
+ * is over; not to a view but to the page, which knows the cell by the parent message.
+ */
+export interface ICellProgress {
+  protocol: ProtocolVersion;
+  /** What to name in a wish to cancel. */
+  work: number;
+  title: string;
+  phase: string;
+  done: number;
+  total: number;
+  what: string;
+  elapsed_s: number;
+  state: 'running' | 'cancelling' | 'over';
+}
+
+export const isCellProgress: Shape<ICellProgress> = record({
+  protocol: isProtocolVersion,
+  work: isWhole,
+  title: isText,
+  phase: isText,
+  done: isWhole,
+  total: isWhole,
+  what: isText,
+  elapsed_s: isNumber,
+  state: oneOf('running', 'cancelling', 'over')
+});
+
+/** The user wants an end of a cell's work; the first message of a comm. */
+export interface ICellCancel {
+  protocol: ProtocolVersion;
+  work: number;
+}
+
+export const isCellCancel: Shape<ICellCancel> = record({
+  protocol: isProtocolVersion,
+  work: isWhole
+});
+
 /** Traits of the widget model, all synced. */
 export interface IWidgetTraits {
   /** The graph document, or null when it is sent in parts. */

@@ -237,6 +237,29 @@ ServerMessage = (
 """Kernel to front end."""
 
 
+class CellProgress(TypedDict):
+    """How far that is which a cell does. Sent ten times a second once it has taken a while, and
+    when it is over; not to a view but to the page, which knows the cell by the parent message."""
+
+    protocol: ProtocolVersion
+    work: int
+    """What to name in a wish to cancel."""
+    title: str
+    phase: str
+    done: int
+    total: int
+    what: str
+    elapsed_s: float
+    state: Literal["running", "cancelling", "over"]
+
+
+class CellCancel(TypedDict):
+    """The user wants an end of a cell's work; the first message of a comm."""
+
+    protocol: ProtocolVersion
+    work: int
+
+
 class WidgetTraits(TypedDict):
     """Traits of the widget model, all synced."""
 

@@ -267,6 +267,18 @@ def dashboard_message(content: object) -> dashboard.DashboardClientMessage:
     return found
 
 
+def cell_cancel(content: object) -> messages.CellCancel:
+    """``content``, a wish to cancel what a cell does.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, messages.CellCancel)
+    wish: Any = content
+    found: messages.CellCancel = wish
+    return found
+
+
 def _check_message(content: object, kind: Any) -> None:
     version = content.get("protocol", PROTOCOL) if isinstance(content, dict) else PROTOCOL
     if type(version) is int and version != PROTOCOL:

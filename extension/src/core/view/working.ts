@@ -23,7 +23,8 @@ export function workText({ title, phase, done, total, what }: Omit<Told, 'id' | 
   return `${now}${many}${what === '' ? '' : ` · ${what}`}`;
 }
 
-class Row {
+/** One thing that is done: what now, how far, and a button that ends it. */
+export class WorkRow {
   readonly element = el('div', 'jp-MaxLab-workingRow');
   private readonly _text = el('span', 'jp-MaxLab-workingText');
   private readonly _time = el('span', 'jp-MaxLab-workingTime');
@@ -40,6 +41,14 @@ class Row {
       this._cancel,
       el('div', 'jp-MaxLab-workingTrack', this._bar)
     );
+  }
+
+  told(told: Omit<Told, 'id'>): void {
+    const part = told.total > 0 ? Math.min(1, told.done / told.total) : null;
+    this.show(workText(told), part, `${told.elapsed_s.toFixed(1)} s`);
+    if (told.state === 'cancelling') {
+      this.heard();
+    }
   }
 
   show(text: string, part: number | null, elapsed: string): void {
@@ -84,7 +93,7 @@ class Row {
 
 export class Working {
   readonly element = el('div', 'jp-MaxLab-working');
-  private readonly _rows = new Map<number, Row>();
+  private readonly _rows = new Map<number, WorkRow>();
   private _timer: ReturnType<typeof setTimeout> | undefined;
 
   /** @param _cancel asks the kernel for an end of what the question `id` asked for. */
@@ -101,11 +110,7 @@ export class Working {
       return;
     }
     const row = this._row(told.id, told.title);
-    const part = told.total > 0 ? Math.min(1, told.done / told.total) : null;
-    row.show(workText(told), part, `${told.elapsed_s.toFixed(1)} s`);
-    if (told.state === 'cancelling') {
-      row.heard();
-    }
+    row.told(told);
   }
 
   /** Follows the button *Profile*, which the kernel may hear late. */
@@ -135,10 +140,10 @@ export class Working {
     }
   }
 
-  private _row(id: number, title: string): Row {
+  private _row(id: number, title: string): WorkRow {
     let row = this._rows.get(id);
     if (row === undefined) {
-      row = new Row(title, () => this._cancel(id));
+      row = new WorkRow(title, () => this._cancel(id));
       this._rows.set(id, row);
       this.element.append(row.element);
     }
