@@ -5,7 +5,6 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
-import { OutputArea } from '@jupyterlab/outputarea';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { Widget } from '@lumino/widgets';
 
@@ -24,8 +23,17 @@ const isTold = record<{ comm_id: string; data: ICellProgress }>({
   data: isCellProgress
 });
 
-const isFuture = record<{ msg: { header: { msg_id: string } } }>({
-  msg: record<{ header: { msg_id: string } }>({ header: record<{ msg_id: string }>({ msg_id: isText }) })
+interface IRequest {
+  msg: { header: { msg_id: string } };
+}
+
+/** A cell of code that was run: other cells have no outputs, and those that never ran no request. */
+const isRun = record<{ outputArea: { future: IRequest } }>({
+  outputArea: record<{ future: IRequest }>({
+    future: record<IRequest>({
+      msg: record<IRequest['msg']>({ header: record<{ msg_id: string }>({ msg_id: isText }) })
+    })
+  })
 });
 
 class CellRow {
@@ -54,13 +62,8 @@ class CellRow {
 }
 
 /** Id of the request that a cell waits for, or waited for last; null when it never ran. */
-function runOf(cell: object): string | null {
-  if (!('outputArea' in cell) || !(cell.outputArea instanceof OutputArea)) {
-    return null;
-  }
-  // There is none before the first run, whatever its type says.
-  const future: unknown = cell.outputArea.future;
-  return fits(isFuture, future) ? future.msg.header.msg_id : null;
+function runOf(cell: Widget): string | null {
+  return fits(isRun, cell) ? cell.outputArea.future.msg.header.msg_id : null;
 }
 
 /** The rows of one notebook. */
