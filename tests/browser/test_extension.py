@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 PLUGINS = {
     "maxlab-extension:charts",
     "maxlab-extension:commands",
+    "maxlab-extension:cell-progress",
     "maxlab-extension:core",
     "maxlab-extension:diagnostics",
     "maxlab-extension:files",
