@@ -32,7 +32,7 @@ profile = model.profile(np.ones((256, 512), np.float32))
 
 NAME = "watched.ipynb"
 
-# They depend on when the kernel and JupyterLab's own layout get to it, and now and then do not pass.
+# They depend on when the kernel and JupyterLab itself get to it, and do not pass every time.
 unsteady = pytest.mark.skipif("not config.getoption('--all')", reason="unsteady: only with --all")
 
 
