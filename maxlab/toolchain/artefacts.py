@@ -36,7 +36,8 @@ from typing import NamedTuple
 from maxlab import trace
 from maxlab.config import config
 from maxlab.errors import CacheError, MaxlabError, ToolchainError
-from maxlab.toolchain import processes
+from maxlab.toolchain import eviction, processes
+from maxlab.toolchain.private import private_folder
 from maxlab.toolchain.seals import (
     Content,
     is_own_file,
@@ -72,6 +73,22 @@ class Key:
         return f"{self.text}.{self.prelude}.{self.flags}.{self.compiler}.{self.cpu}.so"
 
 
+class CacheInfo(NamedTuple):
+    """What a cache holds.
+
+    Attributes:
+        place: Its directory, the private spare one where the configured one cannot be used.
+        libraries: Compiled libraries in it.
+        bytes: What they take on the disk.
+        limit: The most bytes that they may take, by ``MAXLAB_CACHE_LIMIT``; None without one.
+    """
+
+    place: Path
+    libraries: int
+    bytes: int
+    limit: int | None
+
+
 class Artefact(NamedTuple):
     """A verified artefact: where it is kept, and what it holds. Links to one file share it."""
 
@@ -89,6 +106,7 @@ class Cache:
         self._places = [root]
         self._checked = False
         self._lock = threading.Lock()
+        self._added = 0  # bytes since the cache was last looked through
         self._real: dict[Path, str] = {}  # the directories with links resolved
         # (device, inode, size, times): kernels of one library are verified once.
         self._known: dict[tuple[int, ...], Content] = {}
@@ -135,6 +153,7 @@ class Cache:
             info = os.fstat(handle)
             if not is_own_file(info):
                 return None
+            info = eviction.used(handle, info)
             mark = mark_of(info)
             content = self._known.get(mark)
             if content is None:
@@ -255,8 +274,23 @@ class Cache:
                 self._place(root, source, path.with_suffix(source.suffix))
             made.append(Artefact(path, content))
         with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
-            self._known[mark_of(os.lstat(made[-1].path))] = content
+            info = os.lstat(made[-1].path)
+            self._known[mark_of(info)] = content
+            self._shrink(root, info.st_size)
         return made
+
+    def _shrink(self, root: Path, added: int) -> None:
+        """Remove what was used longest ago where ``added`` bytes more may be too many."""
+        limit = self.limit
+        if limit is None or root != self.root:
+            return
+        with self._lock:
+            first = self._added == 0
+            self._added += added
+            if not (self._added > limit // 16 or (first and eviction.is_due(root))):
+                return
+            self._added = 1
+        eviction.shrink(root / "kernels", limit)
 
     def use_spare(self, error: OSError) -> None:
         """Keep kernels in a private temporary directory from now on, because of ``error``.
@@ -291,6 +325,7 @@ class Cache:
         freed = sum(size for _, size in self._files())
         for root in self._readable():
             kernels = root / "kernels"
+            eviction.forget(root)
             if kernels.is_symlink():
                 with contextlib.suppress(OSError):
                     kernels.unlink()
@@ -303,6 +338,26 @@ class Cache:
         """(artefacts, bytes on disk); libraries shared by several kernels count once."""
         files = self._files()
         return len(files), sum(size for _, size in files)
+
+    def info(self) -> CacheInfo:
+        """Where the cache is, how many libraries it holds and how many bytes they take.
+
+        Example:
+            >>> from maxlab.toolchain import cache
+            >>> cache().info().bytes >= 0
+            True
+        """
+        count, size = self.usage()
+        place = self.root if self.spare is None else self.spare
+        return CacheInfo(place, count, size, self.limit)
+
+    @property
+    def limit(self) -> int | None:
+        """The most bytes that libraries may take; None without a limit."""
+        return config().cache_limit << 20 or None
+
+    def __repr__(self) -> str:
+        return f"Cache({str(self.root)!r})"
 
     def path(self, root: Path, key: Key) -> Path:
         """Where ``root`` keeps the artefact of ``key``."""
@@ -369,24 +424,6 @@ class Cache:
                         if stat.S_ISREG(info.st_mode) and file.name.endswith(".so"):
                             found[info.st_dev, info.st_ino] = info.st_size
         return [(inode, size) for (_, inode), size in found.items()]
-
-
-def private_folder(prefix: str) -> Path:
-    """A new folder for this process alone, among the temporary files; it goes when that ends.
-
-    Raises:
-        OSError: there is no place for it, or others could put another folder in its place.
-    """
-    folder = Path(tempfile.mkdtemp(prefix=prefix)).absolute()
-    mine = os.getpid(), folder
-    _own_folders.add(mine)
-    try:
-        check_way(folder)
-    except OSError:
-        _own_folders.discard(mine)
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
 
 
 # ---------------------------------------------------------------- files
@@ -473,7 +510,6 @@ def _cannot_write(root: Path, error: OSError) -> CacheError:
 _caches: dict[Path, Cache] = {}
 # With the process that made them: a fork has its parent's in its memory.
 _building: set[tuple[int, Path]] = set()
-_own_folders: set[tuple[int, Path]] = set()
 
 
 def cache() -> Cache:
@@ -487,11 +523,20 @@ def cache() -> Cache:
 
 @atexit.register
 def _leave() -> None:
-    """End the compilers of threads that are still compiling, and remove temporary folders."""
+    """End the compilers of threads that are still compiling, and remove what they build in."""
     processes.stop_all()
-    for owner, folder in (*_building, *_own_folders):
+    for owner, folder in _building:
         if owner == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
 
 
-__all__ = ["PARTS", "Artefact", "Cache", "Content", "Key", "cache", "is_whole", "private_folder"]
+__all__ = [
+    "PARTS",
+    "Artefact",
+    "Cache",
+    "CacheInfo",
+    "Content",
+    "Key",
+    "cache",
+    "is_whole",
+]

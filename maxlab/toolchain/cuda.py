@@ -191,7 +191,7 @@ def _header_files(headers: Iterable[str]) -> tuple[Path, ...]:
                 "ML504",
                 f"a CUDA header is missing: {file.name}",
                 why=[f"looked in {folder}"],
-                fix="reinstall maxlab: pip install --force-reinstall maxlab",
+                fix="reinstall maxlab: pip install --force-reinstall . in its checkout",
             )
     return files
 

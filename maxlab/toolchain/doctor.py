@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import subprocess
 from typing import NamedTuple
 
+from maxlab.config import config
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
@@ -30,14 +33,15 @@ class DoctorRow(NamedTuple):
 
 
 def doctor_rows() -> list[DoctorRow]:
-    """A row for the compiler, a trial compilation, the CPU, the kernel sources, the cache and the
-    CUDA compiler, which is not missed where there is none.
+    """A row for the compiler, a trial compilation, the headers of C, the CPU, the kernel sources,
+    the cache, the CUDA compiler, which is not missed where there is none, and the threads.
 
     Never raises for something that is missing: the row says so.
     """
     rows = [_compiler_row(), _cpu_row(), _sources_row(), _cache_row(), _cuda_row()]
     if rows[0].found:
-        rows.insert(1, _trial_row())
+        rows[1:1] = [_trial_row(), _headers_row()]
+    rows.append(_threads_row())
     return rows
 
 
@@ -63,6 +67,40 @@ def _trial_row() -> DoctorRow:
         return DoctorRow("compiling", False, error.what, error.fix or "")
     how = "cached" if kernel.hit else "compiled"
     return DoctorRow("compiling", True, f"a kernel was {how} in {kernel.ms:.1f} ms", "")
+
+
+def _headers_row() -> DoctorRow:
+    """Whether the compiler finds the headers of C, which kernels include."""
+    name, wanted = "C headers", ("math.h", "stdint.h", "string.h")
+    text = "".join(f"#include <{header}>\n" for header in wanted)
+    fix = "install the headers of the C library: apt-get install libc6-dev (or build-essential)"
+    try:
+        done = subprocess.run(
+            [str(find_compiler().path), "-E", "-x", "c", "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return DoctorRow(name, False, f"the compiler does not run: {error}", fix)
+    if done.returncode:
+        first = next(iter(done.stderr.strip().splitlines()), "the compiler refuses them")
+        return DoctorRow(name, False, first, fix)
+    return DoctorRow(name, True, ", ".join(wanted), "")
+
+
+def _threads_row() -> DoctorRow:
+    try:
+        threads = config().num_threads
+    except MaxlabError as error:
+        return DoctorRow(
+            "threads", False, f"settings cannot be read: {error.what}", error.fix or ""
+        )
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    detail = f"{threads} for a session, of {usable} logical CPUs that this process may use"
+    return DoctorRow("threads", True, f"{detail}; MAXLAB_NUM_THREADS sets it", "")
 
 
 def _cpu_row() -> DoctorRow:
@@ -104,7 +142,11 @@ def _cache_row() -> DoctorRow:
     try:
         found = os.statvfs(store.root)
         free = f"{found.f_bavail * found.f_frsize / 2**30:.1f} GiB free"
+        free += f", rights {stat.filemode(os.stat(store.root).st_mode)}"
+        if found.f_flag & os.ST_NOEXEC:
+            free += ", on a disk mounted noexec"
     except OSError as error:  # removed by another process just now
         free = f"its disk cannot be asked: {error.strerror}"
-    detail = f"{store.root}: {count} libraries, {size / 2**20:.1f} MiB; {free}"
+    most = "" if store.limit is None else f" of at most {store.limit >> 20}"
+    detail = f"{store.root}: {count} libraries, {size / 2**20:.1f} MiB{most}; {free}"
     return DoctorRow("kernel cache", True, detail, "")

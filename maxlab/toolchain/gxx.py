@@ -385,7 +385,7 @@ def _sources_digest() -> str:
             raise ToolchainError(
                 "ML504",
                 f"a source of the simulator is missing: {file}",
-                fix="reinstall maxlab: pip install --force-reinstall maxlab",
+                fix="reinstall maxlab: pip install --force-reinstall . in its checkout",
             )
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()

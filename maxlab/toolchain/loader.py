@@ -25,8 +25,9 @@ from typing import Any
 
 from maxlab.config import config
 from maxlab.errors import ToolchainError
-from maxlab.toolchain.artefacts import Artefact, private_folder
+from maxlab.toolchain.artefacts import Artefact
 from maxlab.toolchain.cffi_abi import ffi
+from maxlab.toolchain.private import private_folder
 
 _DESCRIPTORS = "/proc/self/fd/"
 _MOST_NAME = 200

@@ -45,7 +45,7 @@ def kernels_dir() -> Path:
         "ML504",
         "the hand-written kernel sources are missing",
         why=[f"looked in {place}" for place in places],
-        fix="reinstall maxlab: pip install --force-reinstall maxlab",
+        fix="reinstall maxlab: pip install --force-reinstall . in its checkout",
     )
 
 

@@ -9,6 +9,7 @@ a translation unit and the units in parallel, because a compiler run has a fixed
 from __future__ import annotations
 
 import hashlib
+import heapq
 import os
 import threading
 import time
@@ -28,6 +29,9 @@ from maxlab.toolchain.prelude import prelude, prelude_for
 from maxlab.toolchain.processes import parallel
 
 KERNELS_PER_UNIT = 8
+MOST_PER_UNIT = 64  # beyond it a kernel gets hardly cheaper
+TEXT_PER_UNIT = 64 << 10  # characters; for units of more than 8 kernels
+ROUNDS = 4  # units for each process at once: one that ends early finds another to do
 ALONE = "// @alone"
 """The first line of a kernel that declares what others may declare too."""
 _DEFAULT = Flags()
@@ -182,20 +186,26 @@ def _load_missing(
 
 
 def group(missing: list[_Missing], jobs: int) -> list[list[_Missing]]:
-    """The kernels of each translation unit: at most 8, of about equal length of text."""
+    """The kernels of each translation unit, of about equal length of text.
+
+    Each compiler run costs as much as two small kernels before it comes to the first one. So units
+    grow with the number of kernels from 8 to 64 kernels; while there are few units for ``jobs``, or
+    while their texts are long, they stay at 8.
+    """
     alone = [[item] for item in missing if item.source.text.startswith(ALONE)]
     missing = [item for item in missing if not item.source.text.startswith(ALONE)]
     if not missing:
         return alone
-    full = -(-len(missing) // KERNELS_PER_UNIT)
-    count = max(full, min(jobs, len(missing)))
+    number, length = len(missing), sum(len(item.source.text) for item in missing)
+    wanted = max(ROUNDS * jobs, -(-number // MOST_PER_UNIT), -(-length // TEXT_PER_UNIT))
+    count = max(min(wanted, -(-number // KERNELS_PER_UNIT)), min(jobs, number))
     parts: list[list[_Missing]] = [[] for _ in range(count)]
-    loads = [0] * count
+    lightest = [(0, index) for index in range(count)]
     for item in sorted(missing, key=lambda m: (-len(m.source.text), m.source.name)):
-        open_parts = [i for i in range(count) if len(parts[i]) < KERNELS_PER_UNIT]
-        lightest = min(open_parts, key=loads.__getitem__)
-        parts[lightest].append(item)
-        loads[lightest] += len(item.source.text)
+        load, index = heapq.heappop(lightest)
+        parts[index].append(item)
+        if len(parts[index]) < MOST_PER_UNIT:
+            heapq.heappush(lightest, (load + len(item.source.text), index))
     return alone + parts
 
 

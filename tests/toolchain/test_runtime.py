@@ -129,7 +129,8 @@ def test_flags() -> None:
 def test_doctor_finds_everything_here() -> None:
     rows = {row.name: row for row in doctor_rows()}
     assert list(rows) == [
-        "C compiler", "compiling", "CPU", "kernel sources", "kernel cache", "CUDA compiler",
+        "C compiler", "compiling", "C headers", "CPU", "kernel sources", "kernel cache",
+        "CUDA compiler", "threads",
     ]  # fmt: skip
     assert all(row.found and row.detail and not row.fix for row in rows.values()), rows
 

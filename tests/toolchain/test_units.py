@@ -109,6 +109,34 @@ def test_kernels_share_units(
     assert len(compilations) == expected
 
 
+@pytest.mark.parametrize(
+    ("count", "length", "jobs", "expected"),
+    [
+        (64, 300, 2, 8),
+        (200, 300, 2, 8),
+        (4000, 300, 2, 63),
+        (4000, 300, 64, 256),
+        (80, 30_000, 1, 10),
+    ],
+)
+def test_units_grow_with_the_number_of_kernels(
+    count: int, length: int, jobs: int, expected: int
+) -> None:
+    key: Any = None
+    missing = [
+        units._Missing(KernelSource(f"k{n}", "x" * (length + n % 7)), key, "new text")
+        for n in range(count)
+    ]
+    parts = units.group(missing, jobs)
+    assert len(parts) == expected
+    assert sorted(item.source.name for part in parts for item in part) == sorted(
+        item.source.name for item in missing
+    )
+    assert max(map(len, parts)) <= units.MOST_PER_UNIT
+    loads = [sum(len(item.source.text) for item in part) for part in parts]
+    assert max(loads) - min(loads) <= 2 * length, "one of them would be waited for"
+
+
 def test_only_new_kernels_are_compiled(compilations: list[list[str]]) -> None:
     compile_units([kernel(i) for i in range(4)], jobs=1)
     forget()
