@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab import progress, trace
+from maxlab.compiler.collector import paused
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
@@ -132,7 +133,6 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     def lap() -> None:
         marks.append(time.perf_counter_ns())
 
-    work, marker = _begun(function, options)
     log, source = listen(function), function
     revision = log.revision
 
@@ -140,16 +140,18 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         then = at_revision(source, revision)  # it may have been changed since
         return _begun(then if then is not None else source, options)[0]
 
-    passes = recorded(work, pipeline(options.split_k), once_more)
-    kept = marker.taken_out()
-    lap()
-    progress.step("schedule")
-    schedule = Schedule(work, options, kept.values())
-    lap()
-    progress.step("plan")
-    planner = Planner(schedule)
-    plan = planner.build()
-    replace_texts(plan, options.replaced)
+    with paused():
+        work, marker = _begun(function, options)
+        passes = recorded(work, pipeline(options.split_k), once_more)
+        kept = marker.taken_out()
+        lap()
+        progress.step("schedule")
+        schedule = Schedule(work, options, kept.values())
+        lap()
+        progress.step("plan")
+        planner = Planner(schedule)
+        plan = planner.build()
+        replace_texts(plan, options.replaced)
     lap()
     units = {
         s.number: KernelSource(s.printed.symbol, s.printed.text)

@@ -47,6 +47,7 @@ class Inliner:
     def __init__(self, schedule: Grouped) -> None:
         self.schedule = schedule
         self.into: dict[Group, Group] = {}
+        self._taken: dict[Group, list[Group]] = {}  # the groups that went into a group
         self.why: dict[Value, Reason] = {}
 
     def stored(self) -> set[Value]:
@@ -87,14 +88,15 @@ class Inliner:
                 else:
                     sizes[reader] = sizes.get(reader, 0) + size
                     self.into[group] = reader
+                    self._taken.setdefault(reader, []).append(group)
                     continue
             self.why.update(dict.fromkeys(kept, why))
 
     def groups_in(self, group: Group) -> list[Group]:
         """The inlined groups whose values ``group`` computes for itself."""
-        found = [g for g, into in self.into.items() if into is group]
+        found = list(self._taken.get(group, ()))
         for inner in found:  # which may have taken others in, before it went into this one
-            found.extend(g for g, into in self.into.items() if into is inner)
+            found.extend(self._taken.get(inner, ()))
         return found
 
     def ops_of(self, group: Group) -> list[Op]:

@@ -273,14 +273,33 @@ def _within(top: Poly, bottom: Poly, extents: dict[str, Poly]) -> bool:
     """Whether ``0 ≤ top < bottom`` provably: every axis is in its extent, no other symbol is
     negative.
     """
+    bounds = _bounds(top, extents)
+    if bounds is None:
+        return False
+    low, high = bounds
+    return low.coefficients_are_positive and (bottom - ONE - high).coefficients_are_positive
+
+
+def _bounds(poly: Poly, extents: dict[str, Poly]) -> tuple[Poly, Poly] | None:
+    """The least and the greatest value, as polynomials without axes; None where a division may be
+    of what is negative, or by what an axis decides.
+    """
     low, high = ZERO, ZERO
-    for monomial, scale in top.terms:
-        term = Poly(((monomial, scale),))
-        axes = [atom for atom, _ in monomial if isinstance(atom, str) and atom in extents]
-        if len(axes) < len(monomial) and any(not isinstance(atom, str) for atom, _ in monomial):
-            return False
-        first = term.substitute(dict.fromkeys(axes, ZERO))
-        last = term.substitute({name: extents[name] - ONE for name in axes})
+    for monomial, scale in poly.terms:
+        first = last = Poly.constant(scale)
+        for atom, power in monomial:
+            if isinstance(atom, str):
+                size = extents.get(atom)
+                least = Poly.symbol(atom) if size is None else ZERO
+                most = least if size is None else size - ONE
+            else:
+                top, bottom = _bounds(atom.numerator, extents), atom.denominator
+                if top is None or not top[0].coefficients_are_positive:
+                    return None
+                if bottom.depends_on(extents) or not bottom.coefficients_are_positive:
+                    return None
+                least, most = ZERO, top[1].floordiv(bottom)
+            for _ in range(power):
+                first, last = first * least, last * most
         low, high = (low + first, high + last) if scale > 0 else (low + last, high + first)
-    # A polynomial with no negative coefficient is ≥ 0.
-    return all(c >= 0 for poly in (low, bottom - ONE - high) for _, c in poly.terms)
+    return low, high

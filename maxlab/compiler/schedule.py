@@ -158,7 +158,7 @@ class Schedule(Views):
         for result in op.results:
             self.group_of[result] = group
         if self._late:
-            self._follow(group, self._binders(op))
+            group.follow(self._binders(op))
 
     def bases(self, value: Value) -> Iterator[Value]:
         """The values behind ``value`` that are in a group."""
@@ -176,21 +176,9 @@ class Schedule(Views):
 
     def _depend(self, group: Group, value: Value) -> None:
         """Note that ``group`` reads ``value``."""
-        self._follow(group, (self.group_of[base] for base in self.bases(value)))
+        group.follow(self.group_of[base] for base in self.bases(value))
         if self._late:
-            self._follow(group, self._behind_dims(value))
-
-    def _follow(self, group: Group, others: Iterable[Group]) -> None:
-        """Note that ``group`` runs after ``others``."""
-        added = 0
-        for other in others:
-            if other is not group:
-                added |= other.ancestors | other.bit
-        if added & ~group.ancestors:
-            group.ancestors |= added
-            for later in self.groups:
-                if later.ancestors & group.bit:
-                    later.ancestors |= group.ancestors
+            group.follow(self._behind_dims(value))
 
     def _binders(self, op: Op) -> Iterator[Group]:
         """The groups that bind the dims that ``op`` itself names."""
@@ -350,13 +338,7 @@ class Schedule(Views):
             self._join(group, op, "merged")
         group.ops.sort(key=self._position)
         other.ops = []
-        gained = (other.ancestors | group.ancestors) & ~group.bit & ~other.bit
-        group.ancestors = gained
-        for later in self.groups:
-            if later.ancestors & other.bit:
-                later.ancestors = (later.ancestors & ~other.bit) | group.bit | gained
-            elif later.ancestors & group.bit:
-                later.ancestors |= gained
+        group.replace(other)
         return ""
 
     def _position(self, op: Op) -> int:
@@ -523,7 +505,7 @@ class Schedule(Views):
         group = self.groups[-1]
         assert group.main is op
         if self.effects:
-            self._follow(group, [next(reversed(self.effects.values()))])
+            group.follow([next(reversed(self.effects.values()))])
         self.effects[op] = group
 
     def _place_attention(self, parts: Attention) -> None:

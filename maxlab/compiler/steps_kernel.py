@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from maxlab.compiler.traffic import Touch, Touched
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
-from maxlab.ir.poly import ONE, Poly
+from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET
 from maxlab.opset.core import changed_operands, elements
 from maxlab.opset.custom import OPS as CUSTOM
@@ -93,6 +93,7 @@ class _Part:
     total: Poly | None = None
     ahead: str = ""
     after: str = ""
+    touched: Mapping[str, Poly] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -267,6 +268,7 @@ for (i64 {start} = {first}; {start} < {last}; {start} += {strip})
         serial: bool = False,
         name: str = "",
         total: Poly | None = None,
+        touched: Mapping[str, Poly] | None = None,
     ) -> None:
         """Add a launch."""
 
@@ -291,6 +293,7 @@ for (i64 {start} = {first}; {start} < {last}; {start} += {strip})
                 total,
                 ahead,
                 after,
+                touched or {},
             )
         )
         self.faulted = self.warned = False
@@ -347,10 +350,8 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         for number, buffer in enumerate(used):
             read = buffer.role not in ("result", "target")
             written = buffer.role != "operand"
-            found[number] = Touch(
-                buffer.count if read else Poly.constant(0),
-                buffer.count if written else Poly.constant(0),
-            )
+            count = part.touched.get(buffer.name, buffer.count)
+            found[number] = Touch(count if read else ZERO, count if written else ZERO)
         return found
 
     extent = ONE if part.serial and site.target == "cuda" else part.extent

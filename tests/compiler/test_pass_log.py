@@ -19,6 +19,7 @@ from maxlab.ir.edit_json import from_json, to_json
 from maxlab.ir.edit_log import Rewrite, apply
 from maxlab.ir.printer import generic, pretty
 from maxlab.ir.verifier import verify
+from maxlab.opset import operations
 from tests.compiler.interpret import Builder
 from tests.compiler.programs import Generator
 from tests.compiler.test_options import loaded
@@ -117,9 +118,9 @@ def test_records_read_what_a_second_run_does(name: str) -> None:
     records = recorded(work, passes, function.clone)
     for record, (pass_name, apply_pass) in zip(records, passes, strict=True):
         assert record.name == pass_name
-        assert record.before == len(again.ops)
+        assert record.before == operations(again)
         found = rewrites_of(again, apply_pass)
-        assert record.after == len(again.ops)
+        assert record.after == operations(again)
         assert record.rewrites == found
         assert record.count == len(found)
         assert record.diff().count("\n") == len(found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from maxlab import progress, trace
 from maxlab.ir import Function, Rewrite, Rewriting, listen
+from maxlab.opset import operations
 
 Pass = Callable[[Rewriting], None]
 """A pass: it changes the function of what it is called with, by its methods."""
@@ -59,7 +60,7 @@ class PassRecord:
 
     def diff(self) -> str:
         """The rewrites, a line each."""
-        lines = [f"{self.name}: {self.before} → {self.after} ops"]
+        lines = [f"{self.name}: {self.before} → {self.after} op{'s' * (self.after != 1)}"]
         lines += [
             f"  {r.rule}: {r.node}" + (f" → {', '.join(r.into)}" if r.into else " removed")
             for r in self.rewrites
@@ -86,12 +87,15 @@ def run(function: Function, passes: Passes) -> list[tuple[int, int, int, int]]:
     """Change ``function`` by ``passes``, in order; of each, the number of ops before and after, the
     nanoseconds that it took, and the number of rules that it applied."""
     facts: list[tuple[int, int, int, int]] = []
+    ops = operations(function)
     for number, (name, apply) in enumerate(passes):
         progress.step("passes", number, len(passes), name)
-        start, before = time.perf_counter_ns(), len(function.ops)
+        start, before = time.perf_counter_ns(), ops
         count = applied(function, apply)
         elapsed = time.perf_counter_ns() - start
-        facts.append((before, len(function.ops), elapsed, count))
+        if count:  # a pass that applied no rule changed nothing
+            ops = operations(function)
+        facts.append((before, ops, elapsed, count))
         trace.emit("pass", name, graph=function.name, rewrites=count, ns=elapsed)
     return facts
 
