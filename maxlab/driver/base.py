@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from maxlab.driver import copying, dlpack
+from maxlab.driver import copying, dlpack, printing
 from maxlab.driver.device import CPU, Device, DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
@@ -283,7 +283,14 @@ class TensorBase:
         }
 
     def __repr__(self) -> str:
-        return f"Tensor(dtype={self._dtype!r}, shape={self._shape}, device={self.device})"
+        return printing.text(self)
+
+    def __shown__(self) -> str:
+        """What messages say of it: no element is read for them."""
+        return f"Tensor({printing.facts_of(self)})"
+
+    def _repr_html_(self) -> str:
+        return printing.page(self)
 
     # ---------------------------------------------------------------- inside
 

@@ -8,13 +8,14 @@ stream, and those it was told to wait for, have ended, whichever threads they ru
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, overload
 
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentTypeError, DeviceError, shown
-from maxlab.trace import emit
+from maxlab.trace import emit, reading
 
 
 class Device:
@@ -313,6 +314,29 @@ def system_memory() -> dict[str, int]:
     return {"total_memory": total, "free_memory": free}
 
 
+def device_named(name: str) -> Device:
+    """The device that ``name`` names: ``"cpu"``, ``"gpu"``, ``"gpu:1"``; ``cuda`` is a GPU too.
+
+    Raises:
+        ArgumentTypeError: ML421 (a TypeError), it names none.
+        DeviceError: ML401, the device is not there.
+
+    Example:
+        >>> from maxlab.driver.device import device_named
+        >>> device_named("cpu")
+        Device(type=cpu,id=0)
+    """
+    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", name)
+    if match is None:
+        raise ArgumentTypeError(
+            "ML421",
+            f"no device is called {shown(name)}",
+            fix='write "cpu" or "gpu:0", or driver.CPU() and driver.Accelerator(0)',
+        )
+    found: Device = reading("open_device")(match[1].replace("cuda", "gpu"), int(match[2] or 0))
+    return found
+
+
 def stream_of(target: object) -> DeviceStream:
     """The stream that a stream, a device or nothing stands for."""
     if target is None:
@@ -321,6 +345,8 @@ def stream_of(target: object) -> DeviceStream:
         return target
     if isinstance(target, Device):
         return target.default_stream
+    if isinstance(target, str):
+        return device_named(target).default_stream
     raise ArgumentTypeError(
         "ML421",
         f"expected a Device or a DeviceStream, got {type(target).__name__}",

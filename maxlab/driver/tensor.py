@@ -16,20 +16,35 @@ import numpy as np
 
 from maxlab.driver import copying, foreign
 from maxlab.driver.base import BITS, Array, TensorBase, block_on, require_copy
-from maxlab.driver.device import CPU, Device, DeviceStream, one_stream, stream_of
+from maxlab.driver.device import (
+    CPU,
+    Device,
+    DeviceStream,
+    device_named,
+    one_stream,
+    stream_of,
+)
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
 from maxlab.driver.memory import Block, PinnedBlock
+from maxlab.driver.numbers import Numbers
 from maxlab.driver.virtual import VirtualBlock
-from maxlab.dtype import DType, StaticFunction, check_array, check_scalar, check_unmasked
+from maxlab.dtype import (
+    DType,
+    StaticFunction,
+    check_array,
+    check_scalar,
+    check_unmasked,
+    dtype_of,
+)
 from maxlab.errors import ArgumentTypeError, TensorError, shown
 
 # Read on every allocation of a compiled model's outputs.
 _HOST = CPU().default_stream
 
 
-class Tensor(TensorBase):
+class Tensor(TensorBase, Numbers):
     """Memory of one dtype and shape on a device. Contents start undefined; see `zeros`.
 
     Args:
@@ -54,6 +69,10 @@ class Tensor(TensorBase):
     """
 
     __slots__ = ()
+
+    @staticmethod
+    def _of(array: Array) -> Tensor:
+        return Tensor.from_numpy(array)
 
     @overload
     def __init__(
@@ -84,7 +103,8 @@ class Tensor(TensorBase):
         if array is not None:
             dtype, shape = DType.from_numpy(array.dtype), array.shape
         sizes = check_shape(shape)
-        nbytes = math.prod(sizes) * _dtype(dtype)._nbytes
+        dtype = _dtype(dtype)
+        nbytes = math.prod(sizes) * dtype._nbytes
         self._owner = block = _memory(where, nbytes, pinned)
         self.address = block.address
         self._dtype = dtype
@@ -115,7 +135,8 @@ class Tensor(TensorBase):
             >>> Tensor.zeros([2], DType.int32).to_numpy()
             array([0, 0], dtype=int32)
         """
-        check_scalar(0, _dtype(dtype))  # one 8-bit float has no zero
+        dtype = _dtype(dtype)
+        check_scalar(0, dtype)  # one 8-bit float has no zero
         result = Tensor(dtype, shape, device, pinned)
         stream = result._stream
         if isinstance(stream, AcceleratorStream):
@@ -138,7 +159,7 @@ class Tensor(TensorBase):
             7
         """
         result = Tensor(dtype, ())
-        result.to_ml_numpy()[...] = check_scalar(value, dtype)
+        result.to_ml_numpy()[...] = check_scalar(value, result._dtype)
         return result if device is None else result._move(device)
 
     @StaticFunction
@@ -223,7 +244,8 @@ class Tensor(TensorBase):
             ArgumentTypeError: ML421 (a TypeError), not a dtype, not sizes.
         """
         sizes = check_shape((shape,) if isinstance(shape, int) else shape)
-        mapped = foreign.mapped(filename, _dtype(dtype), sizes, mode, offset)
+        dtype = _dtype(dtype)
+        mapped = foreign.mapped(filename, dtype, sizes, mode, offset)
         return Tensor(dtype, sizes) if mapped is None else _wrap(*mapped)
 
     # ----------------------------------------------------------------- views
@@ -241,7 +263,8 @@ class Tensor(TensorBase):
             >>> Tensor.zeros([2, 4], DType.float32).view(DType.uint8).shape
             (2, 16)
         """
-        old, new = self._dtype._nbytes, _dtype(dtype)._nbytes
+        dtype = _dtype(dtype)
+        old, new = self._dtype._nbytes, dtype._nbytes
         sizes = self._view_shape(dtype) if shape is None else check_shape(shape)
         strides = self._strides
         if strides is not None:
@@ -396,12 +419,22 @@ class Tensor(TensorBase):
                 "ML421", f"to() takes one target, got {len(given)}", fix="write tensor.to(CPU())"
             )
         target = given[0]
+        if isinstance(target, str):
+            target = device_named(target)
         if isinstance(target, (Device, DeviceStream)):
             return self._move(target)
         if isinstance(target, Sequence):
             return [self._move(one) for one in target]
         stream_of(target)
         raise AssertionError("stream_of refuses what is neither a device nor a stream")
+
+    def cpu(self) -> Tensor:
+        """This tensor on the host; copied only from another device."""
+        return self._move(CPU())
+
+    def clone(self) -> Tensor:
+        """The same as `copy`."""
+        return self._copy_to(self._stream)
 
     def _move(self, target: Device | DeviceStream) -> Tensor:
         stream = stream_of(target)
@@ -481,13 +514,14 @@ def _dtype(given: Any) -> DType:
     Raises:
         ArgumentTypeError: ML421, it is none.
     """
-    if not isinstance(given, DType):
+    found = dtype_of(given)
+    if found is None:
         raise ArgumentTypeError(
             "ML421",
             f"dtype must be a DType, got {shown(given)}",
             fix="write DType.float32, or DType.from_numpy(array.dtype)",
         )
-    return given
+    return found
 
 
 _new = object.__new__

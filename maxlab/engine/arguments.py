@@ -11,6 +11,7 @@ from maxlab.compiler import Compiled
 from maxlab.driver import CPU, Tensor
 from maxlab.dtype import check_scalar
 from maxlab.engine.ownership import is_copy, kept_apart, written_inputs
+from maxlab.engine.times import plural
 from maxlab.errors import InputError, InputTypeError
 from maxlab.ir import BufferType
 
@@ -44,14 +45,14 @@ class Arguments:
         if len(args) > len(names):
             raise InputTypeError(
                 "ML604",
-                f"{self.name} takes {len(names)} inputs, got {len(args)} by position",
+                f"{self.name!r} takes {plural(len(names), 'input')}, got {len(args)} by position",
                 fix=f"its inputs are {', '.join(names)}" if names else "it has no inputs",
             )
         for name, value in kwargs.items():
             if name not in names:
                 raise InputTypeError(
                     "ML604",
-                    f"{self.name} has no input {name!r}",
+                    f"{self.name!r} has no input {name!r}",
                     fix=f"its inputs are {', '.join(names)}",
                 )
             if name in bound:
@@ -65,7 +66,7 @@ class Arguments:
         if missing:
             raise InputTypeError(
                 "ML604",
-                f"{self.name} misses the input {missing[0]!r}",
+                f"{self.name!r} misses the input {missing[0]!r}",
                 fix=f"its inputs are {', '.join(names)}",
             )
         return [bound[n] for n in names]
@@ -173,7 +174,7 @@ class Arguments:
         names = ", ".join(v.name for v in self.compiled.source.inputs)
         raise InputError(
             "ML605",
-            f"{self.name} takes {self._count} inputs, got {len(args)}",
+            f"{self.name!r} takes {plural(self._count, 'input')}, got {len(args)}",
             fix=f"its inputs are {names}" if names else "it has no inputs",
         )
 

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from maxlab import progress, trace
 from maxlab.compiler import Compiled, Options
@@ -21,7 +21,9 @@ from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_o
 from maxlab.engine.kernel_view import KernelView
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.stamps import StepTimer
+from maxlab.engine.times import plural
 from maxlab.engine.weights import Prepared
+from maxlab.engine.whole import AsModule, Whole
 from maxlab.errors import ExecutionError
 from maxlab.toolchain.interrupts import STOPPED, raised
 
@@ -53,7 +55,7 @@ class Loader(Protocol):
         """The graph of ``model`` as another model; see ``Model.reload``."""
 
 
-class Model(Arguments, trace.Displayed):
+class Model(Arguments, trace.Displayed, AsModule, Whole):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
 
     Example:
@@ -67,6 +69,22 @@ class Model(Arguments, trace.Displayed):
         >>> model(np.ones(3, np.float32))[0].to_numpy()
         array([2., 2., 2.], dtype=float32)
     """
+
+    _called = "model"
+    _again = "save the graph, graph.save(path), and load it again: session.load(graph)"
+    _instead: ClassVar[dict[str, str]] = {
+        "predict": "call it: model(array)[0]",
+        "run": "call it: model(array)[0]",
+        "save": "save its graph: graph.save(path)",
+        **dict.fromkeys(("export", "to_onnx"), "save its graph: graph.save(path)"),
+        **dict.fromkeys(("source", "code", "text", "asm"), 'model.kernels["k0"].source'),
+        **dict.fromkeys(("benchmark", "timeit", "time"), "model.profile(array)"),
+        **dict.fromkeys(("plot", "show", "draw", "visualize"), "model.to_svg(path)"),
+        "summary": "print(model.graph)",
+        "check": "maxlab.compare(model, array)",
+        "parameters": "model.weights has the weights by name",
+        "state_dict": "model.weights has the weights by name",
+    }
 
     def __init__(
         self,
@@ -482,4 +500,5 @@ class Model(Arguments, trace.Displayed):
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))
-        return f"Model({self.name!r}, [{names}], {len(self.compiled.plan.steps)} kernels)"
+        kernels = plural(len(self.compiled.plan.steps), "kernel")
+        return f"Model({self.name!r}, [{names}], {kernels})"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from maxlab import progress, trace
 from maxlab.engine.stamps import Stamps, imbalance, stacked
 from maxlab.engine.times import KernelTime, Times, plural, time_text
+from maxlab.engine.whole import Whole
 from maxlab.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Profile(Times, trace.Displayed):
+class Profile(Times, trace.Displayed, Whole):
     """What a model cost on one set of inputs. ``Model.profile`` makes it.
 
     Attributes:
@@ -60,6 +61,19 @@ class Profile(Times, trace.Displayed):
         >>> profile.kernels[0].nbytes, profile.kernels[0].flops, profile.dims
         (8000, 1000, {'n': 1000})
     """
+
+    _called = "profile"
+    _again = "save the run: profile.save(path); maxlab.load_run(path) reads it"
+    _instead: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(
+            ("show", "plot", "draw"),
+            "the profile itself, as the last value of a cell, is drawn; profile.to_html(path)",
+        ),
+        **dict.fromkeys(
+            ("summary", "print_stats", "key_averages", "total_average"), "print(profile.table())"
+        ),
+        "export_chrome_trace": "profile.timeline.to_chrome(path)",
+    }
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import enum
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import profile_model
 from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
+from maxlab.engine.whole import Whole
 from maxlab.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -42,7 +43,7 @@ from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.child import Child
 
 
-class InferenceSession:
+class InferenceSession(Whole):
     """Compiles graphs and holds what they share: devices, threads.
 
     Args:
@@ -65,6 +66,25 @@ class InferenceSession:
         >>> engine.InferenceSession().devices
         [Device(type=cpu,id=0)]
     """
+
+    _called = "session"
+    _again = "make another: InferenceSession()"
+    _instead: ClassVar[dict[str, str]] = {
+        "run": "load a graph and call the model: session.load(graph)(array)[0]",
+        "compile": "session.load(graph)",
+    }
+
+    def __call__(self, *args: Any) -> NoReturn:
+        """Nothing: models are called.
+
+        Raises:
+            ArgumentTypeError: ML970, always.
+        """
+        raise ArgumentTypeError(
+            "ML970",
+            "a session cannot be called: it loads graphs",
+            fix="session.load(graph)(array)[0]",
+        )
 
     def __init__(
         self,
@@ -270,7 +290,7 @@ class InferenceSession:
             except MaxlabError as error:
                 raise InvalidPathError(
                     error.code,
-                    f"{model} has no graph: {error.what}",
+                    error.what,
                     at=error.at,
                     why=error.why,
                     fix=error.fix,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from maxlab.errors import elsewhere
+from maxlab.tabular import Field, Tabular
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class KernelTime:
     turns: int = 1
 
 
-class Times:
+class Times(Tabular):
     """The times of a run, kernel by kernel: the base of ``Profile``, which names the attributes."""
 
     name: str
@@ -95,6 +99,19 @@ class Times:
                 return kernel
         raise KeyError(id)
 
+    def _heads(self) -> Sequence[str]:
+        return (
+            "kernel", "name", "kind", "ops", "turns", "time [ns]", "fastest [ns]", "iqr [ns]",
+            "share", "work [flop]", "moved [B]",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for k in self.kernels:
+            yield (
+                k.id, k.name, k.kind, " ".join(k.nodes), k.turns, k.ns, k.ns_min, k.ns_iqr,
+                k.share, k.flops, k.nbytes,
+            )  # fmt: skip
+
     def table(self, rows: int | None = 20) -> str:
         """The kernels as text, the most expensive first, below a line about the whole run.
 
@@ -104,11 +121,12 @@ class Times:
         sizes = ", ".join(f"{name} = {size}" for name, size in self.dims.items())
         where = f"{self.name} on {self.device}, {plural(self.threads, 'thread')}"
         walls = (
-            f"one run {time_text(self.wall_ns)} (fastest {time_text(self.wall_ns_min)}), "
-            f"its kernels {time_text(self.kernel_ns)}"
+            f"a run {time_text(self.wall_ns)}, the median of {self.runs} "
+            f"(fastest {time_text(self.wall_ns_min)}); its kernels {time_text(self.kernel_ns)}"
         )
         if self.overhead is not None:
-            walls += f"; timing them adds {self.overhead:+.1%}"
+            added = f"{self.overhead:.1%}" if self.overhead >= 0.001 else "no time that shows"
+            walls += f"; timing them adds {added}"
         # A step that says where the run goes on takes no time, unless a device must be asked.
         ordered = sorted((k for k in self.kernels if not is_idle(k)), key=lambda k: -k.ns)
         shown = ordered if rows is None else ordered[: max(rows, 0)]
@@ -191,3 +209,10 @@ def size_text(nbytes: float) -> str:
 def plural(count: int, word: str) -> str:
     """``count`` and ``word`` in the plural that it takes."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+elsewhere(
+    KernelTime,
+    "kernel time",
+    dict.fromkeys(("source", "code", "text"), 'profile.model.kernels["k0"].source'),
+)

@@ -14,6 +14,16 @@ UNNAMED = "graph"
 MOST_BYTES = 4 << 30
 """Bytes of a file that is read."""
 
+_TORCH = "in PyTorch: module = torch.load(path); then maxlab.torch.load(module, x)"
+_READERS = {
+    ".mlprof": "it is a saved run: maxlab.load_run(path)",
+    ".safetensors": "these are weights: maxlab.graph.weights.load_weights([path])",
+    ".gguf": "these are weights: maxlab.graph.weights.load_weights([path])",
+    ".pt": _TORCH,
+    ".pth": _TORCH,
+}
+"""By the end of a file's name, how to read it where it is no graph."""
+
 
 def read_function(path: files.AnyPath, name: str) -> Function:
     """The function in the file at ``path``, verified: the one there is, or of several the one that
@@ -51,10 +61,19 @@ def read_functions(path: files.AnyPath) -> list[Function]:
     except UnicodeDecodeError as error:
         raise ParseError(
             "ML350",
-            f"{path} is not a graph: it is not text",
-            fix="read what Graph.save wrote",
+            f"{path} is not text, as a graph is",
+            fix=_READERS.get(files.as_path(path).suffix, "read what Graph.save wrote"),
         ) from error
-    functions = parse_module(text, str(files.as_path(path)))
+    return functions_of(text, str(files.as_path(path)))
+
+
+def functions_of(text: str, where: str) -> list[Function]:
+    """The functions of ``text``, verified; ``where`` is its place in messages.
+
+    Raises:
+        ParseError: The text has no graph.
+    """
+    functions = parse_module(text, where)
     for function in functions:
         verify(function)
     return functions
@@ -69,4 +88,4 @@ def unknown_graph(where: str, name: str, known: list[str]) -> ArgumentError:
     )
 
 
-__all__ = ["UNNAMED", "read_function", "read_functions", "unknown_graph"]
+__all__ = ["UNNAMED", "functions_of", "read_function", "read_functions", "unknown_graph"]

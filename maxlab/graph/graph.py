@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from maxlab.errors import (
     Location,
     MaxlabError,
     NoGraphError,
+    elsewhere,
 )
 from maxlab.graph import ops
 from maxlab.graph.build import (
@@ -28,7 +29,7 @@ from maxlab.graph.build import (
 )
 from maxlab.graph.chains import DeviceChains
 from maxlab.graph.control_flow import closed, traced
-from maxlab.graph.files import UNNAMED, read_function
+from maxlab.graph.files import UNNAMED, functions_of, read_function
 from maxlab.graph.foreign import users_own
 from maxlab.graph.inlining import Calls, may_call
 from maxlab.graph.journal import Noted
@@ -57,7 +58,7 @@ from maxlab.ir import (
     user_location,
 )
 from maxlab.ir.printer import generic, pretty
-from maxlab.opset import OPSET, lookup
+from maxlab.opset import OPSET, lookup, operations
 from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
 from maxlab.opset.effects import devices_of
 
@@ -623,9 +624,57 @@ class Graph(trace.Displayed):
         """
         files.write_text(path, generic(self._writer.function), "the graph")
 
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[Any, ...]]:
+        # What `save` writes: copies and pickles are graphs that were read.
+        libraries = self.kernel_libraries_paths
+        return read_text, (type(self), generic(self._writer.function), self.name, libraries)
+
+    def __call__(self, *args: Any) -> NoReturn:
+        """Nothing: a graph is compiled before it runs.
+
+        Raises:
+            GraphError: ML970, always.
+        """
+        raise GraphError(
+            "ML970",
+            f"the graph {self.name!r} cannot be called: it is not compiled",
+            fix="maxlab.load(graph)(array)[0]; inside of another graph: ops.call(graph, x)",
+        )
+
     def __str__(self) -> str:
         return pretty(self._writer.function)
 
     def __repr__(self) -> str:
-        ops = len([op for op in self._writer.function.ops if not op.ends_block])
-        return f"Graph({self.name!r}, {len(self._inputs)} inputs, {ops} ops)"
+        inputs, ops = len(self._inputs), operations(self._writer.function)
+        return (
+            f"Graph({self.name!r}, {inputs} input{'s' * (inputs != 1)}, {ops} op{'s' * (ops != 1)})"
+        )
+
+
+def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]) -> Graph:
+    """The graph of ``text`` in MLIR's generic form: what a copy or a pickle is made by."""
+    found = next(one for one in functions_of(text, name) if one.name == name)
+    return kind(name, path=found, custom_extensions=list(libraries))
+
+
+_COMPILED = "maxlab.load(graph)(array)[0]"
+_INSTEAD = {
+    "run": _COMPILED,
+    "forward": _COMPILED,
+    "execute": _COMPILED,
+    "predict": _COMPILED,
+    "eval": _COMPILED,
+    "compile": "maxlab.load(graph)",
+    "load": "maxlab.load(graph)",
+    "draw": "the graph itself, as the last value of a cell, is drawn",
+    "show": "the graph itself, as the last value of a cell, is drawn",
+    **dict.fromkeys(("to_png", "to_dot", "plot", "visualize", "render"), "graph.to_svg(path)"),
+    **dict.fromkeys(("summary", "print", "to_mlir"), "print(graph)"),
+    **dict.fromkeys(("export", "to_onnx", "dump"), "graph.save(path)"),
+    "profile": "maxlab.load(graph).profile(array)",
+    "outputs": "graph.output_types",
+    "nodes": "graph.function.ops",
+    "ops": "graph.function.ops",
+    "add_input": "name the inputs when the graph is made: Graph(name, input_types=[...])",
+}
+elsewhere(Graph, "graph", _INSTEAD)

@@ -13,6 +13,7 @@ from maxlab.dtype import (
     check_array,
     check_scalar,
     check_unmasked,
+    dtype_of,
     round_to,
 )
 from maxlab.errors import ArgumentError, ArgumentTypeError, MaxlabError, shown
@@ -106,18 +107,19 @@ def to_numpy(x: Any) -> np.ndarray[Any, Any]:
 
 
 def as_dtype(what: str, dtype: object) -> DType:
-    """``dtype``, which must be a ``DType``.
+    """``dtype``, a ``DType`` or what stands for one: a name, a dtype of NumPy or PyTorch.
 
     Raises:
         ArgumentTypeError: ML399.
     """
-    if not isinstance(dtype, DType):
+    found = dtype_of(dtype)
+    if found is None:
         raise ArgumentTypeError(
             "ML399",
             f"{what}: the dtype must be a DType, got {shown(dtype)}",
             fix="use DType.float32, or DType.from_numpy(array.dtype)",
         )
-    return dtype
+    return found
 
 
 def as_name(what: str, name: object) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
 
 import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, shown
+from maxlab.graph import refusals
+from maxlab.graph.methods import Methods, several, target_of
 from maxlab.graph.operands import is_array, no_tensor
 from maxlab.graph.staged import staged
 from maxlab.ir import (
@@ -28,7 +30,6 @@ from maxlab.ir import (
 )
 from maxlab.ir import Value as IrValue
 from maxlab.opset.builder import builder, current, one
-from maxlab.opset.rules import require_float
 
 
 def _do(name: str, *args: Any, **kwargs: Any) -> TensorValue:
@@ -94,6 +95,11 @@ Index: TypeAlias = Union[
 ]
 """One entry of an index: an int, a dim, a slice, ``None``, ``...``, a rank-0 integer tensor, or a
 slice with the dim that its result has."""
+
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+"""An axis, several, or None for all. Beside it stand ``dim``, another name for it, and ``keepdims``
+or ``keepdim``, which are True unless they are given."""
 
 
 class Value:
@@ -248,9 +254,12 @@ class BufferValue(Value):
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
         """A copy of the part of the buffer that ``index`` names, as it is now; ``[...]`` is all of
-        it. See ``ops.slice_tensor``."""
-        loaded = _do("buffer_load", self)
-        return loaded if index is Ellipsis else loaded[index]
+        it. See ``ops.buffer_load_slice``."""
+        if index is Ellipsis:
+            return _do("buffer_load", self)
+        if not isinstance(index, tuple) or (len(index) == 2 and isinstance(index[1], str)):
+            index = (index,)
+        return _do("buffer_load_slice", self, index)
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorValueLike) -> None:
         """Nothing; ``value`` is stored into the part of the buffer that ``index`` names; ``[...]``
@@ -263,12 +272,13 @@ class BufferValue(Value):
         _do("buffer_store_slice", self, value, index)
 
 
-class TensorValue(Value):
+class TensorValue(Value, Methods):
     """An immutable tensor inside a graph. Operators and methods add ops to the graph that is being
     built.
 
     ``==`` and the other comparisons are ops too, so tensor values cannot be hashed and have no
-    truth value.
+    truth value. NumPy's functions add ops: ``np.exp(x)``; so do methods that NumPy's arrays and
+    PyTorch's tensors have.
 
     Args:
         value: A ``TensorValue``, a ``Value`` or an IR value of tensor type, a ``Dim`` or ``Shape``
@@ -290,8 +300,6 @@ class TensorValue(Value):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # so that numpy_array + x comes to __radd__
-    __hash__: ClassVar[None]  # type: ignore[assignment]
 
     def __init__(self, value: TensorValueLike | IrValue | Sequence[Any]) -> None:
         self._value = _tensor_ir(value)
@@ -335,22 +343,25 @@ class TensorValue(Value):
         """
         return _do("transpose", self, -1, -2)
 
-    def transpose(self, dim_1: int, dim_2: int) -> TensorValue:
-        """The tensor with two dims swapped; see ``ops.transpose``.
+    def transpose(self, dim_1: int | None = None, dim_2: int | None = None) -> TensorValue:
+        """The tensor with two dims swapped, or without arguments all dims in the other order, as
+        NumPy's; see ``ops.transpose``.
 
         Raises:
             AxisError: ML303 (an IndexError), a dim out of range.
         """
+        if dim_1 is None:
+            return _do("permute", self, list(reversed(range(self.rank))))
         return _do("transpose", self, dim_1, dim_2)
 
-    def permute(self, dims: Sequence[int]) -> TensorValue:
+    def permute(self, dims: Sequence[int] | int, *more: int) -> TensorValue:
         """The tensor with its dims in the order ``dims``; see ``ops.permute``."""
-        return _do("permute", self, dims)
+        return _do("permute", self, several((dims, *more)))
 
-    def reshape(self, shape: Iterable[DimLike]) -> TensorValue:
+    def reshape(self, shape: Iterable[DimLike] | DimLike, *more: DimLike) -> TensorValue:
         """The same elements in the shape ``shape``, where one dim may be -1; see
         ``ops.reshape``."""
-        return _do("reshape", self, shape)
+        return _do("reshape", self, several((shape, *more)))
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> TensorValue:
         """The tensor with the dims ``start_dim`` to ``end_dim``, inclusive, merged; see
@@ -365,32 +376,35 @@ class TensorValue(Value):
         """The tensor with its dims named or asserted anew; see ``ops.rebind``."""
         return _do("rebind", self, shape, message)
 
-    def cast(self, dtype: DType) -> TensorValue:
+    def cast(self, dtype: DType | str) -> TensorValue:
         """The elements converted to ``dtype``; see ``ops.cast``."""
         return _do("cast", self, dtype)
 
-    def to(self, device: DeviceRef) -> TensorValue:
-        """The tensor on ``device``; see ``ops.transfer_to``."""
+    def to(self, device: DeviceRef | str | Any) -> TensorValue:
+        """The tensor on ``device``, which may be named: ``"cpu"``, ``"gpu:1"``; see
+        ``ops.transfer_to``. A dtype in its place converts the elements, as in PyTorch."""
+        dtype = target_of(device)
+        if dtype is not None:
+            return _do("cast", self, dtype)
         return _do("transfer_to", self, device)
 
-    def max(self, axis: int = -1) -> TensorValue:
+    def max(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The largest along ``axis``, which stays with size 1; NaN if there is one."""
-        return _do("max", self, axis=axis)
+        return _do("max", self, **_axis(self, axis, dims))
 
-    def min(self, axis: int = -1) -> TensorValue:
+    def min(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The smallest along ``axis``, which stays with size 1; NaN if there is one."""
-        return _do("min", self, axis=axis)
+        return _do("min", self, **_axis(self, axis, dims))
 
-    def mean(self, axis: int = -1) -> TensorValue:
+    def mean(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The mean along ``axis``, which stays with size 1."""
-        return _do("mean", self, axis)
+        return _do("mean", self, **_axis(self, axis, dims))
 
-    def argmax(self, axis: int = -1) -> TensorValue:
+    def argmax(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The int64 index of the first largest element along ``axis``, which stays with size 1."""
-        return _do("argmax", self, axis)
+        return _do("argmax", self, **_axis(self, axis, dims))
 
-    @staged
-    def var(self, axis: int = -1) -> TensorValue:
+    def var(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The population variance along ``axis``, which stays with size 1: the mean of the squared
         deviations from the mean.
 
@@ -398,20 +412,16 @@ class TensorValue(Value):
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
-        require_float("var", self.type)
-        deviation = self - _do("mean", self, axis)
-        return _do("mean", deviation * deviation, axis)
+        return _do("var", self, **_axis(self, axis, dims))
 
-    @staged
-    def stdev(self, axis: int = -1) -> TensorValue:
+    def stdev(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The population standard deviation along ``axis``, which stays with size 1.
 
         Raises:
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
-        require_float("stdev", self.type)
-        return _do("sqrt", self.var(axis))
+        return _do("std", self, **_axis(self, axis, dims))
 
     def print(self, label: str = "debug_tensor") -> None:
         """Nothing; the tensor is printed each time the model comes here; see ``ops.print``."""
@@ -551,8 +561,18 @@ class TensorValue(Value):
     def __le__(self, rhs: TensorValueLike) -> TensorValue:
         return _do("greater_equal", rhs, self)
 
+    def __hash__(self) -> int:
+        raise refusals.no_key()
+
     def __bool__(self) -> NoReturn:
         raise _no_truth("the truth of a tensor of the graph")
+
+
+def _axis(x: TensorValue, axis: Axis, dims: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a fold: ``axis``, None for all, unless only a ``dim`` is given."""
+    if "dim" in dims and axis == -1:
+        return dims
+    return {"axis": tuple(range(x.rank)) if axis is None else axis, **dims}
 
 
 def _no_truth(what: str) -> ArgumentTypeError:

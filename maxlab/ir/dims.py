@@ -455,7 +455,15 @@ class Shape(list[Dim]):
         return cls(parse_dim(part) for part in inner.split(",")) if inner else cls()
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other)  # a list of ints and names is equal when its dims are
+        # A list or tuple of ints and names is equal when its dims are.
+        return super().__eq__(list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def numel(self) -> Dim:
+        """`num_elements`, as PyTorch calls it."""
+        return self.num_elements
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))

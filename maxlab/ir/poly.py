@@ -100,6 +100,11 @@ class Poly:
         return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
 
     @property
+    def coefficients_are_positive(self) -> bool:
+        """Whether no term is negative: then neither is the value, for dims and places in them."""
+        return all(scale > 0 for _, scale in self.terms)
+
+    @property
     def value(self) -> int:
         """The constant term, which is the whole of a constant polynomial."""
         if self.terms and not self.terms[-1][0]:
@@ -206,8 +211,29 @@ class Poly:
             return quotient
         if rest.is_constant and other.is_constant:
             return quotient + Poly.constant(rest.value // other.value)
+        if (whole := rest._over_one_divisor()) is not None and other.coefficients_are_positive:
+            top, bottom = whole
+            return quotient + top.floordiv(bottom * other)
         atom = FloorDiv(rest, other)
         return quotient + Poly(((((atom, 1),), 1),))
+
+    def _over_one_divisor(self) -> tuple[Poly, Poly] | None:
+        """``(a * d + n, d)`` of ``a + n // d``, of which the floor of any fraction is that of the
+        same fraction of ``(a * d + n) / d``; None of what has more divisions than that one.
+        """
+        found: FloorDiv | None = None
+        others: list[tuple[Monomial, int]] = []
+        for monomial, scale in self.terms:
+            if all(isinstance(atom, str) for atom, _ in monomial):
+                others.append((monomial, scale))
+                continue
+            (atom, power), *more = monomial
+            if found or more or power != 1 or scale != 1 or isinstance(atom, str):
+                return None
+            found = atom
+        if found is None:
+            return None
+        return Poly(tuple(others)) * found.denominator + found.numerator, found.denominator
 
     def _divide_terms(self, other: Poly) -> tuple[Poly, Poly]:
         """``(q, r)`` with ``self == q * other + r``; ``r`` is what no exact step removes."""

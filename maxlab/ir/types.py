@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxlab import trace
-from maxlab.dtype import DType
+from maxlab.dtype import DType, dtype_of
 from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError, ShapeError, shown
 from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
 from maxlab.ir.poly import Poly
@@ -97,12 +97,15 @@ class DeviceRef:
         """
         if isinstance(device, DeviceRef):
             return device
+        named = _named(device)
+        if named is not None:
+            return named
         label, number = getattr(device, "label", None), getattr(device, "id", None)
         if isinstance(label, str) and isinstance(number, int):
             return DeviceRef(label, number)
         raise ArgumentTypeError(
             "ML397",
-            f"a device is a DeviceRef or a driver.Device, not {type(device).__name__}",
+            f"a device is a DeviceRef, a driver.Device or a name of one, not {shown(device)}",
             fix="use DeviceRef.CPU() or DeviceRef.GPU()",
         )
 
@@ -138,6 +141,29 @@ class DeviceRef:
 
     def __repr__(self) -> str:
         return f"DeviceRef({self})"
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not DeviceRef:
+            other = _named(other)
+        return (
+            isinstance(other, DeviceRef)
+            and self.id == other.id
+            and self.device_type is other.device_type
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.id))
+
+
+def _named(device: object) -> DeviceRef | None:
+    """The device that ``device``, a name such as ``"cuda:1"`` or a ``torch.device``, stands for;
+    None for other objects and names."""
+    if type(device).__module__ != "torch" and not isinstance(device, str):
+        return None
+    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", str(device))
+    if match is None:
+        return None
+    return DeviceRef(match[1].replace("cuda", "gpu"), int(match[2] or 0))
 
 
 class _LayoutMixin:
@@ -272,13 +298,14 @@ class Typed(Type):
         device: Any = None,
         _layout: FilterLayout | None = None,
     ) -> None:
-        if not isinstance(dtype, DType):
+        found = dtype if dtype.__class__ is DType else dtype_of(dtype)
+        if found is None:
             raise ArgumentTypeError(
                 "ML399",
                 f"the dtype of a type must be a DType, got {shown(dtype)}",
                 fix="use DType.float32, or DType.from_numpy(array.dtype)",
             )
-        self.dtype = dtype
+        self.dtype = dtype = found
         self.shape = _shape(shape, dtype)
         # The reference's signature asks for the device, its examples leave it out: CPU 0 then.
         self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)

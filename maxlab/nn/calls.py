@@ -31,6 +31,9 @@ class Layer:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         call = cls.__dict__.get("__call__")
+        forward = cls.__dict__.get("forward")
+        if call is None and inspect.isfunction(forward):  # as PyTorch's modules are written
+            call = cls.__call__ = _calling(forward)  # type: ignore[method-assign]
         if inspect.isfunction(call) and not hasattr(call, "__wrapped_layer__"):
             cls.__call__ = _called(call)  # type: ignore[method-assign]
 
@@ -43,6 +46,16 @@ class Layer:
         raise NotImplementedError(
             f"{type(self).__name__} has no __call__: define what the layer computes"
         )
+
+
+def _calling(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``__call__`` that does what ``forward`` does, also when a subclass defines it anew."""
+
+    @functools.wraps(forward)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it becomes one
+        return self.forward(*args, **kwargs)
+
+    return __call__
 
 
 def _called(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
+from maxlab.graph.operands import as_dtype
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, refuse_quantization
 from maxlab.nn.module import Module
@@ -49,16 +50,17 @@ class Embedding(Module):
         self,
         vocab_size: int,
         hidden_dim: int,
-        dtype: DType,
-        device: DeviceRef,
+        dtype: DType | str = DType.float32,
+        device: DeviceRef | str | None = None,
         quantization_encoding: Any = None,
         name: str | None = None,
     ) -> None:
         refuse_quantization("Embedding", quantization_encoding=quantization_encoding)
         check_size("Embedding", "vocab_size", vocab_size)
         check_size("Embedding", "hidden_dim", hidden_dim)
-        self.device = DeviceRef.from_device(device)
-        self.weight = Weight(name or "weight", dtype, (vocab_size, hidden_dim), DeviceRef.CPU())
+        self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)
+        kind = as_dtype("Embedding", dtype)
+        self.weight = Weight(name or "weight", kind, (vocab_size, hidden_dim), DeviceRef.CPU())
 
     def __call__(self, indices: TensorValueLike) -> TensorValue:
         """The vectors, ``[..., hidden_dim]``, of ``indices``, integers ``[...]``.

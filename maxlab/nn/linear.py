@@ -9,11 +9,12 @@ from typing import Any
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ModuleError
 from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
+from maxlab.graph.operands import as_dtype
 from maxlab.nn.calls import Layer
 from maxlab.nn.module import Module
 
 
-def check_size(what: str, name: str, value: int) -> int:
+def check_size(what: str, name: str, value: int | None) -> int:
     """``value``, a number of elements.
 
     Raises:
@@ -59,6 +60,9 @@ class Linear(Module):
         name: The weights are named ``<name>.weight`` and ``<name>.bias`` when given, else
             ``weight`` and ``bias``.
         clip_weight: When given, weights are used as if cut to ``[-clip_weight, clip_weight]``.
+        in_features: ``in_dim``, as PyTorch calls it.
+        out_features: ``out_dim``, as PyTorch calls it.
+        bias: ``has_bias``, as PyTorch calls it; here a layer has none unless it is asked for.
 
     Attributes:
         weight: ``[out_dim, in_dim]``.
@@ -86,34 +90,42 @@ class Linear(Module):
 
     def __init__(
         self,
-        in_dim: int,
-        out_dim: int,
-        dtype: DType,
-        device: DeviceRef,
+        in_dim: int | None = None,
+        out_dim: int | None = None,
+        dtype: DType | str = DType.float32,
+        device: DeviceRef | str | None = None,
         has_bias: bool = False,
         quantization_encoding: Any = None,
         float8_config: Any = None,
         name: str | None = None,
         clip_weight: float | None = None,
+        *,
+        in_features: int | None = None,
+        out_features: int | None = None,
+        bias: bool | None = None,
     ) -> None:
+        in_dim = in_features if in_dim is None else in_dim
+        out_dim = out_features if out_dim is None else out_dim
+        has_bias = has_bias if bias is None else bias
         refuse_quantization(
             "Linear", quantization_encoding=quantization_encoding, float8_config=float8_config
         )
-        check_size("Linear", "in_dim", in_dim)
-        check_size("Linear", "out_dim", out_dim)
+        columns = check_size("Linear", "in_dim", in_dim)
+        rows = check_size("Linear", "out_dim", out_dim)
         if clip_weight is not None and not clip_weight >= 0:
             raise ArgumentError(
                 "ML718",
                 f"Linear: clip_weight must be 0 or more, got {clip_weight}",
                 fix="pass the largest absolute value that weights may have, or None",
             )
-        self.device = DeviceRef.from_device(device)
+        self.device = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)
+        dtype = as_dtype("Linear", dtype)
         self.clip_weight = clip_weight
         stem = f"{name}." if name else ""
         cpu = DeviceRef.CPU()
-        self.weight = Weight(f"{stem}weight", dtype, (out_dim, in_dim), cpu)
+        self.weight = Weight(f"{stem}weight", dtype, (rows, columns), cpu)
         if has_bias:
-            self.bias = Weight(f"{stem}bias", dtype, (out_dim,), cpu)
+            self.bias = Weight(f"{stem}bias", dtype, (rows,), cpu)
 
     def __call__(self, x: TensorValue) -> TensorValue:
         """The product, ``[..., out_dim]``, of ``x``, ``[..., in_dim]``.

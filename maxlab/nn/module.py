@@ -4,10 +4,10 @@ tree."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, runtime_checkable
 
-from maxlab.errors import ArgumentTypeError, ModuleError
+from maxlab.errors import ArgumentTypeError, ModuleError, UnsupportedError, elsewhere
 from maxlab.graph import DeviceRef, Type, Value, Weight
 from maxlab.nn import states
 from maxlab.nn.calls import Layer
@@ -44,16 +44,25 @@ class Shardable(Protocol):
         ...
 
 
+def no_gradients(what: str) -> UnsupportedError:
+    """The error for ``what``, which trains."""
+    return UnsupportedError(
+        "ML962",
+        f"{what}: graphs compute no gradients",
+        fix="train with PyTorch, then run the module with maxlab.torch.load(module, x)",
+    )
+
+
 class Module(Layer):
     """A model or a part of one. Weights and modules that are assigned to attributes become part of
     it.
 
     The name of a weight in the model is the path of attributes to its module, then the name it was
     made with: ``encoder.layers.0.weight``. A module or weight that can be reached in several ways
-    has its shortest path, of equal ones the first. Lists are not searched; use ``LayerList`` or
-    ``Sequential``, whose layers are named ``0``, ``1``…
+    has its shortest path, of equal ones the first. Lists, tuples and dicts that are attributes are
+    searched too: ``self.layers = [a, b]`` makes ``layers.0`` and ``layers.1``.
 
-    Subclasses define ``__call__``; calling ``super().__init__()`` is not needed.
+    Subclasses define ``__call__`` or ``forward``; calling ``super().__init__()`` is not needed.
 
     Example:
         >>> from maxlab import nn
@@ -114,7 +123,79 @@ class Module(Layer):
     @property
     def sublayers(self) -> dict[str, Module]:
         """The modules directly below this one, by attribute."""
-        return {name: value for name, value in self.__dict__.items() if isinstance(value, Module)}
+        found: dict[str, Module] = {}
+        for name, value in self.__dict__.items():
+            if isinstance(value, Module):
+                found[name] = value
+            elif name[0] != "_" and isinstance(value, (list, tuple, dict)):
+                items = value.items() if isinstance(value, dict) else enumerate(value)
+                found.update({f"{name}.{i}": x for i, x in items if isinstance(x, Module)})
+        return found
+
+    def _has_lists(self) -> bool:
+        """Whether modules may be added to it without its knowledge."""
+        return any(
+            name[0] != "_" and isinstance(value, (list, dict))
+            for name, value in self.__dict__.items()
+        )
+
+    # ------------------------------------------------------------ as PyTorch calls it
+    @property
+    def training(self) -> bool:
+        """False: graphs run for inference."""
+        return False
+
+    def eval(self) -> Self:
+        """The module itself: graphs run for inference."""
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """The module itself, when ``mode`` is False.
+
+        Raises:
+            UnsupportedError: ML962, ``mode`` is True: graphs compute no gradients.
+        """
+        if mode:
+            raise no_gradients(f"{type(self).__name__}.train()")
+        return self
+
+    def zero_grad(self) -> NoReturn:
+        """Nothing.
+
+        Raises:
+            UnsupportedError: ML962, always: graphs compute no gradients.
+        """
+        raise no_gradients(f"{type(self).__name__}.zero_grad()")
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """The module itself, when ``requires_grad`` is False.
+
+        Raises:
+            UnsupportedError: ML962, it is True: graphs compute no gradients.
+        """
+        if requires_grad:
+            raise no_gradients(f"{type(self).__name__}.requires_grad_()")
+        return self
+
+    def parameters(self) -> Iterator[Weight]:
+        """The weights of the model, each once; see ``named_parameters``."""
+        return iter(self.raw_state_dict().values())
+
+    def named_parameters(self) -> Iterator[tuple[str, Weight]]:
+        """The weights of the model with their full names, each once."""
+        return iter(self.raw_state_dict().items())
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly below this one."""
+        return iter(self.sublayers.values())
+
+    def named_modules(self) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with their paths, breadth first."""
+        return iter(self._tree())
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, breadth first."""
+        return (module for _, module in self._tree())
 
     # ------------------------------------------------------------ names
     def _tree(self) -> list[tuple[str, Module]]:
@@ -122,7 +203,8 @@ class Module(Layer):
         cached = self.__dict__.get("_tree_cache")
         if cached is None or cached[0] != _version:
             cached = (_version, list(recursive_named_layers(self)))
-            self.__dict__["_tree_cache"] = cached
+            if not any(module._has_lists() for _, module in cached[1]):
+                self.__dict__["_tree_cache"] = cached
         found: list[tuple[str, Module]] = cached[1]
         return found
 
@@ -392,6 +474,21 @@ class Module(Layer):
                     weight.name = old
                     weight._placeholder = placeholder
         return subgraph
+
+
+_INSTEAD = {
+    "cpu": "name the device: module.to('cpu')",
+    "cuda": "name the device: module.to('gpu')",
+    "half": "give layers their dtype when they are made: nn.Linear(4, 4, 'float16')",
+    "float": "give layers their dtype when they are made: nn.Linear(4, 4, 'float32')",
+    "register_buffer": "make it a Weight as an attribute",
+    "register_parameter": "make it a Weight as an attribute",
+    "add_module": "assign the module to an attribute",
+    "forward": "define forward, or __call__, in the class",
+}
+
+
+elsewhere(Module, "module", _INSTEAD)
 
 
 def _grouped(values: Sequence[Value], groups: list[int | None]) -> list[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
+from maxlab.graph.operands import as_dtype
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, first_device, no_shards
 from maxlab.nn.module import Module
@@ -64,14 +65,15 @@ class LayerNorm(Module):
     def __init__(
         self,
         dims: int,
-        devices: Sequence[DeviceRef],
-        dtype: DType,
+        devices: Sequence[DeviceRef | str] = ("cpu",),
+        dtype: DType | str = DType.float32,
         eps: float = 1e-5,
         use_bias: bool = True,
     ) -> None:
         check_size("LayerNorm", "dims", dims)
-        self.devices = list(devices)
+        self.devices = [DeviceRef.from_device(device) for device in devices]
         first_device("LayerNorm", self.devices)
+        dtype = as_dtype("LayerNorm", dtype)
         self.eps = _positive("LayerNorm", eps)
         self.weight = Weight("weight", dtype, (dims,), DeviceRef.CPU())
         if use_bias:
@@ -206,13 +208,13 @@ class RMSNorm(Module):
     def __init__(
         self,
         dim: int,
-        dtype: DType,
+        dtype: DType | str = DType.float32,
         eps: float = 1e-6,
         weight_offset: float = 0.0,
         multiply_before_cast: bool = True,
     ) -> None:
         check_size("RMSNorm", "dim", dim)
-        self.weight = Weight("weight", dtype, (dim,), DeviceRef.CPU())
+        self.weight = Weight("weight", as_dtype("RMSNorm", dtype), (dim,), DeviceRef.CPU())
         self.eps = _positive("RMSNorm", eps)
         self.weight_offset = float(weight_offset)
         self.multiply_before_cast = multiply_before_cast

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.opset import (
     binary,
+    buffer_slices,
     casting,
     collective,
     control,
@@ -51,10 +52,12 @@ from maxlab.opset.roles import (
     is_chain,
     is_constant,
     is_dim,
+    is_operation,
     is_output,
     is_transfer,
     is_weight,
     named,
+    operations,
     role_of,
 )
 
@@ -70,6 +73,7 @@ __all__ = [
     "Ops",
     "Sample",
     "binary",
+    "buffer_slices",
     "casting",
     "checks_of",
     "collective",
@@ -92,6 +96,7 @@ __all__ = [
     "is_chain",
     "is_constant",
     "is_dim",
+    "is_operation",
     "is_output",
     "is_transfer",
     "is_weight",
@@ -102,6 +107,7 @@ __all__ = [
     "random",
     "reduce",
     "resizing",
+    "operations",
     "role_of",
     "scalar_text",
     "scalar_weight",

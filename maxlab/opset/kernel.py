@@ -193,6 +193,7 @@ class Site(Protocol):
         serial: bool = False,
         name: str = "",
         total: Poly | None = None,
+        touched: Mapping[str, Poly] | None = None,
     ) -> None:
         """Add a launch that runs ``text`` for each item ``i`` of ``extent``.
 
@@ -211,6 +212,7 @@ class Site(Protocol):
             name: What it does, where an op has several parts.
             total: In C, scalar operations of all items together, where that is no multiple of
                 ``work``: one thread does what is little.
+            touched: By the names of buffers of which it touches a part: how many elements.
         """
         ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TypeGuard
 
-from maxlab.ir import Op
+from maxlab.ir import Function, Op
 from maxlab.opset.core import OPSET
 from maxlab.opset.facts import Role
 
@@ -94,3 +94,25 @@ __all__ = [
     "named",
     "role_of",
 ]
+
+
+def is_operation(op: Op) -> bool:
+    """Whether ``op`` counts as an operation: all do but data and weights, which are there before a
+    run, and what ends a graph or a region. Whoever says how many operations there are counts these.
+
+    Example:
+        >>> is_operation(Op("n0", "mo.output", [], [])), is_operation(Op("n1", "mo.add", [], []))
+        (False, True)
+    """
+    return role_of(op) not in ("data", "weight", "output")
+
+
+def operations(function: Function) -> int:
+    """How many operations ``function`` has, with those in the bodies of loops and branches.
+
+    Example:
+        >>> from maxlab.ir import Function
+        >>> operations(Function("empty"))
+        0
+    """
+    return sum(map(is_operation, function.walk()))

@@ -44,17 +44,22 @@ def linear(index: Index, shape: Index) -> Poly:
 
 
 def unravel(position: Poly, shape: Index) -> Index:
-    """The index in ``shape`` of the element at ``position``."""
+    """The index in ``shape`` of the element at ``position``.
+
+    The outermost dim of more than one element gets the whole quotient: a remainder there would hide
+    from whoever reads the index that it grows evenly.
+    """
+    outermost = next((n for n, size in enumerate(shape) if size not in (ONE, ZERO)), 0)
     found: list[Poly] = []
-    for size in reversed(shape[1:]):
-        if size in (ONE, ZERO):  # one element, or none
+    for n, size in reversed(list(enumerate(shape))):
+        if n == outermost:
+            found.append(position)
+        elif n < outermost or size in (ONE, ZERO):  # one element, or none
             found.append(ZERO)
-            continue
-        quotient = position.floordiv(size)
-        found.append(position - quotient * size)
-        position = quotient
-    if shape:
-        found.append(position)
+        else:
+            quotient = position.floordiv(size)
+            found.append(position - quotient * size)
+            position = quotient
     return tuple(reversed(found))
 
 

@@ -325,7 +325,7 @@ ERRORS: list[tuple[str, type[Exception], Any]] = [
     ("ML768", TypeError, lambda x: CUSTOM("soft", CPU, [x], [DType.float32])),
     ("ML768", TypeError, lambda x: CUSTOM(3, CPU, [x], [F32])),
     ("ML768", TypeError, lambda x: CUSTOM("soft", CPU, [x], [F32], 3)),
-    ("ML397", TypeError, lambda x: CUSTOM("soft", "cpu", [x], [F32])),
+    ("ML397", TypeError, lambda x: CUSTOM("soft", 1.5, [x], [F32])),
     ("ML317", TypeError, lambda x: CUSTOM("soft", CPU, [1.0], [F32])),
     ("ML769", ValueError, lambda x: CUSTOM("soft", GPU, [x], [F32])),
     ("ML769", ValueError, lambda x: CUSTOM("lonely", GPU, [x], [F32])),

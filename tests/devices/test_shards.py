@@ -339,7 +339,7 @@ REFUSED: list[tuple[str, type[Exception], Callable[[], Any]]] = [
     ("ML795", ValueError, lambda: S.stacked_qkv(2, 4, -1)),
     ("ML796", ValueError, lambda: weight(S.rowwise(2)).shard([C0])),
     ("ML796", ValueError, lambda: weight(S.rowwise(2)).shard([])),
-    ("ML397", TypeError, lambda: weight(S.rowwise(2)).shard(["cpu", "gpu"])),  # type: ignore[list-item]
+    ("ML397", TypeError, lambda: weight(S.rowwise(2)).shard(["cpu", "tpu"])),  # type: ignore[list-item]
     ("ML797", ValueError, lambda: weight(S.rowwise(1)).shard([C0])[0].shard([C0])),
     ("ML797", ValueError, lambda: setattr(weight(S.rowwise(1)).shard([C0])[0], "dtype", U8)),
     ("ML797", ValueError, lambda: setattr(weight(S.rowwise(1)).shard([C0])[0], "shape", [1])),

@@ -243,12 +243,18 @@ def fail(error):
         raise error
     return failing
 
+def lives(process):
+    try:
+        return process.status() != "zombie"
+    except psutil.NoSuchProcess:  # it ended since it was listed
+        return False
+
 def left():
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
     deadline = time.monotonic() + 20
     found = []
     while time.monotonic() < deadline:
-        found = [c.pid for c in psutil.Process().children() if c.status() != "zombie"]
+        found = [c.pid for c in psutil.Process().children() if lives(c)]
         if not found:
             break
         time.sleep(0.02)

@@ -26,7 +26,7 @@ from maxlab.driver import (
 )
 from maxlab.driver.tensor import host_tensor
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentTypeError, DeviceError, DTypeError, TensorError
+from maxlab.errors import ArgumentTypeError, DeviceError, DTypeError, TensorError, shown
 
 
 def counted(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
@@ -91,8 +91,8 @@ def test_constructor_forms() -> None:
         ((DType.float32, [1 << 40, 1 << 40]), TensorError, "ML420"),
         ((DType.float32, 3), ArgumentTypeError, "ML421"),
         ((DType.float32, [1.5]), ArgumentTypeError, "ML421"),
-        (("float32", [2]), ArgumentTypeError, "ML421"),
-        ((DType.float32, [2], "cpu"), ArgumentTypeError, "ML421"),
+        (("flaot32", [2]), ArgumentTypeError, "ML421"),
+        ((DType.float32, [2], "tpu"), ArgumentTypeError, "ML421"),
         ((DType.float64, [1 << 45]), DeviceError, "ML403"),
     ],
 )
@@ -449,7 +449,7 @@ def test_copy_and_to() -> None:
     both = t.to([CPU(), CPU()])
     assert both == [t, t]
     assert [x.stream for x in t.to(streams=[stream, t.stream])] == [stream, t.stream]
-    for bad in ({}, {"device": CPU(), "stream": stream}, {"device": "cpu"}, {"device": 3}):
+    for bad in ({}, {"device": CPU(), "stream": stream}, {"device": "tpu"}, {"device": 3}):
         with pytest.raises(TypeError, match="ML421"):
             t.to(**bad)
 
@@ -490,9 +490,22 @@ def test_pickle_and_deepcopy_make_own_memory() -> None:
         assert made.address != t.address
 
 
-def test_repr_is_short_and_fixed() -> None:
-    assert repr(Tensor(DType.float32, [2, 3])) == (
-        "Tensor(dtype=DType.float32, shape=(2, 3), device=Device(type=cpu,id=0))"
+def test_repr_has_the_numbers_of_numpy_then_the_facts() -> None:
+    assert repr(Tensor.zeros([2, 3], DType.float32)) == (
+        "Tensor([[0., 0., 0.],\n        [0., 0., 0.]], dtype=float32, shape=(2, 3), device=cpu:0)"
+    )
+    assert repr(Tensor.zeros([0, 3], DType.int8)) == (
+        "Tensor([], dtype=int8, shape=(0, 3), device=cpu:0)"
+    )
+
+
+def test_repr_of_many_elements_has_the_corners() -> None:
+    array = np.arange(300 * 40, dtype=np.float32).reshape(300, 40)
+    numbers = np.array2string(array, separator=", ", prefix="Tensor(")
+    assert repr(Tensor.from_numpy(array)).startswith(f"Tensor({numbers}")
+    flat = np.arange(2000)
+    assert repr(Tensor.from_numpy(flat)).startswith(
+        "Tensor([   0,    1,    2, ..., 1997, 1998, 1999]"
     )
 
 
@@ -533,3 +546,11 @@ def test_mmap_refuses(tmp_path: Path, arguments: Any, message: str) -> None:
         Tensor.mmap(file, *arguments)
     with pytest.raises(OSError, match="no-such"):
         Tensor.mmap(tmp_path / "no-such", DType.uint8, [1])
+
+
+def test_messages_read_no_element() -> None:
+    tensor = Tensor.from_numpy(np.array([41.5, 2.25], np.float32))
+    assert "41.5" in repr(tensor)
+    for text in (shown(tensor), shown([tensor]), shown({"x": tensor})):
+        assert "Tensor(dtype=float32, shape=(2,), device=cpu:0)" in text
+        assert "41.5" not in text

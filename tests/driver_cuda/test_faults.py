@@ -208,7 +208,7 @@ def test_without_pycuda(tmp_path: Path) -> None:
     result = harness.run(ASK, fake=False, path=[tmp_path])
     assert result.out.splitlines()[:2] == [
         "0",
-        "PyCUDA is not installed: pip install maxlab[cuda]",
+        "PyCUDA is not installed: pip install pycuda",
     ]
 
 

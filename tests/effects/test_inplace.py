@@ -353,7 +353,7 @@ WRONG: list[tuple[str, type[Exception], Any]] = [
     ("ML768", TypeError, lambda b, x: ops.inplace_custom("increment", CPU, b)),
     ("ML768", TypeError, lambda b, x: ops.inplace_custom(b, CPU, [b])),
     ("ML769", ValueError, lambda b, x: ops.inplace_custom("increment", GPU, [b])),
-    ("ML397", TypeError, lambda b, x: ops.inplace_custom("increment", "cpu", [b])),
+    ("ML397", TypeError, lambda b, x: ops.inplace_custom("increment", 1.5, [b])),
 ]
 
 

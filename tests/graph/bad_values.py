@@ -284,6 +284,7 @@ CALLS: dict[str, Good] = {
     "broadcast_to": lambda s: {"x": s.x, "shape": (2, "n", 4), "out_dims": None},
     "buffer_create": lambda s: {"type": s.buffer.type},
     "buffer_load": lambda s: {"x": s.buffer},
+    "buffer_load_slice": lambda s: {"x": s.buffer, "indices": [slice(0, 2)]},
     "buffer_store": lambda s: {"destination": s.buffer, "source": np.ones(4, np.float32)},
     "buffer_store_slice": lambda s: {
         "destination": s.buffer, "source": np.ones(2, np.float32), "indices": [slice(0, 2)],

@@ -234,9 +234,9 @@ def test_values_have_no_truth_and_no_hash() -> None:
         x = graph.inputs[0].tensor
         with pytest.raises(TypeError, match="not known while the graph is built"):
             bool(x == x)
-        with pytest.raises(TypeError, match="unhashable"):
+        with pytest.raises(TypeError, match="cannot be a key"):
             hash(x)
-        with pytest.raises(TypeError, match="unhashable"):
+        with pytest.raises(TypeError, match="cannot be a key"):
             {x: 1}  # noqa: B018
         for bad in (None, "a", object()):
             with pytest.raises(TypeError, match="must be a tensor"):
@@ -588,7 +588,7 @@ def test_where_and_cast() -> None:
         with pytest.raises(TypeError, match="neither operand"):
             ops.where(x > 0, 1.0, 0.0)
         with pytest.raises(TypeError, match="must be a DType"):
-            ops.cast(x, "float32")  # type: ignore[arg-type]
+            ops.cast(x, "flaot32")  # type: ignore[arg-type]
     a, b = np.array([-1.5, 0, 2.5], np.float32), np.array([-1, 0, 5], np.int8)
     expected = [
         np.where(a > 0, a, 0), np.where(a > 0, 1, b), a, a.astype(np.int32), b.astype(bool),
@@ -611,7 +611,7 @@ def test_devices() -> None:
         with pytest.raises(ValueError, match=r"operand 0 on cpu:0, bias on gpu:0"):
             ops.assert_same_device(x, bias=y)
         with pytest.raises(TypeError, match="device"):
-            ops.transfer_to(x, "gpu")
+            ops.transfer_to(x, "tpu")
 
 
 def test_every_public_function_is_documented_and_staged() -> None:

@@ -272,7 +272,7 @@ def test_astype_rounds_as_pytorch() -> None:
 
 def test_weight_data_needs_a_dtype() -> None:
     with pytest.raises(TypeError, match="must be a DType"):
-        WeightData.from_numpy(numbers(2), "w").astype("float16")  # type: ignore[arg-type]
+        WeightData.from_numpy(numbers(2), "w").astype("flaot16")  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- weights in graphs

@@ -151,11 +151,14 @@ def test_modules_that_contain_each_other_have_names() -> None:
     assert list(a.state_dict()) == ["b.w"]
 
 
-def test_plain_lists_are_not_searched() -> None:
+def test_plain_lists_and_dicts_are_searched() -> None:
     m: Any = nn.Module()
     m.hidden = [linear()]
     m.listed = nn.LayerList([linear()])
-    assert list(m.state_dict()) == ["listed.0.weight"]
+    m.keyed = {"up": linear()}
+    assert list(m.state_dict()) == ["hidden.0.weight", "keyed.up.weight", "listed.0.weight"]
+    m.hidden.append(linear())
+    assert "hidden.1.weight" in m.state_dict()
 
 
 def test_keys_are_names_of_weights_not_attributes() -> None:

@@ -46,6 +46,7 @@ WITHOUT_SAMPLES = {
     "mo.allreduce.sum",
     "mo.buffer.create",  # those with effects have buffers and chains, see tests/effects
     "mo.buffer.load",
+    "mo.buffer.load_slice",
     "mo.buffer.store",
     "mo.buffer.store_slice",
     "mo.call",  # those with regions are in tests/control

@@ -36,6 +36,7 @@ NO_TORCH = {
     "mo.output": "ends a graph",
     "mo.buffer.create": "memory: see tests/effects",
     "mo.buffer.load": "memory: see tests/effects",
+    "mo.buffer.load_slice": "memory: see tests/effects",
     "mo.buffer.store": "memory: see tests/effects",
     "mo.buffer.store_slice": "memory: see tests/effects",
     "mo.chain": "an order: see tests/effects",

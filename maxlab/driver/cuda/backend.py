@@ -11,7 +11,7 @@ from maxlab.driver.cuda.faults import forked
 from maxlab.errors import DeviceError
 from maxlab.trace import emit
 
-_INSTALL = "PyCUDA is not installed: pip install maxlab[cuda]"
+_INSTALL = "PyCUDA is not installed: pip install pycuda"
 _NO_DRIVER = (
     "the NVIDIA driver is not installed: libcuda.so.1 was not found (in a container, start it "
     "with --gpus all)"

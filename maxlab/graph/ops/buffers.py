@@ -12,7 +12,7 @@ from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import buffer, builder, cast, is_number, is_weak, literal, staged, tensor
 from maxlab.graph.ops.dynamic import one_int, to_device
-from maxlab.graph.ops.indexing import _Cut, _cut, _entries, _slice
+from maxlab.graph.ops.indexing import _Cut, _cut, _entries, _first_of, _named, _reshaped, _slice
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
 from maxlab.opset.effects import require_buffer, require_shape, require_source
@@ -59,6 +59,75 @@ def buffer_load(x: BufferValue) -> TensorValue:
     """
     value = buffer(x, "buffer_load: the operand")
     return add_op("buffer.load", [value])
+
+
+@staged
+def buffer_load_slice(x: BufferValue | HasBufferValue, indices: Sequence[Any]) -> TensorValue:
+    """A copy of the part of the buffer ``x`` that ``x[indices]`` names, as it is now: of the rest,
+    nothing is read.
+
+    Args:
+        x: A buffer.
+        indices: As for ``ops.slice_tensor``: at most one entry per dim, from the first.
+
+    Raises:
+        ArgumentTypeError: ML776, ``x`` is not a buffer; ML344, something that is no index.
+        ShapeError: ML215 and ML216, as ``slice_tensor``.
+        ArgumentError: ML345 and ML728, as ``slice_tensor``.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, ops
+        >>> cache = BufferType(DType.float32, [128, 8], DeviceRef.CPU())
+        >>> at = TensorType(DType.int64, [], DeviceRef.CPU())
+        >>> with Graph("last", input_types=[cache, at]) as graph:
+        ...     cache, at = graph.inputs
+        ...     row = ops.buffer_load_slice(cache.buffer, [at.tensor, slice(4)])
+        ...     graph.output(row)
+        >>> row.shape
+        [Dim(4)]
+    """
+    value = buffer(x, "buffer_load_slice: the operand")
+    given = list(indices) if isinstance(indices, (list, tuple)) else [indices]
+    entries = _entries(given, value.rank)
+    cuts: list[_Cut] = []
+    for entry in entries:
+        if entry is not None:
+            cuts.append(_cut(entry, value.shape[len(cuts)], len(cuts)))
+    if _is_whole(cuts, value.shape):
+        return _reshaped(add_op("buffer.load", [value]), entries, cuts)
+    computed: list[tuple[int, str]] = []
+    bounds: list[TensorValue] = []
+    for axis, cut in enumerate(cuts):
+        if cut.pick is not None:
+            computed.append((axis, "index"))
+            bounds.append(to_device(cast(cut.pick, DType.int64), value.device))
+            cut.size, cut.pick, cut.drop = Dim(1), None, True
+        elif cut.bounds is not None:
+            computed.append((axis, "first"))
+            bounds.append(
+                to_device(_first_of(cut, value.shape[axis], "buffer_load_slice"), value.device)
+            )
+            cut.size = cut.name if cut.name is not None else cut.size
+    made = add_op(
+        "buffer.load_slice",
+        [value, *bounds],
+        starts=tuple(cut.start for cut in cuts),
+        steps=tuple(cut.step for cut in cuts),
+        shape=Shape(cut.size for cut in cuts),
+        computed=tuple(computed),
+    )
+    return _reshaped(_named(made, cuts, "buffer_load_slice"), entries, cuts)
+
+
+def _is_whole(cuts: list[_Cut], shape: Shape) -> bool:
+    return all(
+        cut.pick is None
+        and cut.bounds is None
+        and cut.name is None
+        and (cut.start, cut.step, cut.size) == (Dim(0), 1, size)
+        for cut, size in zip(cuts, shape, strict=True)
+    )
 
 
 def _source(what: str, destination: BufferValue, source: Any, shape: Shape) -> TensorValue:

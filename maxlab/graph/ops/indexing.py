@@ -12,12 +12,14 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, known_dim, literal, staged, tensor
+from maxlab.graph.ops.dims import along
 from maxlab.graph.ops.dynamic import bind_dim, one_int, to_device
 from maxlab.graph.value import Index, TensorValue, TensorValueLike
 from maxlab.ir import Dim, Shape, StaticDim
 from maxlab.opset.dynamic import out_dim_of
 
 
+@along
 @staged
 def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> TensorValue:
     """The slices of ``input`` at ``indices`` along ``axis``, whose dim the dims of ``indices``
@@ -261,17 +263,24 @@ def _one(bound: Any, axis: int) -> TensorValue:
     return value
 
 
-def _computed_slice(x: TensorValue, axis: int, cut: _Cut) -> TensorValue:
-    """The elements of ``x`` along ``axis`` between bounds that are computed: a gather."""
+def _first_of(cut: _Cut, size: Dim, what: str) -> TensorValue:
+    """The first index between the bounds of ``cut``, which are computed; the number of elements
+    between them becomes the dim that ``cut`` names."""
     assert cut.bounds is not None
     assert cut.name is not None
     place = next(bound.device for bound, raw in cut.bounds if raw)
     bounds = [one_int(bound, place) for bound, _ in cut.bounds]
     raw = tuple(raw for _, raw in cut.bounds)
-    made: Any = add_op("slice.bounds", bounds, size=x.shape[axis], step=cut.step, raw=raw)
+    made: Any = add_op("slice.bounds", bounds, size=size, step=cut.step, raw=raw)
+    first: TensorValue
     first, count = made
-    bind_dim(count, cut.name, "slice_tensor")
-    first = to_device(first, x.device)
+    bind_dim(count, cut.name, what)
+    return first
+
+
+def _computed_slice(x: TensorValue, axis: int, cut: _Cut) -> TensorValue:
+    """The elements of ``x`` along ``axis`` between bounds that are computed: a gather."""
+    first = to_device(_first_of(cut, x.shape[axis], "slice_tensor"), x.device)
     by = literal(cut.step, DType.int64, x.device)
     index = add_op(
         "range",
@@ -298,10 +307,14 @@ def _sliced(x: TensorValue, cuts: list[_Cut]) -> TensorValue:
             steps=tuple(steps),
             shape=Shape(c.size for c in cuts),
         )
+    return _named(x, cuts, "slice_tensor")
+
+
+def _named(x: TensorValue, cuts: list[_Cut], what: str) -> TensorValue:
+    """``x`` with the dims that the entries of its index were given with."""
     names = [c.size if c.name is None or c.bounds is not None else c.name for c in cuts]
     if any(name != c.size for name, c in zip(names, cuts, strict=True)):
-        named = Shape(names)
-        x = add_op("rebind", [x], shape=named, message="slice_tensor: out_dim", layout=None)
+        x = add_op("rebind", [x], shape=Shape(names), message=f"{what}: out_dim", layout=None)
     return x
 
 

@@ -8,6 +8,7 @@ from maxlab.dtype import check_scalar
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_number, is_weak, literal, staged, tensor
+from maxlab.graph.ops.dims import along
 from maxlab.graph.ops.shaping import dims_of, text_of
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Poly, Shape, StaticDim, from_poly
@@ -45,6 +46,7 @@ def _tensors(what: str, values: Iterable[TensorValueLike]) -> list[TensorValue]:
     ]
 
 
+@along
 @staged
 def concat(original_vals: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
     """The tensors side by side along ``axis``, whose dims are added.
@@ -70,6 +72,7 @@ def concat(original_vals: Iterable[TensorValueLike], axis: int = 0) -> TensorVal
     return add_op("concat", _tensors("concat", original_vals), axis=axis)
 
 
+@along
 @staged
 def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
     """The tensors side by side along a new dim at ``axis``, as long as there are tensors.
@@ -106,6 +109,7 @@ def cut(x: TensorValue, axis: int, start: Dim, size: Dim) -> TensorValue:
     return add_op("slice", [x], starts=starts, steps=(1,) * x.rank, shape=shape)
 
 
+@along
 @staged
 def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> list[TensorValue]:
     """Consecutive pieces of ``x`` along ``axis``, one for each size.
@@ -145,6 +149,7 @@ def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> 
     return pieces
 
 
+@along
 @staged
 def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
     """``chunks`` consecutive pieces of ``x`` of equal size along ``axis``.

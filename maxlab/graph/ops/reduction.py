@@ -7,6 +7,7 @@ import numpy as np
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, literal, staged, tensor
+from maxlab.graph.ops.dims import along, folding
 from maxlab.graph.ops.elementwise import elementwise_max, elementwise_min
 from maxlab.graph.value import TensorValue, TensorValueLike
 
@@ -15,6 +16,7 @@ def _reduce(name: str, what: str, x: TensorValueLike, axis: int) -> TensorValue:
     return add_op(name, [tensor(x, f"{what}: the operand")], axis=axis)
 
 
+@folding
 @staged
 def sum(x: TensorValueLike, axis: int = -1) -> TensorValue:
     """The sums along ``axis``, which stays with size 1; in the dtype of ``x``, so integers wrap.
@@ -37,6 +39,7 @@ def sum(x: TensorValueLike, axis: int = -1) -> TensorValue:
     return _reduce("reduce.sum", "sum", x, axis)
 
 
+@folding
 @staged
 def mean(x: TensorValueLike, axis: int = -1) -> TensorValue:
     """The means along ``axis``, which stays with size 1, in the dtype of ``x``.
@@ -69,6 +72,7 @@ def mean(x: TensorValueLike, axis: int = -1) -> TensorValue:
     return _reduce("mean", "mean", x, axis)
 
 
+@folding
 @staged
 def argmax(x: TensorValueLike, axis: int = -1) -> TensorValue:
     """The int64 index of the first largest element along ``axis``, which stays with size 1.
@@ -85,6 +89,7 @@ def argmax(x: TensorValueLike, axis: int = -1) -> TensorValue:
     return _reduce("argmax", "argmax", x, axis)
 
 
+@folding
 @staged
 def argmin(x: TensorValueLike, axis: int = -1) -> TensorValue:
     """The int64 index of the first smallest element along ``axis``, which stays with size 1.
@@ -101,6 +106,7 @@ def argmin(x: TensorValueLike, axis: int = -1) -> TensorValue:
     return _reduce("argmin", "argmin", x, axis)
 
 
+@folding
 @staged
 def max(
     x: TensorValueLike, y: TensorValueLike | None = None, /, axis: int | None = None
@@ -133,6 +139,7 @@ def max(
     return _reduce("reduce.max", "max", x, -1 if axis is None else axis)
 
 
+@folding
 @staged
 def min(
     x: TensorValueLike, y: TensorValueLike | None = None, /, axis: int | None = None
@@ -157,6 +164,7 @@ def min(
     return _reduce("reduce.min", "min", x, -1 if axis is None else axis)
 
 
+@along
 @staged
 def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
     """Probabilities along ``axis``: exp(x - max) over their sum, in the shape and dtype of
@@ -173,6 +181,7 @@ def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
     return add_op("softmax", [tensor(value, "softmax: the operand")], axis=axis)
 
 
+@along
 @staged
 def logsoftmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
     """The logarithm of ``softmax`` along ``axis``, computed without forming it, in the shape and

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
+from maxlab.graph.ops.dims import along
 from maxlab.graph.value import TensorValue, TensorValueLike
 
 
+@along
 @staged
 def cumsum(
     x: TensorValueLike, axis: int = -1, exclusive: bool = False, reverse: bool = False

@@ -11,6 +11,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, builder, cast, is_array, literal, staged, tensor
+from maxlab.graph.ops.dims import along
 from maxlab.graph.ops.dynamic import bind_dim, to_device
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
@@ -114,6 +115,7 @@ def flatten(x: TensorValueLike, start_dim: int = 0, end_dim: int = -1) -> Tensor
     )
 
 
+@along
 @staged
 def squeeze(x: TensorValueLike, axis: int) -> TensorValue:
     """``x`` without the dim ``axis``, which has the size 1.
@@ -129,6 +131,7 @@ def squeeze(x: TensorValueLike, axis: int) -> TensorValue:
     return add_op("squeeze", [tensor(x, "squeeze: the operand")], axis=axis)
 
 
+@along
 @staged
 def unsqueeze(x: TensorValueLike, axis: int) -> TensorValue:
     """``x`` with a new dim of size 1 at ``axis``.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, staged, tensor
+from maxlab.graph.ops.dims import along
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.rules import axis_of
 
 
+@along
 @staged
 def top_k(input: TensorValueLike, k: int, axis: int = -1) -> tuple[TensorValue, TensorValue]:
     """The ``k`` largest elements along ``axis``, the largest first, and their indices.

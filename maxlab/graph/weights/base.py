@@ -73,7 +73,8 @@ class WeightData:
                 weight to decode.
             WeightFileError: ML639 or ML641, the file of the data has changed since it was opened.
         """
-        if self.dtype is as_dtype("astype", dtype):
+        dtype = as_dtype("astype", dtype)
+        if self.dtype is dtype:
             return self
         array = source = _array(self.data)
         with np.errstate(all="ignore"):

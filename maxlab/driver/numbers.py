@@ -1,0 +1,354 @@
+"""Arithmetic, comparison, conversion and folds of tensors on the host: a result is looked at and
+reckoned with as an array of NumPy is. NumPy computes; a tensor of a GPU is copied first, by the
+user: ``tensor.to("cpu")``.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from maxlab.dtype import DType, dtype_of
+from maxlab.errors import ArgumentTypeError, TensorError, shown, untrained
+
+Array = np.ndarray[Any, Any]
+_NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
+
+
+def _wide(array: Array) -> Array:
+    """``array``, floats that NumPy does not know as float32."""
+    return array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
+
+
+def _binary(
+    act: Callable[[Any, Any], Any], word: str, swapped: bool = False
+) -> Callable[[Any, Any], Any]:
+    def method(self: Numbers, other: Any) -> Any:
+        own = self.to_ml_numpy()
+        narrow = _wide(own) is not own
+        if isinstance(other, Numbers):
+            array = other.to_ml_numpy()
+            narrow = narrow and array.dtype == own.dtype
+            other = _wide(array)
+        elif isinstance(other, _NUMBERS):
+            narrow = narrow and not isinstance(other, (np.ndarray, list, tuple))
+        elif other is None or isinstance(other, (str, bytes, dict, set)):
+            raise ArgumentTypeError(
+                "ML421",
+                f"{word} of a tensor takes a tensor, an array or a number, got {shown(other)}",
+                fix="convert it first: float(text), or np.asarray(values)",
+            )
+        else:
+            return NotImplemented
+        left = _wide(own)
+        try:
+            made = act(other, left) if swapped else act(left, other)
+        except (ValueError, TypeError) as error:
+            raise TensorError(
+                "ML422",
+                f"{word} of tensors {own.dtype} {own.shape} and {shown(np.asarray(other).dtype)} "
+                f"{np.shape(other)}: {error}",
+                fix="reshape or cast one of them; they broadcast as arrays of NumPy do",
+            ) from error
+        found = np.asarray(made)
+        if narrow and found.dtype == np.float32:
+            found = found.astype(own.dtype)
+        return self._of(found)
+
+    method.__doc__ = f"The {word}, by NumPy, on the host."
+    return method
+
+
+def _unary(act: Callable[[Any], Any], word: str) -> Callable[[Any], Any]:
+    def method(self: Numbers) -> Any:
+        own = self.to_ml_numpy()
+        return self._of(np.asarray(act(_wide(own))).astype(own.dtype))
+
+    method.__doc__ = f"The {word}, by NumPy, on the host."
+    return method
+
+
+def _compare(act: Callable[[Any, Any], Any], word: str) -> Callable[[Any, Any], Any]:
+    compute = _binary(act, word)
+
+    def method(self: Numbers, other: Any) -> Any:
+        if not isinstance(other, (Numbers, *_NUMBERS)):
+            return NotImplemented
+        return compute(self, other)
+
+    method.__doc__ = f"Whether the elements are {word}: a bool tensor, by NumPy, on the host."
+    return method
+
+
+def _fold(name: str) -> Callable[..., Any]:
+    def method(
+        self: Numbers,
+        axis: Any = None,
+        keepdims: bool = False,
+        *,
+        dim: Any = None,
+        keepdim: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        if axis is not None and dim is not None:
+            raise ArgumentTypeError(
+                "ML966",
+                f"{name}: axis={axis!r} and dim={dim!r} name one thing",
+                fix="give one of the two",
+            )
+        own = self.to_ml_numpy()
+        wide = _wide(own)
+        where = axis if dim is None else dim
+        try:
+            found = getattr(np, name)(wide, axis=where, keepdims=keepdims or keepdim, **kwargs)
+        except (ValueError, TypeError) as error:
+            raise TensorError(
+                "ML422",
+                f"{name} of a tensor of shape {own.shape}: {error}",
+                fix=f"name an axis that it has: tensor.{name}(axis=0)",
+            ) from error
+        made = np.asarray(found)
+        return self._of(made.astype(own.dtype) if made.dtype == np.float32 else made)
+
+    method.__name__ = name
+    method.__doc__ = (
+        f"``np.{name}`` of the elements: of all, or along ``axis`` (or ``dim``), which is dropped "
+        "unless ``keepdims``."
+    )
+    return method
+
+
+def _cast(dtype: DType) -> Callable[[Any], Any]:
+    def method(self: Numbers) -> Any:
+        return self.astype(dtype)
+
+    method.__name__ = dtype.name
+    method.__doc__ = f"The elements converted to {dtype.name} by NumPy."
+    return method
+
+
+class Numbers:
+    """What a tensor can be asked as if it were an array of NumPy or a tensor of PyTorch."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        shape: Any
+        dtype: Any
+        num_elements: Any
+        item: Any
+        to_ml_numpy: Any
+        to_numpy: Any
+
+    @staticmethod
+    def _of(array: Array) -> Any:
+        """The tensor of a result."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ facts
+    @property
+    def ndim(self) -> builtins.int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> builtins.int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def numel(self) -> builtins.int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> builtins.int:
+        """The bytes of one element."""
+        found: builtins.int = self.dtype.size_in_bytes
+        return found
+
+    @property
+    def nbytes(self) -> builtins.int:
+        """The bytes of all elements."""
+        return self.size * self.itemsize
+
+    def __len__(self) -> builtins.int:
+        """The size of the first axis.
+
+        Raises:
+            ArgumentTypeError: ML421 (a TypeError), the rank is 0.
+        """
+        if not self.shape:
+            raise ArgumentTypeError(
+                "ML421",
+                "a tensor of rank 0 has no length",
+                fix="use tensor.shape, or tensor.num_elements",
+            )
+        found: builtins.int = self.shape[0]
+        return found
+
+    # ------------------------------------------------------------ operators
+    __add__ = _binary(operator.add, "sum")
+    __radd__ = _binary(operator.add, "sum", True)
+    __sub__ = _binary(operator.sub, "difference")
+    __rsub__ = _binary(operator.sub, "difference", True)
+    __mul__ = _binary(operator.mul, "product")
+    __rmul__ = _binary(operator.mul, "product", True)
+    __truediv__ = _binary(operator.truediv, "quotient")
+    __rtruediv__ = _binary(operator.truediv, "quotient", True)
+    __floordiv__ = _binary(operator.floordiv, "quotient, rounded down,")
+    __rfloordiv__ = _binary(operator.floordiv, "quotient, rounded down,", True)
+    __mod__ = _binary(operator.mod, "remainder")
+    __rmod__ = _binary(operator.mod, "remainder", True)
+    __pow__ = _binary(operator.pow, "power")
+    __rpow__ = _binary(operator.pow, "power", True)
+    __matmul__ = _binary(operator.matmul, "matrix product")
+    __rmatmul__ = _binary(operator.matmul, "matrix product", True)
+    __and__ = _binary(operator.and_, "conjunction")
+    __rand__ = _binary(operator.and_, "conjunction", True)
+    __or__ = _binary(operator.or_, "disjunction")
+    __ror__ = _binary(operator.or_, "disjunction", True)
+    __xor__ = _binary(operator.xor, "exclusive disjunction")
+    __rxor__ = _binary(operator.xor, "exclusive disjunction", True)
+    __neg__ = _unary(operator.neg, "negative")
+    __abs__ = _unary(abs, "absolute value")
+    __invert__ = _unary(operator.invert, "inverse of the bits")
+    __eq__ = _compare(operator.eq, "equal")
+    __ne__ = _compare(operator.ne, "not equal")
+    __lt__ = _compare(operator.lt, "less")
+    __le__ = _compare(operator.le, "less or equal")
+    __gt__ = _compare(operator.gt, "greater")
+    __ge__ = _compare(operator.ge, "greater or equal")
+    __hash__ = object.__hash__  # tensors are told apart by what they are, not by what they hold
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        return bool((self == value).any())
+
+    # ------------------------------------------------------------ as Python's numbers
+    def __bool__(self) -> builtins.bool:
+        """Whether the only element differs from 0.
+
+        Raises:
+            TensorError: ML969 (a ValueError), there are several elements, or none.
+        """
+        if self.size != 1:
+            raise TensorError(
+                "ML969",
+                f"the truth of a tensor of {self.size} elements could mean any of them or all",
+                fix="ask tensor.any() or tensor.all(); for None: tensor is not None",
+            )
+        return bool(self.to_ml_numpy().reshape(()))
+
+    def __float__(self) -> builtins.float:
+        return float(self.item())
+
+    def __int__(self) -> builtins.int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __round__(self, digits: builtins.int | None = None) -> Any:
+        return self._of(np.asarray(np.round(_wide(self.to_ml_numpy()), digits or 0)))
+
+    def __index__(self) -> builtins.int:
+        value = self.item()
+        if isinstance(value, float):
+            raise ArgumentTypeError(
+                "ML421",
+                f"an index is an int, got a tensor of {self.dtype.name}",
+                fix="write int(tensor)",
+            )
+        return int(value)
+
+    def __format__(self, spec: str) -> str:
+        """The tensor as text; of rank 0, its element in the format ``spec`` when there is one."""
+        return format(self.item(), spec) if spec else str(self)
+
+    # ------------------------------------------------------------ conversions
+    def numpy(self) -> Array:
+        """The same as ``to_numpy``."""
+        found: Array = self.to_numpy()
+        return found
+
+    def tolist(self) -> Any:
+        """The elements as Python's numbers, in nested lists."""
+        return _wide(self.to_ml_numpy()).tolist()
+
+    def astype(self, dtype: Any) -> Self:
+        """A tensor of the elements converted to ``dtype`` by NumPy.
+
+        Raises:
+            ArgumentTypeError: ML421 (a TypeError), not a dtype.
+        """
+        kind = dtype_of(dtype)
+        if kind is None:
+            raise ArgumentTypeError(
+                "ML421",
+                f"dtype must be a DType, got {shown(dtype)}",
+                fix="write DType.float32, or DType.from_numpy(array.dtype)",
+            )
+        with np.errstate(all="ignore"):
+            made: Self = self._of(self.to_ml_numpy().astype(kind.ml_numpy))
+            return made
+
+    float = _cast(DType.float32)
+    double = _cast(DType.float64)
+    half = _cast(DType.float16)
+    bfloat16 = _cast(DType.bfloat16)
+    int = _cast(DType.int32)
+    long = _cast(DType.int64)
+    bool = _cast(DType.bool)
+
+    def reshape(self, *shape: Any) -> Self:
+        """The elements in another shape, where one size may be -1: of the same memory where that is
+        contiguous.
+
+        Raises:
+            TensorError: ML422 (a ValueError), another number of elements.
+        """
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        try:
+            made: Self = self._of(self.to_ml_numpy().reshape(sizes))
+        except (ValueError, TypeError) as error:
+            raise TensorError(
+                "ML422",
+                f"a tensor of shape {self.shape} cannot be reshaped to {shown(sizes)}",
+                fix="give sizes with the same product; one may be -1",
+            ) from error
+        return made
+
+    def flatten(self) -> Self:
+        """The elements as one row."""
+        return self.reshape(-1)
+
+    @property
+    def T(self) -> Self:  # noqa: N802 - as NumPy calls it
+        """The tensor with its axes in the other order, copied."""
+        made: Self = self._of(np.ascontiguousarray(self.to_ml_numpy().T))
+        return made
+
+    def detach(self) -> Any:
+        """The tensor itself: results have no gradients."""
+        return self
+
+    # ------------------------------------------------------------ folds
+    sum = _fold("sum")
+    prod = _fold("prod")
+    mean = _fold("mean")
+    max = _fold("max")
+    min = _fold("min")
+    std = _fold("std")
+    var = _fold("var")
+    argmax = _fold("argmax")
+    argmin = _fold("argmin")
+    any = _fold("any")
+    all = _fold("all")
+
+
+untrained(Numbers, "tensor")
+
+__all__ = ["Numbers"]

@@ -1,0 +1,36 @@
+"""``maxlab.load``, ``maxlab.compile`` and ``maxlab.save``: graphs to models and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from maxlab.engine.model import Model
+from maxlab.engine.session import InferenceSession
+from maxlab.graph import Graph
+
+
+def load(graph: Graph | Path | str, **options: Any) -> Model:
+    """The model of a graph, or of the file of one: what a new ``InferenceSession`` loads.
+
+    Args:
+        graph: A graph, or the path of a file that ``graph.save`` wrote.
+        **options: What ``InferenceSession.load`` takes besides.
+
+    Example:
+        >>> import numpy as np
+        >>> import maxlab
+        >>> types = [maxlab.TensorType(maxlab.float32, ["n"])]
+        >>> model = maxlab.load(maxlab.Graph("double", lambda x: x * 2, types))
+        >>> model(np.ones(2, np.float32))[0]
+        Tensor([2., 2.], dtype=float32, shape=(2,), device=cpu:0)
+    """
+    return InferenceSession().load(graph, **options)
+
+
+def save(graph: Graph, path: Path | str) -> None:
+    """Nothing; ``graph`` is written to ``path``: see ``Graph.save``."""
+    graph.save(path)
+
+
+__all__ = ["load", "save"]

@@ -1,0 +1,52 @@
+"""Habits with models, sessions and profiles: which of them can be copied or saved, and what does it
+instead."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, Self
+
+from maxlab.errors import ArgumentTypeError, elsewhere, untrained
+
+
+class Whole:
+    """An object that holds compiled code, threads or memory, so that it is neither pickled nor
+    copied."""
+
+    _again: ClassVar[str]
+    _called: ClassVar[str]
+    _instead: ClassVar[dict[str, str]]
+
+    def __reduce__(self) -> NoReturn:
+        """Nothing.
+
+        Raises:
+            ArgumentTypeError: ML971, always; it names what is saved instead.
+        """
+        name = type(self).__name__
+        raise ArgumentTypeError(
+            "ML971",
+            f"a {name} cannot be pickled or copied: it holds what belongs to this process",
+            fix=self._again,
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "_instead" in cls.__dict__:
+            elsewhere(cls, cls._called, cls._instead)
+            untrained(cls, cls._called, ("train", "backward"))
+
+
+class AsModule:
+    """What users of PyTorch call on a model that runs."""
+
+    def eval(self) -> Self:
+        """The model itself: it always runs for inference."""
+        return self
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs: what calling the model gives."""
+        call: Any = self
+        return call(*args, **kwargs)
+
+
+__all__ = ["AsModule", "Whole"]

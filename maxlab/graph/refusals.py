@@ -1,0 +1,103 @@
+"""What users of NumPy and PyTorch ask of a tensor of a graph that it cannot give, and what does."""
+
+from __future__ import annotations
+
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    Elsewhere,
+    elsewhere,
+    untrained,
+)
+from maxlab.ir import user_location
+
+ASK = "InferenceSession().load(graph)(array)[0]"
+"""How a result is asked for."""
+
+
+def no_value(what: str, ask: str) -> ArgumentTypeError:
+    """The error for ``what``, which needs the elements; ``ask`` gives it of a result."""
+    return ArgumentTypeError(
+        "ML960",
+        f"{what} needs the elements of a tensor, which are known when the model runs, not while "
+        "the graph is built",
+        at=user_location(),
+        fix=f"of a result: {ask}",
+    )
+
+
+def no_number(what: str) -> ArgumentTypeError:
+    """The error for ``float(x)``, ``int(x)`` and what asks for them."""
+    return no_value(
+        f"{what}()",
+        f"{what}(result[0, 0]); in the graph use ops, such as ops.sqrt(x) for math.sqrt(x)",
+    )
+
+
+def no_array() -> ArgumentTypeError:
+    """The error for ``np.asarray(x)``."""
+    return no_value(
+        "an array of NumPy", f"{ASK}.to_numpy(); to join tensors in the graph: ops.stack([x, y])"
+    )
+
+
+def no_change(what: str) -> ArgumentTypeError:
+    """The error for ``x[0] = 1``."""
+    return ArgumentTypeError(
+        "ML961",
+        f"{what}: a tensor of a graph never changes",
+        at=user_location(),
+        fix="make another: ops.where(condition, x, y); or store into a buffer of the graph, an "
+        "input of BufferType",
+    )
+
+
+def no_key() -> ArgumentTypeError:
+    """The error for a tensor that is to be a key."""
+    return ArgumentTypeError(
+        "ML963",
+        "a tensor of the graph cannot be a key or in a set: == compares its elements",
+        at=user_location(),
+        fix="use id(x) as the key, and keep x beside it",
+    )
+
+
+def no_length(size: object) -> ArgumentError:
+    """The error for the ``len`` of a tensor whose first dim is ``size``."""
+    return ArgumentError(
+        "ML960",
+        f"len() needs a first dim of known size, got {size}",
+        at=user_location(),
+        fix="use x.shape[0], which may be a dim of the graph",
+    )
+
+
+_INSTEAD = {
+    "data": "the elements are known when the model runs",
+    "data_ptr": "a tensor of a graph has no memory; a result has: result.address",
+    "strides": "a tensor of a graph has no memory; a result has: result.strides",
+    "stride": "a tensor of a graph has no memory; a result has: result.strides",
+    "tobytes": "of a result: result.to_numpy().tobytes()",
+    "nonzero": "the number of results is a dim: ops.nonzero(x, 'count')",
+    "at": "JAX's x.at[i].set(y) is ops.scatter or ops.where here",
+    "scatter": "use ops.scatter(x, updates, indices, axis)",
+    "gather": "use ops.gather(x, indices, axis)",
+}
+
+
+def refuse(kind: type) -> None:
+    """Let tensors of a graph, of the class ``kind``, say what there is instead of names of NumPy
+    and PyTorch that they do not have."""
+    untrained(kind, "x")
+    never = "and a tensor of a graph never changes"
+    names = "add sub mul div pow relu exp sqrt clamp clip neg abs masked_fill round"
+    for name in names.split():
+        fix = f"write x = x.{name}(...), or an expression such as x + y"
+        setattr(kind, f"{name}_", Elsewhere("ML961", f"x.{name}_ would change x, {never}", fix))
+    for name in ("zero_", "fill_", "copy_", "normal_", "uniform_", "fill", "put"):
+        fix = "make another tensor: ops.zeros_like(x), ops.full_like(x, 1)"
+        setattr(kind, name, Elsewhere("ML961", f"x.{name} would change x, {never}", fix))
+    elsewhere(kind, "x", _INSTEAD)
+
+
+__all__ = ["no_array", "no_change", "no_key", "no_length", "no_number", "no_value", "refuse"]
