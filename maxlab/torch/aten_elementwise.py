@@ -78,6 +78,14 @@ def _remainder(at: Site, x: Any, y: Any) -> TensorValue:
     return ops.mod(*_pair(at, x, y))
 
 
+@aten("fmod.Tensor", "fmod.Scalar")
+def _fmod(at: Site, x: Any, y: Any) -> TensorValue:
+    """The rest, with the sign of ``x``."""
+    left, right = _pair(at, x, y)
+    rest = ops.mod(ops.abs(left), ops.abs(right))
+    return ops.where(ops.greater(at.value(0), left), ops.negate(rest), rest)
+
+
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def _pow(at: Site, x: Any, y: Any) -> TensorValue:
     if isinstance(y, (int, float)) and y == 2:

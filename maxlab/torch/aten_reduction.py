@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,6 +77,43 @@ def _amax(at: Site, x: Any, dim: Any = None, keepdim: bool = False) -> TensorVal
 @aten("amin.default", "min.default")
 def _amin(at: Site, x: Any, dim: Any = None, keepdim: bool = False) -> TensorValue:
     return _shaped(at, fold(_numbers(x), axes_of(dim, tensor(x).rank), _smallest))
+
+
+@aten("linalg_vector_norm.default")
+def _vector_norm(
+    at: Site, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> TensorValue:
+    value = tensor(x)
+    axes = axes_of(dim, value.rank)
+    if abs(ord) == math.inf:
+        by = _largest if ord > 0 else _smallest
+        return _shaped(at, fold(ops.abs(at.value(value)), axes, by))
+    # Squares of halves would not fit into halves.
+    wide = at.dtype if at.dtype is DType.float64 else DType.float32
+    value = at.value(value, wide)
+    if ord == 2:
+        made = ops.sqrt(fold(ops.mul(value, value), axes, ops.sum))
+    elif ord == 1:
+        made = fold(ops.abs(value), axes, ops.sum)
+    else:
+        raise NotImported(f"it is a norm of the order {ord}")
+    return _shaped(at, at.value(made))
+
+
+@aten("cumsum.default")
+def _cumsum(at: Site, x: Any, dim: int, dtype: Any = None) -> TensorValue:
+    value = at.value(tensor(x))
+    return ops.cumsum(value, axis_of(dim, value.rank)) if value.rank else value
+
+
+@aten("topk.default")
+def _topk(
+    at: Site, x: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[TensorValue, ...]:
+    value = _numbers(x)
+    if not largest or not isinstance(k, int) or not value.rank:
+        raise NotImported("it wants the smallest, a number that is not known, or has rank 0")
+    return ops.top_k(value, k, axis_of(dim, value.rank))
 
 
 def _numbers(x: Any) -> TensorValue:

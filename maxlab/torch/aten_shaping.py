@@ -7,8 +7,11 @@ dims already, so a -1 never has to be solved here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from maxlab.dtype import DType
 from maxlab.graph import TensorValue, ops
@@ -61,6 +64,35 @@ def _repeat(at: Site, x: Any, repeats: Sequence[Any]) -> TensorValue:
     if missing:
         value = ops.reshape(value, [1] * missing + list(value.shape))
     return ops.tile(value, repeats)
+
+
+def _is_packed(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether elements with these strides lie one after another; dims of size 1 do not count."""
+    distance = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1:
+            if not isinstance(size, int) or stride != distance:
+                return False
+            distance *= size
+    return True
+
+
+@aten("as_strided.default")
+def _as_strided(
+    at: Site, x: Any, sizes: Sequence[Any], strides: Sequence[Any], offset: Any = None
+) -> TensorValue:
+    node = at.node.args[0]
+    assert isinstance(node, torch.fx.Node)
+    source = node.meta["val"]
+    packed = _is_packed(sizes, strides) and _is_packed(source.shape, source.stride())
+    if not packed or offset or math.prod(sizes) != math.prod(source.shape):
+        raise NotImported("it has strides of its own")
+    return _reshape(at, x)
+
+
+@aten("copy.default")
+def _copy(at: Site, x: Any, source: Any, non_blocking: bool = False) -> TensorValue:
+    return ops.broadcast_to(at.value(source), at.shape)
 
 
 # ---------------------------------------------------------------- parts
@@ -128,6 +160,34 @@ def _unbind(at: Site, x: Any, dim: int = 0) -> tuple[TensorValue, ...]:
     value = tensor(x)
     axis = axis_of(dim, value.rank)
     return tuple(ops.squeeze(_cut(value, axis, Dim(n), Dim(1)), axis) for n in range(len(at.types)))
+
+
+def _replaced(x: TensorValue, part: TensorValue, axis: int, start: Dim) -> TensorValue:
+    """``x``, where ``part`` stands instead of what lies from ``start`` on along ``axis``."""
+    end = start + part.shape[axis]
+    rest = x.shape[axis] - end
+    before = [] if start == 0 else [_cut(x, axis, Dim(0), start)]
+    after = [] if rest == 0 else [_cut(x, axis, end, rest)]
+    return ops.concat([*before, part, *after], axis) if before or after else part
+
+
+@aten("slice_scatter.default")
+def _slice_scatter(
+    at: Site, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> TensorValue:
+    if step != 1:
+        raise NotImported("it replaces elements in steps")
+    value, given = tensor(x), at.value(tensor(part))
+    axis = axis_of(dim, value.rank)
+    return _replaced(value, given, axis, _first(start, value.shape[axis]))
+
+
+@aten("select_scatter.default")
+def _select_scatter(at: Site, x: Any, part: Any, dim: int, index: Any) -> TensorValue:
+    value = tensor(x)
+    axis = axis_of(dim, value.rank)
+    given = ops.unsqueeze(at.value(tensor(part)), axis)
+    return _replaced(value, given, axis, _first(index, value.shape[axis]))
 
 
 # ---------------------------------------------------------------- joins

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from maxlab.graph import ConvInputLayout, FilterLayout, TensorValue, ops
+from maxlab.ir import StaticDim
 from maxlab.torch.aten import NotImported, Site, aten, tensor
 
 FIRST = ConvInputLayout.NCHW
@@ -111,3 +112,46 @@ def _avg_pool(
         x,
         lambda image: ops.avg_pool2d(image, size, steps, 1, pads, ceil_mode, count_include_pad),
     )
+
+
+@aten("_adaptive_avg_pool2d.default")
+def _adaptive_avg_pool(at: Site, x: Any, size: Any) -> TensorValue:
+    found = []
+    for length, parts in zip(tensor(x).shape[-2:], at.shape[-2:], strict=True):
+        if not isinstance(length, StaticDim) or not isinstance(parts, StaticDim):
+            raise NotImported("a size is not known")
+        if length.dim % parts.dim:
+            raise NotImported("it has windows of several sizes")
+        found.append(length.dim // parts.dim)
+    if found == [1, 1]:
+        return tensor(x)
+    height, width = found
+    window = (height, width)
+    return _channels_last(x, lambda image: ops.avg_pool2d(image, window, window))
+
+
+@aten("upsample_bilinear2d.vec")
+def _bilinear(
+    at: Site, x: Any, size: Any, align_corners: bool = False, scales: Any = None
+) -> TensorValue:
+    image = tensor(x)
+    if align_corners:
+        raise NotImported("its corners stay where they are")
+    # With a scale torch reads in steps of the scale, which may not be the ratio of the sizes.
+    for length, scale in zip(image.shape[-2:], scales or (), strict=False):
+        if not isinstance(length, StaticDim) or not float(length.dim * scale).is_integer():
+            raise NotImported("it has a scale that is not the ratio of the sizes")
+    return ops.resize(image, at.shape)
+
+
+@aten("upsample_nearest2d.vec")
+def _nearest(at: Site, x: Any, size: Any, scales: Any = None) -> TensorValue:
+    image = tensor(x)
+    for length, new in zip(image.shape[-2:], at.shape[-2:], strict=True):
+        if not isinstance(length, StaticDim) or not isinstance(new, StaticDim):
+            raise NotImported("a size is not known")
+        times, rest = divmod(new.dim, length.dim)
+        # torch multiplies places by a rounded fraction, which only powers of two leave exact.
+        if rest or times & (times - 1):
+            raise NotImported("it enlarges by no power of two")
+    return ops.resize(image, at.shape, ops.InterpolationMode.NEAREST)

@@ -5,6 +5,7 @@ Importing this module imports no torch.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -121,7 +122,7 @@ def load(
         UnsupportedError: ML680, it cannot be exported; ML681, an input or output that no graph can
             have; ML683, torch cannot be imported; ML686, it writes to its buffers or inputs.
         DeviceError: ML682, something of it is not on the CPU.
-        ArgumentTypeError: ML684, ``module`` is none.
+        ArgumentTypeError: ML684, ``module`` is none, or it takes inputs and no example is given.
     """
     try:
         import torch
@@ -139,6 +140,8 @@ def load(
             f"load takes a torch.nn.Module, got {type(module).__name__}",
             fix="wrap a function into a module with a forward method",
         )
+    if not inputs and not named:
+        _require_no_inputs(module)
     return TorchModel(
         module,
         inputs,
@@ -147,6 +150,22 @@ def load(
         dynamic_shapes=dynamic_shapes,
         num_threads=num_threads,
     )
+
+
+def _require_no_inputs(module: Any) -> None:
+    """Nothing, when ``module`` can be called without arguments."""
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except (TypeError, ValueError):
+        return  # written in C, say: the call will tell
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in open_ended]
+    if needed:
+        raise ArgumentTypeError(
+            "ML684",
+            f"{type(module).__name__} takes {', '.join(needed)}, and no example of it is given",
+            fix="pass what the module is called with: maxlab.torch.load(module, x)",
+        )
 
 
 def _only_for(of: str, target: str, **options: Any) -> None:

@@ -422,6 +422,23 @@ def refused(module: Any, *inputs: Any, **options: Any) -> MaxlabError:
     return caught.value
 
 
+def test_a_module_without_an_example_of_its_inputs() -> None:
+    for call in (load, maxlab.profile):
+        with pytest.raises(MaxlabError) as caught:
+            call(nn.Linear(4, 4))
+        assert caught.value.code == "ML684"
+        assert "input" in caught.value.what
+        assert "(module, x)" in str(caught.value.fix)
+
+
+def test_a_module_that_takes_nothing_needs_no_example() -> None:
+    class Four(nn.Module):
+        def forward(self, times: int = 1) -> Any:
+            return torch.full((2,), 4.0)
+
+    assert load(Four())().tolist() == [4.0, 4.0]
+
+
 def test_a_path_that_depends_on_data() -> None:
     class Steps(nn.Module):
         def forward(self, x: Any) -> Any:

@@ -98,6 +98,22 @@ def blind() -> Any:
     return mask
 
 
+def assigned(x: Any, y: Any) -> Any:
+    """``x`` with parts that were assigned to."""
+    made = x.clone()
+    made[:, 1:3] = 2.5
+    made[..., -1:] = y
+    made[0] = y
+    made[:, :, 1] = torch.arange(4)
+    return made
+
+
+def assigned_in_steps(x: Any) -> Any:
+    made = x.clone()
+    made[:, ::2] = 0
+    return made
+
+
 def cases() -> list[Case]:
     """All of them."""
     found = [Case(n, lambda x, n=n: getattr(torch, n)(x), make) for n, make in UNARY.items()]
@@ -142,6 +158,9 @@ def cases() -> list[Case]:
              "towards zero"),
         Case("remainder", lambda x, y: (torch.remainder(x, y), x % 3), whole_two),
         Case("remainder of floats", torch.remainder, two),
+        Case("fmod", lambda x, y: (torch.fmod(x, y), torch.fmod(x, 3), torch.fmod(x, -3)),
+             whole_two),
+        Case("fmod of floats", lambda x, y: (torch.fmod(x, y), torch.fmod(x, -0.5)), two),
         Case("pow", lambda x, y: (x.abs() ** y, x**2, x**3, 2.0**x), two),
         Case("pow of whole numbers", lambda x, y: x**3, whole_two),
         Case("maximum", lambda x, y: (torch.maximum(x, y), torch.minimum(x, y)), two),
@@ -170,6 +189,12 @@ def cases() -> list[Case]:
         Case("parts", lambda x: (
             x[1], x[-1], x[:, 1:3], x[:, -3:-1], x[:, :, ::2], x[1:100], x[5:], x[..., None, 2],
             x[:, 3:1]), one),
+        Case("assignments to parts", assigned, two),
+        Case("assignments in steps", assigned_in_steps, one, "in steps"),
+        Case("as_strided", lambda x: (
+            x.as_strided((12, 5), (5, 1)) + 1, x.as_strided((60,), (1,), 0) + 1), one),
+        Case("as_strided of one's own strides", lambda x: x.as_strided((3, 3), (1, 1)) + 1, one,
+             "strides"),
         Case("splits", lambda x: (
             *x.split(2, 2), *x.split([1, 3], 1), *x.chunk(2, 1), *x.unbind(0)), one),
         Case("joins", lambda x, y: (
@@ -208,6 +233,18 @@ def cases() -> list[Case]:
         Case("largest", lambda x: (
             x.amax(1), x.amin((0, 1)), x.max(), x.min(), *x.max(1), *x.min(-1, keepdim=True),
             x.argmax(), x.argmax(1), x.argmin(0, keepdim=True)), one),
+        Case("norms of vectors", lambda x: (
+            torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 2, -1, keepdim=True),
+            torch.linalg.vector_norm(x, 1, (0, 1)), torch.linalg.vector_norm(x, math.inf, 1),
+            torch.linalg.vector_norm(x, -math.inf, 1), torch.linalg.vector_norm(x.half(), 2, 1),
+            F.normalize(x, dim=-1)), one),
+        Case("norm of a third order", lambda x: torch.linalg.vector_norm(x, 3.0, 1), one,
+             "of the order 3"),
+        Case("running sums", lambda x: (
+            x.cumsum(1), x.cumsum(-1, dtype=torch.float64), (x > 0).cumsum(0),
+            x[0, 0, 0].cumsum(0)), one),
+        Case("the largest few", lambda x: (*x.topk(2), *x.topk(3, 1)), one),
+        Case("the smallest few", lambda x: (*x.topk(2, largest=False),), one, "smallest"),
         Case("any", lambda x: (
             (x > 1).any(), (x > 1).any(1), (x > -2).all(), (x > -1).all(-1, keepdim=True),
             torch.any(x > 1, (0, 1)), torch.all(x > 1, (0, 1))), one),
@@ -279,7 +316,27 @@ def cases() -> list[Case]:
              lambda: (normal(2, 3, 8, 9),)),
         Case("mean pool with a divisor", lambda x: F.avg_pool2d(x, 2, divisor_override=3),
              lambda: (normal(2, 3, 8, 9),), "a number of its own"),
-        Case("several results by torch", lambda x: (*torch.topk(x, 2), x + 1), one,
+        Case("mean pool to a size", lambda x: (
+            F.adaptive_avg_pool2d(x, (3, 2)), F.adaptive_avg_pool2d(x, 1),
+            F.adaptive_avg_pool2d(x, (None, 4)), F.adaptive_avg_pool2d(x[0], 3)),
+             lambda: (normal(2, 3, 9, 12),)),
+        Case("mean pool to a size that divides nothing", lambda x: F.adaptive_avg_pool2d(x, 4),
+             lambda: (normal(2, 3, 9, 8),), "windows of several sizes"),
+        Case("images of another size", lambda x: (
+            F.interpolate(x, size=(7, 9), mode="bilinear"),
+            F.interpolate(x, size=(2, 3), mode="bilinear"),
+            F.interpolate(x, scale_factor=2, mode="bilinear")), lambda: (normal(2, 3, 4, 5),)),
+        Case("images of larger squares", lambda x: (
+            F.interpolate(x, scale_factor=2), F.interpolate(x, size=(16, 5))),
+             lambda: (normal(2, 3, 4, 5),)),
+        Case("images of squares three times as large", lambda x: F.interpolate(x, scale_factor=3),
+             lambda: (normal(2, 3, 4, 5),), "no power of two"),
+        Case("images with corners kept", lambda x: F.interpolate(
+            x, size=(7, 9), mode="bilinear", align_corners=True),
+             lambda: (normal(2, 3, 4, 5),), "its corners stay"),
+        Case("images of a size that is no multiple", lambda x: F.interpolate(
+            x, scale_factor=1.3, mode="bilinear"), lambda: (normal(2, 3, 4, 5),), "a scale"),
+        Case("several results by torch", lambda x: (*torch.kthvalue(x, 2), x + 1), one,
              "no such operation"),
         Case("complex numbers", lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=5), one,
              "no dtype like"),
