@@ -4,7 +4,7 @@ already, and if not, why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from maxlab.compiler.plan import Step
 from maxlab.engine import Model
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
+from maxlab.tabular import Field, Tabular
 
 PHASES = {
     "passes": "rewriting the graph",
@@ -64,7 +65,7 @@ class CompiledUnit:
 
 
 @dataclass(frozen=True, slots=True)
-class CompileReport:
+class CompileReport(Tabular):
     """What compiling a model took.
 
     Attributes:
@@ -84,6 +85,13 @@ class CompileReport:
     def misses(self) -> list[CompiledUnit]:
         """The units that were compiled."""
         return [unit for unit in self.units if not unit.hit]
+
+    def _heads(self) -> Sequence[str]:
+        return ("kernels", "name", "symbol", "found", "time [ms]", "lines", "why")
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for u in self.units:
+            yield " ".join(u.kernels), u.name, u.symbol, u.hit, u.ms, u.lines, u.why
 
     def table(self) -> str:
         """The report as text."""

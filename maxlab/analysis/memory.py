@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from maxlab.analysis.target import model_behind
@@ -15,6 +15,7 @@ from maxlab.engine.times import size_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import Call, DeviceRef
 from maxlab.opset import is_call
+from maxlab.tabular import Field, Tabular
 
 GPU_ARENA = 256
 """Arenas of models with GPUs are multiples of so many bytes (``engine.device_binding``)."""
@@ -54,7 +55,7 @@ class MemorySlot:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPlan:
+class MemoryPlan(Tabular):
     """The memory of one run of a model.
 
     Attributes:
@@ -96,6 +97,19 @@ class MemoryPlan:
     def nbytes(self, *kinds: str) -> int:
         """Bytes of all slots of these kinds."""
         return sum(slot.nbytes for slot in self.slots if slot.kind in kinds)
+
+    def _heads(self) -> Sequence[str]:
+        return (
+            "buffer", "kind", "size [B]", "offset [B]", "first", "last", "value", "op", "holds",
+            "until", "device",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for s in self.slots:
+            yield (
+                s.id, s.kind, s.nbytes, s.offset, self.steps[s.first], self.steps[s.last], s.value,
+                s.node, s.name, s.holder, s.device,
+            )  # fmt: skip
 
     def table(self, rows: int | None = 20) -> str:
         """The plan as text: what is in use at the peak, the largest first, below the totals.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from maxlab.analysis.machine import Ceilings, Machine
 from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
+from maxlab.tabular import Field, Tabular
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -86,7 +87,7 @@ class Point:
         return f"Its busiest thread works {time_text(self.imbalance_ns)} longer than on average."
 
 
-class Roofline:
+class Roofline(Tabular):
     """The kernels of a profile against the ceilings of the machine. ``roofline`` makes it.
 
     Attributes:
@@ -117,6 +118,19 @@ class Roofline:
             if found.kernel == kernel:
                 return found
         raise KeyError(kernel)
+
+    def _heads(self) -> Sequence[str]:
+        return (
+            "kernel", "name", "ops", "time [ns]", "work [flop]", "moved [B]", "intensity [flop/B]",
+            "GFLOP/s", "GB/s", "bound by", "level", "of roof",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for p in self.points:
+            yield (
+                p.kernel, p.name, " ".join(p.nodes), p.ns, p.flops, p.nbytes, p.intensity,
+                p.gflops, p.gbs, p.bound, p.level, p.fraction,
+            )  # fmt: skip
 
     def table(self, rows: int | None = 20) -> str:
         """The kernels as text, the most expensive first: what binds each, and how near it is to its

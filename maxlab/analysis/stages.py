@@ -17,7 +17,7 @@ from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.ir import Function, Op, Rewrite
-from maxlab.opset import OPSET, is_output
+from maxlab.opset import OPSET, is_output, operations
 from maxlab.opset.identities import IDENTITY_RULES
 
 State = Literal["kept", "rewritten", "folded", "removed", "fused"]
@@ -174,10 +174,11 @@ def stages(target: Model | Profile) -> list[Stage]:
     work = compiled.source.clone()
     marker = Marker(work, compiled.options.keep)
     fates = _Fates({id: Fate("kept") for id in source})
-    count = len(compiled.source.ops)
+    count = operations(compiled.source)
     found = [Stage("graph", count, count, None, _ops(work), (), fates.next_stage())]
     for name, apply in pipeline(compiled.options.split_k):
         before = {op.id: (op.name, op.origins) for op in work.ops}
+        count = operations(work)
         rewrites = rewrites_of(work, apply)
         after = {op.id: op for op in work.ops}
         for rewrite in rewrites:
@@ -185,8 +186,8 @@ def stages(target: Model | Profile) -> list[Stage]:
         found.append(
             Stage(
                 name,
-                len(before),
-                len(after),
+                count,
+                operations(work),
                 times.get(name),
                 _ops(work),
                 tuple(_said(r, before) for r in rewrites),
@@ -195,7 +196,7 @@ def stages(target: Model | Profile) -> list[Stage]:
         )
     marker.taken_out()
     ops = found[-1].ops
-    found.append(_scheduled(model, fates, ops))
+    found.append(_scheduled(model, fates, ops, found[-1].after))
     found.append(_planned(model, fates, ops))
     return found
 
@@ -253,7 +254,7 @@ def _sentence(rewrite: Rewrite) -> str:
 
 
 # ---------------------------------------------------------------- groups and kernels
-def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:
+def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...], count: int) -> Stage:
     compiled = model.compiled
     schedule = compiled.schedule
     rewrites: list[StageRewrite] = []
@@ -304,7 +305,7 @@ def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:
             fates.nodes[id] = Fate(state, kernel, text, shares)
     ns = compiled.timings_ns.get("schedule")
     nodes = fates.next_stage()
-    return Stage("schedule", len(ops), len(schedule.groups), ns, ops, tuple(rewrites), nodes)
+    return Stage("schedule", count, len(schedule.groups), ns, ops, tuple(rewrites), nodes)
 
 
 def _planned(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:

@@ -20,10 +20,11 @@ from maxlab import progress, trace
 from maxlab.analysis import rewrites
 from maxlab.analysis.advice import Action
 from maxlab.analysis.advice.action import Recipe
+from maxlab.analysis.runs.noise import median_interval
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
-from maxlab.engine.times import time_text
+from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Trial:
             left of large ones has no digits of its own. None where outputs are no floats or one is
             NaN alone.
         max_abs: The largest absolute difference; None where one is NaN alone.
+        relative: The largest difference of an output as a fraction of its largest number; None
+            where one is NaN alone.
         model: The model after the change, to be used instead.
     """
 
@@ -73,11 +76,12 @@ class Trial:
     after_kernels: int
     max_ulp: float | None
     max_abs: float | None
+    relative: float | None
     model: Model = field(repr=False)
 
     @property
-    def predicted_ns(self) -> float:
-        """What was predicted to be saved."""
+    def predicted_ns(self) -> float | None:
+        """What was predicted to be saved; None where nothing could be predicted."""
         return self.action.predicted_ns
 
     @property
@@ -88,23 +92,27 @@ class Trial:
     def __str__(self) -> str:
         change = -self.saved_ns / self.before_ns if self.before_ns else 0.0
         sure = "" if self.is_clear else ", which may be noise"
-        same = (
-            "bit for bit the same"
-            if not self.max_abs and self.max_abs is not None
-            else (
-                "NaN in one of them"
-                if self.max_abs is None
-                else f"{self.max_abs:.2g} apart"
-                + (f" ({self.max_ulp:.3g} ulp)" if self.max_ulp is not None else "")
-            )
-        )
+        predicted = self.action.prediction.removeprefix("no prediction: ")
         return (
             f"{self.action.title}: {time_text(self.before_ns)} → {time_text(self.after_ns)} "
-            f"({change:+.1%}{sure}); saved {_signed(self.saved_ns)} "
-            f"[{_signed(self.low_ns)} … {_signed(self.high_ns)}], "
-            f"predicted {_signed(self.predicted_ns)}; "
-            f"{self.before_kernels} → {self.after_kernels} kernels; outputs {same}"
+            f"({change:+.1%}{sure}; medians of {plural(self.runs, 'run')}); "
+            f"saved {_signed(self.saved_ns)} "
+            f"[{_signed(self.low_ns)} … {_signed(self.high_ns)}], the median of differences "
+            f"between neighbouring runs; "
+            f"predicted: {predicted}; "
+            f"{self.before_kernels} → {plural(self.after_kernels, 'kernel')}; "
+            f"outputs {self.outputs}"
         )
+
+    @property
+    def outputs(self) -> str:
+        """How far outputs before and after are apart, in words."""
+        if self.max_abs is None:
+            return "NaN in one of the two alone"
+        if self.max_abs == 0:
+            return "bit for bit the same"
+        of = f", {self.relative:.1g} of the largest number" if self.relative is not None else ""
+        return f"at most {self.max_abs:.2g} apart{of}"
 
 
 def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
@@ -151,7 +159,7 @@ def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
     title = f"try: {action.title}"
     with progress.working(title), trace.span("try", action.id, model=model.name):
         after, others, parts = _changed(profile, action.recipe, inputs)
-        ulp, apart = _distance(model.execute(*inputs), after.execute(*others))
+        ulp, apart, relative = _distance(model.execute(*inputs), after.execute(*others))
         times = _in_turns(model, inputs, after, others, runs)
     before_ns, after_ns = times[:, 0], times[:, 1] / parts
     saved, low, high = median_interval(before_ns - after_ns)
@@ -169,6 +177,7 @@ def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
         len(after.plan.steps),
         ulp,
         apart,
+        relative,
         after,
     )
 
@@ -223,28 +232,6 @@ def _in_turns(
     return rows[:done]
 
 
-def median_interval(samples: Array) -> tuple[float, float, float]:
-    """The median of ``samples`` and the interval that holds that of what they are drawn from,
-    nineteen times in twenty; all samples where there are too few to say more.
-
-    Example:
-        >>> import numpy as np
-        >>> median_interval(np.arange(31.0))
-        (15.0, 9.0, 21.0)
-    """
-    ordered = np.sort(samples)
-    count = len(ordered)
-    tail, rank = 0.0, 0
-    for k in range(count // 2):
-        tail += math.comb(count, k) / 2**count
-        if tail > 0.025:
-            break
-        rank = k + 1
-    low = ordered[max(rank - 1, 0)]
-    high = ordered[count - 1 - max(rank - 1, 0)]
-    return float(np.median(ordered)), float(low), float(high)
-
-
 def _bytes(model: Model, inputs: Sequence[Tensor]) -> int:
     env = model.sizes_of(list(inputs))
     return sum(step.nbytes.evaluate(env) for step in model.plan.steps)
@@ -253,10 +240,12 @@ def _bytes(model: Model, inputs: Sequence[Tensor]) -> int:
 # ---------------------------------------------------------------- how far apart
 def _distance(
     before: Sequence[Tensor], after: Sequence[Tensor]
-) -> tuple[float | None, float | None]:
-    """The largest distance of outputs in units of the last place, and the largest difference. Of an
-    output that has several parts after the change, the first is compared.
+) -> tuple[float | None, float | None, float | None]:
+    """The largest distance of outputs in units of the last place, the largest difference, and the
+    largest as a fraction of the output's largest number. Of an output that has several parts after
+    the change, the first is compared.
     """
+    relative = 0.0
     ulp: float | None = 0.0
     apart: float | None = 0.0
     for one, two in zip(before, after, strict=True):
@@ -264,21 +253,30 @@ def _distance(
         y = y[tuple(slice(0, n) for n in x.shape)]
         if x.dtype.kind in "biu":
             wide = x.astype(np.float64) - y.astype(np.float64)
-            apart = _larger(apart, float(np.max(np.abs(wide), initial=0.0)))
+            largest = float(np.max(np.abs(wide), initial=0.0))
+            apart = _larger(apart, largest)
+            relative = max(relative, _fraction(largest, np.abs(x.astype(np.float64))))
             ulp = ulp if not np.any(wide) else None
             continue
         narrow = x.dtype if x.dtype.itemsize <= y.dtype.itemsize else y.dtype
         wide_x, wide_y = x.astype(np.float64), y.astype(np.float64)
         if np.any(np.isnan(wide_x) != np.isnan(wide_y)):
-            return None, None
+            return None, None, None
         same = (wide_x == wide_y) | np.isnan(wide_x)
         with np.errstate(invalid="ignore"):
             difference = np.where(same, 0.0, np.abs(wide_x - wide_y))
         apart = _larger(apart, float(np.max(difference, initial=0.0)))
         finite = np.abs(wide_x[np.isfinite(wide_x)])
+        relative = max(relative, _fraction(float(np.max(difference, initial=0.0)), finite))
         unit = _ulp(float(finite.max(initial=0.0)), narrow)
         ulp = _larger(ulp, float(np.max(difference, initial=0.0)) / unit)
-    return ulp, apart
+    return ulp, apart, relative
+
+
+def _fraction(difference: float, of: Array) -> float:
+    """``difference`` as a fraction of the largest element of ``of``; of 0 it is all."""
+    largest = float(of.max(initial=0.0))
+    return difference / largest if largest else float(difference > 0)
 
 
 _PRECISION = {"float64": (52, -1022), "float32": (23, -126), "float16": (10, -14)}

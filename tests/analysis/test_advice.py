@@ -38,15 +38,30 @@ def found(profile: Profile) -> dict[str, Action]:
     return {action.id: action for action in advice(profile)}
 
 
+def steady(profile: Profile) -> Profile:
+    """The profile, had all of its runs taken what the median one did."""
+    profile.wall_samples_ns = np.full(8, profile.wall_ns)
+    profile.kernel_samples_ns = np.tile([k.ns for k in profile.kernels], (8, 1))
+    return profile
+
+
+def saved(action: Action) -> float:
+    """What it is predicted to save."""
+    assert action.predicted_ns is not None, action.withheld
+    return action.predicted_ns
+
+
 # ---------------------------------------------------------------- planted
 @pytest.mark.parametrize("case", PLANTED, ids=lambda c: c.action)
 def test_what_is_planted_is_found(case: Planted) -> None:
     model, inputs = case.make(4)
-    profile = model.profile(*inputs, runs=5)
+    profile = steady(model.profile(*inputs, runs=5))
     action = found(profile)[case.action]
     assert action.can_try
-    assert 0 < action.predicted_ns <= profile.kernel_ns
-    assert action.predicted_share == pytest.approx(action.predicted_ns / profile.kernel_ns)
+    assert action.low_ns is not None
+    assert action.high_ns is not None
+    assert 0 < action.low_ns < saved(action) < action.high_ns <= profile.kernel_ns
+    assert action.predicted_share == pytest.approx(saved(action) / profile.kernel_ns)
     assert set(action.kernels) <= {k.id for k in profile.kernels}
     assert action.nodes
     assert action.title
@@ -68,7 +83,7 @@ def test_the_largest_saving_comes_first() -> None:
     profile = profile_of(
         model, np.ones((64, 96), np.float32), np.ones((96, 32), np.float32), ns=1000.0
     )
-    savings = [action.predicted_ns for action in advice(profile)]
+    savings = [saved(action) for action in advice(profile)]
     assert len(savings) > 1
     assert savings == sorted(savings, reverse=True)
 
@@ -137,8 +152,9 @@ def test_float32_products_are_at_the_rate_of_float32() -> None:
     x = np.ones((256, 256))
     flops = 2 * 256**3
     profile = profile_of(model, x, x, ns=flops / 20 + 30)
-    saved = found(profile)["dtype:float32"].predicted_ns
-    assert saved == pytest.approx(flops / 20 - flops / 90, rel=0.01)
+    assert found(profile)["dtype:float32"].predicted_ns == pytest.approx(
+        flops / 20 - flops / 90, rel=0.01
+    )
 
 
 def test_bfloat16_is_for_streams_alone() -> None:
@@ -214,8 +230,8 @@ def test_reading_across_memory_is_named() -> None:
     model = model_of(build, (F32, [512, 512]))
     slow = profile_of(model, np.ones((512, 512), np.float32), ns=1e6)
     action = found(slow)["layout:k0"]
-    assert "steps over memory" in action.why
-    assert 9e5 < action.predicted_ns < 1e6
+    assert "jumps over memory" in action.why
+    assert 9e5 < saved(action) < 1e6
     quick = profile_of(model, np.ones((512, 512), np.float32), ns=1e4)
     assert "layout:k0" not in found(quick)
 
@@ -227,11 +243,18 @@ def test_a_cast_alone_is_named() -> None:
 
 
 def test_threads_that_wait_are_named() -> None:
-    model = model_of(ops.exp, (F32, [1 << 16]), threads=2)
-    profile = profile_of(model, np.ones(1 << 16, np.float32))
-    profile.kernels = [replace(profile.kernels[0], ns=400.0, busy_ns=(400.0, 0.0), imbalance=0.5)]
-    action = found(profile)["balance:k0"]
+    def waiting(rows: int) -> dict[str, Action]:
+        model = model_of(ops.softmax, (F32, ["rows", 1 << 14]), threads=2)
+        profile = profile_of(model, np.ones((rows, 1 << 14), np.float32), ns=400.0)
+        first = profile.kernels[0]
+        profile.kernels = [replace(first, busy_ns=(400.0, 0.0), imbalance=0.5)]
+        return found(profile)
+
+    action = waiting(1)["balance:k0"]
     assert (action.predicted_ns, action.can_try) == (200.0, False)
+    assert waiting(3)["balance:k0"].predicted_ns == pytest.approx(100.0)  # 2 of 3 rows, for 1.5
+    # With items enough, threads wait for the machine, and no change of the graph helps.
+    assert "balance:k0" not in waiting(64)
 
 
 def test_columns_for_nothing_are_named() -> None:
@@ -267,14 +290,14 @@ def test_experiments_are_there_whatever_they_cost() -> None:
     profile = profile_of(model, np.ones(1 << 20, np.float32), ns=4e5)
     actions = {action.id: action for action in experiments(profile, nodes)}
     off, apart = actions["fuse:off"], actions[f"apart:{nodes[0]}"]
-    assert off.predicted_ns < 0
-    assert apart.predicted_ns < 0
+    assert saved(off) < 0
+    assert saved(apart) < 0
     assert off.recipe is not None
     assert off.recipe.options == Options(fuse=False)
     assert apart.recipe is not None
     assert apart.recipe.options == Options(apart=nodes)
     assert (
-        "it would have 3 kernels instead of 1, and move 25.2 mb instead of 8.39 mb"
+        "the model would have 3 kernels instead of 1, and move 25.2 mb instead of 8.39 mb"
         in off.why.lower()
     )
     assert f"apart={nodes}" in apart.how
@@ -355,7 +378,7 @@ def test_advice_is_for_profiles_of_the_cpu() -> None:
 
 def test_the_text_has_a_number_and_the_code_for_each() -> None:
     model, inputs = PLANTED[1].make(8)
-    actions = advice(model.profile(*inputs, runs=2))
+    actions = advice(steady(model.profile(*inputs, runs=2)))
     text = actions.table()
     assert actions.action(actions[0].id) is actions[0]
     with pytest.raises(KeyError):

@@ -110,7 +110,8 @@ def _advice(made: Made) -> None:
         return
     assert maxlab.experiments(made.profile)
     for action in maxlab.advice(made.profile):
-        assert 0 <= action.predicted_ns <= made.profile.kernel_ns
+        if action.predicted_ns is not None:
+            assert 0 <= action.predicted_ns <= made.profile.kernel_ns
         assert not action.id.startswith("layout:"), "what a loop carries is copied in any order"
         if made.model.name in ("branches", "newton", "nested"):
             assert not action.id.startswith("batch:"), "a flag may be of all rows"

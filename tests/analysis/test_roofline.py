@@ -39,10 +39,14 @@ def model_of(
 
 
 def profile_of(model: engine.Model, *inputs: Any, ns: float | None = None) -> Profile:
-    """A profile of one run, whose kernels all took ``ns``."""
+    """A profile of one run; with ``ns``, of eight in each of which all kernels took as long."""
     found: Profile = model.profile(*inputs, runs=1, warmup=0)
     if ns is not None:
-        found.kernels = [replace(k, ns=ns, busy_ns=(), imbalance=0.0) for k in found.kernels]
+        found.kernels = [
+            replace(k, ns=ns, ns_min=round(ns), busy_ns=(), imbalance=0.0) for k in found.kernels
+        ]
+        found.kernel_samples_ns = np.full((8, len(found.kernels)), ns)
+        found.wall_samples_ns = np.full(8, ns * max(len(found.kernels), 1))
     return found
 
 

@@ -15,7 +15,8 @@ from benchmarks.advice import PLANTED, Planted
 from maxlab import engine
 from maxlab.analysis import rewrites, trial
 from maxlab.analysis.advice import Action, Recipe, advice, experiments
-from maxlab.analysis.trial import Trial, median_interval, try_action
+from maxlab.analysis.runs.noise import median_interval
+from maxlab.analysis.trial import Trial, try_action
 from maxlab.compiler import Options
 from maxlab.config import config, set_config
 from maxlab.driver import Tensor
@@ -45,7 +46,7 @@ def tried(profile: Profile, id: str, runs: int = 3) -> Trial:
 
 def of(recipe: Recipe) -> Action:
     """An action that is tried by ``recipe``."""
-    return Action("it", "dtype", "It", "", (), (), 1000.0, 0.1, "do it", recipe)
+    return Action("it", "dtype", "It", "", (), (), 1000.0, 0.1, 800.0, 1250.0, "do it", recipe)
 
 
 @pytest.mark.parametrize("case", PLANTED, ids=lambda c: c.action)
@@ -132,11 +133,14 @@ def test_a_trial_as_text_and_json() -> None:
     known = replace(
         found, before_ns=100.0, after_ns=120.0, saved_ns=-20.0, low_ns=-30.0, high_ns=10.0
     )
-    assert "100 ns → 120 ns (+20.0%, which may be noise)" in str(known)
+    assert "100 ns → 120 ns (+20.0%, which may be noise; medians of 3 runs)" in str(known)
     assert "bit for bit the same" in str(known)
     assert not known.is_clear
     assert replace(known, high_ns=-10.0).is_clear
-    assert "NaN" in str(replace(known, max_abs=None, max_ulp=None))
+    assert "NaN" in str(replace(known, max_abs=None, max_ulp=None, relative=None))
+    apart = replace(known, max_abs=3.1e-5, max_ulp=22528.0, relative=2e-6)
+    assert "outputs at most 3.1e-05 apart, 2e-06 of the largest number" in str(apart)
+    assert "ulp" not in str(apart)
 
 
 # ---------------------------------------------------------------- statistics
@@ -170,7 +174,7 @@ def tensors(*arrays: Any) -> list[Tensor]:
 def test_distances_are_in_units_of_the_largest() -> None:
     x = np.array([1.0, 1e-3], np.float32)
     y = x + np.array([0.0, 2.0**-23], np.float32)
-    ulp, apart = trial._distance(tensors(x), tensors(y))
+    ulp, apart, _ = trial._distance(tensors(x), tensors(y))
     assert ulp == pytest.approx(1.0, rel=1e-3)
     assert apart == pytest.approx(2.0**-23, rel=1e-3)
 
@@ -179,23 +183,23 @@ def test_the_narrower_dtype_decides() -> None:
     x = np.array([1.0, 2.0])
     y = x.astype(np.float32)
     y[0] += np.float32(2.0**-22)
-    ulp, apart = trial._distance(tensors(x), tensors(y))
+    ulp, apart, _ = trial._distance(tensors(x), tensors(y))
     assert ulp == pytest.approx(1.0)  # of 2.0 in float32
     assert apart == pytest.approx(2.0**-22)
 
 
 def test_the_same_nan_and_infinity_are_no_difference() -> None:
     x = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
-    assert trial._distance(tensors(x), tensors(x.copy())) == (0.0, 0.0)
+    assert trial._distance(tensors(x), tensors(x.copy())) == (0.0, 0.0, 0.0)
     y = x.copy()
     y[3] = np.nan
-    assert trial._distance(tensors(x), tensors(y)) == (None, None)
+    assert trial._distance(tensors(x), tensors(y)) == (None, None, None)
 
 
 def test_integers_differ_or_not() -> None:
     x = np.array([1, 2], np.int64)
-    assert trial._distance(tensors(x), tensors(x)) == (0.0, 0.0)
-    assert trial._distance(tensors(x), tensors(x + 3)) == (None, 3.0)
+    assert trial._distance(tensors(x), tensors(x)) == (0.0, 0.0, 0.0)
+    assert trial._distance(tensors(x), tensors(x + 3)) == (None, 3.0, 1.5)
 
 
 # ---------------------------------------------------------------- rewriting graphs

@@ -14,23 +14,22 @@ Example:
     ...     graph.output(x)
     >>> session = engine.InferenceSession(num_threads=1)
     >>> model = session.load(graph, options=Options(fuse=False))
-    >>> advice(model.profile(np.ones(1 << 20, np.float32), runs=3))[0].id
+    >>> advice(model.profile(np.ones(1 << 20, np.float32)))[0].id
     'fuse'
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from maxlab.analysis import machine as machines
-from maxlab.analysis.advice import notes, rules
+from maxlab.analysis.advice import equals, notes, rules
 from maxlab.analysis.advice.action import Action, Recipe
 from maxlab.analysis.advice.context import Context
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Options
-from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -53,13 +52,21 @@ _RULES: tuple[Callable[[Context], Iterator[Action]], ...] = (
     notes.casts,
     notes.balance,
     notes.padding,
+    equals.unlike,
 )
-_found: weakref.WeakKeyDictionary[Profile, tuple[Machine, list[Action]]]
-_found = weakref.WeakKeyDictionary()
 
 
 class Advice(list[Action]):
-    """Actions, the largest predicted saving first; as text, a paragraph for each."""
+    """Actions, the largest predicted saving first; as text, a paragraph for each.
+
+    Attributes:
+        withheld: Why nothing is predicted, as a clause; empty where something is. The order is then
+            that of what the fastest runs would save.
+    """
+
+    def __init__(self, actions: Iterable[Action] = (), withheld: str = "") -> None:
+        super().__init__(actions)
+        self.withheld = withheld
 
     def action(self, id: str) -> Action:
         """The action with this id.
@@ -75,12 +82,15 @@ class Advice(list[Action]):
     def table(self) -> str:
         """The actions as text, the code to change below each."""
         if not self:
-            return "nothing is predicted to save a hundredth of the time"
-        lines: list[str] = []
+            return (
+                f"nothing was found, and {self.withheld}"
+                if self.withheld
+                else "nothing is predicted to save a hundredth of the time"
+            )
+        lines = [f"no savings are predicted: {self.withheld}"] if self.withheld else []
         for number, action in enumerate(self, 1):
-            ns, share = action.predicted_ns, action.predicted_share
-            saves = f"saves {time_text(ns)}" if ns >= 0 else f"costs {time_text(-ns)}"
-            lines += [f"{number}. {action.title}: {saves} ({abs(share):.0%})", f"   {action.why}"]
+            saves = "" if self.withheld else f": {action.prediction}"
+            lines += [f"{number}. {action.title}{saves}", f"   {action.why}"]
             lines += [f"     {line}" for line in action.how.splitlines()]
         return "\n".join(lines)
 
@@ -88,11 +98,17 @@ class Advice(list[Action]):
         return self.table()
 
 
+_found: weakref.WeakKeyDictionary[Profile, tuple[Machine, Advice]]
+_found = weakref.WeakKeyDictionary()
+
+
 def advice(profile: Profile, *, measure: bool = True) -> Advice:
     """What would make the model of ``profile`` faster, the largest predicted saving first.
 
-    Changes that maxlab can try are taken before others that are predicted to save as much. What
-    would save less than a hundredth of the time is left out.
+    Each prediction has an interval: how much the runs varied, and how far predictions of its kind
+    were off where they were tried. What might save less than a hundredth of the time is left out.
+    Where the machine was too busy to tell, or runs too few, actions are named without a prediction.
+    Changes that maxlab can try are taken before others that are predicted to save as much.
 
     Args:
         profile: What ``model.profile`` returned, in this process, on the CPU.
@@ -107,10 +123,10 @@ def advice(profile: Profile, *, measure: bool = True) -> Advice:
     known = _found.get(profile)
     if known is None or known[0] is not context.machine:
         actions = [action for rule in _RULES for action in rule(context)]
-        worth = [a for a in actions if a.predicted_share >= LEAST_SHARE]
-        worth.sort(key=lambda a: (-a.predicted_ns, not a.can_try, a.id))
-        known = _found[profile] = context.machine, worth
-    return Advice(known[1])
+        worth = [action for action in actions if context.is_worth(action, LEAST_SHARE)]
+        worth.sort(key=lambda a: (-context.rank_ns(a), not a.can_try, a.id))
+        known = _found[profile] = context.machine, Advice(worth, context.withheld)
+    return Advice(known[1], known[1].withheld)
 
 
 def context_of(profile: Profile, *, measure: bool = True) -> Context:
@@ -155,7 +171,7 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
     options = context.model.options
     if options.fuse and not options.apart:
         found = list(
-            _apart(context, Options(fuse=False), "fuse:off", "Compute each op by itself", ())
+            _apart(context, Options(fuse=False), "fuse:off", "Compute each operation by itself", ())
         )
     else:
         found = list(rules.fuse(context))
@@ -172,7 +188,7 @@ def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
         found.extend(_apart(context, wanted, f"apart:{names}", title, inside))
     for rule in (rules.fast_math, rules.threads):
         found.extend(rule(context))
-    return Advice(found)
+    return Advice(found, context.withheld)
 
 
 def _apart(
@@ -180,17 +196,17 @@ def _apart(
 ) -> Iterator[Action]:
     """Other kernels; nothing where they would be those of now."""
     plan = context.planned(context.function, options)
-    if not context.is_other(plan):
+    if not context.is_other(plan) or context.is_alike(plan):
         return
-    about = [k for k in context.kernels if not nodes or set(nodes) & set(k.step.nodes)]
+    changed, saving = context.replanned(plan)
     yield context.action(
         id,
         "apart",
         title,
-        why=f"It would have {rules.replanned_text(context, plan)}.",
-        kernels=about,
+        why=f"The model would have {rules.replanned_text(context, plan)}.",
+        kernels=changed,
         nodes=nodes or None,
-        saved=context.total_ns - context.replanned_ns(plan),
+        saving=saving,
         how=rules.reload_code(options),
         recipe=Recipe(options=options),
         changes="rounding",

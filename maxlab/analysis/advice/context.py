@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from maxlab.analysis import machine as machines
 from maxlab.analysis.advice.action import Action, Kind, Recipe
+from maxlab.analysis.advice.kernel import LEAST, MOST, Kernel
+from maxlab.analysis.advice.pricing import (
+    Array,
+    Basis,
+    Priced,
+    Saving,
+    Times,
+    priced,
+    why_withheld,
+)
 from maxlab.analysis.bounds import Estimate, Traffic, estimates, traffic_of
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Marker, Options
@@ -21,35 +32,6 @@ from maxlab.ir import Function, Op
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
-    from maxlab.engine.times import KernelTime
-
-LEAST, MOST = 0.25, 4.0
-"""How far a kernel may be from its estimate for that to be carried over to another one: beyond it,
-something is going on that the estimate knows nothing of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A kernel of the profile: its times, its step of the plan and its estimate."""
-
-    time: KernelTime
-    step: Step
-    estimate: Estimate
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self.time.id
-
-    @property
-    def ns(self) -> float:
-        """Its measured nanoseconds."""
-        return self.time.ns
-
-    @property
-    def ratio(self) -> float:
-        """Measured over estimated time, within limits."""
-        return min(max(self.ns / max(self.estimate.ns, 1.0), LEAST), MOST)
 
 
 class Context:
@@ -63,6 +45,8 @@ class Context:
         self.dims: Mapping[str, int] = profile.dims
         self.function: Function = profile.model.compiled.source
         self.total_ns = max(profile.kernel_ns, 1.0)
+        self.withheld = why_withheld(profile)
+        self._priced: dict[str, Priced] = {}
         self._ops = {op.id: op for op in self.function.walk()}
 
     @cached_property
@@ -70,8 +54,14 @@ class Context:
         """The kernels of the profile."""
         found = self.estimates(self.plan)
         return [
-            Kernel(time, step, terms)
-            for time, step, terms in zip(self.profile.kernels, self.plan.steps, found, strict=True)
+            Kernel(time, step, terms, np.asarray(samples, np.float64))
+            for time, step, terms, samples in zip(
+                self.profile.kernels,
+                self.plan.steps,
+                found,
+                self.profile.kernel_samples_ns.T,
+                strict=True,
+            )
         ]
 
     @cached_property
@@ -128,22 +118,51 @@ class Context:
         now, then = ([frozenset(step.nodes) for step in p.steps] for p in (self.plan, plan))
         return now != then
 
-    def replanned_ns(self, plan: Plan) -> float:
-        """Nanoseconds that another plan of the same graph would take: each of its kernels as far
-        from its estimate as the kernels were that compute its nodes now."""
-        by_node: dict[str, list[Kernel]] = {}
+    def is_alike(self, plan: Plan) -> bool:
+        """Whether ``plan`` has as many kernels as now, which move as many bytes: as far as anybody
+        can count, nothing is different."""
+        now, then = (
+            (len(p.steps), sum(step.nbytes.evaluate(self.dims) for step in p.steps))
+            for p in (self.plan, plan)
+        )
+        return now == then
+
+    def replanned(self, plan: Plan) -> tuple[list[Kernel], Saving]:
+        """The kernels that another plan of the same graph does not have, and what it would save.
+
+        Those that it has too keep their time. Each of the others takes as much more or less than
+        its estimate as the kernels did that compute its nodes now.
+        """
+        gone: dict[object, list[Kernel]] = {}
         for kernel in self.kernels:
+            gone.setdefault(_key(kernel.step), []).append(kernel)
+        new: list[tuple[Step, Estimate]] = []
+        for step, terms in zip(plan.steps, self.estimates(plan), strict=True):
+            same = gone.get(_key(step))
+            if same:
+                same.pop(0)
+            else:
+                new.append((step, terms))
+        changed = [kernel for kernels in gone.values() for kernel in kernels]
+        by_node: dict[str, list[Kernel]] = {}
+        for kernel in changed:
             for node in kernel.step.nodes:
                 by_node.setdefault(node, []).append(kernel)
-        total = 0.0
-        for step, terms in zip(plan.steps, self.estimates(plan), strict=True):
+        made: list[tuple[float, list[Kernel], float]] = []
+        for step, terms in new:
             before = {k.id: k for node in step.nodes for k in by_node.get(node, [])}
-            measured = sum(k.ns for k in before.values())
             estimated = sum(k.estimate.ns for k in before.values())
-            ratio = measured / estimated if estimated else 1.0
             turns = max((k.time.turns for k in before.values()), default=1)
-            total += terms.of_turns(turns).ns * min(max(ratio, LEAST), MOST)
-        return total
+            made.append((terms.of_turns(turns).ns, list(before.values()), estimated))
+
+        def saving(times: Times) -> Array:
+            after = np.zeros(())
+            for ns, before, estimated in made:
+                ratio = sum_of(times, before) / estimated if estimated else np.ones(())
+                after = after + ns * np.clip(ratio, LEAST, MOST)
+            return np.asarray(sum_of(times, changed) - after)
+
+        return changed, saving
 
     def other_threads(self) -> list[tuple[int, Machine]]:
         """Other numbers of threads that are worth a thought and were measured, with their
@@ -164,14 +183,20 @@ class Context:
         *,
         why: str,
         kernels: Iterable[Kernel],
-        saved: float,
+        saving: Saving | None = None,
+        basis: Basis = "estimated",
         how: str,
         recipe: Recipe | None = None,
         nodes: Iterable[str] | None = None,
         changes: Any = "nothing",
     ) -> Action:
-        """An action that is about ``kernels``, and all their nodes unless ``nodes`` are given."""
+        """An action that is about ``kernels``, and all their nodes unless ``nodes`` are given.
+        Without ``saving`` it saves all the time that these kernels were measured to take."""
         about = list(kernels)
+        if saving is None:
+            saving, basis = lambda times: sum_of(times, about), "measured"
+        found = self._priced[id] = priced(saving, basis, about, self.total_ns)
+        is_told = not self.withheld
         chosen = nodes if nodes is not None else [n for k in about for n in k.step.nodes]
         return Action(
             id,
@@ -180,9 +205,39 @@ class Context:
             why,
             tuple(k.id for k in about),
             tuple(dict.fromkeys(chosen)),
-            saved,
-            saved / self.total_ns,
+            found.ns if is_told else None,
+            found.ns / self.total_ns if is_told else None,
+            found.low if is_told else None,
+            found.high if is_told else None,
             how,
             recipe,
             changes,
+            self.withheld,
         )
+
+    def is_worth(self, action: Action, least: float) -> bool:
+        """Whether ``action`` saves the fraction ``least`` of the time of all kernels, even where
+        its interval begins; where nothing is predicted, whether it does in the fastest runs."""
+        found = self._priced[action.id]
+        if not self.withheld:
+            return found.low >= least * self.total_ns
+        return found.rank_ns >= least * sum(k.ns_min for k in self.profile.kernels)
+
+    def rank_ns(self, action: Action) -> float:
+        """What ``action`` is ranked by: what it is predicted to save, or would save in the fastest
+        runs where nothing is predicted, for these hardly depend on what else the machine does."""
+        found = self._priced[action.id]
+        return found.rank_ns if self.withheld else found.ns
+
+
+def _key(step: Step) -> object:
+    """What makes ``step`` the same kernel in two plans of one graph."""
+    return step.kind, step.name, frozenset(step.nodes)
+
+
+def sum_of(times: Times, kernels: Iterable[Kernel]) -> Array:
+    """The time of ``kernels`` together."""
+    total = np.zeros(())
+    for kernel in kernels:
+        total = total + times(kernel)
+    return np.asarray(total)

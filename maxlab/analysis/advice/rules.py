@@ -2,21 +2,26 @@
 
 A prediction is a sum over kernels. Where a change makes a kernel needless, it saves the time that
 was measured. Where it makes one cheaper, the kernel keeps its ratio of measured to estimated time,
-and the estimate changes: other bytes, another level of cache, another rate.
+and the estimate changes: other bytes, another level of cache, another rate. ``pricing`` says how
+far such a prediction may be off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from maxlab.analysis.advice.action import Action, Recipe
-from maxlab.analysis.advice.context import Context, Kernel
+from maxlab.analysis.advice.context import Context
+from maxlab.analysis.advice.kernel import Kernel
+from maxlab.analysis.advice.pricing import Array, Saving, Times
 from maxlab.analysis.bounds import PRODUCTS, estimate, is_shared
 from maxlab.analysis.rewrites import from_data
 from maxlab.compiler.options import Options
 from maxlab.compiler.plan import Plan
 from maxlab.dtype import DType
-from maxlab.engine.times import plural, size_text, time_text
+from maxlab.engine.times import plural, size_text
 from maxlab.ir import Shape
 
 BATCH = 8
@@ -58,17 +63,16 @@ def hoist(context: Context) -> Iterator[Action]:
     about = list(found.values())
     nodes = [n for k in about if k.step.kind != "pack" for n in k.step.nodes]
     static = all(Shape.is_static(v.tensor_type.shape) for v in values)
-    saved = sum(k.ns for k in about)
+    one = len(about) == 1
     yield context.action(
         "hoist",
         "hoist",
         "Compute what depends on weights alone before the model is loaded",
         why=f"{_kernels(about)} {_verb(about, 'reads')} only weights and constants"
-        f"{context.place(nodes)}, and {_verb(about, 'computes')} the same in every run. The "
-        f"measured {time_text(saved)} would be gone.",
+        f"{context.place(nodes)}, and so {_verb(about, 'computes')} the same in every run. "
+        f"Computed once instead, {'it costs' if one else 'they cost'} a run nothing.",
         kernels=about,
         nodes=nodes,
-        saved=saved,
         how="# compute it before the graph is built, and make the result a weight; or let maxlab:\n"
         "from maxlab.analysis.rewrites import hoisted\n"
         "graph, registry = hoisted(model)\n"
@@ -88,18 +92,19 @@ def freeze(context: Context) -> Iterator[Action]:
     for number, about in by_input.items():
         value = context.function.inputs[number]
         static = Shape.is_static(value.tensor_type.shape)
-        saved = sum(k.ns for k in about)
         yield context.action(
             f"freeze:{number}",
             "freeze",
             f"Make {value.name} a weight",
             why=f"{value.name} is the right operand of a product, and {_kernels(about)} "
             f"{_verb(about, 'lays')} it out anew in every run. A weight is laid out once, when "
-            f"the model is loaded: {time_text(saved)}, as measured, would be gone. Only right if "
-            f"{value.name} is the same in every run"
-            + ("." if static else ", and its dims have to be numbers."),
+            f"the model is loaded. Only right if {value.name} is the same in every run"
+            + (
+                "."
+                if static
+                else f"; and its dims have to be numbers, not {_shape(value.tensor_type.shape)}."
+            ),
             kernels=about,
-            saved=saved,
             how=f"# instead of the input {value.name}\n"
             f'{value.name} = graph.add_weight(Weight("{value.name}", '
             f"DType.{value.tensor_type.dtype.name}, {_shape(value.tensor_type.shape)}, "
@@ -116,18 +121,17 @@ def fuse(context: Context) -> Iterator[Action]:
         return
     wanted = Options(fast_math=options.fast_math, replaced=options.replaced, keep=options.keep)
     plan = context.planned(context.function, wanted)
-    if not context.is_other(plan):
+    if not context.is_other(plan) or context.is_alike(plan):
         return
-    saved = sum(k.ns for k in context.kernels) - context.replanned_ns(plan)
+    changed, saving = context.replanned(plan)
     yield context.action(
         "fuse",
         "fuse",
-        "Let kernels compute several ops",
+        "Let kernels compute several operations",
         why=f"The model was compiled with {options}. Fused, it would have "
-        f"{replanned_text(context, plan)}; each kernel is taken to be as far from its estimate as "
-        "those whose ops it computes.",
-        kernels=context.kernels,
-        saved=saved,
+        f"{replanned_text(context, plan)}.",
+        kernels=changed,
+        saving=saving,
         how=reload_code(wanted),
         recipe=Recipe(options=wanted),
         changes="rounding",
@@ -139,16 +143,15 @@ def float64(context: Context) -> Iterator[Action]:
     about = [k for k in context.kernels if _has(context, k, DType.float64)]
     if not about:
         return
-    saved = sum(k.ns - _narrow_ns(context, k, "float32", DType.float64) for k in about)
     yield context.action(
         "dtype:float32",
         "dtype",
         "Compute in float32",
         why=f"{_kernels(about)} {_verb(about, 'computes')} in float64"
-        f"{context.place(about[0].step.nodes)}, NumPy's own type. float32 moves half the "
-        "bytes, and has fast products and functions.",
+        f"{context.place(about[0].step.nodes)}, which NumPy makes of numbers unless it is asked "
+        "otherwise. float32 moves half the bytes and computes faster, with 7 digits instead of 16.",
         kernels=about,
-        saved=saved,
+        saving=_narrowed(context, about, "float32", DType.float64),
         how="TensorType(DType.float32, ...)          # in the graph\n"
         "x = x.astype(np.float32)                # before it is passed",
         recipe=Recipe(rewrite="float32"),
@@ -169,18 +172,16 @@ def bfloat16(context: Context) -> Iterator[Action]:
         and k.estimate.memory_ns > k.estimate.expected_ns
         and k.ratio < 2
     ]
-    saved = sum(k.ns - _narrow_ns(context, k, "bfloat16", DType.float32) for k in about)
     if not about or sum(k.ns for k in about) < 0.5 * context.total_ns:
         return
     yield context.action(
         "dtype:bfloat16",
         "dtype",
         "Keep tensors in bfloat16",
-        why=f"{_kernels(about)} {_verb(about, 'waits')} for memory. bfloat16 is half as "
-        "large; it has 8 bits of precision, and generated code computes in float32 "
-        "between memory and memory.",
+        why=f"{_kernels(about)} mostly {_verb(about, 'waits')} for memory. bfloat16 moves half the "
+        "bytes, with 2 to 3 digits; within a kernel arithmetic stays float32.",
         kernels=about,
-        saved=saved,
+        saving=_narrowed(context, about, "bfloat16", DType.float32),
         how="TensorType(DType.bfloat16, ...)         # in the graph\n"
         "x = driver.Tensor.from_numpy(x).astype('bfloat16')",
         recipe=Recipe(rewrite="bfloat16"),
@@ -188,8 +189,21 @@ def bfloat16(context: Context) -> Iterator[Action]:
     )
 
 
+def _narrowed(context: Context, about: list[Kernel], dtype: str, old: DType) -> Saving:
+    """What would be saved if tensors of ``old`` had the narrower ``dtype``."""
+    after = [(kernel, _narrow_ns(context, kernel, dtype, old)) for kernel in about]
+
+    def saving(times: Times) -> Array:
+        total = np.zeros(())
+        for kernel, ns in after:
+            total = total + np.maximum(times(kernel) - ns * kernel.ratio_of(times(kernel)), 0.0)
+        return np.asarray(total)
+
+    return saving
+
+
 def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> float:
-    """What ``kernel`` would take if its tensors of ``old`` had the narrower ``dtype``."""
+    """The estimate of ``kernel`` if its tensors of ``old`` had the narrower ``dtype``."""
     profile, step = context.profile, kernel.step
     size = 2 if dtype == "bfloat16" else 4
     traffic = [
@@ -208,8 +222,7 @@ def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> floa
     roof = context.machine.ceilings(profile.threads if shared else 1)
     computed = "float32" if dtype == "bfloat16" else dtype
     flops = step.flops.evaluate(context.dims)
-    after = estimate(step, traffic, flops, computed, shared, roof).of_turns(kernel.time.turns)
-    return min(after.ns * kernel.ratio, kernel.ns)
+    return estimate(step, traffic, flops, computed, shared, roof).of_turns(kernel.time.turns).ns
 
 
 def fast_math(context: Context) -> Iterator[Action]:
@@ -219,26 +232,34 @@ def fast_math(context: Context) -> Iterator[Action]:
         return
     gains = context.machine.ceilings(1).fast
     wanted = _with(options, fast_math=True)
-    about: list[Kernel] = []
-    saved = 0.0
+    priced: list[tuple[Kernel, float]] = []
     for kernel in context.kernels:
         loops = {FAST[name] for name in kernel.step.ops if name in FAST}
         shorter = min((gains.get(loop, 1.0) for loop in loops), default=1.0)
         terms = kernel.estimate
         if shorter < 1 and terms.expected_ns > terms.memory_ns and kernel.step.kind not in PRODUCTS:
-            about.append(kernel)
-            saved += min(terms.expected_ns, kernel.ns) * (1 - shorter)
-    if not about:
+            priced.append((kernel, shorter))
+    if not priced:
         return
+    about = [kernel for kernel, _ in priced]
+
+    def saving(times: Times) -> Array:
+        total = np.zeros(())
+        for kernel, shorter in priced:
+            spent = np.minimum(kernel.estimate.expected_ns, times(kernel))
+            total = total + spent * (1 - shorter)
+        return np.asarray(total)
+
+    shares = sorted({f"{shorter:.0%}" for _, shorter in priced}, key=lambda text: int(text[:-1]))
+    taken = shares[0] if len(shares) == 1 else f"{shares[0]} to {shares[-1]}"
     yield context.action(
         "fast_math",
         "fast_math",
         "Compile with fast_math",
-        why=f"{_kernels(about)} {_verb(about, 'does')} more arithmetic than moving. Here, loops of "
-        f"its kind take {min(gains.values()):.0%} to {max(gains.values()):.0%} of "
-        "their time with fast_math.",
+        why=f"{_kernels(about)} {_verb(about, 'spends')} more time on arithmetic than on memory. "
+        f"With fast_math such loops took {taken} of their time when this machine was measured.",
         kernels=about,
-        saved=saved,
+        saving=saving,
         how=reload_code(wanted),
         recipe=Recipe(options=wanted),
         changes="rounding",
@@ -264,8 +285,6 @@ def batch(context: Context) -> Iterator[Action]:
             continue
         dims = {**context.dims, name: BATCH * now}
         after = context.estimates(context.plan, dims)
-        per_part = sum(terms.ns * k.ratio for terms, k in zip(after, context.kernels, strict=True))
-        saved = context.total_ns - per_part / BATCH
         about = [
             k
             for k, terms in zip(context.kernels, after, strict=True)
@@ -276,12 +295,12 @@ def batch(context: Context) -> Iterator[Action]:
         yield context.action(
             f"batch:{name}",
             "batch",
-            f"Compute {BATCH} inputs in one run: {name} = {BATCH * now} for {now}",
+            f"Pass {BATCH} inputs in one run: {name} = {BATCH * now} instead of {now}",
             why=f"With {name} = {now}, {_kernels(about)} mostly {_verb(about, 'reads')} weights or "
-            f"{_verb(about, 'is')} being started, which costs the same for {name} = "
-            f"{BATCH * now}. The times here are those of one of the {BATCH} inputs.",
+            f"{_verb(about, 'is')} being started, which takes as long for {name} = "
+            f"{BATCH * now}. What is saved is for each of the {BATCH} inputs.",
             kernels=about,
-            saved=saved,
+            saving=_rescaled(context.kernels, [terms.ns / BATCH for terms in after]),
             how=f"y = model(np.concatenate([x0, x1, ...]))   # {name} = {BATCH * now}",
             recipe=Recipe(repeat=(name, BATCH)),
         )
@@ -291,45 +310,89 @@ def threads(context: Context) -> Iterator[Action]:
     """More threads where there is work for them, fewer where there is not."""
     for count, machine in context.other_threads():
         after = context.estimates(context.plan, machine=machine, threads=count)
-        new = [
-            k.ns * later.ns / max(k.estimate.ns, 1.0)
+        about = [
+            k
             for k, later in zip(context.kernels, after, strict=True)
+            if later.ns < 0.95 * max(k.estimate.ns, 1.0)
         ]
-        saved = context.total_ns - sum(new)
-        about = [k for k, ns in zip(context.kernels, new, strict=True) if ns < 0.95 * k.ns]
         if not about:
             continue
-        more = count > context.profile.threads
+        more, one = count > context.profile.threads, len(about) == 1
         yield context.action(
             f"threads:{count}",
             "threads",
-            f"Run with {count} thread" + ("s" if count > 1 else ""),
+            f"Run with {plural(count, 'thread')} instead of {context.profile.threads}",
             why=f"{_kernels(about)} "
             + (
-                "can be shared by more threads; each kernel is taken to gain what the ceilings do."
+                f"{_verb(about, 'has')} enough to do for {plural(count, 'thread')}."
                 if more
-                else "are so small that sharing them costs more than it saves."
+                else f"{_verb(about, 'is')} so small that sharing {'it' if one else 'them'} among "
+                f"{context.profile.threads} threads costs more than it saves."
             ),
             kernels=about,
-            saved=saved,
+            saving=_scaled(
+                context.kernels,
+                [
+                    later.ns / max(k.estimate.ns, 1.0)
+                    for k, later in zip(context.kernels, after, strict=True)
+                ],
+            ),
             how=f"session = engine.InferenceSession(num_threads={count})\n"
             f"# or: model = model.reload(num_threads={count})",
             recipe=Recipe(threads=count),
         )
 
 
+def _rescaled(kernels: list[Kernel], estimates: list[float]) -> Saving:
+    """What is saved when kernels keep their ratio to estimates that are others."""
+
+    def saving(times: Times) -> Array:
+        total = np.zeros(())
+        for kernel, ns in zip(kernels, estimates, strict=True):
+            total = total + times(kernel) - ns * kernel.ratio_of(times(kernel))
+        return np.asarray(total)
+
+    return saving
+
+
+def _scaled(kernels: list[Kernel], factors: list[float]) -> Saving:
+    """What is saved when each kernel takes its time times a factor."""
+
+    def saving(times: Times) -> Array:
+        total = np.zeros(())
+        for kernel, factor in zip(kernels, factors, strict=True):
+            total = total + times(kernel) * (1 - factor)
+        return np.asarray(total)
+
+    return saving
+
+
 # ---------------------------------------------------------------- words
 def replanned_text(context: Context, plan: Plan) -> str:
     """What the model would have with another ``plan``, and how that differs from now."""
-    before, after = len(context.plan.steps), len(plan.steps)
     moved, moves = (
-        size_text(sum(step.nbytes.evaluate(context.dims) for step in one.steps))
+        sum(step.nbytes.evaluate(context.dims) for step in one.steps)
         for one in (context.plan, plan)
     )
+    return changed_text(len(context.plan.steps), len(plan.steps), moved, moves)
+
+
+def changed_text(before: int, after: int, moved: int, moves: int) -> str:
+    """So many kernels and bytes instead of so many.
+
+    Example:
+        >>> changed_text(8, 1, 64_000, 8_000)
+        '1 kernel instead of 8, and move 8.00 kB instead of 64.0 kB'
+        >>> changed_text(2, 2, 8_000, 16_000)
+        'as many kernels as now, cut elsewhere, and move 16.0 kB instead of 8.00 kB'
+    """
     kernels = (
-        "as many kernels" if before == after else f"{plural(after, 'kernel')} instead of {before}"
+        "as many kernels as now, cut elsewhere"
+        if before == after
+        else f"{plural(after, 'kernel')} instead of {before}"
     )
-    return f"{kernels}, and move {f'{moves} instead of {moved}' if moves != moved else moves}"
+    old, new = size_text(moved), size_text(moves)
+    return f"{kernels}, and move {f'{new} instead of {old}' if new != old else f'as much: {new}'}"
 
 
 def _has(context: Context, kernel: Kernel, dtype: DType) -> bool:
@@ -378,7 +441,7 @@ def _verb(about: list[Kernel], word: str) -> str:
     """``word``, a verb of one kernel, as it is of so many."""
     if len(about) == 1:
         return word
-    return {"is": "are", "does": "do"}.get(word, word.removesuffix("s"))
+    return {"is": "are", "does": "do", "has": "have"}.get(word, word.removesuffix("s"))
 
 
 def _shape(shape: Shape) -> str:

@@ -23,6 +23,7 @@ from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
+from maxlab.engine.times import plural
 from maxlab.errors import CancelledError, ExecutionError, InputError, MaxlabError
 from maxlab.ir import ChainType, Op, Value
 from maxlab.opset import evaluate, is_output, is_weight
@@ -85,8 +86,8 @@ def known_inputs(model: Model, inputs: Sequence[Any]) -> Sequence[Any]:
     if model.last_profile is None:
         raise InputError(
             "ML662",
-            f"{model.name} takes {len(model.compiled.source.inputs)} inputs, got none, and it has "
-            "no profile whose inputs could be used",
+            f"{model.name!r} takes {plural(len(model.compiled.source.inputs), 'input')}, got none, "
+            "and it has no profile whose inputs could be used",
             fix="pass inputs, or call model.profile(...) once",
         )
     return list(model.last_profile.inputs)

@@ -65,6 +65,22 @@ class Difference:
         )
 
 
+def of_tolerance(excess: float) -> str:
+    """An error as a fraction of what rounding may do, in words.
+
+    Example:
+        >>> of_tolerance(0.0), of_tolerance(0.004), of_tolerance(1.14), of_tolerance(22528.0)
+        ('exact', '0.4% of tolerance', '114% of tolerance', '2.3e+04 × tolerance')
+    """
+    if excess == 0:
+        return "exact"
+    if excess == float("inf"):
+        return "beyond any tolerance"
+    if excess >= 100:
+        return f"{excess:.1e} × tolerance"
+    return f"{excess:.0%} of tolerance" if excess >= 0.0095 else f"{excess:.1%} of tolerance"
+
+
 def ulps_between(a: Array, b: Array) -> Array:
     """How many representable numbers lie from ``a`` to ``b``, element by element, as uint64; -0 and
     0 are one number.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,12 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from maxlab.analysis.check.alone import Alone
-from maxlab.analysis.check.difference import Difference
+from maxlab.analysis.check.difference import Difference, of_tolerance
 from maxlab.analysis.check.locate import Located
 from maxlab.analysis.check.repro import write_repro
 from maxlab.analysis.check.steps import StepFacts
 from maxlab.engine.model import Model
 from maxlab.errors import ArgumentError, Location
+from maxlab.tabular import Field, Tabular
 
 Array = np.ndarray[Any, Any]
 
@@ -90,7 +92,7 @@ class Bad:
 
 
 @dataclass(slots=True, weakref_slot=True)
-class Comparison:
+class Comparison(Tabular):
     """Whether a model computes what its graph says. ``compare`` makes it.
 
     Attributes:
@@ -174,6 +176,22 @@ class Comparison:
         wrong = f"{first.id} ({first.op}): {first.message}" if first is not None else ""
         return write_repro(path, self.model.name, bad.facts.step, wrong, bad.alone, bad.wanted)
 
+    def _heads(self) -> Sequence[str]:
+        return (
+            "op", "name", "kernel", "ok", "compared by", "error [of the tolerance]", "absolute",
+            "relative", "NaN", "inf", "ulp", "message",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for node in self.nodes:
+            d = node.difference
+            numbers: Sequence[Field] = (
+                (d.excess, d.max_abs, d.max_rel, d.nan, d.inf, d.max_ulp)
+                if d is not None
+                else (None,) * 6
+            )
+            yield node.id, node.op, node.kernel, node.ok, node.by, *numbers, node.message
+
     def table(self, rows: int | None = 20) -> str:
         """The ops as text, the worst first.
 
@@ -187,7 +205,7 @@ class Comparison:
             d = node.difference
             numbers = (
                 (
-                    f"{d.excess:.2%}" if np.isfinite(d.excess) else "∞",
+                    of_tolerance(d.excess),
                     f"{d.max_abs:.2g}",
                     f"{d.max_rel:.2g}",
                     str(d.nan),

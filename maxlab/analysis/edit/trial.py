@@ -11,7 +11,7 @@ import numpy as np
 from maxlab import progress
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.compare import known_inputs
-from maxlab.analysis.check.difference import Difference, difference
+from maxlab.analysis.check.difference import Difference, difference, of_tolerance
 from maxlab.analysis.check.reference import Reference
 from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, Written, facts_of
@@ -20,7 +20,7 @@ from maxlab.compiler import Options
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
 from maxlab.engine.stepping import Walk
-from maxlab.engine.times import time_text
+from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError
 from maxlab.ir import Value
 from maxlab.opset import is_call
@@ -64,7 +64,7 @@ class Check:
     @property
     def tolerance(self) -> str:
         """The excess in words."""
-        return f"{self.excess:.0%} of what rounding may do"
+        return of_tolerance(self.excess)
 
 
 @dataclass(slots=True, eq=False)
@@ -160,7 +160,8 @@ class Edit:
         word = f"{change:+.1%}" if shown else "no difference can be shown"
         return (
             f"{head}: right ({self.check.message}); {time_text(self.before_ns)} → "
-            f"{time_text(self.after_ns)}, {word} (spread {time_text(spread)}, {self.runs} runs)"
+            f"{time_text(self.after_ns)}, {word} (medians of {plural(self.runs, 'run')}, "
+            f"spread {time_text(spread)})"
         )
 
     def __repr__(self) -> str:

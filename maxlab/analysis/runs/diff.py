@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from maxlab.analysis.runs.nodes import match_nodes
@@ -15,6 +15,7 @@ from maxlab.analysis.told import DiffAnswer, RunEstimate, RunPair, RunRow, RunSi
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.tabular import Field
 
 Given = Profile | SavedRun | str | Path
 """A run, or where one was saved; a folder is all runs in it."""
@@ -83,6 +84,21 @@ class Diff(Recorded):
         return self.pairs[-1].regressions
 
     # ------------------------------------------------------------ showing
+    def _heads(self) -> Sequence[str]:
+        return (
+            "side", "kernels before", "kernels after", "name", "verdict", "before [ns]",
+            "after [ns]", "ratio", "low", "high", "p", "code",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for side, pair in zip(self.sides[1:], self.pairs, strict=True):
+            for c in pair.changes:
+                e = c.estimate
+                yield (
+                    side.label, " ".join(c.before), " ".join(c.after), c.name, c.state,
+                    e.before_ns, e.after_ns, e.ratio, e.low, e.high, c.p, c.code,
+                )  # fmt: skip
+
     def table(self, rows: int | None = 20) -> str:
         """The comparison as text: the whole run, what to know, and the kernels that changed most;
         a block for each side after the first.

@@ -4,27 +4,65 @@ Ids number the ops of a graph in the order in which they were built, so one line
 later op another id. Ops are matched by what they compute instead: two are the same when they do
 the same to operands that are the same, back to the inputs; or, counted from the other end, when
 the same becomes of their results, up to the outputs. An edit in the middle of a graph breaks the
-first behind it and the second before it, and only what was edited itself is left over. That is
-matched by the line that it was written in, in order.
+first behind it and the second before it. What is between two edits is matched in the order in
+which it was written.
 
-Types, attributes and scopes count first and are dropped one after the other, so that a graph in
-another dtype, or one that moved into a module, is still matched op by op.
+Source lines, types, attributes and scopes count first and are dropped one after the other, so that
+a graph in another dtype, or one that moved into a module, is still matched op by op.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from maxlab.analysis.runs.aligned import aligned
 
 Node = Mapping[str, Any]
 Document = Mapping[str, Any]
-Label = Callable[[Node], str]
 
-MOST_ALIGNED = 1500
-"""Ops that are left over above which they are matched by occurrence: aligning takes the square."""
+
+class Part(NamedTuple):
+    """An op, as far as it matters for what it is.
+
+    Attributes:
+        op: Its op.
+        scope: The scopes it stands in.
+        attrs: Its attributes, with the names of the weights and the values of the constants that
+            it makes: they are its data.
+        types: The types of its results.
+        text: Its source text.
+        reads: The place of the op that makes each operand and the number of its result; for an
+            input of the graph its number and -1.
+        gives: The number of each result that is an output of the graph, and that of the output.
+    """
+
+    op: str
+    scope: str
+    attrs: Hashable
+    types: tuple[str, ...]
+    text: str
+    reads: tuple[tuple[int, int], ...]
+    gives: tuple[tuple[int, int], ...]
+
+
+LEVELS: tuple[Callable[[Part], Hashable], ...] = (
+    lambda part: (part.op, part.scope, part.attrs, part.types, part.text),
+    lambda part: (part.op, part.scope, part.attrs, part.types),
+    lambda part: (part.op, part.attrs, part.types),
+    lambda part: (part.op, part.scope),
+    lambda part: part.op,
+)
+"""What two ops must have in common, the most first, when all above or below them is the same."""
+
+IN_ORDER: tuple[Callable[[Part], Hashable], ...] = (
+    LEVELS[0],
+    lambda part: (part.scope, part.op, part.text),
+    lambda part: (part.scope, part.op),
+)
+"""What two ops must have in common that stand in the same order and no more."""
 
 
 def match_nodes(before: Document, after: Document) -> dict[str, str]:
@@ -41,180 +79,176 @@ def match_nodes(before: Document, after: Document) -> dict[str, str]:
         >>> match_nodes(graph("exp", "neg", "abs"), graph("exp", "sqrt", "neg", "abs"))
         {'n1': 'n1', 'n2': 'n3', 'n3': 'n4'}
     """
-    matching = _Matching(_Graph(before), _Graph(after))
-    for label in (_full, _unplaced, _untyped, _bare):
-        matching.by_hash(label, down=True)
-        matching.by_hash(label, down=False)
-    matching.by_place(lambda node: (node["scope"], node["op"], _line(node)))
-    matching.by_place(lambda node: (node["scope"], node["op"]))
-    order = {node["id"]: n for n, node in enumerate(matching.before.nodes)}
-    return dict(sorted(matching.found.items(), key=lambda pair: order[pair[0]]))
+    one, other = sound_nodes(before), sound_nodes(after)
+    found = match_parts(parts_of(before), parts_of(after))
+    return {one[n]["id"]: other[m]["id"] for n, m in sorted(found.items())}
 
 
-class _Graph:
-    """The ops of a document, what they read, and what reads them."""
+def parts_of(document: Document) -> list[Part]:
+    """The ops of ``document``, in its order, without those that could not be built."""
+    values = {value["id"]: value for value in document["values"]}
+    makers = {id: (n, -1) for n, id in enumerate(document["inputs"])}
+    nodes = sound_nodes(document)
+    for place, node in enumerate(nodes):
+        makers.update({id: (place, number) for number, id in enumerate(node["results"])})
+    ends: dict[str, list[int]] = defaultdict(list)
+    for n, id in enumerate(document["outputs"]):
+        ends[id].append(n)
+    found = []
+    for node in nodes:
+        made = [values.get(id, {}) for id in node["results"]]
+        attrs, source = node["attrs"], node.get("source")
+        told = tuple(sorted((key, str(value)) for key, value in attrs.items())) if attrs else ()
+        data = tuple([v.get("name", "") for v in made if v.get("kind") in ("weight", "constant")])
+        found.append(
+            Part(
+                node["op"],
+                node["scope"],
+                (told, data),
+                tuple([value.get("type", "") for value in made]),
+                source["text"].strip() if source is not None else "",
+                tuple([makers.get(id, (-1, -1)) for id in node["operands"]]),
+                tuple(
+                    [(n, end) for n, id in enumerate(node["results"]) for end in ends.get(id, ())]
+                ),
+            )
+        )
+    return found
 
-    def __init__(self, document: Document) -> None:
-        self.nodes: list[Node] = [n for n in document["nodes"] if not n.get("error")]
-        self.values: dict[str, Mapping[str, Any]] = {v["id"]: v for v in document["values"]}
-        self.inputs = {value: n for n, value in enumerate(document["inputs"])}
-        self.outputs: dict[str, list[int]] = defaultdict(list)
-        for n, value in enumerate(document["outputs"]):
-            self.outputs[value].append(n)
-        self.maker = {
-            value: (index, place)
-            for index, node in enumerate(self.nodes)
-            for place, value in enumerate(node["results"])
-        }
-        self.readers: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for index, node in enumerate(self.nodes):
-            for place, value in enumerate(node["operands"]):
-                self.readers[value].append((index, place))
-        self.order = self._order()
 
-    def _order(self) -> list[int]:
-        """The ops, each behind those it reads; those of a cycle, which only a damaged document
-        has, in the order in which they stand."""
-        waits = [
-            len({self.maker[v][0] for v in n["operands"] if v in self.maker}) for n in self.nodes
-        ]
-        ready = [index for index, count in enumerate(waits) if count == 0]
+def sound_nodes(document: Document) -> list[Node]:
+    """The ops of ``document`` that could be built, which are all but one at most."""
+    return [node for node in document["nodes"] if not node.get("error")]
+
+
+def match_parts(before: Sequence[Part], after: Sequence[Part]) -> dict[int, int]:
+    """For the places in ``before`` of ops that are also in ``after``, their place there."""
+    matching = _Matching(before, after)
+    matching.by_start()
+    for level in LEVELS:
+        matching.by_surroundings(level, is_above=True)
+        matching.by_surroundings(level, is_above=False)
+    for key in IN_ORDER:
+        matching.by_order(key)
+    matching.by_occurrence(IN_ORDER[-1])
+    return matching.found
+
+
+class _Side:
+    """The ops of a graph, and what reads them."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        # The number of the pair that an op is in; -1 while it is in none.
+        self.pair = [-1] * len(parts)
+        self.left = list(range(len(parts)))
+
+    @cached_property
+    def readers(self) -> list[list[tuple[int, int, int]]]:
+        """For each op its results that are read, by which op, and as which operand."""
+        found: list[list[tuple[int, int, int]]] = [[] for _ in self.parts]
+        for index, part in enumerate(self.parts):
+            for place, (maker, number) in enumerate(part.reads):
+                if number >= 0:
+                    found[maker].append((number, index, place))
+        return found
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The ops, each behind those it reads; those of a cycle in the order of the graph."""
+        waits = [len({m for m, number in part.reads if number >= 0}) for part in self.parts]
+        ready = [index for index, count in enumerate(waits) if count == 0][::-1]
         order: list[int] = []
         while ready:
             index = ready.pop()
             order.append(index)
-            for follower in {f for v in self.nodes[index]["results"] for f, _ in self.readers[v]}:
+            for follower in dict.fromkeys(reader for _, reader, _ in self.readers[index]):
                 waits[follower] -= 1
                 if waits[follower] == 0:
                     ready.append(follower)
         placed = set(order)
-        return order + [n for n in range(len(self.nodes)) if n not in placed]
+        return order + [n for n in range(len(self.parts)) if n not in placed]
 
-    def label(self, node: Node, label: Label) -> str:
-        """``label`` of an op, with the names of the weights and the values of the constants that
-        it makes: they are its data."""
-        made = [self.values.get(v, {}) for v in node["results"]]
-        data = [v.get("name", "") for v in made if v.get("kind") in ("weight", "constant")]
-        types = [v.get("type", "") for v in made] if label in (_full, _unplaced) else []
-        return f"{label(node)}|{data}|{types}"
+    def above(self, index: int, known: Sequence[int]) -> Hashable:
+        """What ``index`` reads."""
+        return tuple(
+            (known[maker], number) if number >= 0 else (maker, number)
+            for maker, number in self.parts[index].reads
+        )
 
-    def hashes(self, label: Label, down: bool) -> list[str]:
-        """For each op the digest of itself and all that leads to it, or, when ``down`` is False,
-        of all that it leads to."""
-        found = [""] * len(self.nodes)
-        for index in self.order if down else reversed(self.order):
-            node = self.nodes[index]
-            around = self._above(node, found) if down else self._below(node, found)
-            text = "\0".join([self.label(node, label), *around])
-            found[index] = hashlib.blake2b(
-                text.encode("utf-8", "surrogatepass"), digest_size=12
-            ).hexdigest()
-        return found
-
-    def _above(self, node: Node, found: Sequence[str]) -> list[str]:
-        parts = []
-        for value in node["operands"]:
-            if value in self.maker:
-                index, place = self.maker[value]
-                parts.append(f"{found[index]}.{place}")
-            else:
-                parts.append(f"input {self.inputs.get(value, -1)}")
-        return parts
-
-    def _below(self, node: Node, found: Sequence[str]) -> list[str]:
-        parts = []
-        for value in node["results"]:
-            ends = [f"output {n}" for n in self.outputs.get(value, ())]
-            parts.append(
-                ",".join(sorted([f"{found[f]}.{place}" for f, place in self.readers[value]] + ends))
-            )
-        return parts
+    def below(self, index: int, known: Sequence[int]) -> Hashable:
+        """What reads ``index``, and which outputs it is."""
+        readers = [(number, known[one], place) for number, one, place in self.readers[index]]
+        return tuple(sorted(readers)), self.parts[index].gives
 
 
 class _Matching:
     """What is matched so far, and what is left."""
 
-    def __init__(self, before: _Graph, after: _Graph) -> None:
-        self.before = before
-        self.after = after
-        self.found: dict[str, str] = {}
-        self._left = list(range(len(before.nodes)))
-        self._right = list(range(len(after.nodes)))
+    def __init__(self, before: Sequence[Part], after: Sequence[Part]) -> None:
+        self.found: dict[int, int] = {}
+        self._one, self._other = _Side(before), _Side(after)
 
-    def by_hash(self, label: Label, down: bool) -> None:
-        """Match ops that are the same, and all above them or below them."""
-        if not self._left or not self._right:
+    def by_start(self) -> None:
+        """Match the ops that both begin with: they read the same, so all above them is the same."""
+        for place, (one, other) in enumerate(zip(self._one.parts, self._other.parts, strict=False)):
+            if one[:-1] != other[:-1]:
+                break
+            self._keep(place, place)
+        self._settle()
+
+    def by_surroundings(self, level: Callable[[Part], Hashable], is_above: bool) -> None:
+        """Match ops that are the same, and all above them or below them is. Ops that are matched
+        already are the same."""
+        if not self._one.left or not self._other.left:
             return
-        left, right = self.before.hashes(label, down), self.after.hashes(label, down)
-        places: dict[str, list[int]] = defaultdict(list)
-        for index in self._right:
-            places[right[index]].append(index)
-        sought: dict[str, list[int]] = defaultdict(list)
-        for index in self._left:
-            sought[left[index]].append(index)
-        for digest, mine in sought.items():
-            theirs = places.get(digest, [])
+        # Equal numbers for what is equal; pairs have the first ones.
+        numbers: dict[Hashable, int] = {}
+        first = len(self.found)
+        places: list[dict[int, list[int]]] = []
+        for side in (self._one, self._other):
+            known = list(side.pair)
+            around = side.above if is_above else side.below
+            found: dict[int, list[int]] = defaultdict(list)
+            for index in side.order if is_above else reversed(side.order):
+                if known[index] < 0:
+                    key = (level(side.parts[index]), around(index, known))
+                    number = known[index] = first + numbers.setdefault(key, len(numbers))
+                    found[number].append(index)
+            places.append(found)
+        for number, mine in places[0].items():
+            theirs = places[1].get(number, [])
             # Equal ones, such as two branches that do the same, in the order they were written.
             # With one more on a side there is no telling which it is; a later rule may know.
             if len(mine) == len(theirs):
-                for one, other in zip(mine, theirs, strict=True):
-                    self._keep(one, other)
+                for pair in zip(sorted(mine), sorted(theirs), strict=True):
+                    self._keep(*pair)
         self._settle()
 
-    def by_place(self, key: Callable[[Node], Hashable]) -> None:
+    def by_order(self, key: Callable[[Part], Hashable]) -> None:
         """Match ops with the same ``key`` so that their order is kept."""
-        left = [key(self.before.nodes[n]) for n in self._left]
-        right = [key(self.after.nodes[n]) for n in self._right]
-        if max(len(left), len(right)) <= MOST_ALIGNED:
-            blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-            pairs = [(b.a + n, b.b + n) for b in blocks for n in range(b.size)]
-        else:
-            places: dict[Hashable, list[int]] = defaultdict(list)
-            for n, one in enumerate(right):
-                places[one].append(n)
-            ends = {one: iter(found) for one, found in places.items()}
-            pairs = [
-                (n, m)
-                for n, one in enumerate(left)
-                if one in ends and (m := next(ends[one], -1)) >= 0
-            ]
-        mine, theirs = self._left, self._right
-        for n, m in pairs:
-            self._keep(mine[n], theirs[m])
+        mine, theirs = self._one.left, self._other.left
+        if mine and theirs:
+            one, other = self._one.parts, self._other.parts
+            for n, m in aligned([key(one[n]) for n in mine], [key(other[n]) for n in theirs]):
+                self._keep(mine[n], theirs[m])
+            self._settle()
+
+    def by_occurrence(self, key: Callable[[Part], Hashable]) -> None:
+        """Match the first op of each ``key`` with the first: what was moved."""
+        waiting: dict[Hashable, list[int]] = defaultdict(list)
+        for place in reversed(self._other.left):
+            waiting[key(self._other.parts[place])].append(place)
+        for place in self._one.left:
+            theirs = waiting.get(key(self._one.parts[place]))
+            if theirs:
+                self._keep(place, theirs.pop())
         self._settle()
 
     def _keep(self, one: int, other: int) -> None:
-        self.found[self.before.nodes[one]["id"]] = self.after.nodes[other]["id"]
+        self._one.pair[one] = self._other.pair[other] = len(self.found)
+        self.found[one] = other
 
     def _settle(self) -> None:
-        taken = set(self.found.values())
-        self._left = [n for n in self._left if self.before.nodes[n]["id"] not in self.found]
-        self._right = [n for n in self._right if self.after.nodes[n]["id"] not in taken]
-
-
-# ---------------------------------------------------------------- what counts of an op
-
-
-def _full(node: Node) -> str:
-    return f"{node['op']}|{_attrs(node)}|{node['scope']}"
-
-
-def _unplaced(node: Node) -> str:
-    return f"{node['op']}|{_attrs(node)}"
-
-
-def _untyped(node: Node) -> str:
-    return f"{node['op']}|{node['scope']}"
-
-
-def _bare(node: Node) -> str:
-    return str(node["op"])
-
-
-def _attrs(node: Node) -> str:
-    return repr(sorted(node["attrs"].items()))
-
-
-def _line(node: Node) -> str:
-    source = node.get("source")
-    return str(source.get("text", "")).strip() if source else ""
+        for side in (self._one, self._other):
+            side.left = [n for n in side.left if side.pair[n] < 0]

@@ -52,6 +52,14 @@ EXACT_UP_TO = 12
 """Samples a side up to which the p-value is counted instead of approximated."""
 
 
+BUSY = 1.5
+"""The slower quarter of the runs over the fastest one, above which the machine is called busy. Two
+processes that spin beside a model of two threads make it 1.5 to 7: then a third of the time and
+more is somebody else's, which is more than most changes save. Time that somebody else uses comes
+and goes, so that it is seen in the runs themselves; the load that the system tells is a mean of
+minutes, and of all its processors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """When a change is called one.
@@ -161,6 +169,40 @@ def estimate(before: Sequence[Array], after: Sequence[Array], confidence: float 
     low, high = _interval(one, other, sizes[0], sizes[1], confidence)
     p = mann_whitney(one, other, sizes[0], sizes[1])
     return Estimate(middles[0], middles[1], ratio, min(low, ratio), max(high, ratio), p)
+
+
+def slow_and_fast(walls: Array) -> tuple[float, float]:
+    """What the slower quarter of the runs took at least, and the fastest of them; the machine was
+    busy where the one is over ``BUSY`` times the other.
+
+    Example:
+        >>> slow_and_fast(np.array([10.0, 11.0, 12.0, 30.0, 40.0]))
+        (30.0, 10.0)
+    """
+    return float(np.percentile(walls, 75)), float(walls.min())
+
+
+def median_interval(samples: Array) -> tuple[float, float, float]:
+    """The median of ``samples`` and the interval that holds that of what they are drawn from,
+    nineteen times in twenty; all samples where there are too few to say more.
+
+    Example:
+        >>> import numpy as np
+        >>> from maxlab.analysis.runs.noise import median_interval
+        >>> median_interval(np.arange(31.0))
+        (15.0, 9.0, 21.0)
+    """
+    ordered = np.sort(samples)
+    count = len(ordered)
+    tail, rank = 0.0, 0
+    for k in range(count // 2):
+        tail += math.comb(count, k) / 2**count
+        if tail > 0.025:
+            break
+        rank = k + 1
+    low = ordered[max(rank - 1, 0)]
+    high = ordered[count - 1 - max(rank - 1, 0)]
+    return float(np.median(ordered)), float(low), float(high)
 
 
 def independent(samples: Array) -> float:

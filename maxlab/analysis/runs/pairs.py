@@ -13,9 +13,18 @@ import numpy as np
 
 from maxlab.analysis.runs.facts import DECIDING, TELLING
 from maxlab.analysis.runs.matching import Match, match_kernels
-from maxlab.analysis.runs.noise import FEWEST, Estimate, Rules, State, adjusted, estimate
+from maxlab.analysis.runs.noise import (
+    BUSY,
+    FEWEST,
+    Estimate,
+    Rules,
+    State,
+    adjusted,
+    estimate,
+    slow_and_fast,
+)
 from maxlab.analysis.runs.saved import SavedRun
-from maxlab.engine.times import KernelTime, plural
+from maxlab.engine.times import KernelTime, plural, time_text
 from maxlab.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -170,7 +179,20 @@ class Pair:
 
     def _known(self, before: list[Array], after: list[Array], spread: float) -> Estimate:
         found = estimate(before, after, self.rules.confidence)
-        return found.widened(spread, self.rules.confidence)
+        return found.widened(math.hypot(spread, self._busy()), self.rules.confidence)
+
+    def _busy(self) -> float:
+        """What else the machine did, as the standard deviation of a log: of one run on a side, what
+        slowed a quarter of its own executions may have slowed all of the other's. 0 on a quiet
+        machine, and for several runs on both sides, whose own differences tell."""
+        if min(len(self.before.runs), len(self.after.runs)) > 1:
+            return 0.0
+        known = [slow_and_fast(w) for side in (self.before, self.after) for w in side.walls]
+        most = max((slow / fast for slow, fast in known if fast > 0), default=1.0)
+        if most <= BUSY:
+            return 0.0
+        # So that the interval reaches at least as far as what the machine did by itself.
+        return math.log(most) / NormalDist().inv_cdf((1 + self.rules.confidence) / 2)
 
     def _noise(self) -> tuple[float, float]:
         """The noise between processes, of one kernel and of what all kernels share, as standard
@@ -280,6 +302,14 @@ class Pair:
                 "one process on a side: what differs between processes, such as the layout of "
                 f"memory, is {known}; save three or more runs of each, in turns"
             )
+        for side in (self.before, self.after) if self._busy() else ():
+            slow, fast = slow_and_fast(np.concatenate(side.walls))
+            if slow > BUSY * fast and min(counts) >= FEWEST:
+                found.append(
+                    f"the machine was busy during {side.label} (the fastest execution took "
+                    f"{time_text(fast)}, but a quarter of them {time_text(slow)} or more), so that "
+                    "only a larger change is called one"
+                )
         moved = math.exp(float(np.median(self.controls))) if len(self.controls) else 1.0
         if abs(moved - 1) > MACHINE_MOVED:
             found.append(

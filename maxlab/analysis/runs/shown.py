@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from maxlab import trace
+from maxlab.tabular import Tabular
 
 
-class Recorded(trace.Displayed):
+class Recorded(Tabular, trace.Displayed):
     """Something that is drawn from a document alone: a saved run, a comparison, a sweep.
 
     Attributes:

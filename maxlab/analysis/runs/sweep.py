@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile, measure_model
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.tabular import Field
 
 Array = np.ndarray[Any, Any]
 Inputs = Callable[..., Sequence[Any]]
@@ -183,6 +184,18 @@ class Sweep(Recorded):
         return float(np.median(slopes)) if slopes else math.nan
 
     # ------------------------------------------------------------ showing
+    def _heads(self) -> Sequence[str]:
+        return (*self.sizes, "kernel", "name", "time [ns]", "low [ns]", "high [ns]")
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for n, point in enumerate(self.points):
+            sizes = [point.sizes[name] for name in self.sizes]
+            low, high = np.percentile(point.wall_ns, [25, 75])
+            yield *sizes, "", "one run", float(self.wall_ns[n]), float(low), float(high)
+            for k in self.kernels:
+                numbers = (float(k.ns[n]), float(k.low_ns[n]), float(k.high_ns[n]))
+                yield *sizes, k.id, k.name, *numbers
+
     def table(self, rows: int | None = 20) -> str:
         """The sweep as text: a column for each size, a line for whole runs and for each kernel, the
         most expensive at the last size first, with the power of each dim that it grows as, and the

@@ -171,6 +171,25 @@ def test_what_slows_all_kernels_alike_needs_several_processes(run: SavedRun) -> 
     assert several.pairs[0].wall_state == "slower"
 
 
+def test_a_busy_machine_is_no_regression(run: SavedRun) -> None:
+    """What slowed most of one side's own executions may have slowed all of the other's."""
+
+    def side(scale: float, seed: int, label: str, busy: float = 1.0) -> SavedRun:
+        found = with_times(run, times([scale * ns for ns in BASE], seed=seed), label=label)
+        found.wall_samples_ns = found.wall_samples_ns * np.array([1.0, *[busy] * 23])
+        return found
+
+    quiet, same = side(1, 1, "quiet"), side(1, 2, "busy", busy=2.5)
+    [pair] = maxlab.diff(quiet, same).pairs
+    assert pair.wall.ratio > 2
+    assert pair.wall_state == "unclear"
+    [note] = [n for n in pair.notes if "busy during" in n]
+    assert note.startswith("the machine was busy during busy (the fastest execution took ")
+    assert note.endswith("only a larger change is called one")
+    [pair] = maxlab.diff(quiet, side(1, 3, "still quiet")).pairs
+    assert not any("busy" in n for n in pair.notes)
+
+
 def test_one_run_shows_nothing(run: SavedRun) -> None:
     once = with_times(run, [BASE])
     found = maxlab.diff(once, with_times(run, [[3 * ns for ns in BASE]]))
