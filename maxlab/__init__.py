@@ -9,10 +9,31 @@ from __future__ import annotations
 import sys
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from maxlab import errors as _errors
 from maxlab import progress as _progress
 from maxlab import trace as _trace
+
+if TYPE_CHECKING:
+    from maxlab import driver as driver
+    from maxlab import engine as engine
+    from maxlab import graph as graph
+    from maxlab import nn as nn
+    from maxlab import torch as torch
+    from maxlab.dtype import DType as DType
+    from maxlab.engine import InferenceSession as InferenceSession
+    from maxlab.engine.front import load as load
+    from maxlab.engine.front import save as save
+    from maxlab.graph import BufferType as BufferType
+    from maxlab.graph import DeviceRef as DeviceRef
+    from maxlab.graph import Dim as Dim
+    from maxlab.graph import Graph as Graph
+    from maxlab.graph import TensorType as TensorType
+    from maxlab.graph import Weight as Weight
+    from maxlab.graph import ops as ops
+
+    compile = load
 
 __version__ = "0.1.0"
 
@@ -31,7 +52,7 @@ _LAZY = {
     "memory": "maxlab.analysis.memory:memory",
     "stages": "maxlab.analysis.stages:stages",
     "why": "maxlab.analysis.fusion:why",
-    "diff": "maxlab.analysis.runs:diff",
+    "diff": "maxlab.lab.beside:diff",
     "load_run": "maxlab.analysis.runs:load_run",
     "compare": "maxlab.analysis.check:compare",
     "values": "maxlab.analysis.check:values",
@@ -41,6 +62,70 @@ _LAZY = {
     "sweep": "maxlab.analysis.runs:sweep",
 }
 
+# Packages that ``import maxlab`` reaches, each imported when it is first asked for.
+_PACKAGES = ("driver", "engine", "graph", "nn", "profiler", "torch", "dtype", "errors")
+_FRONT = {
+    "ops": "maxlab.graph:ops",
+    "Graph": "maxlab.graph:Graph",
+    "TensorType": "maxlab.graph:TensorType",
+    "BufferType": "maxlab.graph:BufferType",
+    "DeviceRef": "maxlab.graph:DeviceRef",
+    "Dim": "maxlab.graph:Dim",
+    "Weight": "maxlab.graph:Weight",
+    "InferenceSession": "maxlab.engine:InferenceSession",
+    "DType": "maxlab.dtype:DType",
+    "device": "maxlab.driver.device:device_named",
+    "load": "maxlab.engine.front:load",
+    "compile": "maxlab.engine.front:load",
+    "save": "maxlab.engine.front:save",
+    "cache": "maxlab.toolchain:cache",
+}
+_TENSOR = "results are driver tensors: maxlab.driver.Tensor.from_numpy(array)"
+_NO_GRADIENTS = "graphs compute no gradients: train with PyTorch, then maxlab.torch.load(module, x)"
+_INSTEAD = {
+    **dict.fromkeys(("Tensor", "tensor", "array", "asarray", "from_numpy", "as_tensor"), _TENSOR),
+    **dict.fromkeys(("grad", "no_grad", "autograd", "optim", "value_and_grad"), _NO_GRADIENTS),
+    "cuda": "maxlab.driver.accelerator_count() counts the GPUs, driver.Accelerator() is the first",
+    "manual_seed": "in a graph: ops.random.set_seed(0)",
+    "random": "in a graph: ops.random.uniform, ops.random.normal",
+    "rand": "in a graph: ops.random.uniform",
+    "randn": "in a graph: ops.random.normal",
+    **dict.fromkeys(
+        ("show", "draw", "plot", "visualize", "render", "view"),
+        "graphs, models and profiles are drawn as the last value of a cell; graph.to_svg(path)",
+    ),
+    **dict.fromkeys(
+        ("check", "verify", "allclose", "assert_close", "assert_allclose"),
+        "maxlab.compare(model, array) holds a model against references",
+    ),
+    **dict.fromkeys(
+        ("benchmark", "timeit", "time"), "model.profile(array) measures a model, kernel by kernel"
+    ),
+    **dict.fromkeys(
+        ("set_num_threads", "get_num_threads"), "maxlab.InferenceSession(num_threads=2)"
+    ),
+    "explain": "maxlab.compile_report(model), maxlab.stages(model)",
+    "summary": "print(graph)",
+    "clear_cache": "maxlab.cache().clear()",
+    "jit": "build a Graph of a function, then maxlab.compile(graph)",
+    "function": "build a Graph of a function, then maxlab.compile(graph)",
+    "vmap": "ops broadcast over leading dims: give the input one dim more",
+    "pmap": "give the session several devices: engine.InferenceSession(devices=[...])",
+    "onnx": "graphs come from Python or from PyTorch: maxlab.torch.load(module, x)",
+    "export": "maxlab.save(graph, path) writes a graph; graph.to_html(path) a page",
+    "Module": "layers are in maxlab.nn: maxlab.nn.Module",
+    "numpy": "NumPy's functions work on values of a graph, and are in maxlab.ops",
+    "functional": "the functions are in maxlab.ops",
+    "set_default_dtype": "every type names its dtype; layers take one as an argument",
+    "Session": "maxlab.engine.InferenceSession",
+    "Model": "maxlab.compile(graph) makes one",
+    "float": "maxlab.float32",
+    "double": "maxlab.float64",
+    "half": "maxlab.float16",
+    "int": "maxlab.int32",
+    "long": "maxlab.int64",
+}
+
 # What references, models and profiles offer of the packages above them: see ``trace.reading``.
 _READINGS: dict[str, str] = {
     "checked_document": "maxlab.lab.documents:checked_document",
@@ -48,6 +133,7 @@ _READINGS: dict[str, str] = {
     "open_device": "maxlab.driver.accelerator:open_device",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
     "find": "maxlab.lab.query:find",
+    "overlay": "maxlab.lab.coloured:add",
     "remember_run": "maxlab.analysis.runs.history:remember",
     "save_run": "maxlab.analysis.runs:save_run",
     "to_svg": "maxlab.lab.export:to_svg",
@@ -80,14 +166,37 @@ def _tell_cell(work: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    place = _LAZY.get(name)
-    if place is None:
-        raise AttributeError(f"module 'maxlab' has no attribute {name!r}")
-    return _found(place)
+    place = _LAZY.get(name) or _FRONT.get(name)
+    if place is not None:
+        return _found(place)
+    if name in _PACKAGES:
+        return import_module(f"maxlab.{name}")
+    if not name.startswith("_") and name in _dtypes():
+        return getattr(_found("maxlab.dtype:DType"), name)
+    raise _missing(name)
+
+
+def _dtypes() -> list[str]:
+    """The names of all dtypes, which stand at the front door too."""
+    return [dtype.name for dtype in _found("maxlab.dtype:DType")]
+
+
+def _missing(name: str) -> AttributeError:
+    """The error for a name that maxlab does not have."""
+    if name.startswith("_"):
+        return AttributeError(f"module 'maxlab' has no attribute {name!r}")
+    known = [*_LAZY, *_FRONT, *_PACKAGES, *_dtypes()]
+    if name not in _INSTEAD:
+        names = _found("maxlab.graph:ops")
+        if name in dir(names):
+            return _errors.MissingNameError(
+                "ML964", f"maxlab has no attribute {name!r}", fix=f"it is an op: maxlab.ops.{name}"
+            )
+    return _errors.missing("maxlab", name, known, _INSTEAD)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, *_FRONT, *_PACKAGES, *_dtypes()])
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -5,6 +5,8 @@ variable                     meaning                                     default
 ===========================  ==========================================  ======================
 ``MAXLAB_CACHE_DIR``         where compiled kernels are kept: a          ``~/.cache/maxlab``
                              directory that only you can write
+``MAXLAB_CACHE_LIMIT``       how many MiB of them are kept: those used   2048
+                             longest ago go first; 0 keeps all
 ``MAXLAB_CC``                the C compiler                              gcc, cc or clang
 ``MAXLAB_NUM_THREADS``       threads of a session, 1024 at most          usable physical cores
 ``MAXLAB_TRACE_EVENTS``      events the ring buffer keeps                16384
@@ -48,6 +50,7 @@ class Config:
     profiling: bool = False
     simulator: int = 0
     simulator_check: bool = False
+    cache_limit: int = 2048
 
 
 def _integer(
@@ -137,6 +140,7 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         trace_events=_integer(env, "MAXLAB_TRACE_EVENTS", 16384),
         keep_source=_on(env, "MAXLAB_KEEP_SOURCE"),
         profiling=_on(env, "MAXLAB_ENABLE_PROFILING", "MODULAR_ENABLE_PROFILING"),
+        cache_limit=_integer(env, "MAXLAB_CACHE_LIMIT", 2048, least=0),
         simulator=_integer(env, "MAXLAB_SIMULATOR", 0, least=0),
         simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
     )

@@ -23,7 +23,7 @@ from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, shown
 if TYPE_CHECKING:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
-__all__ = ["DType", "check_array", "check_scalar", "check_unmasked", "promote"]
+__all__ = ["DType", "check_array", "check_scalar", "check_unmasked", "dtype_of", "promote"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -117,7 +117,7 @@ class DType(Enum):
     float32 = 81
     float64 = 82
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: Any) -> None:
         spec = _SPECS[number]
         self._spec = spec
         self._bits = spec.bits
@@ -125,6 +125,16 @@ class DType(Enum):
 
     # Members are singletons; Enum's own hash is a Python call in every dict look-up.
     __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> builtins.bool:
+        """Whether ``other`` is this dtype, or one of NumPy, PyTorch or Python, or a name of it."""
+        if self is other:
+            return True
+        return other.__class__ is not DType and dtype_of(other) is self
+
+    @classmethod
+    def _missing_(cls, value: object) -> DType | None:
+        return dtype_of(value)
 
     def __repr__(self) -> str:
         return f"DType.{self._name_}"
@@ -162,6 +172,16 @@ class DType(Enum):
     def size_in_bytes(self) -> int:
         """Bytes one value takes in a tensor, at least 1."""
         return self._nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """`size_in_bytes`, as NumPy and PyTorch call it."""
+        return self._nbytes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """`ml_numpy`: NumPy asks for it, so that ``np.zeros(4, DType.float32)`` works."""
+        return _ml_numpy(self)
 
     @property
     def align(self) -> int:
@@ -304,6 +324,32 @@ class DType(Enum):
             )
         result: torch.dtype = found
         return result
+
+
+def dtype_of(given: object) -> DType | None:
+    """The dtype that ``given`` stands for: a `DType`, its name, a NumPy or PyTorch dtype, or a type
+    such as ``float``; None when it stands for none.
+
+    Example:
+        >>> from maxlab.dtype import dtype_of
+        >>> dtype_of("float32"), dtype_of(np.int8), dtype_of("no such")
+        (DType.float32, DType.int8, None)
+    """
+    if isinstance(given, DType):
+        return given
+    if isinstance(given, str):
+        member = DType.__members__.get(given)
+        member = _BY_SHORT.get(given) if member is None else member
+        if member is not None:
+            return member
+    elif type(given).__module__ == "torch":
+        return _BY_TORCH.get(str(given))
+    elif not isinstance(given, (np.dtype, type)):
+        return None
+    try:
+        return DType.from_numpy(np.dtype(given))
+    except Exception:  # NumPy asks the object for its dtype, which may raise anything
+        return None
 
 
 def _spelling(dtype: DType) -> str:

@@ -33,6 +33,7 @@
     ├── ExecutionError  ML65x   (ValueError, RuntimeError) found wrong while a model ran
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
     ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
+    ├── MissingNameError ML96x  (AttributeError)          a name that is not there; says what is
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
     ├── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
@@ -46,10 +47,12 @@ line), *why*
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _MOST_BITS = 512
+_NO_HINTS: Mapping[str, str] = {}
 
 
 class _Short(reprlib.Repr):
@@ -59,17 +62,18 @@ class _Short(reprlib.Repr):
         bits = x.bit_length()
         return repr(x) if bits <= _MOST_BITS else f"an int of {bits} bits"
 
-
-_PRINTED = ("numpy", "maxlab")
-"""Libraries whose arrays can always be printed."""
+    def repr_instance(self, x: Any, level: int) -> str:
+        told = getattr(type(x), "__shown__", None)
+        return super().repr_instance(x, level) if told is None else str(told(x))
 
 
 def shown(value: object, most: int = 80) -> str:
     """``repr(value)`` for a message: at most ``most`` characters, whatever the object does.
 
     Long integers have no text in Python, deep lists none that its stack can make, and the ``repr``
-    of an object may raise. Arrays of other libraries are named by their type: some have an address
-    and no memory there, and printing them ends the process.
+    of an object may raise. Of an array no element is read, which might be far away, and which an
+    array of another library may not even have: ours say their dtype, shape and device, and those of
+    other libraries than NumPy are named by their type.
 
     Example:
         >>> shown([1.5, "x"]), shown(10**5000)
@@ -81,12 +85,16 @@ def shown(value: object, most: int = 80) -> str:
     try:
         if isinstance(value, (list, tuple, dict, set, int)):
             text = short.repr(value)
-        elif hasattr(kind, "__dlpack__") and kind.__module__.partition(".")[0] not in _PRINTED:
+        elif hasattr(kind, "__shown__"):
+            text = kind.__shown__(value)
+        elif hasattr(kind, "__dlpack__") and kind.__module__.partition(".")[0] != "numpy":
             text = f"<{kind.__module__}.{kind.__name__}>"
         else:
             text = repr(value)
     except Exception:
         text = f"<{type(value).__name__}>"
+    if "\n" in text:
+        text = " ".join(text.split())
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -292,6 +300,10 @@ class ModuleError(MaxlabError, ValueError):
     """A module or a state dict that does not hold together."""
 
 
+class MissingNameError(MaxlabError, AttributeError):
+    """A name that is not there, with what there is instead."""
+
+
 class UnsupportedError(MaxlabError, NotImplementedError):
     """Something that the API names and this version cannot do."""
 
@@ -332,3 +344,81 @@ class SpanError(MaxlabError, AssertionError, IndexError):
 
 class NotebookError(MaxlabError, ValueError):
     """What a cell says to a magic, such as ``%%cuda_sim``, that it cannot use."""
+
+
+def missing(
+    owner: str, name: str, known: Iterable[str], hints: Mapping[str, str] = _NO_HINTS
+) -> AttributeError:
+    """The error for the attribute ``name`` that ``owner`` does not have.
+
+    Args:
+        owner: What was asked, as it is written: ``"ops"``.
+        name: The name; one that begins with ``_`` gets the plain error of Python, as tools probe
+            for such names.
+        known: The names that there are.
+        hints: What to write instead of names that other libraries have.
+
+    Example:
+        >>> from maxlab.errors import missing
+        >>> missing("ops", "softmx", ["softmax", "sum"]).fix
+        'did you mean ops.softmax?'
+    """
+    plain = f"{owner} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(plain)
+    hint = hints.get(name)
+    if hint is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [one for one in known if not one.startswith("_")], 3, 0.6)
+        found = " or ".join(f"{owner}.{one}" for one in near)
+        hint = f"did you mean {found}?" if near else f"dir({owner}) has the names that there are"
+    return MissingNameError("ML964", plain, fix=hint)
+
+
+class Elsewhere:
+    """An attribute that is not there: reading it of an object raises what says what is instead.
+
+    A ``__getattr__`` would say it of every name, and make every other attribute slower to read.
+
+    Args:
+        code: The code of the error.
+        what: One sentence about the attribute.
+        fix: What to write instead.
+    """
+
+    def __init__(self, code: str, what: str, fix: str) -> None:
+        self._parts = code, what, fix
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        code, what, fix = self._parts
+        raise MissingNameError(code, what, fix=fix)
+
+
+def elsewhere(kind: type, owner: str, hints: Mapping[str, str]) -> None:
+    """Let objects of ``kind``, called ``owner`` in messages, say for each name among ``hints`` that
+    they do not have what there is instead."""
+    for name, fix in hints.items():
+        if not hasattr(kind, name):
+            what = f"{owner} has no attribute {name!r}"
+            setattr(kind, name, Elsewhere("ML964", what, fix))
+
+
+NO_GRADIENTS = ("backward", "grad", "requires_grad_", "grad_fn", "retain_grad", "zero_grad")
+"""Names by which PyTorch trains."""
+
+
+def untrained(kind: type, owner: str, names: Iterable[str] = NO_GRADIENTS) -> None:
+    """Let objects of ``kind`` say for each of ``names`` that nothing is trained here."""
+    for name in names:
+        setattr(
+            kind,
+            name,
+            Elsewhere(
+                "ML962",
+                f"{owner}.{name}: graphs compute no gradients",
+                "train with PyTorch, then run the module with maxlab.torch.load(module, x)",
+            ),
+        )

@@ -209,12 +209,17 @@ class Displayed:
         """
         return export_html(self, path)
 
-    def to_svg(self, path: Any = None) -> Any:
+    def to_svg(self, path: Any = None, *, direction: Any = "down") -> Any:
         """It as an SVG picture of at most 60 boxes, whose text can be selected: its text, or, when
         ``path`` is given, the path it was written to. Deep scopes are folded; *Export as SVG* in a
         view draws what the view shows, or all of the graph.
 
+        Args:
+            path: Where to write it; nowhere by default.
+            direction: ``down``, or ``right`` for a graph that runs from left to right.
+
         Raises:
+            ArgumentTypeError: ML622, ``direction`` is neither of them.
             PictureError: ML802, the program ``dot`` is missing; ML803, it failed.
             FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
 
@@ -225,7 +230,7 @@ class Displayed:
             >>> graph.to_svg().startswith("<svg")
             True
         """
-        return reading("to_svg")(self, path)
+        return reading("to_svg")(self, path, direction=direction)
 
     def find(self, query: str) -> Any:
         """The operations that ``query`` describes, as the search of the view finds them: ``id``,
@@ -245,10 +250,53 @@ class Displayed:
             >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
             >>> graph.find("op=mul & shape=[n]")
             1 op found by 'op=mul & shape=[n]'
-            id  op   scope  type    kernel time
+            id  op   scope  type    time
             n1  mul         f32[n]
         """
         return reading("find")(self, query)
+
+    def overlay(
+        self,
+        values: Any,
+        title: str = "",
+        *,
+        unit: str | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        colors: str | None = None,
+        combine: str | None = None,
+    ) -> None:
+        """Let views colour the graph by numbers of one's own, beside its time. An overlay of the
+        same title is replaced; views that are open show the new one at once.
+
+        Args:
+            values: A number by the name of an operation or scope, or the path of a JSON file. An
+                operation is named by its id as in ``print(graph)``, its name, its scope and name
+                (``layers.3.matmul``), or the place where it was written (``model.py:12``).
+            title: What the numbers are. This and all that follows is as the file says where it is
+                left out.
+            unit: What follows each number, such as ``"dB"``.
+            low: The number at the lower end of the colours; else the least one, but zero when all
+                are positive.
+            high: The number at the upper end; else the greatest one.
+            colors: ``"sequential"``, the default, as those of time, or ``"diverging"`` around zero.
+            combine: What a folded box shows of the numbers in it: their ``"sum"``, the default, or
+                ``"max"``.
+
+        Raises:
+            ArgumentError: ML893, there is no such operation; ML894, several have the name; ML895,
+                what is given is no overlay.
+            DocumentError: ML896, the file is no overlay.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> graph.overlay({"mul": 0.7}, "error", unit="ulp")
+        """
+        reading("overlay")(
+            self, values, title, unit=unit, low=low, high=high, colors=colors, combine=combine
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return mimebundle(self, include, exclude)

@@ -6,10 +6,10 @@ as JSON. Entries are compared by their ids; an entry that is the same object in 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from maxlab.analysis.runs.aligned import rising
 from maxlab.lab import protocol
 
 LISTS = {"nodes": ("node", "id"), "values": ("value", "id"), "scopes": ("scope", "path")}
@@ -18,7 +18,7 @@ LISTS = {"nodes": ("node", "id"), "values": ("value", "id"), "scopes": ("scope",
 REPLACED = ("name", "inputs", "outputs", "kernels", "passes", "profile", "error")
 """The fields that are sent whole when they changed."""
 
-OPTIONAL = ("answers", "panel")
+OPTIONAL = ("answers", "overlays", "panel", "beside")
 """The fields that a document may lack, and that are sent whole when they changed."""
 
 
@@ -80,7 +80,7 @@ def _changed(
     """The changes of a list; None when there are none."""
     known = {one[key]: place for place, one in enumerate(old)}
     places = [known.get(one[key], -1) for one in new]
-    stays = _in_order(places)
+    stays = rising(places)
     changed, added = [], []
     before: str | None = None
     for n in range(len(new) - 1, -1, -1):
@@ -97,34 +97,6 @@ def _changed(
     if not (removed or changed or added):
         return None
     return {"removed": removed, "changed": changed[::-1], "added": added[::-1]}
-
-
-def _in_order(places: Sequence[int]) -> list[bool]:
-    """Which of ``places`` are in a longest rising sequence; those below zero never are."""
-    last = -1
-    for place in places:
-        if place >= 0:
-            if place < last:
-                break
-            last = place
-    else:
-        return [place >= 0 for place in places]
-    # Ends of the rising sequences found so far, the lowest for each length, and how each goes on.
-    ends: list[int] = []
-    lowest: list[int] = []
-    back = [-1] * len(places)
-    for n, place in enumerate(places):
-        if place >= 0:
-            length = bisect_left(lowest, place)
-            back[n] = ends[length - 1] if length else -1
-            ends[length : length + 1] = [n]
-            lowest[length : length + 1] = [place]
-    found = [False] * len(places)
-    at = ends[-1]
-    while at >= 0:
-        found[at] = True
-        at = back[at]
-    return found
 
 
 def _listed(

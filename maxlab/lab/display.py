@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxlab.diagnostics.monitor import Monitor, Recording
+from maxlab.lab import overlays
 from maxlab.lab.mime import bundle_of, plain
 from maxlab.lab.snapshot import take
 
@@ -23,6 +24,8 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
         shown = DashboardView(None if isinstance(obj, Monitor) else obj)
         return dict(shown._repr_mimebundle_(include, exclude))
     snapshot = take(obj)
+    if overlays.carried(obj, snapshot.name):
+        snapshot = take(obj)
 
     def view() -> Any:
         from maxlab.lab.widget import view_of

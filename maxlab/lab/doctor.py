@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.metadata
 import json
 import shutil
@@ -77,6 +78,21 @@ class Report:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """The rows as a card, for the last value of a cell."""
+        lines = []
+        for row in self.rows:
+            mark, colour = ("✓", "#2e7d32") if row.found else ("✗", "#c62828")
+            fix = f"<br><b>Fix:</b> {html.escape(row.fix)}" if row.fix else ""
+            lines.append(
+                f'<tr><td style="color:{colour}">{mark}</td>'
+                f'<td style="text-align:left;white-space:nowrap"><b>{html.escape(row.name)}</b>'
+                f'</td><td style="text-align:left">{html.escape(row.detail)}{fix}</td></tr>'
+            )
+        missing = sum(not row.found for row in self.rows)
+        head = "All is there." if not missing else f"{missing} of {len(self.rows)} is missing."
+        return f'<table class="maxlab-doctor"><caption>{head}</caption>{"".join(lines)}</table>'
+
 
 def _gpu_row() -> DoctorRow:
     """The accelerators; none is no fault, and why there is none may be one."""
@@ -124,7 +140,7 @@ def _bundle_row() -> DoctorRow:
 def _extension_row() -> DoctorRow:
     """Whether JupyterLab would find the extension, and whether it is of this version."""
     name = "JupyterLab extension"
-    fix = "install maxlab from a wheel (pip install maxlab); views work without it"
+    fix = "pip install . in a checkout of maxlab; views work without it"
     try:
         from jupyter_core.paths import jupyter_path
     except ImportError:

@@ -58,21 +58,38 @@ def to_html(obj: Graph | Model | Profile | Recorded, path: Path | str | None = N
 
 
 @overload
-def to_svg(obj: Graph | Model | Profile | Recorded, path: None = None) -> str: ...
+def to_svg(
+    obj: Graph | Model | Profile | Recorded,
+    path: None = None,
+    *,
+    direction: svg.Direction = "down",
+) -> str: ...
 
 
 @overload
-def to_svg(obj: Graph | Model | Profile | Recorded, path: Path | str) -> Path: ...
+def to_svg(
+    obj: Graph | Model | Profile | Recorded,
+    path: Path | str,
+    *,
+    direction: svg.Direction = "down",
+) -> Path: ...
 
 
-def to_svg(obj: Graph | Model | Profile | Recorded, path: Path | str | None = None) -> str | Path:
-    """The SVG picture of ``obj``; or, when ``path`` is given, the path it was written to.
+def to_svg(
+    obj: Graph | Model | Profile | Recorded,
+    path: Path | str | None = None,
+    *,
+    direction: svg.Direction = "down",
+) -> str | Path:
+    """The SVG picture of ``obj``, which runs ``down`` or to the ``right``; or, when ``path`` is
+    given, the path it was written to.
 
     Raises:
+        ArgumentTypeError: ML622, ``direction`` is neither of them.
         PictureError: ML802, the program ``dot`` is missing; ML803, it failed or took too long.
         FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
     """
-    made = svg.draw(take(obj, sources=False).document)
+    made = svg.draw(take(obj, sources=False).document, direction=direction)
     return made if path is None else files.write_text(path, made, "the picture")
 
 

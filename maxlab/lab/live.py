@@ -16,7 +16,7 @@ from maxlab.errors import ArgumentError
 from maxlab.graph import Graph
 from maxlab.graph.graph import LIVE as GRAPHS
 from maxlab.lab.protocol import LiveListing
-from maxlab.opset import is_output
+from maxlab.opset import operations
 
 _numbers = count(1)
 _ids: weakref.WeakKeyDictionary[Graph | Model, str] = weakref.WeakKeyDictionary()
@@ -64,7 +64,7 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
                 title=str(obj.name),
                 names=tuple(sorted(names.get(id(obj), []))),
                 stamp=f"{_id(obj)}.{obj.revision}",
-                ops=sum(not is_output(op) for op in function.ops),
+                ops=operations(function),
             )
         )
     return sorted(found, key=lambda item: int(item.id[1:]))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from maxlab.ir import Block, Function, Op, Value
+from maxlab.lab import protocol
 from maxlab.opset import Role, is_output, role_of
 
 PARTS: Mapping[Role | None, tuple[str, str]] = {
@@ -65,6 +66,13 @@ def listed(function: Function, modules: Mapping[str, str]) -> Listed:
     made = _Lister(modules)
     made.block(function.block)
     return made.found
+
+
+def operations_of(document: protocol.GraphDocument) -> list[protocol.Node]:
+    """The nodes of ``document`` that count as operations: all but weights and constants, as
+    ``opset.operations`` counts those of a function."""
+    data = {v["id"] for v in document["values"] if v["kind"] in ("weight", "constant")}
+    return [n for n in document["nodes"] if not n["results"] or not data.issuperset(n["results"])]
 
 
 def label_of_scope(path: str) -> str:

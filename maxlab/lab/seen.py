@@ -9,6 +9,7 @@ from __future__ import annotations
 from maxlab.graph import Graph
 from maxlab.ir.edit import SetAttr, SetOperands
 from maxlab.ir.edit_log import Log, listen, touched
+from maxlab.lab.overlays import dressed
 from maxlab.lab.snapshot import Snapshot, retaken, rewritten, take
 
 
@@ -48,5 +49,5 @@ class Seen:
             ops = {id: op for id in ids if (op := self._log.op(id)) is not None}
             document = rewritten(graph, before.document, ops) if len(ops) == len(ids) else None
             if document is not None:
-                return Snapshot(document)
-        return Snapshot(retaken(graph, before.document, ids))
+                return Snapshot(dressed(document, graph))
+        return Snapshot(dressed(retaken(graph, before.document, ids), graph))

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.compiler.plan import Step
@@ -24,11 +24,12 @@ from maxlab.engine.times import KernelTime
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
-from maxlab.lab import protocol, words
+from maxlab.lab import overlays, protocol, words
 from maxlab.lab.known import Known
 from maxlab.lab.questions.answering import answers_to_save
-from maxlab.lab.regions import Shown, listed
+from maxlab.lab.regions import Shown, listed, operations_of
 from maxlab.lab.scopes import Paths, scopes_of
+from maxlab.lab.splitting import Splitter
 from maxlab.opset import OPSET, Role, flops_of, role_of
 from maxlab.opset.custom import label_of
 
@@ -44,12 +45,12 @@ class Snapshot:
 
     Attributes:
         name: The name of the graph.
-        ops: How many ops it has.
+        ops: How many operations it has; see ``opset.operations``.
     """
 
     def __init__(self, document: protocol.GraphDocument) -> None:
         self.name = document["name"]
-        self.ops = len(document["nodes"])
+        self.ops = len(operations_of(document))
         self._document: protocol.GraphDocument | None = document
 
     @property
@@ -121,13 +122,13 @@ def take(obj: Graph | Model | Profile | Recorded, *, sources: bool | None = None
         (['constant', 'mul'], ['a0'])
     """
     if isinstance(obj, Graph):
-        return Snapshot(_graph_document(obj.name, obj.function, obj))
+        return Snapshot(overlays.dressed(_graph_document(obj.name, obj.function, obj), obj))
     if isinstance(obj, Model):
-        return Snapshot(_model_document(obj, obj.last_profile, sources))
+        return Snapshot(overlays.dressed(_model_document(obj, obj.last_profile, sources), obj))
     if isinstance(obj, Profile):
-        return Snapshot(_model_document(obj.model, obj, sources))
+        return Snapshot(overlays.dressed(_model_document(obj.model, obj, sources), obj))
     if isinstance(obj, Recorded):
-        document: Any = obj.document
+        document: Any = overlays.dressed(cast("protocol.GraphDocument", obj.document), obj)
         return Snapshot(document if sources is not False else without_sources(document))
     raise ArgumentTypeError(
         "ML801",
@@ -403,7 +404,7 @@ def _model_document(
         for record in compiled.passes
     ]
     if profile is not None:
-        document["profile"] = _profile(profile)
+        document["profile"] = _profile(profile, document)
         answers = answers_to_save(profile)
         if answers:
             document["answers"] = answers
@@ -415,7 +416,8 @@ def _nodes_of(kernel: Step | KernelTime) -> list[str]:
     return [] if kernel.kind == "jump" else list(kernel.nodes)
 
 
-def _profile(profile: Profile) -> protocol.Profile:
+def _profile(profile: Profile, document: protocol.GraphDocument) -> protocol.Profile:
+    splitter = Splitter(document, profile.dims)
     return {
         "device": profile.device,
         "runs": profile.runs,
@@ -424,20 +426,25 @@ def _profile(profile: Profile) -> protocol.Profile:
         "wall_ns": profile.wall_ns,
         "wall_ns_min": profile.wall_ns_min,
         "overhead": None if profile.overhead is None else round(profile.overhead, 4),
-        "kernels": [
-            {
-                "id": k.id,
-                "ns": k.ns,
-                "ns_min": k.ns_min,
-                "count": k.turns,
-                "flops": k.flops,
-                "bytes": k.nbytes,
-                "nodes": _nodes_of(k),
-                "ns_iqr": k.ns_iqr,
-            }
-            for k in profile.kernels
-        ],
+        "kernels": [_kernel_time(kernel, splitter) for kernel in profile.kernels],
     }
+
+
+def _kernel_time(kernel: KernelTime, splitter: Splitter) -> protocol.KernelProfile:
+    nodes = _nodes_of(kernel)
+    made: protocol.KernelProfile = {
+        "id": kernel.id,
+        "ns": kernel.ns,
+        "ns_min": kernel.ns_min,
+        "count": kernel.turns,
+        "flops": kernel.flops,
+        "bytes": kernel.nbytes,
+        "nodes": nodes,
+        "ns_iqr": kernel.ns_iqr,
+    }
+    if len(nodes) > 1:
+        made["parts"] = [float(f"{part:.6g}") for part in splitter.parts(nodes)]
+    return made
 
 
 def kernel_source(model: Model, kernel: str) -> protocol.SourceMessage:

@@ -10,17 +10,21 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
-from maxlab.errors import MaxlabError
+from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.lab import protocol
 from maxlab.lab.folding import Box, Picture, fold
 from maxlab.lab.markup import escape
+from maxlab.lab.splitting import members_of
 
 LIMIT_SECONDS = 3.0
 """How long ``dot`` may take; after that there is no picture."""
 
 MOST_BOXES = 60
+
+Direction = Literal["down", "right"]
+"""Which way a graph runs over a picture."""
 
 _MONO, _SANS = 6.7, 7.0  # widths of a character at 11 and 13 pixels, generous
 _PAD = 12.0
@@ -31,61 +35,72 @@ class PictureError(MaxlabError, RuntimeError):
     """No picture could be drawn; the message says what is missing."""
 
 
-def draw(document: protocol.GraphDocument, *, limit_seconds: float = LIMIT_SECONDS) -> str:
-    """The SVG of ``document``, folded to at most 60 boxes.
+def draw(
+    document: protocol.GraphDocument,
+    *,
+    direction: Direction = "down",
+    limit_seconds: float = LIMIT_SECONDS,
+) -> str:
+    """The SVG of ``document``, folded to at most 60 boxes, which runs in ``direction``.
 
     Raises:
+        ArgumentTypeError: ML622, ``direction`` is neither ``down`` nor ``right``.
         PictureError: ML802, ``dot`` is not installed; ML803, it failed or took too long.
     """
+    if direction not in get_args(Direction):
+        raise ArgumentTypeError(
+            "ML622",
+            f"the direction of a picture must be one of down, right, got {direction!r}",
+            fix='pass direction="down" or direction="right"',
+        )
     picture = fold(document, MOST_BOXES)
     times = _times(document, picture)
-    placed = _place(picture, times, limit_seconds)
+    placed = _place(picture, times, direction, limit_seconds)
     return _svg(document, picture, times, placed)
 
 
 def _times(document: protocol.GraphDocument, picture: Picture) -> dict[str, str]:
-    """What to write on each box about its time: exact when its kernels lie wholly inside."""
+    """The share of all kernels to write on each box; with ``≈`` where a kernel had to be split."""
     profile = document["profile"]
     total = sum(k["ns"] for k in profile["kernels"]) if profile is not None else 0.0
-    if profile is None or not total:
+    if not total:
         return {}
-    found: dict[str, str] = {}
     home = {node: box.key for box in picture.boxes for node in box.nodes}
-    exact: dict[str, float] = {}
-    shared: set[str] = set()
-    for kernel in profile["kernels"]:
-        keys = {home[n] for n in kernel["nodes"] if n in home}
-        if len(keys) == 1:
-            (key,) = keys
-            exact[key] = exact.get(key, 0.0) + kernel["ns"]
-        else:
-            shared |= keys
-    for box in picture.boxes:
-        ns = exact.get(box.key, 0.0)
-        if ns:
-            # At least this much: kernels that it shares with other boxes come on top.
-            share = _share(ns / total)
-            found[box.key] = f"≥ {share}" if box.key in shared and share[0] != ">" else share
-        elif box.key in shared:
-            found[box.key] = "shared"
-    return found
+    spent: dict[str, float] = {}
+    split: set[str] = set()
+    for timed, members in members_of(document):
+        found = [(home[id], part) for id, part in members if id in home and part > 0]
+        keys = {key for key, _ in found}
+        if len(keys) > 1:
+            split |= keys
+        for key, part in found:
+            spent[key] = spent.get(key, 0.0) + timed["ns"] * part
+    return {
+        key: f"≈{_share(ns / total)}" if key in split else _share(ns / total)
+        for key, ns in spent.items()
+        if ns
+    }
 
 
 def _share(part: float) -> str:
-    if 0 < part < 0.01:
-        return "<1%"
-    return ">99%" if 0.99 < part < 1 else f"{part:.0%}"
+    """A share as the interactive view writes it: ``formatShare`` of ``core/model/format.ts``."""
+    if part < 0.001:
+        return "<0.1%"
+    return f"{part:.1%}" if part < 0.0995 else f"{part:.0%}"
 
 
 # ---------------------------------------------------------------- places
 
 
-def _place(picture: Picture, times: Mapping[str, str], limit_seconds: float) -> Any:
+def _place(
+    picture: Picture, times: Mapping[str, str], direction: Direction, limit_seconds: float
+) -> Any:
     """What ``dot`` answers, as JSON."""
     import graphviz
 
     dot = graphviz.Digraph(engine="dot")
-    dot.attr(rankdir="TB", nodesep="0.18", ranksep="0.28", margin="0", compound="true")
+    dot.attr(rankdir="TB" if direction == "down" else "LR")
+    dot.attr(nodesep="0.18", ranksep="0.28", margin="0", compound="true")
     dot.attr("node", shape="box", fixedsize="true", label="")
     dot.attr("edge", arrowhead="none")
     names = {box.key: f"b{n}" for n, box in enumerate(picture.boxes)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from maxlab.lab import protocol
 from maxlab.lab.markup import visible
-from maxlab.lab.regions import PARTS, readable
+from maxlab.lab.regions import PARTS, operations_of, readable
 from maxlab.opset import OPSET
 
 MOST_LINES = 40
@@ -24,8 +24,7 @@ def listing(document: protocol.GraphDocument) -> str:
     """
     types = {v["id"]: v["type"] for v in document["values"]}
     names = {v["id"]: _name(v) for v in document["values"]}
-    data = {v["id"] for v in document["values"] if v["kind"] in ("weight", "constant")}
-    ops = [n for n in document["nodes"] if not set(n["results"]) & data]
+    ops = operations_of(document)
     inputs = document["inputs"]
     head = (
         f"Graph {document['name']!r}: {_plural(len(inputs), 'input')}, "

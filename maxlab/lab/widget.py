@@ -11,7 +11,7 @@ import json
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,9 @@ from maxlab.engine import Model
 from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, CancelledError, MaxlabError
+from maxlab.files import AnyPath
 from maxlab.graph import BufferType, Graph, TensorType
-from maxlab.lab import bundle, following, protocol, reruns
+from maxlab.lab import bundle, coloured, following, overlays, protocol, reruns
 from maxlab.lab.errands import Errands
 from maxlab.lab.faults import fault_of
 from maxlab.lab.inputs import inputs_for, runs_for
@@ -92,7 +93,7 @@ class GraphView(anywidget.AnyWidget):
         >>> view = GraphView(graph, height=300)
         >>> view.select("n1")
         >>> view
-        GraphView('double', 2 ops)
+        GraphView('double', 1 op)
     """
 
     _esm = loader()
@@ -223,6 +224,49 @@ class GraphView(anywidget.AnyWidget):
         """
         return find_in(self.document, query, self._marks)
 
+    def overlay(
+        self,
+        values: Mapping[str, float] | AnyPath,
+        title: str = "",
+        *,
+        unit: str | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        colors: overlays.Colors | None = None,
+        combine: overlays.Combine | None = None,
+    ) -> None:
+        """Colour the graph by numbers of one's own; see ``graph.overlay``. Every view of the graph
+        offers them, beside its time.
+
+        Raises:
+            ArgumentError: ML806, what the view shows is gone; ML893, there is no such operation;
+                ML894, several have the name; ML895, what is given is no overlay.
+            DocumentError: ML896, the file is no overlay.
+        """
+        coloured.add(
+            self._owner(),
+            values,
+            title,
+            unit=unit,
+            low=low,
+            high=high,
+            colors=colors,
+            combine=combine,
+        )
+
+    def _owner(self) -> Shown:
+        shown = self._shown()
+        if shown is None:
+            raise _gone()
+        return shown
+
+    def _dress(self, owner: object) -> None:
+        """Show the overlays of ``owner``, when what is shown has them."""
+        with _state_lock:
+            shown = self._shown()
+            if shown is not None and overlays.owner_of(shown) is owner:
+                self._show(Snapshot(overlays.dressed(self._snapshot.document, shown)))
+
     def on_reveal(self, callback: Callable[[str, int, int], object]) -> None:
         """Call ``callback(file, line, column)`` when the user asks to see a source line."""
         self._reveals.append(callback)
@@ -241,6 +285,8 @@ class GraphView(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Any:
         shown = self._shown()
+        if shown is not None and overlays.carried(shown, self._snapshot.name):
+            self._dress(overlays.owner_of(shown))
         return bundle_of(self._snapshot, repr(self), self._displayed, include, exclude, shown)
 
     def _displayed(self) -> GraphView:
@@ -290,6 +336,9 @@ class GraphView(anywidget.AnyWidget):
                 f"{what} {self._snapshot.name}",
                 lambda work: self._answer_question(work, number, what, args),
             )
+        elif message["type"] == "overlay":
+            given = overlays.of_text(message["text"], message["name"])
+            coloured.attach(self._owner(), given)
         elif message["type"] == "cancel":
             self._errands.cancel(message["id"])
         elif message["type"] == "reveal":
@@ -505,6 +554,7 @@ def _listen() -> None:
         if not _listening:
             trace.recorder().listen(_heard)
             following.after_each_cell(_follow)
+            overlays.on_change(_dress)
             _listening = True
 
 
@@ -515,6 +565,12 @@ def _follow() -> None:
             view._catch_up()
         except Exception as error:  # the other views, and the next cell, must go on
             trace.emit("warning", "view", message=str(error))
+
+
+def _dress(owner: object) -> None:
+    """Let every view of what ``owner`` is, or is of, show its overlays."""
+    for view in list(_views):
+        view._dress(owner)
 
 
 def _heard(event: trace.Event) -> None:

@@ -215,15 +215,17 @@ def test_doctor_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_documents_have_the_fields_of_the_protocol() -> None:
     model = load(small())
     model.profile(np.ones((2, 8), np.float32), runs=1)
+    model.overlay({"n1": 1})
     document = take(model).document
     # A panel is named by what is drawn for its sake: a comparison of runs.
-    assert set(document) == set(protocol.GraphDocument.__annotations__) - {"panel"}
+    assert set(document) == set(protocol.GraphDocument.__annotations__) - {"panel", "beside"}
     pairs: list[tuple[Any, type]] = [
         (document["nodes"][1], protocol.Node),
         (document["values"][0], protocol.Value),
         (document["kernels"][0], protocol.Kernel),
         (document["passes"][0], protocol.Pass),
         (document["profile"], protocol.Profile),
+        (document["overlays"][0], protocol.Overlay),
     ]
     for item, kind in pairs:
         fields = get_type_hints(kind, include_extras=True)

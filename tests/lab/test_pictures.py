@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from maxlab.dtype import DType
+from maxlab.errors import ArgumentTypeError
 from maxlab.graph import Graph, TensorType, TensorValue, ops
 from maxlab.lab import svg, text
 from maxlab.lab.folding import fold
@@ -111,6 +112,21 @@ def test_pictures_are_valid_small_and_the_same(graph: Graph) -> None:
     assert len(picture) < 30_000
     assert svg.draw(document) == picture
     assert "prefers-color-scheme:dark" in picture
+
+
+@needs_dot
+def test_pictures_run_down_or_to_the_right() -> None:
+    def extent(picture: str) -> tuple[float, float]:
+        _, _, width, height = map(float, ET.fromstring(picture).attrib["viewBox"].split())
+        return width, height
+
+    graph = chain(20)
+    width, height = extent(graph.to_svg())
+    assert height > 2 * width
+    width, height = extent(graph.to_svg(direction="right"))
+    assert width > 2 * height
+    with pytest.raises(ArgumentTypeError, match="down, right, got 'up'.*ML622"):
+        graph.to_svg(direction="up")
 
 
 @needs_dot

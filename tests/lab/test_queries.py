@@ -102,7 +102,12 @@ def test_graphs_models_profiles_and_views_find() -> None:
     timed = profile.find("time>0 & op=softmax")
     assert timed.ids == found.ids
     [kernel] = [k for k in profile.kernels if found.ids[0] in k.nodes]
-    assert timed[0].time_ns == kernel.ns
+    # One kernel computes both operations: each takes a part of it, and says that it is an estimate.
+    both = profile.find("time>0")
+    assert [op.is_split for op in both] == [True] * len(kernel.nodes)
+    assert sum(op.time_ns or 0 for op in both) == pytest.approx(kernel.ns, rel=1e-4)
+    assert "≈" in repr(both)
+    assert protocol.SPLIT_MODEL in repr(both)
     view = GraphView(profile)
     view.select(*view.find("op=softmax").ids)
     assert view.selection == found.ids

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from maxlab.analysis.runs.nodes import parts_of
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, TensorValue, ops
 from maxlab.ir.cells import running_cell
@@ -15,6 +16,7 @@ from maxlab.lab import reruns
 from maxlab.lab.display import mimebundle
 from maxlab.lab.protocol import GRAPH_MIME, GraphDocument, Marks
 from maxlab.lab.snapshot import take
+from tests.lab.chains import BF16, F32, LONGER, Step, chain, mixed
 from tests.lab.conftest import FakeComm
 from tests.lab.graphs import layered, small
 
@@ -56,7 +58,7 @@ LOOP = "x = ops.while_loop([x], lambda y: y[0, 0] < 4, lambda y: [y + 1])[0]"
 
 def found(old: GraphDocument, new: GraphDocument) -> tuple[list[str], list[str], int]:
     """The names of the ops that were added and changed, and how many are gone."""
-    marks = reruns.marks(new, reruns.traits_of(old))
+    marks = reruns.marks(new, parts_of(old))
     names = {node["id"]: node["op"] for node in new["nodes"]}
     return (
         [names[id] for id in marks["added"]],
@@ -107,13 +109,97 @@ def test_repeated_steps(old: Body, new: Body, expected: Any) -> None:
 
 
 def test_a_layer_that_differs_is_found_among_its_like() -> None:
-    marks = reruns.marks(
-        take(layered(6, odd=3)).document, reruns.traits_of(take(layered()).document)
-    )
+    marks = reruns.marks(take(layered(6, odd=3)).document, parts_of(take(layered()).document))
     assert (marks["added"], marks["removed"]) == ([], 0)
     [id] = marks["changed"]
     [node] = [n for n in take(layered(6, odd=3)).document["nodes"] if n["id"] == id]
     assert (node["op"], node["scope"]) == ("layer_norm", "layer.3")
+
+
+Edit = Callable[[list[Step], int], None]
+
+
+def insert(steps: list[Step], at: int) -> None:
+    steps.insert(at, ("neg", F32))
+
+
+def remove(steps: list[Step], at: int) -> None:
+    del steps[at]
+
+
+def replace(steps: list[Step], at: int) -> None:
+    steps[at] = ("neg", F32)
+
+
+def repeat(steps: list[Step], at: int) -> None:
+    steps.insert(at, steps[at])
+
+
+@pytest.mark.parametrize(
+    ("count", "is_mixed"), [(10, False), (1_000, False), (10, True), (10_000, True)]
+)
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    # What stands behind the edit reads something else now, and has changed itself.
+    [(insert, (1, 1, 0)), (remove, (0, 1, 1)), (replace, (1, 1, 1)), (repeat, (1, 1, 0))],
+)
+def test_an_edit_of_a_long_chain_is_found_alone(
+    edit: Edit, expected: tuple[int, int, int], count: int, is_mixed: bool
+) -> None:
+    if edit is repeat and not is_mixed:
+        expected = (1, 0, 0)  # one more at the end is all that can be told
+    elif edit is remove and not is_mixed:
+        expected = (0, 0, 1)
+    old = mixed(count) if is_mixed else [("tanh", F32)] * count
+    new = [*old]
+    edit(new, count // 3)
+    added, changed, removed = found(chain(old), chain(new))
+    assert (len(added), len(changed), removed) == expected
+
+
+@pytest.mark.parametrize("count", [10, 1_000, 10_000])
+def test_edits_of_both_ends_leave_the_middle_alone(count: int) -> None:
+    old = mixed(count)
+    new = [*old]
+    insert(new, count - 2)
+    insert(new, 2)
+    added, changed, removed = found(chain(old), chain(new))
+    assert (added, len(changed), removed) == (["neg", "neg"], 2, 0)
+
+
+def test_many_edits_are_found() -> None:
+    old = mixed(10_000)
+    new = [*old]
+    for at in range(9_990, 0, -20):
+        insert(new, at)
+    added, changed, removed = found(chain(old), chain(new))
+    assert (added, len(changed), removed) == (["neg"] * 500, 500, 0)
+
+
+@pytest.mark.parametrize("type", [BF16, LONGER])
+def test_another_type_alone_is_a_change(type: str) -> None:
+    old = mixed(9)
+    new = [*old]
+    new[4] = (new[4][0], type)
+    added, changed, removed = found(chain(old), chain(new))
+    assert (added, changed, removed) == ([], [old[4][0]], 0)
+
+
+@pytest.mark.parametrize(("left", "right"), [(ops.tanh, ops.exp), (ops.tanh, ops.tanh)])
+def test_branches_in_another_order_are_the_same(left: Any, right: Any) -> None:
+    def written(is_swapped: bool) -> GraphDocument:
+        with Graph("branches", input_types=[TensorType(DType.float32, [4])] * 2) as graph:
+            x, y = (value.tensor for value in graph.inputs)
+            if is_swapped:
+                b = right(y)
+                a = left(x)
+            else:
+                a = left(x)
+                b = right(y)
+            graph.output(a - b)
+        return take(graph).document
+
+    assert found(written(False), written(True)) == ([], [], 0)
 
 
 # ---------------------------------------------------------------- cells

@@ -40,7 +40,7 @@ def test_little_is_stored(comms: list[FakeComm]) -> None:
 
 
 def test_repr_is_the_same_every_time(comms: list[FakeComm]) -> None:
-    assert repr(GraphView(small())) == "GraphView('small', 6 ops)"
+    assert repr(GraphView(small())) == "GraphView('small', 4 ops)"
 
 
 def test_only_graphs_models_and_profiles(comms: list[FakeComm]) -> None:
@@ -393,4 +393,4 @@ def test_close_lets_go(comms: list[FakeComm]) -> None:
     assert gone() is None
     assert view.shown is None
     assert comms[0].sent[-1][0] == "comm_close"
-    assert repr(view) == "GraphView('small', 6 ops)"
+    assert repr(view) == "GraphView('small', 4 ops)"

@@ -164,6 +164,10 @@ _RULES = f"""
 .mx-cs .mx-cs-strip td {{ background: var(--cs-soft); border: 1px solid var(--cs-line); }}
 .mx-cs .mx-cs-strip td.mx-cs-sector {{ border-left: 2px solid var(--cs-faint); }}
 .mx-cs .mx-cs-banks td {{ min-width: 24px; }}
+@media (forced-colors: active) {{
+  .mx-cs .mx-cs-verdict, .mx-cs .mx-cs-tag, .mx-cs .mx-cs-pill, .mx-cs td[style],
+  .mx-cs label:has(> :checked) {{ forced-color-adjust: none; }}
+}}
 """
 
 # Twice the class: front ends have rules for tables in outputs, which must not win.

@@ -88,9 +88,13 @@ class AdviceAction(TypedDict):
     why: str
     kernels: list[str]
     nodes: list[str]
-    predicted_ns: int
-    """Nanoseconds that a run saves; negative where it costs."""
-    predicted_share: float
+    predicted_ns: int | None
+    """Nanoseconds that a run saves; negative where it costs. Null where nothing is predicted."""
+    predicted_share: float | None
+    low_ns: NotRequired[int | None]
+    """Where the interval of the prediction begins; not in files of before there was one."""
+    high_ns: NotRequired[int | None]
+    """Where it ends."""
     how: str
     """Code, or what to change."""
     can_try: bool
@@ -103,6 +107,8 @@ class AdviceAnswer(TypedDict):
     version: Literal[2]
     total_ns: int
     actions: list[AdviceAction]
+    withheld: NotRequired[str]
+    """Why nothing is predicted, as a clause; empty where something is."""
 
 
 class ExperimentsArgs(TypedDict):
@@ -130,7 +136,11 @@ class TryAnswer(TypedDict):
     high_ns: int
     clear: bool
     """Whether the interval leaves out 0."""
-    predicted_ns: int
+    predicted_ns: int | None
+    """What was predicted to be saved; null where nothing was."""
+    predicted_low_ns: NotRequired[int | None]
+    """Where the interval of the prediction begins."""
+    predicted_high_ns: NotRequired[int | None]
     runs: int
     before_bytes: int
     after_bytes: int
@@ -139,6 +149,8 @@ class TryAnswer(TypedDict):
     max_ulp: float | None
     max_abs: float | None
     """Null when an output is NaN in one of the two."""
+    relative: NotRequired[float | None]
+    """The largest difference as a fraction of the output's largest number."""
     how: str
 
 

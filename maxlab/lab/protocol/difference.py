@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from maxlab.lab.protocol.document import GraphError, Kernel, Node, Pass, Profile, Scope, Value
+from maxlab.lab.protocol.document import (
+    Beside,
+    GraphError,
+    Kernel,
+    Node,
+    Overlay,
+    Pass,
+    Profile,
+    Scope,
+    Value,
+)
 
 
 class AddedNode(TypedDict):
@@ -78,7 +88,9 @@ class Difference(TypedDict):
     profile: NotRequired[Profile | None]
     error: NotRequired[GraphError | None]
     answers: NotRequired[dict[str, object]]
+    overlays: NotRequired[list[Overlay]]
     panel: NotRequired[str]
+    beside: NotRequired[Beside]
 
 
 class Marks(TypedDict):

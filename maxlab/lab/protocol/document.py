@@ -11,6 +11,9 @@ from typing import Literal, NotRequired, TypedDict
 FORMAT = "maxlab.graph"
 VERSION = 1
 
+SPLIT_MODEL = "estimated work: max(flops ÷ 16, bytes) of each operation"
+"""By what the time of a kernel is split among the operations that it computes together."""
+
 GRAPH_MIME = "application/vnd.maxlab.graph+json"
 """A snapshot of one graph in a cell's output: a ``Packed`` document."""
 
@@ -139,6 +142,9 @@ class KernelProfile(TypedDict):
     nodes: list[str]
     ns_iqr: NotRequired[float | None]
     """Nanoseconds between the first and the third quartile."""
+    parts: NotRequired[list[float]]
+    """How much of `ns` each of `nodes` is said to take, from 0 to 1, by `SPLIT_MODEL`. Left out
+    where one operation takes all of it, and by older versions: then all take the same."""
 
 
 class Profile(TypedDict):
@@ -164,6 +170,55 @@ class GraphError(TypedDict):
     node: str | None
 
 
+class Overlay(TypedDict):
+    """Numbers of the user's own, by which a view can colour the graph."""
+
+    title: str
+    unit: str
+    values: dict[str, float]
+    """By the id of the node."""
+    scopes: dict[str, float]
+    """By the path of the scope: of a folded one this is shown instead of what is in it."""
+    low: float
+    """The number at the lower end of the colours; of those around zero, that of the hue below."""
+    high: float
+    colors: Literal["sequential", "diverging"]
+    combine: Literal["sum", "max"]
+    """What a folded box shows of the numbers in it."""
+
+
+class GraphDifference(TypedDict):
+    """A place where two graphs differ."""
+
+    kind: Literal["added", "removed", "changed"]
+    before: str
+    """In the first graph the id of the operation, or of the value that goes in or out; empty where
+    there is none."""
+    after: str
+    """The same in the second graph."""
+    name: str
+    """The op, or `input` or `output`."""
+    scope: str
+    what: list[str]
+    """What changed, such as `shape: [n, 8] → [n, 16]`."""
+
+
+class Beside(TypedDict):
+    """Another graph, which is drawn beside this one, and how the two differ. This one is the
+    second."""
+
+    before: object
+    """The document of the first, read by the view that draws it."""
+    labels: list[str]
+    """What to call the two."""
+    pairs: list[list[str]]
+    """Ids of operations that are the same one, in the first graph and in the second."""
+    differences: list[GraphDifference]
+    """In the order of the graphs."""
+    more: int
+    """Differences that were left out."""
+
+
 class GraphDocument(TypedDict):
     """The plain JSON snapshot of one graph that every view draws."""
 
@@ -183,8 +238,12 @@ class GraphDocument(TypedDict):
     answers: NotRequired[dict[str, object]]
     """Answers to questions of the panels, so that they work without a kernel: what -> data. Each
     is read, and upgraded, by its panel: one that cannot be read leaves the graph to look at."""
+    overlays: NotRequired[list[Overlay]]
+    """The newest stands last."""
     panel: NotRequired[str]
     """The panel to open when the graph is first shown."""
+    beside: NotRequired[Beside]
+    """The graph to compare with."""
 
 
 class Packed(TypedDict):

@@ -79,6 +79,17 @@ class Reveal(TypedDict):
     node: str
 
 
+class OverlayGiven(TypedDict):
+    """The user chose a file with an overlay; `text` is all of it. The document follows, or why
+    not."""
+
+    type: Literal["overlay"]
+    protocol: ProtocolVersion
+    name: str
+    """That of the file."""
+    text: str
+
+
 class Ask(TypedDict):
     """A panel asks `what` about the thing that is shown; one `answer` with the same id follows.
 
@@ -100,6 +111,7 @@ ClientMessage = (
     | CancelRequest
     | SourceRequest
     | Reveal
+    | OverlayGiven
     | Ask
 )
 """Front end to kernel."""

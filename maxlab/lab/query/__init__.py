@@ -2,7 +2,6 @@
 
 ``syntax``   reads a query
 ``finding``  looks for what it describes in a document
-``sizes``    turns the quantities of a document into numbers
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from maxlab.lab import protocol
 from maxlab.lab.query.finding import Rows, found_in, missing
 from maxlab.lab.query.syntax import fields_of, read
 from maxlab.lab.snapshot import take
+from maxlab.tabular import Field, Tabular
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class FoundOp:
         op: Its kind, such as ``matmul``.
         scope: The path of the module or function it is in.
         type: The types of its results, such as ``f32[batch, 64]``.
-        time_ns: Nanoseconds in one run of the kernels that compute it, which may compute others
-            too; None where nothing was timed.
-        share: The part of the run that this is, from 0 to 1; None likewise.
+        time_ns: Nanoseconds that it takes of one run; None where nothing was timed.
+        share: The part of the time of all kernels that this is, from 0 to 1; None likewise.
+        is_split: True where a kernel computes it together with other operations: ``time_ns`` is
+            then an estimate, ``protocol.SPLIT_MODEL``.
     """
 
     id: str
@@ -43,9 +44,10 @@ class FoundOp:
     type: str
     time_ns: float | None
     share: float | None
+    is_split: bool = False
 
 
-class Found(Sequence[FoundOp]):
+class Found(Tabular, Sequence[FoundOp]):
     """The operations that a query found, in the order of the graph.
 
     Attributes:
@@ -76,14 +78,18 @@ class Found(Sequence[FoundOp]):
     def __iter__(self) -> Iterator[FoundOp]:
         return iter(self._ops)
 
+    def _heads(self) -> Sequence[str]:
+        return ("id", "op", "scope", "type", "time [ns]", "share", "estimated")
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for op in self._ops:
+            yield op.id, op.op, op.scope, op.type, op.time_ns, op.share, op.is_split
+
     def table(self, rows: int | None = 20) -> str:
         """The operations as text, at most ``rows`` of them."""
         shown = self._ops[:rows]
-        lines = [
-            (op.id, op.op, op.scope, op.type, "" if op.time_ns is None else time_text(op.time_ns))
-            for op in shown
-        ]
-        head = ("id", "op", "scope", "type", "kernel time")
+        lines = [(op.id, op.op, op.scope, op.type, _time_text(op)) for op in shown]
+        head = ("id", "op", "scope", "type", "time")
         widths = [max(len(line[n]) for line in (head, *lines)) for n in range(len(head))]
         text = [
             "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
@@ -91,12 +97,20 @@ class Found(Sequence[FoundOp]):
         ]
         if len(shown) < len(self):
             text.append(f"… and {len(self) - len(shown)} more")
+        if any(op.is_split for op in shown):
+            text.append(f"≈ part of a kernel that computes others too, by {protocol.SPLIT_MODEL}")
         return "\n".join(text)
 
     def __repr__(self) -> str:
         count = f"{len(self)} op{'' if len(self) == 1 else 's'}"
         head = f"{count} found by {self.query!r}"
         return head if not self else f"{head}\n{self.table()}"
+
+
+def _time_text(op: FoundOp) -> str:
+    if op.time_ns is None:
+        return ""
+    return f"{'≈' if op.is_split else ''}{time_text(op.time_ns)}"
 
 
 def find(obj: Graph | Model | Profile | Recorded, query: str) -> Found:
@@ -133,7 +147,13 @@ def find_in(
 def _row(rows: Rows, node: protocol.Node) -> FoundOp:
     types = ", ".join(value["type"] for value in rows.results(node))
     return FoundOp(
-        node["id"], node["op"], node["scope"], types, rows.time_ns(node), rows.share(node)
+        node["id"],
+        node["op"],
+        node["scope"],
+        types,
+        rows.time_ns(node),
+        rows.share(node),
+        rows.is_split(node),
     )
 
 

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from maxlab.lab import protocol
 from maxlab.lab.protocol.query import QUERY_DTYPES, QUERY_ITEM_BYTES
-from maxlab.lab.query.sizes import evaluated
 from maxlab.lab.query.syntax import (
     FIELDS,
     All,
@@ -21,6 +20,8 @@ from maxlab.lab.query.syntax import (
     Words,
     starred,
 )
+from maxlab.lab.sizes import evaluated
+from maxlab.lab.splitting import Spent, time_of_operations
 
 _SHORT = {long: short for short, long in QUERY_DTYPES.items()}
 
@@ -48,15 +49,8 @@ class Rows:
                 self._kernels.setdefault(id, []).append(kernel)
 
     @cached_property
-    def _times(self) -> dict[str, float]:
-        """Nanoseconds in one run of the kernels of each operation."""
-        found: dict[str, float] = {}
-        profile = self.document["profile"]
-        nodes = {kernel["id"]: kernel["nodes"] for kernel in self.document["kernels"]}
-        for timed in profile["kernels"] if profile is not None else []:
-            for id in dict.fromkeys(timed["nodes"] or nodes.get(timed["id"], [])):
-                found[id] = found.get(id, 0.0) + timed["ns"]
-        return found
+    def _times(self) -> dict[str, Spent]:
+        return time_of_operations(self.document)
 
     @cached_property
     def _total(self) -> float:
@@ -64,12 +58,18 @@ class Rows:
         return sum(k["ns"] for k in profile["kernels"]) if profile is not None else 0.0
 
     def time_ns(self, node: protocol.Node) -> float | None:
-        """Nanoseconds of the kernels that compute ``node``; None where nothing was timed. The time
-        of a kernel is that of each operation it computes: it is not split."""
-        return self._times.get(node["id"])
+        """Nanoseconds that ``node`` takes; None where nothing was timed. Part of them are an
+        estimate where ``is_split``."""
+        spent = self._times.get(node["id"])
+        return None if spent is None else spent.ns
+
+    def is_split(self, node: protocol.Node) -> bool:
+        """True where a kernel computes ``node`` together with other operations."""
+        spent = self._times.get(node["id"])
+        return spent is not None and spent.is_split
 
     def share(self, node: protocol.Node) -> float | None:
-        """The part of the run that ``time_ns`` is, from 0 to 1."""
+        """The part of the time of all kernels that ``time_ns`` is, from 0 to 1."""
         ns = self.time_ns(node)
         return None if ns is None or not self._total else ns / self._total
 

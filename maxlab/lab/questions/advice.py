@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from maxlab.analysis.advice import Action, action_of, advice, experiments
+from maxlab.analysis.advice import Action, Advice, action_of, advice, experiments
 from maxlab.analysis.trial import Trial, try_action
 from maxlab.engine.profile import Profile
 from maxlab.lab.protocol.costs import (
@@ -51,11 +49,12 @@ def tried(shown: Shown, args: TryArgs) -> Answer[TryAnswer]:
     return Answer(_trial(try_action(profile, action_of(profile, args["id"]))))
 
 
-def _told(profile: Profile, actions: Sequence[Action]) -> AdviceAnswer:
+def _told(profile: Profile, actions: Advice) -> AdviceAnswer:
     return {
         "version": 2,
         "total_ns": round(profile.kernel_ns),
         "actions": [_action(action) for action in actions],
+        "withheld": actions.withheld,
     }
 
 
@@ -67,12 +66,20 @@ def _action(action: Action) -> AdviceAction:
         "why": action.why,
         "kernels": list(action.kernels),
         "nodes": list(action.nodes),
-        "predicted_ns": round(action.predicted_ns),
-        "predicted_share": float(f"{action.predicted_share:.4g}"),
+        "predicted_ns": _whole(action.predicted_ns),
+        "predicted_share": None
+        if action.predicted_share is None
+        else float(f"{action.predicted_share:.4g}"),
+        "low_ns": _whole(action.low_ns),
+        "high_ns": _whole(action.high_ns),
         "how": action.how,
         "can_try": action.can_try,
         "changes": action.changes,
     }
+
+
+def _whole(ns: float | None) -> int | None:
+    return None if ns is None else round(ns)
 
 
 def _trial(trial: Trial) -> TryAnswer:
@@ -85,7 +92,9 @@ def _trial(trial: Trial) -> TryAnswer:
         "low_ns": round(trial.low_ns),
         "high_ns": round(trial.high_ns),
         "clear": trial.is_clear,
-        "predicted_ns": round(trial.predicted_ns),
+        "predicted_ns": _whole(trial.predicted_ns),
+        "predicted_low_ns": _whole(trial.action.low_ns),
+        "predicted_high_ns": _whole(trial.action.high_ns),
         "runs": trial.runs,
         "before_bytes": trial.before_bytes,
         "after_bytes": trial.after_bytes,
@@ -93,5 +102,6 @@ def _trial(trial: Trial) -> TryAnswer:
         "after_kernels": trial.after_kernels,
         "max_ulp": trial.max_ulp,
         "max_abs": trial.max_abs,
+        "relative": trial.relative,
         "how": trial.action.how,
     }

@@ -1,0 +1,80 @@
+"""Tables that leave Python's text: as CSV, and as a DataFrame of pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+from maxlab import files
+from maxlab.errors import UnsupportedError
+
+Field = str | int | float | bool | None
+"""What a table has in a place; None is unknown."""
+
+
+class Tabular:
+    """The base of results that are a table, such as the kernels of a profile.
+
+    The rows are all there are, where ``table()`` may list the first ones only. Numbers are not
+    rounded, and the heads name their units: ``time [ns]``.
+    """
+
+    __slots__ = ()
+
+    def _heads(self) -> Sequence[str]:
+        """The names of the columns, with their units."""
+        raise NotImplementedError
+
+    def _records(self) -> Iterable[Sequence[Field]]:
+        """The rows, each with a field for every head."""
+        raise NotImplementedError
+
+    def to_csv(self, path: files.AnyPath | None = None) -> Any:
+        """It as comma-separated values [1]_: its text, or, when ``path`` is given, the path it was
+        written to.
+
+        Args:
+            path: Where to write it; nowhere by default.
+
+        Raises:
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> graph.find("op=mul").to_csv().splitlines()
+            ['id,op,scope,type,time [ns],share,estimated', 'n1,mul,,f32[n],,,False']
+
+        .. [1] Y. Shafranovich, "Common Format and MIME Type for Comma-Separated Values (CSV)
+           Files", RFC 4180, 2005.
+        """
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(self._heads())
+        writer.writerows(self._records())
+        if path is None:
+            return text.getvalue()
+        return files.write_text(path, text.getvalue(), "the table")
+
+    def to_dataframe(self) -> Any:
+        """It as a ``pandas.DataFrame``, one row each.
+
+        Raises:
+            UnsupportedError: ML881, pandas is not installed.
+        """
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            raise UnsupportedError(
+                "ML881",
+                "a DataFrame needs pandas, which is not installed",
+                fix="pip install pandas; to_csv() needs nothing",
+            ) from error
+        return pandas.DataFrame(list(self._records()), columns=list(self._heads()))
+
+
+__all__ = ["Field", "Tabular"]
