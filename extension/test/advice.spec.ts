@@ -4,9 +4,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { GraphView } from '../src/core';
 import {
   formatSaving,
+  intervalText,
   outputs,
   rowsOf,
   savingBars,
+  spokenPrediction,
   verdict
 } from '../src/core/panels/advice/advice';
 import { readAnswer } from '../src/proto/answers';
@@ -41,6 +43,8 @@ const ACTION: IAdviceAction = {
   nodes: [MUL],
   predicted_ns: 520_000,
   predicted_share: 0.65,
+  low_ns: 430_000,
+  high_ns: 650_000,
   how: 'w = compute(weights)',
   can_try: true,
   changes: 'rounding'
@@ -56,6 +60,8 @@ const TRIAL: ITryAnswer = {
   high_ns: 530_000,
   clear: true,
   predicted_ns: 520_000,
+  predicted_low_ns: 430_000,
+  predicted_high_ns: 650_000,
   runs: 31,
   before_bytes: 9_000_000,
   after_bytes: 5_000_000,
@@ -63,13 +69,14 @@ const TRIAL: ITryAnswer = {
   after_kernels: 2,
   max_ulp: 1.5,
   max_abs: 1.2e-7,
+  relative: 2e-8,
   how: 'code'
 };
 
 const ADVICE: IAdviceAnswer = {
   version: 2,
   total_ns: 800_000,
-  actions: [ACTION, { ...ACTION, id: 'layout:k1', title: 'Avoid the copy k1', nodes: [GELU], predicted_ns: 130_000, predicted_share: 0.16, can_try: false, changes: 'nothing' }]
+  actions: [ACTION, { ...ACTION, id: 'layout:k1', title: 'Avoid the copy k1', nodes: [GELU], predicted_ns: 130_000, predicted_share: 0.16, low_ns: 90_000, high_ns: 140_000, can_try: false, changes: 'nothing' }]
 };
 
 describe('answers about advice', () => {
@@ -92,14 +99,16 @@ describe('answers about advice', () => {
     expect(verdict(trial)).toBe('Faster by 64%.');
     expect(verdict({ ...trial, saved_ns: -80_000 })).toBe('Slower by 10%.');
     expect(verdict({ ...trial, clear: false })).toMatch(/No difference/);
-    expect(outputs(trial)).toBe('1.2e-7 apart at most (1.5 ulp of the largest)');
+    expect(outputs(trial)).toBe('at most 1.2e-7 apart, 2e-8 of the largest number');
+    const { relative: _, ...old } = trial;
+    expect(outputs({ ...old, max_ulp: 22528 })).toBe('at most 1.2e-7 apart');
     expect(outputs({ ...trial, max_abs: 0, max_ulp: 0 })).toBe('bit for bit the same');
     expect(outputs({ ...trial, max_abs: null, max_ulp: null })).toMatch(/NaN/);
   });
 
   it('lists what changed', () => {
     expect(rowsOf(TRIAL)).toEqual([
-      ['time of a run', '800 µs', '290 µs', '−510 µs'],
+      ['time of a run (median)', '800 µs', '290 µs', '−510 µs'],
       ['bytes moved', '9.00 MB', '5.00 MB', '−4.00 MB'],
       ['kernels', '4', '2', '−2']
     ]);
@@ -107,14 +116,29 @@ describe('answers about advice', () => {
     expect(kernels?.[3]).toBe('no change');
   });
 
+  it('says where a saving should lie', () => {
+    expect(spokenPrediction(ACTION)).toBe('predicted to save 520 µs, 65%, between 430 µs and 650 µs');
+    const costs = { ...ACTION, predicted_ns: -2000, predicted_share: -0.01, low_ns: -9000, high_ns: -1000 };
+    expect(spokenPrediction(costs)).toBe('predicted to cost 2.00 µs, 1.0%, between 1.00 µs and 9.00 µs');
+    expect(spokenPrediction({ ...ACTION, low_ns: -5000 })).toMatch(/between 5.00 µs slower and 650 µs faster: it may change nothing/);
+    expect(spokenPrediction({ ...ACTION, predicted_ns: null, predicted_share: null })).toBe('no prediction');
+    const { low_ns: _, high_ns: __, ...old } = ACTION;
+    expect(spokenPrediction(old)).toBe('predicted to save 520 µs, 65%');
+    expect(intervalText(-9000, 650_000)).toBe('+9.00 µs to −650 µs');
+    expect(intervalText(-9000, -1000)).toBe('+1.00 µs to +9.00 µs');
+    expect(intervalText(null, null)).toBe('');
+  });
+
   it('draws bars on one scale that holds 0', () => {
-    const bars = savingBars(({ ...TRIAL, predicted_ns: 400, saved_ns: -100, low_ns: -200, high_ns: 0 }));
+    const bars = savingBars(({ ...TRIAL, predicted_ns: 400, predicted_low_ns: null, predicted_high_ns: null, saved_ns: -100, low_ns: -200, high_ns: 0 }));
     expect(bars.zero).toBeCloseTo(1 / 3);
     expect(bars.predicted).toEqual({ left: bars.zero, width: expect.closeTo(2 / 3) as number });
+    expect(bars.expected).toBeNull();
     expect(bars.measured.left + bars.measured.width).toBeCloseTo(bars.zero);
     expect(bars.interval).toEqual({ left: 0, width: expect.closeTo(1 / 3) as number });
-    const still = savingBars(({ ...TRIAL, predicted_ns: 0, saved_ns: 0, low_ns: 0, high_ns: 0 }));
-    expect(still.predicted.width).toBe(0);
+    const still = savingBars(({ ...TRIAL, predicted_ns: 0, predicted_low_ns: 0, predicted_high_ns: 0, saved_ns: 0, low_ns: 0, high_ns: 0 }));
+    expect(still.predicted?.width).toBe(0);
+    expect(savingBars({ ...TRIAL, predicted_ns: null }).predicted).toBeNull();
   });
 });
 
@@ -166,6 +190,25 @@ describe('the advice panel', () => {
     expect(asked.filter(([what]) => what === 'try')).toEqual([['try', { id: 'hoist' }]]);
     expect(panel.querySelector('.jp-MaxLab-adviceResult strong')?.textContent).toBe('Faster by 64%.');
     expect(panel.querySelector('.jp-MaxLab-adviceTable')?.textContent).toContain('bytes moved');
+  });
+
+  it('shows where each saving should lie', async () => {
+    const { panel } = await mount(withProfile(threeOps()));
+    const intervals = [...panel.querySelectorAll('ol .jp-MaxLab-adviceInterval')].map(node => node.textContent);
+    expect(intervals).toEqual(['−430 µs to −650 µs', '−90.0 µs to −140 µs']);
+  });
+
+  it('says why nothing is predicted, and what it was, and then draws no bar', async () => {
+    const none = { predicted_ns: null, predicted_share: null, low_ns: null, high_ns: null };
+    const withheld = 'the machine was too busy to tell: profile again when nothing else runs';
+    const busy: IAdviceAnswer = { ...ADVICE, withheld, actions: ADVICE.actions.map(action => ({ ...action, ...none })) };
+    const { panel } = await mount(withProfile(threeOps()), what => (what === 'try' ? { ...TRIAL, predicted_ns: null } : busy));
+    expect(panel.querySelector('.jp-MaxLab-adviceWithheld')?.textContent).toBe(`No savings are predicted: ${withheld}.`);
+    expect([...panel.querySelectorAll('ol .jp-MaxLab-adviceSaving')].map(node => node.textContent)).toEqual(['no prediction', 'no prediction']);
+    expect(panel.querySelector('.jp-MaxLab-adviceGauge')).toBeNull();
+    find(panel, 'Try it').click();
+    await settle();
+    expect(panel.querySelector('.jp-MaxLab-adviceResult')?.textContent).toContain('Nothing was predicted.');
   });
 
   it('has nothing to press where the change is the user’s', async () => {

@@ -25,6 +25,7 @@ beforeEach(() => {
 afterEach(() => {
   mounted.splice(0).forEach(item => item.dispose());
   document.body.replaceChildren();
+  localStorage.clear();
 });
 
 interface ISpy {
@@ -114,6 +115,22 @@ describe('dock', () => {
       press(splitter, 'ArrowDown');
     }
     expect(Number(splitter.getAttribute('aria-valuenow'))).toBe(90);
+  });
+
+  it('is as high as it was last made, in whatever view', async () => {
+    const heightOf = (dock: Dock): number =>
+      Number(dock.element.querySelector('[role=separator]')?.getAttribute('aria-valuenow'));
+    const { dock } = await mountDock(spy('one'));
+    dock.open();
+    const first = heightOf(dock);
+    press(dock.element.querySelector('[role=separator]')!, 'ArrowUp');
+    const { dock: other } = await mountDock(spy('one'));
+    other.open();
+    expect(heightOf(other)).toBe(first + 24);
+    localStorage.setItem('maxlab:dock-height', '"high"');
+    const { dock: third } = await mountDock(spy('one'));
+    third.open();
+    expect(heightOf(third)).toBe(first);
   });
 
   it('opens and closes with the view, and hears of selections', async () => {

@@ -250,7 +250,7 @@ describe('a compile report', () => {
     };
     expect(readAnswer('compile', report)).toEqual(report);
     expect(report.units.map(kernelNames)).toEqual(['k0', 'k1 +1']);
-    expect(summary(report)).toBe('2 units: 1 found compiled, 1 compiled, 1.50 s of the compiler.');
+    expect(summary(report)).toBe('2 units: 1 found compiled, 1 compiled. Their times add up to 1.50 s; compilers work side by side.');
     expect(summary({ ...report, units: report.units.slice(0, 1) })).toBe('1 unit, all found compiled.');
     expect(summary({ ...report, units: [] })).toBe('Nothing had to be compiled.');
   });

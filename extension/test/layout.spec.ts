@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { layoutFlat, type IFlatGraph } from '../src/core/layout/flat';
 import { Pin } from '../src/core/layout/rank';
+import { turned } from '../src/core/model/flow';
 import { End } from '../src/core/model/scene';
 import { broken, large, threeOps, transformer, wide, withProfile } from './fixtures';
 import { allBoxes, containers, layOut, load, type ILaidOut } from './scene';
@@ -40,15 +41,15 @@ function escapes({ scene }: ILaidOut): string[] {
     .map(item => item.key);
 }
 
-function upward({ scene }: ILaidOut): string[] {
+function backward({ scene }: ILaidOut): string[] {
   const found: string[] = [];
   for (const container of containers(scene)) {
     for (const edge of container.edges) {
       if (edge.srcEnd === End.Child && edge.dstEnd === End.Child) {
-        const from = edge.from!;
-        const to = edge.to!;
+        const from = turned(scene.direction, edge.from!);
+        const to = turned(scene.direction, edge.to!);
         if (from.y + from.h > to.y + 0.01) {
-          found.push(`${from.key} to ${to.key}`);
+          found.push(`${edge.from!.key} to ${edge.to!.key}`);
         }
       }
     }
@@ -60,11 +61,12 @@ function upward({ scene }: ILaidOut): string[] {
 function looseEnds({ scene }: ILaidOut): string[] {
   const found: string[] = [];
   for (const container of containers(scene)) {
-    const border = container.item;
+    const border = turned(scene.direction, container.item);
     for (const { points, from, to } of container.edges) {
       const n = points.length;
-      const top = from === null ? border.y : from.y + from.h;
-      const bottom = to === null ? border.y + border.h : to.y;
+      const start = from === null ? null : turned(scene.direction, from);
+      const top = start === null ? border.y : start.y + start.h;
+      const bottom = to === null ? border.y + border.h : turned(scene.direction, to).y;
       if (n < 4 || Math.abs(points[1]! - top) > 0.05 || Math.abs(points[n - 1]! - bottom) > 0.05) {
         found.push(`${from?.key ?? 'border'} to ${to?.key ?? 'border'}`);
       }
@@ -82,17 +84,21 @@ const GRAPHS = {
   'parallel towers': wide(1500, 12)
 };
 
-describe.each(Object.entries(GRAPHS))('layout of %s', (_, document) => {
+const WAYS = Object.entries(GRAPHS).flatMap(([name, document]) =>
+  (['down', 'right'] as const).map(direction => [name, direction, document] as const)
+);
+
+describe.each(WAYS)('layout of %s that runs %s', (_, direction, document) => {
   const model = load(document);
   describe.each([
     ['as first shown', undefined],
     ['unfolded', allBoxes(model)],
     ['folded', new Set<string>()]
   ])('%s', (__, expanded) => {
-    const made = layOut(model, expanded);
+    const made = layOut(model, expanded, new Map(), direction);
     it('has no overlapping items', () => expect(overlaps(made)).toEqual([]));
     it('keeps children inside their box', () => expect(escapes(made)).toEqual([]));
-    it('runs downwards only', () => expect(upward(made)).toEqual([]));
+    it('runs forward only', () => expect(backward(made)).toEqual([]));
     it('ends edges where they belong', () => expect(looseEnds(made)).toEqual([]));
   });
 });

@@ -10,6 +10,7 @@ import { search as ask, type IMatch } from '../src/core/query/search';
 import { Timing } from '../src/core/model/timing';
 import { edgesOf, neighbours } from '../src/core/model/trace';
 import { makeTheme } from '../src/core/render/theme';
+import { SPLIT_MODEL } from '../src/proto/document';
 import { Builder, large, threeOps, transformer, withProfile } from './fixtures';
 import { allBoxes, layOut, load } from './scene';
 
@@ -213,10 +214,21 @@ describe('time', () => {
     expect(timing.ofBox(mlp).whole).toBeGreaterThan(0);
   });
 
-  it('gives the product most of a fused kernel', () => {
-    const kernel = model.document.kernels.find(k => k.name === 'matmul_add_gelu')!;
-    const [matmul, add] = kernel.nodes.map(id => timing.ofNode(model.node(id)!.index).ns);
-    expect(matmul!).toBeGreaterThan(2 * add!);
+  it('splits a kernel as its document says, and in equal parts where that says nothing', () => {
+    const document = withProfile(transformer(6));
+    const kernel = document.kernels.find(k => k.name === 'matmul_add_gelu')!;
+    const timed = document.profile!.kernels.find(k => k.id === kernel.id)!;
+    const split = () => {
+      const read = load(document);
+      const times = new Timing(read, read.document.profile);
+      return { by: times.splitBy, ns: kernel.nodes.map(id => times.ofNode(read.node(id)!.index).ns) };
+    };
+    for (const ns of split().ns) {
+      expect(ns).toBeCloseTo(timed.ns / kernel.nodes.length, 3);
+    }
+    expect(split().by).toMatch(/^equal parts/);
+    timed.parts = kernel.nodes.map((_, i) => (i === 0 ? 1 : 0));
+    expect(split()).toEqual({ by: SPLIT_MODEL, ns: kernel.nodes.map((_, i) => (i === 0 ? timed.ns : 0)) });
   });
 });
 

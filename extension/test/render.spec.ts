@@ -35,6 +35,7 @@ function draw(
     {
       ctx: ctx.real,
       theme,
+      direction: picture.scene.direction,
       camera,
       width: 1000,
       height: 700,
@@ -60,6 +61,23 @@ describe('drawing', () => {
     expect(ctx.texts()).toEqual(
       expect.arrayContaining(['mul', 'add', 'gelu', 'x', '▪ scale f32[2048]', 'f32[batch, 2048]'])
     );
+  });
+
+  it.each([
+    ['always', 0.44, true],
+    ['zoomed', 0.44, false],
+    ['zoomed', 1, true]
+  ] as const)('says what edges carry %s at zoom %s: %s', (types, k, isSaid) => {
+    const picture = pictureOf(threeOps());
+    const camera = new Camera();
+    camera.set(k, 100, 20);
+    const said = (types: 'always' | 'zoomed' | 'never'): number => {
+      const ctx = new StubContext();
+      const place = { camera, width: 1000, height: 700, dpr: 1, detail: detailAt(k) };
+      paint({ ...place, ctx: ctx.real, theme: THEMES[0]![1], isHeat: false, direction: 'down', edgeAlpha: 1, types }, picture);
+      return ctx.texts().length;
+    };
+    expect(said(types) > said('never')).toBe(isSaid);
   });
 
   it('says how many identical layers a folded box stands for', () => {

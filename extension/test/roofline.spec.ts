@@ -28,6 +28,7 @@ import { readAnswer } from '../src/proto/answers';
 import type { IRooflineAnswer, IRooflinePoint } from '../src/proto/costs';
 import type { IGraphDocument } from '../src/proto/document';
 import { StubContext } from './canvas';
+import { copiedFrom } from './copying';
 import { threeOps, transformer, withProfile } from './fixtures';
 import { rooflineOf } from './rooflines';
 
@@ -395,6 +396,20 @@ describe('panel', () => {
     button.click();
     button.click();
     expect(panel.element.querySelectorAll('tr.jp-mod-selected')).toHaveLength(1);
+  });
+
+  it('copies its table as CSV, not rounded, also while the room around it has the focus', async () => {
+    const { panel } = await open(saved());
+    [...panel.element.querySelectorAll('button')].find(b => b.textContent === 'Table')!.click();
+    expect(panel.element.querySelectorAll('thead [aria-label="Copy as CSV"]')).toHaveLength(1);
+    const [heads, ...lines] = copiedFrom(panel.element.querySelector('.jp-MaxLab-tableRoom')!);
+    expect(heads).toBe(
+      'kernel,name,ops,time [ns],work [flop],moved [B],intensity [flop/B],GFLOP/s,GB/s,bound by,level,of roof'
+    );
+    const { points } = panel.roofline!;
+    expect(lines).toHaveLength(points.length);
+    const point = points[0]!;
+    expect(lines[0]!.split(',').slice(3, 6)).toEqual([point.ns, point.flops, point.bytes].map(String));
   });
 
   it('draws ceilings of the types in the graph, and all when asked', async () => {

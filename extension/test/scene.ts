@@ -3,6 +3,7 @@
 import { applyLayout, makeRequest } from '../src/core/layout/apply';
 import { layoutHierarchy, type ILayoutResult, type LayoutCache } from '../src/core/layout/hierarchy';
 import { initialFold } from '../src/core/model/fold';
+import type { Direction } from '../src/core/model/flow';
 import { GraphModel } from '../src/core/model/graph';
 import { roughMeasure } from '../src/core/model/metrics';
 import { buildScene, type IContainer, type IScene } from '../src/core/model/scene';
@@ -30,10 +31,11 @@ export function load(document: IGraphDocument): GraphModel {
 export function layOut(
   model: GraphModel,
   expanded: ReadonlySet<string> = initialFold(model),
-  cache: LayoutCache = new Map()
+  cache: LayoutCache = new Map(),
+  direction: Direction = 'down'
 ): ILaidOut {
   const timing = new Timing(model, model.document.profile);
-  const scene = buildScene(model, { expanded, chips: true });
+  const scene = buildScene(model, { expanded, chips: true, direction });
   const request = makeRequest(scene, item => headerWidth(item, roughMeasure), 5000);
   const results = layoutHierarchy(request, cache, () => performance.now());
   applyLayout(scene, results);

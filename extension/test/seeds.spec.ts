@@ -14,7 +14,7 @@ import { allBoxes, containers, layOut, load, type ILaidOut } from './scene';
 function revise(before: ILaidOut, document: IGraphDocument, isOpen: boolean): ILaidOut {
   const model = load(document);
   const expanded = isOpen ? allBoxes(model) : new Set<string>();
-  const scene = buildScene(model, { expanded, chips: true });
+  const scene = buildScene(model, { expanded, chips: true, direction: before.scene.direction });
   const seeds = seedsOf(before, { scene, model });
   expect(seeds).not.toBeNull();
   const request = makeRequest(scene, item => headerWidth(item, roughMeasure), 5000);
@@ -125,6 +125,18 @@ describe('a graph that changed a little', () => {
       }
     }
   }
+
+  it('stays where it is when it runs to the right', () => {
+    const document = wide(600);
+    const before = layOut(load(document), allBoxes(load(document)), new Map(), 'right');
+    const same = moves(before, revise(before, document, true));
+    expect(same.filter(m => Math.abs(m.dx) + Math.abs(m.dy) > 0.1)).toEqual([]);
+    const changed = copy(document);
+    EDITS['an op between two']!(changed, Math.floor(changed.nodes.length / 2));
+    const after = revise(before, changed, true);
+    expect(overlaps(after)).toEqual([]);
+    expect(moves(before, after).filter(m => Math.abs(m.dy) > 0.6).length).toBeLessThan(8);
+  });
 
   it('keeps what is inside of unfolded boxes', () => {
     const document = transformer(4);

@@ -8,7 +8,7 @@ import { PANELS } from '../src/core/view/panels';
 /** Classes that a rule styles wherever they are: selectors that begin and end with one class. */
 function alone(css: string): Set<string> {
   const found = new Set<string>();
-  const plain = css.replace(/\/\*[^]*?\*\//g, '').replace(/@media[^{]*\{([^{}]*\{[^{}]*\})*[^{}]*\}/g, '');
+  const plain = css.replace(/\/\*[^]*?\*\//g, '').replace(/:is\([^()]*\)/g, ':is').replace(/@media[^{]*\{([^{}]*\{[^{}]*\})*[^{}]*\}/g, '');
   for (const [, selectors] of plain.matchAll(/([^{}]+)\{[^{}]*\}/g)) {
     for (const selector of selectors!.split(',')) {
       const match = /^\s*\.(jp-MaxLab-\w+)\s*$/.exec(selector);

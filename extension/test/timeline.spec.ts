@@ -20,6 +20,7 @@ import { contrast, parseColor } from '../src/core/render/color';
 import { readAnswer } from '../src/proto/answers';
 import type { IGraphDocument } from '../src/proto/document';
 import { StubContext } from './canvas';
+import { copiedFrom } from './copying';
 import { threeOps, transformer, withProfile } from './fixtures';
 import { addEvents, addSlice, emptyTimeline, timelineOf, type IAnswerShape } from './timelines';
 
@@ -655,6 +656,19 @@ describe('panel', () => {
     expect(panel.element.querySelector('table')).toBeNull();
     button.click();
     expect(panel.element.querySelectorAll('tr.jp-mod-selected')).toHaveLength(1);
+  });
+
+  it('copies its table as CSV, not rounded', async () => {
+    const { panel } = await open(saved());
+    [...panel.element.querySelectorAll('button')].find(b => b.textContent === 'Table')!.click();
+    const [heads, ...lines] = copiedFrom(panel.element.querySelector('.jp-MaxLab-tableRoom table')!);
+    expect(heads).toBe('what,kernel,times,total [ns],share of kernels,longest [ns]');
+    const totals = panel.data!.totals();
+    expect(lines).toHaveLength(totals.length);
+    const first = totals.findIndex(total => total.kernel !== null);
+    const { kernel, count, ns, longestNs } = totals[first]!;
+    const fields = lines[first]!.split(',').slice(-5);
+    expect(fields).toEqual([kernel, count, ns, ns / panel.data!.kernelNs, longestNs].map(String));
   });
 
   it('asks a live kernel for all runs and events', async () => {

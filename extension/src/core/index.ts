@@ -3,10 +3,14 @@
 export { GraphView } from './view/view';
 export { plainFault } from './view/fault';
 export type { IGraphViewEvents, IGraphViewOptions } from './view/types';
+export { PREFERENCES, type IPreferences } from './view/preferences';
+export { isLook, lookOf, takeLook, type ILook } from './view/look';
+export { PANELS } from './view/panels';
 export { addStyles } from './view/styles';
 export { WorkRow } from './view/working';
 export { WORK_STYLES } from './view/working-css';
 export type { ICommand } from './view/commands';
+export { placeOf, pointAt, type MenuPlace } from './view/pointing';
 export type { ITestNode, ITestView } from './view/registry';
 export type { ThemeName } from './render/theme';
 export { parseDocument, type ParseResult } from '../proto/parse';

@@ -63,18 +63,19 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
           }
         }
       },
-      execute: async args => {
+      execute: args => {
         const chart = chartOf(args.chart);
         const area = areaOf(args.area);
         let panel = tracker.find(one => one.chart === chart);
         if (panel === undefined) {
           panel = new ChartPanel(feed, trans, chart, area ?? 'main');
           place(panel);
-          await tracker.add(panel);
+          // The page that puts its panels back waits for this: not until it is stored where.
+          void tracker.add(panel);
         } else if (area !== null && area !== panel.area) {
           panel.area = area;
           place(panel);
-          await tracker.save(panel);
+          void tracker.save(panel);
         }
         shell.activateById(panel.id);
         return panel;

@@ -2,10 +2,12 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { exportPage } from './export-page';
 import { saveAs } from '../core/save';
+import { chooseOverlay } from './overlay-file';
 import { CommandIDs, EXTENSION, IViews } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
 
@@ -23,12 +25,13 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Commands that act on the graph view the user is in.',
   autoStart: true,
   requires: [IViews],
-  optional: [ITranslator, ICommandPalette],
+  optional: [ITranslator, ICommandPalette, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
     views: IViewRegistry,
     translator: ITranslator | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    notebooks: INotebookTracker | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('maxlab');
     const list: IViewCommand[] = [
@@ -52,10 +55,17 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         run: view => view.execute('profile')
       },
       {
+        id: CommandIDs.toggleDirection,
+        label: trans.__('Lay the graph out from left to right'),
+        caption: trans.__('Let the graph run to the right, or down again; remembered for each graph'),
+        isToggled: view => view.direction === 'right',
+        run: view => view.execute('toggle-direction')
+      },
+      {
         id: CommandIDs.toggleHeat,
         label: trans.__('Colour the graph by its time'),
         caption: trans.__('Switch the heat of the last profile on or off'),
-        isEnabled: view => view.timing.totalNs > 0,
+        isEnabled: view => view.colouring.canHeat,
         isToggled: view => view.stage.isHeat,
         run: view => view.execute('toggle-heat')
       },
@@ -64,6 +74,23 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         label: trans.__('Search in the graph'),
         caption: trans.__('Find operations, modules and values by name, kind or shape'),
         run: view => view.execute('search')
+      },
+      {
+        id: CommandIDs.nextColouring,
+        label: trans.__('Colour the graph by the next overlay'),
+        caption: trans.__('Time, and the overlays of your own, one after the other'),
+        isEnabled: view => view.colouring.chooser !== null,
+        run: view => view.execute('next-colouring')
+      },
+      {
+        id: CommandIDs.loadOverlay,
+        label: trans.__('Load overlay…'),
+        caption: trans.__('Colour the graph by the numbers in a JSON file'),
+        isEnabled: view => view.canProfile,
+        run: view => {
+          const beside = notebooks?.currentWidget?.context.path ?? '';
+          return chooseOverlay(view, app.serviceManager.contents, beside, trans);
+        }
       },
       {
         id: CommandIDs.exportHtml,

@@ -49,6 +49,11 @@ class FedDashboard extends Widget {
     this._dashboard.refresh();
   }
 
+  protected override onCloseRequest(message: Message): void {
+    super.onCloseRequest(message);
+    this.dispose();
+  }
+
   override dispose(): void {
     if (!this.isDisposed) {
       this._leave();

@@ -147,7 +147,7 @@ export function refusedBy(status: number, text: string): SourceError {
     return new SourceError(
       'The Jupyter server does not run the extension maxlab.lab.server, which reads such files.',
       '',
-      'Install maxlab where the server runs, not in the kernel alone:  pip install maxlab\n' +
+      'Install maxlab where the server runs, not in the kernel alone, from its checkout:  pip install .\n' +
         'then:  jupyter server extension enable maxlab.lab.server\n' +
         'and start the server again.'
     );

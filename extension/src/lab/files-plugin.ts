@@ -9,6 +9,7 @@ import { WidgetTracker } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import {
   ABCWidgetFactory,
+  DocumentModel,
   type DocumentRegistry,
   DocumentWidget,
   TextModelFactory
@@ -38,6 +39,13 @@ class NoContentFactory extends TextModelFactory {
 
   override get fileFormat(): Contents.FileFormat {
     return null;
+  }
+
+  /** A model that this page may not save: else JupyterLab copied each file that opens to a checkpoint. */
+  override createNew(
+    options: Parameters<TextModelFactory['createNew']>[0] = {}
+  ): DocumentRegistry.ICodeModel {
+    return new DocumentModel({ ...options, collaborationEnabled: true });
   }
 }
 

@@ -5,15 +5,21 @@ import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
-import { messageOf } from '../core';
+import { type ILook, lookOf, messageOf, takeLook } from '../core';
 import { render } from '../widget';
 import { CommModel } from './comm-model';
 import { graphIcon } from './icons';
 import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
 import { listGraphs, openView, showInView } from './probe';
+import { GRAPH_TAB } from './tokens';
 import { type IListedView, viewRegistry } from './views';
+
+/** How long somebody has looked at something before it is remembered. */
+const QUIET_MS = 300;
 
 /** Where the graph of a tab lives, for a page that is loaded again. */
 interface IHome {
@@ -33,6 +39,8 @@ class GraphTab extends Widget {
   constructor(
     private _graph: ILiveGraph,
     readonly home: IHome,
+    /** How the graph was looked at in an earlier page, or before its kernel started again. */
+    private _look: ILook | null,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -45,6 +53,14 @@ class GraphTab extends Widget {
   get graph(): ILiveGraph {
     return this._graph;
   }
+
+  /** How the graph is looked at; null when it was not drawn yet. */
+  get look(): ILook | null {
+    return this._look;
+  }
+
+  /** Somebody looks at the graph in another way. */
+  readonly lookChanged = new Signal<this, void>(this);
 
   /** Show `graph`, when it is not what is shown already; what changes in it comes by itself. */
   async follow(graph: ILiveGraph): Promise<void> {
@@ -117,6 +133,7 @@ class GraphTab extends Widget {
       if (this._isWanted) {
         view.execute('focus-graph');
       }
+      void this._watch(view);
     });
     const ended = (_: unknown, status: Kernel.Status): void => {
       if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
@@ -127,7 +144,35 @@ class GraphTab extends Widget {
     this._forget = () => kernel.statusChanged.disconnect(ended);
   }
 
+  /** Lets `view` look as it did before, and remembers how it looks from then on. */
+  private async _watch(view: IListedView): Promise<void> {
+    const { _look: look } = this;
+    if (look !== null) {
+      // A tab that is behind another has no size yet, in which the camera could have a place.
+      await new Promise<void>(resolve => {
+        const stop = view.events.on('lookChanged', () => {
+          if (view.stage.width > 0) {
+            stop();
+            resolve();
+          }
+        });
+      });
+      await takeLook(view, look);
+    }
+    const keep = (): void => {
+      if (!view.isDisposed) {
+        this._look = lookOf(view);
+        this.lookChanged.emit();
+      }
+    };
+    view.events.on('lookChanged', () => {
+      window.clearTimeout(this._timer);
+      this._timer = window.setTimeout(keep, QUIET_MS);
+    });
+  }
+
   private _close(): void {
+    window.clearTimeout(this._timer);
     this._forget();
     this._unmount?.();
     this._unmount = null;
@@ -139,6 +184,7 @@ class GraphTab extends Widget {
   private _unmount: (() => void) | null = null;
   private _forget: () => void = () => undefined;
   private _turn = 0;
+  private _timer = 0;
   private _isWanted = false;
 }
 
@@ -160,6 +206,7 @@ export interface IGraphPlace {
   path?: string;
   kernel?: string;
   first?: string;
+  look?: ILook;
 }
 
 export class GraphTabs {
@@ -201,15 +248,16 @@ export class GraphTabs {
   }
 
   /** How a tab is opened again when the page is loaded again. */
-  placeOf(tab: MainAreaWidget<GraphTab>): Record<'id' | 'name' | keyof IHome, string> {
-    const { graph, home } = tab.content;
-    return { id: graph.id, name: nameOf(graph), ...home };
+  placeOf(tab: MainAreaWidget<GraphTab>): ReadonlyPartialJSONObject {
+    const { graph, home, look } = tab.content;
+    const place = { id: graph.id, name: nameOf(graph), ...home };
+    return look === null ? place : { ...place, look: { ...look } };
   }
 
   /** Put back a tab of an earlier page: it is filled when its notebook has its kernel. */
-  private _restore({ id, name = '' }: IGraphPlace, home: IHome): void {
+  private _restore({ id, name = '', look }: IGraphPlace, home: IHome): void {
     const graph: ILiveGraph = { id, kind: 'Graph', title: name, names: [name], stamp: '', ops: 0 };
-    const { content } = this._add(graph, home);
+    const { content } = this._add(graph, home, look);
     content.say(this._trans.__('%1 is not open', home.path));
     this._notebooks.forEach(panel => void this._connect(panel));
   }
@@ -239,9 +287,11 @@ export class GraphTabs {
     }
   }
 
-  private _add(graph: ILiveGraph, home: IHome): MainAreaWidget<GraphTab> {
-    const content = new GraphTab(graph, home, this._trans);
+  private _add(graph: ILiveGraph, home: IHome, look: ILook | null = null): MainAreaWidget<GraphTab> {
+    const content = new GraphTab(graph, home, look, this._trans);
     const tab = new MainAreaWidget({ content });
+    tab.addClass(GRAPH_TAB);
+    content.lookChanged.connect(() => void this.tracker.save(tab));
     tab.id = `maxlab-graph-${home.kernel}-${home.first}`;
     tab.disposed.connect(() => {
       this._tabs = this._tabs.filter(other => other !== tab);

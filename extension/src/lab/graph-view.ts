@@ -28,8 +28,10 @@ export class GraphView extends CoreView implements IListedView {
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     const asked = options.theme ?? 'auto';
     const theme = asked === 'auto' ? viewRegistry.defaults.theme : asked;
-    super(host, { ...options, theme, keysOf: viewRegistry.keysOf });
+    super(host, { ...options, theme, keysOf: viewRegistry.keysOf, canMoveOut: true });
     this._followsDefault = asked === 'auto';
+    this.setPreferences(viewRegistry.defaults);
+    this.events.on('minimapChosen', isWanted => viewRegistry.keepMinimap?.(isWanted));
     const forget = viewRegistry.add(this);
     this.events.on('disposed', forget);
   }
@@ -39,6 +41,7 @@ export class GraphView extends CoreView implements IListedView {
     if (this._followsDefault) {
       super.setTheme(defaults.theme);
     }
+    this.setPreferences(defaults);
   }
 
   override setTheme(name: ThemeName): void {

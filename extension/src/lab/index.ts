@@ -11,7 +11,9 @@ import { filesPlugin } from './files-plugin';
 import { keysPlugin } from './keys-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
+import { menuPlugin } from './menu-plugin';
 import { mimePlugin } from './mime-plugin';
+import { panelsPlugin } from './panel-plugin';
 import { revealPlugin } from './reveal-plugin';
 import { settingsPlugin } from './settings-plugin';
 import { showCellPlugin } from './show-cell-plugin';
@@ -22,8 +24,10 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   settingsPlugin,
   commandsPlugin,
   keysPlugin,
+  menuPlugin,
   launcherPlugin,
   graphsPlugin,
+  panelsPlugin,
   mimePlugin,
   monitorPlugin,
   diagnosticsPlugin,

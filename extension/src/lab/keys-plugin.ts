@@ -28,28 +28,26 @@ export const keysPlugin: JupyterFrontEndPlugin<void> = {
     const describedBy = { args: { type: 'object', properties: {} } };
     const known = new Set<string>(Object.values(CommandIDs));
     // A view tells what it can do: what is added to it later needs no word here.
-    const follow = (): void => {
-      for (const view of views.views) {
-        for (const [command, { label }] of view.commands) {
-          const id = idOf(command);
-          if (!known.has(id)) {
-            known.add(id);
-            commands.addCommand(id, {
-              label: trans.__(label),
-              describedBy,
-              isEnabled: () => {
-                const found = views.active?.commands.get(command);
-                return found !== undefined && (found.isEnabled?.() ?? true);
-              },
-              isVisible: () => views.active?.commands.has(command) === true,
-              execute: () => {
-                views.active?.execute(command);
-              }
-            });
-          }
+    views.each(view => {
+      for (const [command, { label }] of view.commands) {
+        const id = idOf(command);
+        if (!known.has(id)) {
+          known.add(id);
+          commands.addCommand(id, {
+            label: trans.__(label),
+            describedBy,
+            isEnabled: () => {
+              const found = views.active?.commands.get(command);
+              return found !== undefined && (found.isEnabled?.() ?? true);
+            },
+            isVisible: () => views.active?.commands.has(command) === true,
+            execute: () => {
+              views.active?.execute(command);
+            }
+          });
         }
       }
-    };
+    });
     for (const [command, label] of Object.entries(DASHBOARD_LABELS)) {
       commands.addCommand(dashboardIdOf(command), {
         label: trans.__(label),
@@ -64,8 +62,6 @@ export const keysPlugin: JupyterFrontEndPlugin<void> = {
       commands.keyBindings
         .filter(binding => binding.command === idOf(command))
         .map(({ keys }) => keys.map(key => CommandRegistry.formatKeystroke(key)).join(' '));
-    views.changed.connect(follow);
-    follow();
     guardKeys(document);
   }
 };

@@ -9,7 +9,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { fits } from '../core';
+import { fits, isLook } from '../core';
 import { isText, record } from '../proto/shape';
 import { GraphTabs, type IGraphPlace } from './graph-tab';
 import { graphIcon } from './icons';
@@ -19,8 +19,8 @@ import { CommandIDs, EXTENSION, ILive } from './tokens';
 
 /** Whether arguments of a command say which graph to open. */
 const isGraphPlace = record<IGraphPlace>(
-  { id: isText, name: isText, path: isText, kernel: isText, first: isText },
-  ['name', 'path', 'kernel', 'first']
+  { id: isText, name: isText, path: isText, kernel: isText, first: isText, look: isLook },
+  ['name', 'path', 'kernel', 'first', 'look']
 );
 
 export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
@@ -74,7 +74,8 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
             name: { type: 'string', description: trans.__('Its name, where its tab is put back') },
             path: { type: 'string', description: trans.__('The notebook that it lives in') },
             kernel: { type: 'string', description: trans.__('The id of its kernel') },
-            first: { type: 'string', description: trans.__('The id that its tab was made for') }
+            first: { type: 'string', description: trans.__('The id that its tab was made for') },
+            look: { type: 'object', description: trans.__('How the graph was looked at') }
           }
         }
       },

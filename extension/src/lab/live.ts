@@ -104,12 +104,18 @@ export class LiveGraphs implements ILiveGraphs, IDisposable {
       const graphs = await listGraphs(kernel);
       if (turn === this._turn) {
         this._stale = false;
+        this._isAgain = false;
         this._set('ready', graphs);
       }
     } catch (error) {
       // A kernel that restarts or dies drops the question; its next status asks again.
       if (turn === this._turn && !kernel.isDisposed && kernel.status !== 'restarting') {
         this._set('failed', [], messageOf(error));
+        // One that was just started may have dropped it, too, and has no more to say by itself.
+        if (!this._isAgain) {
+          this._isAgain = true;
+          this._soon();
+        }
       }
     }
   }
@@ -203,6 +209,7 @@ export class LiveGraphs implements ILiveGraphs, IDisposable {
   private _reason = '';
   private _graphs: ILiveGraph[] = [];
   private _stale = true;
+  private _isAgain = false;
   private _turn = 0;
   private _timer = 0;
   private _isDisposed = false;

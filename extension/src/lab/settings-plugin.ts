@@ -6,15 +6,18 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { fits } from '../core';
 import { isFlag, oneOf, record } from '../proto/shape';
 import { EXTENSION, IViews } from './tokens';
-import type { IViewDefaults, IViewRegistry } from './views';
+import { DEFAULTS, type IViewDefaults, type IViewRegistry } from './views';
 
 /** The schema says the same of the settings. */
 const isDefaults = record<IViewDefaults>({
   theme: oneOf('auto', 'light', 'dark'),
   openInspector: isFlag,
-  fold: oneOf('automatic', 'folded', 'unfolded')
+  fold: oneOf('automatic', 'folded', 'unfolded'),
+  wheel: oneOf('zoom', 'scroll', 'ctrl'),
+  names: oneOf('short', 'full'),
+  types: oneOf('always', 'zoomed', 'never'),
+  minimap: isFlag
 });
-const DEFAULTS: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
 
 const ID = `${EXTENSION}:settings`;
 
@@ -42,6 +45,7 @@ export const settingsPlugin: JupyterFrontEndPlugin<void> = {
     const apply = (): void => {
       views.defaults = readDefaults(settings);
     };
+    views.keepMinimap = isWanted => void settings.set('minimap', isWanted);
     settings.changed.connect(apply);
     apply();
   }

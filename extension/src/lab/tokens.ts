@@ -19,17 +19,26 @@ export const WIDGET_MIME = 'application/vnd.jupyter.widget-view+json';
 
 export const TUTORIAL = 'notebooks/01_first_graph.ipynb';
 
+/** Class of the tabs whose id says which graph they were made for. */
+export const GRAPH_TAB = 'jp-MaxLab-graphTab';
+
 export const CommandIDs = {
   newNotebook: 'maxlab:new-notebook',
   openTutorial: 'maxlab:open-tutorial',
   showGraphs: 'maxlab:show-graphs',
   refreshGraphs: 'maxlab:refresh-graphs',
   openGraph: 'maxlab:open-graph',
+  movePanel: 'maxlab:move-panel',
+  putPanelBack: 'maxlab:put-panel-back',
+  openMenu: 'maxlab:open-menu',
   foldAll: 'maxlab:fold-all',
   unfoldAll: 'maxlab:unfold-all',
   profile: 'maxlab:profile',
+  toggleDirection: 'maxlab:toggle-direction',
   toggleHeat: 'maxlab:toggle-heat',
   search: 'maxlab:search',
+  loadOverlay: 'maxlab:load-overlay',
+  nextColouring: 'maxlab:next-colouring',
   exportHtml: 'maxlab:export-html',
   exportSvg: 'maxlab:export-svg',
   exportPng: 'maxlab:export-png',

@@ -2,14 +2,17 @@
 
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { Dashboard, GraphView, ThemeName } from '../core';
+import { PREFERENCES, type Dashboard, type GraphView, type IPreferences, type ThemeName } from '../core';
 
-export interface IViewDefaults {
+export interface IViewDefaults extends IPreferences {
   theme: ThemeName;
   openInspector: boolean;
   /** What is unfolded at first: as much as stays readable, nothing, or everything. */
   fold: 'automatic' | 'folded' | 'unfolded';
 }
+
+/** Those of the schema. */
+export const DEFAULTS: IViewDefaults = { ...PREFERENCES, theme: 'auto', openInspector: false, fold: 'automatic' };
 
 /** A view of the page that takes its defaults from the settings. */
 export interface IListedView extends GraphView {
@@ -31,11 +34,16 @@ export interface IViewRegistry {
   keysOf: ((command: string) => readonly string[]) | null;
   /** How a view starts; setting it changes the open views too, as far as the user has not. */
   defaults: IViewDefaults;
+  /** Keeps whether the user wants maps of graphs; null where there are no settings. */
+  keepMinimap: ((isWanted: boolean) => void) | null;
   readonly changed: ISignal<IViewRegistry, void>;
+  /** Calls `greet` with each view that is there, and with each that comes. */
+  each(greet: (view: IListedView) => void): void;
 }
 
 export class ViewRegistry implements IViewRegistry {
   keysOf: ((command: string) => readonly string[]) | null = null;
+  keepMinimap: ((isWanted: boolean) => void) | null = null;
 
   /** Know `view` until the function that this returns is called. */
   add(view: IListedView): () => void {
@@ -49,6 +57,7 @@ export class ViewRegistry implements IViewRegistry {
     element.addEventListener('pointerdown', touch, { capture: true });
     element.addEventListener('focusin', touch);
     this._views.push(view);
+    this._greeters.forEach(greet => greet(view));
     this._changed.emit();
     return () => {
       element.removeEventListener('pointerdown', touch, { capture: true });
@@ -83,11 +92,16 @@ export class ViewRegistry implements IViewRegistry {
     return [...this._dashboards].find(({ element }) => element.contains(activeElement)) ?? null;
   }
 
+  each(greet: (view: IListedView) => void): void {
+    this._greeters.push(greet);
+    this._views.forEach(greet);
+  }
+
   get defaults(): IViewDefaults {
     return this._defaults;
   }
 
-  set defaults(defaults: IViewDefaults) {
+  set defaults(defaults) {
     this._defaults = defaults;
     this._views.forEach(view => view.follow(defaults));
   }
@@ -97,9 +111,10 @@ export class ViewRegistry implements IViewRegistry {
   }
 
   private _views: IListedView[] = [];
+  private readonly _greeters: ((view: IListedView) => void)[] = [];
   private readonly _dashboards = new Set<Dashboard>();
   private _touched: IListedView | null = null;
-  private _defaults: IViewDefaults = { theme: 'auto', openInspector: false, fold: 'automatic' };
+  private _defaults = DEFAULTS;
   private readonly _changed = new Signal<this, void>(this);
 }
 

@@ -133,9 +133,13 @@ export interface IAdviceAction {
   why: string;
   kernels: string[];
   nodes: string[];
-  /** Nanoseconds that a run saves; negative where it costs. */
-  predicted_ns: number;
-  predicted_share: number;
+  /** Nanoseconds that a run saves; negative where it costs. Null where nothing is predicted. */
+  predicted_ns: number | null;
+  predicted_share: number | null;
+  /** Where the interval of the prediction begins; not in files of before there was one. */
+  low_ns?: number | null;
+  /** Where it ends. */
+  high_ns?: number | null;
   /** Code, or what to change. */
   how: string;
   can_try: boolean;
@@ -149,25 +153,30 @@ export const isAdviceAction: Shape<IAdviceAction> = record({
   why: isText,
   kernels: list(isText),
   nodes: list(isText),
-  predicted_ns: isWhole,
-  predicted_share: isNumber,
+  predicted_ns: orNull(isWhole),
+  predicted_share: orNull(isNumber),
+  low_ns: orNull(isWhole),
+  high_ns: orNull(isWhole),
   how: isText,
   can_try: isFlag,
   changes: isChanges
-});
+}, ['low_ns', 'high_ns']);
 
 /** What would make the model faster, ranked; or what can be tried with some nodes. */
 export interface IAdviceAnswer {
   version: 2;
   total_ns: number;
   actions: IAdviceAction[];
+  /** Why nothing is predicted, as a clause; empty where something is. */
+  withheld?: string;
 }
 
 export const isAdviceAnswer: Shape<IAdviceAnswer> = record({
   version: oneOf(2),
   total_ns: isWhole,
-  actions: list(isAdviceAction)
-});
+  actions: list(isAdviceAction),
+  withheld: isText
+}, ['withheld']);
 
 /** What can be tried with the model, and with these nodes, whatever it is predicted to save? */
 export interface IExperimentsArgs {
@@ -199,7 +208,11 @@ export interface ITryAnswer {
   high_ns: number;
   /** Whether the interval leaves out 0. */
   clear: boolean;
-  predicted_ns: number;
+  /** What was predicted to be saved; null where nothing was. */
+  predicted_ns: number | null;
+  /** Where the interval of the prediction begins. */
+  predicted_low_ns?: number | null;
+  predicted_high_ns?: number | null;
   runs: number;
   before_bytes: number;
   after_bytes: number;
@@ -208,6 +221,8 @@ export interface ITryAnswer {
   max_ulp: number | null;
   /** Null when an output is NaN in one of the two. */
   max_abs: number | null;
+  /** The largest difference as a fraction of the output's largest number. */
+  relative?: number | null;
   how: string;
 }
 
@@ -220,7 +235,9 @@ export const isTryAnswer: Shape<ITryAnswer> = record({
   low_ns: isWhole,
   high_ns: isWhole,
   clear: isFlag,
-  predicted_ns: isWhole,
+  predicted_ns: orNull(isWhole),
+  predicted_low_ns: orNull(isWhole),
+  predicted_high_ns: orNull(isWhole),
   runs: isWhole,
   before_bytes: isWhole,
   after_bytes: isWhole,
@@ -228,8 +245,9 @@ export const isTryAnswer: Shape<ITryAnswer> = record({
   after_kernels: isWhole,
   max_ulp: orNull(isNumber),
   max_abs: orNull(isNumber),
+  relative: orNull(isNumber),
   how: isText
-});
+}, ['predicted_low_ns', 'predicted_high_ns', 'relative']);
 
 /** One of the profile's runs or all, and whether what else was recorded is wanted too. */
 export interface ITimelineArgs {

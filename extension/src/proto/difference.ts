@@ -8,16 +8,20 @@
  */
 
 import {
+  type IBeside,
   type IGraphError,
   type IKernel,
   type INode,
+  type IOverlay,
   type IPass,
   type IProfile,
   type IScope,
   type IValue,
+  isBeside,
   isGraphError,
   isKernel,
   isNode,
+  isOverlay,
   isPass,
   isProfile,
   isScope,
@@ -121,7 +125,9 @@ export interface IDifference {
   profile?: IProfile | null;
   error?: IGraphError | null;
   answers?: Record<string, unknown>;
+  overlays?: IOverlay[];
   panel?: string;
+  beside?: IBeside;
 }
 
 export const isDifference: Shape<IDifference> = record({
@@ -137,8 +143,10 @@ export const isDifference: Shape<IDifference> = record({
   profile: orNull(isProfile),
   error: orNull(isGraphError),
   answers: table(isAnything),
-  panel: isText
-}, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'panel']);
+  overlays: list(isOverlay),
+  panel: isText,
+  beside: isBeside
+}, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'overlays', 'panel', 'beside']);
 
 /** What changed in a graph since the cell that shows it ran before. */
 export interface IMarks {

@@ -27,6 +27,9 @@ export const FORMAT = 'maxlab.graph';
 
 export const VERSION = 1;
 
+/** By what the time of a kernel is split among the operations that it computes together. */
+export const SPLIT_MODEL = 'estimated work: max(flops ÷ 16, bytes) of each operation';
+
 /** A snapshot of one graph in a cell's output: a ``Packed`` document. */
 export const GRAPH_MIME = 'application/vnd.maxlab.graph+json';
 
@@ -225,6 +228,11 @@ export interface IKernelProfile {
   nodes: string[];
   /** Nanoseconds between the first and the third quartile. */
   ns_iqr?: number | null;
+  /**
+   * How much of `ns` each of `nodes` is said to take, from 0 to 1, by `SPLIT_MODEL`. Left out where
+   * one operation takes all of it, and by older versions: then all take the same.
+   */
+  parts?: number[];
 }
 
 export const isKernelProfile: Shape<IKernelProfile> = record({
@@ -235,8 +243,9 @@ export const isKernelProfile: Shape<IKernelProfile> = record({
   flops: orNull(isNumber),
   bytes: orNull(isNumber),
   nodes: list(isText),
-  ns_iqr: orNull(isNumber)
-}, ['ns_iqr']);
+  ns_iqr: orNull(isNumber),
+  parts: list(isNumber)
+}, ['ns_iqr', 'parts']);
 
 /** Times of all kernels on one set of inputs. */
 export interface IProfile {
@@ -277,6 +286,83 @@ export const isGraphError: Shape<IGraphError> = record({
   node: orNull(isText)
 });
 
+/** Numbers of the user's own, by which a view can colour the graph. */
+export interface IOverlay {
+  title: string;
+  unit: string;
+  /** By the id of the node. */
+  values: Record<string, number>;
+  /** By the path of the scope: of a folded one this is shown instead of what is in it. */
+  scopes: Record<string, number>;
+  /** The number at the lower end of the colours; of those around zero, that of the hue below. */
+  low: number;
+  high: number;
+  colors: 'sequential' | 'diverging';
+  /** What a folded box shows of the numbers in it. */
+  combine: 'sum' | 'max';
+}
+
+export const isOverlay: Shape<IOverlay> = record({
+  title: isText,
+  unit: isText,
+  values: table(isNumber),
+  scopes: table(isNumber),
+  low: isNumber,
+  high: isNumber,
+  colors: oneOf('sequential', 'diverging'),
+  combine: oneOf('sum', 'max')
+});
+
+/** A place where two graphs differ. */
+export interface IGraphDifference {
+  kind: 'added' | 'removed' | 'changed';
+  /**
+   * In the first graph the id of the operation, or of the value that goes in or out; empty where
+   * there is none.
+   */
+  before: string;
+  /** The same in the second graph. */
+  after: string;
+  /** The op, or `input` or `output`. */
+  name: string;
+  scope: string;
+  /** What changed, such as `shape: [n, 8] → [n, 16]`. */
+  what: string[];
+}
+
+export const isGraphDifference: Shape<IGraphDifference> = record({
+  kind: oneOf('added', 'removed', 'changed'),
+  before: isText,
+  after: isText,
+  name: isText,
+  scope: isText,
+  what: list(isText)
+});
+
+/**
+ * Another graph, which is drawn beside this one, and how the two differ. This one is the second.
+ */
+export interface IBeside {
+  /** The document of the first, read by the view that draws it. */
+  before: unknown;
+  /** What to call the two. */
+  labels: string[];
+  /** Ids of operations that are the same one, in the first graph and in the second. */
+  pairs: string[][];
+  /** In the order of the graphs. */
+  differences: IGraphDifference[];
+  /** Differences that were left out. */
+  more: number;
+}
+
+export const isBeside: Shape<IBeside> = record({
+  before: isAnything,
+  labels: list(isText),
+  pairs: list(list(isText)),
+  differences: list(isGraphDifference),
+  more: isWhole
+});
+
 /** The plain JSON snapshot of one graph that every view draws. */
 export interface IGraphDocument {
   format: 'maxlab.graph';
@@ -297,8 +383,12 @@ export interface IGraphDocument {
    * read, and upgraded, by its panel: one that cannot be read leaves the graph to look at.
    */
   answers?: Record<string, unknown>;
+  /** The newest stands last. */
+  overlays?: IOverlay[];
   /** The panel to open when the graph is first shown. */
   panel?: string;
+  /** The graph to compare with. */
+  beside?: IBeside;
 }
 
 export const isGraphDocument: Shape<IGraphDocument> = record({
@@ -316,8 +406,10 @@ export const isGraphDocument: Shape<IGraphDocument> = record({
   profile: orNull(isProfile),
   error: orNull(isGraphError),
   answers: table(isAnything),
-  panel: isText
-}, ['answers', 'panel']);
+  overlays: list(isOverlay),
+  panel: isText,
+  beside: isBeside
+}, ['answers', 'overlays', 'panel', 'beside']);
 
 /** A document as it is saved: JSON in UTF-8, compressed with zlib, in base64. */
 export interface IPacked {

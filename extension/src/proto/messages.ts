@@ -131,6 +131,24 @@ export const isReveal: Shape<IReveal> = record({
 });
 
 /**
+ * The user chose a file with an overlay; `text` is all of it. The document follows, or why not.
+ */
+export interface IOverlayGiven {
+  type: 'overlay';
+  protocol: ProtocolVersion;
+  /** That of the file. */
+  name: string;
+  text: string;
+}
+
+export const isOverlayGiven: Shape<IOverlayGiven> = record({
+  type: oneOf('overlay'),
+  protocol: isProtocolVersion,
+  name: isText,
+  text: isText
+});
+
+/**
  * A panel asks `what` about the thing that is shown; one `answer` with the same id follows.
  *
  * `questions.py` declares the arguments and the answer of each question.
@@ -160,6 +178,7 @@ export type ClientMessage =
   | ICancelRequest
   | ISourceRequest
   | IReveal
+  | IOverlayGiven
   | IAsk;
 
 export const isClientMessage: Shape<ClientMessage> = tagged('type', {
@@ -170,6 +189,7 @@ export const isClientMessage: Shape<ClientMessage> = tagged('type', {
   cancel: isCancelRequest,
   source: isSourceRequest,
   reveal: isReveal,
+  overlay: isOverlayGiven,
   ask: isAsk
 });
 

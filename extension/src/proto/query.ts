@@ -43,7 +43,7 @@ export const QUERY_FIELDS: readonly IQueryField[] = [
   { name: 'shape', kind: 'shape', units: '', says: 'shape of a result: shape=[*,64]' },
   { name: 'rank', kind: 'number', units: '', says: 'number of axes of a result: rank=2' },
   { name: 'time', kind: 'number', units: 'time', says: 'time of its kernel: time>1ms' },
-  { name: 'share', kind: 'number', units: 'share', says: 'share of the run: share>5%' },
+  { name: 'share', kind: 'number', units: 'share', says: 'share of all kernels: share>5%' },
   { name: 'bytes', kind: 'number', units: 'bytes', says: 'bytes in and out: bytes>1MB' },
   { name: 'flops', kind: 'number', units: 'flops', says: 'its own work: flops>1GFLOP' },
   { name: 'file', kind: 'text', units: '', says: 'file it was written in: file=*model.py' },

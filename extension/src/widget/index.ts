@@ -21,7 +21,8 @@ const ACTIONS: ReadonlyMap<string, string> = new Map([
   ['source', 'Showing the source'],
   ['reveal', 'Showing the line'],
   ['need_since', 'Showing what changed'],
-  ['ask', 'The question']
+  ['ask', 'The question'],
+  ['overlay', 'The overlay']
 ]);
 
 /** An answer, of which only the number can be read. */
@@ -202,6 +203,7 @@ export function render(context: IRenderContext): () => void {
   });
   view.events.on('cancelRequested', id => model.send({ type: 'cancel', protocol: PROTOCOL, id }));
   view.events.on('asked', asked => model.send({ type: 'ask', protocol: PROTOCOL, ...asked }));
+  view.events.on('overlayGiven', given => model.send({ type: 'overlay', protocol: PROTOCOL, ...given }));
   view.events.on('sourceRequested', kernel => model.send({ type: 'source', protocol: PROTOCOL, kernel }));
   view.events.on('revealRequested', place => {
     const { file, line, col, node } = place;

@@ -24,6 +24,9 @@ export class Card {
   /** What the readouts say, in words. */
   words = '';
   protected readonly _values = el('div', 'jp-MaxLab-readouts');
+  private readonly _head: HTMLElement;
+  private readonly _observer: ResizeObserver | null;
+  private _headWidth = 0;
   private readonly _cells: HTMLElement[] = [];
 
   constructor(
@@ -47,7 +50,10 @@ export class Card {
       heading.title = group.note;
       this.element.dataset.quantity = group.quantity;
     }
-    this.element.append(el('div', 'jp-MaxLab-cardHead', heading, this._values));
+    this._head = el('div', 'jp-MaxLab-cardHead', heading, this._values);
+    this._observer = typeof ResizeObserver === 'undefined' ? null : new ResizeObserver(() => this._keepTall());
+    this._observer?.observe(this._head);
+    this.element.append(this._head);
     if (this.plot !== null) {
       this.plot.element.setAttribute('role', 'img');
       this.element.append(this.plot.element);
@@ -60,6 +66,16 @@ export class Card {
       this._cells.push(cell);
       this._values.append(el('span', 'jp-MaxLab-readout', swatch, one.label, cell));
     }
+  }
+
+  /** Lets the head grow only: a shorter readout would move the chart away from the pointer that reads it. */
+  private _keepTall(): void {
+    const { clientWidth, style } = this._head;
+    if (clientWidth !== this._headWidth) {
+      this._headWidth = clientWidth;
+      style.minHeight = '';
+    }
+    style.minHeight = `${this._head.getBoundingClientRect().height}px`;
   }
 
   private _listed(): IGroup['series'] {
@@ -100,6 +116,7 @@ export class Card {
   }
 
   dispose(): void {
+    this._observer?.disconnect();
     this.plot?.dispose();
     this.element.remove();
   }
@@ -113,19 +130,20 @@ export class LaneCard extends Card {
   }
 
   private readonly _time = el('span', 'jp-MaxLab-dashTime');
+  private readonly _lanes: LanePlot;
 
   constructor(host: IPlotHost, sync: string, kinds: readonly string[]) {
-    super(host, sync, null, [], new LanePlot(host, sync, kinds), 'Activity');
+    const lanes = new LanePlot(host, sync, kinds);
+    super(host, sync, null, [], lanes, 'Activity');
+    this._lanes = lanes;
     this.element.classList.add('jp-mod-wide');
     this.element.dataset.quantity = 'activity';
     this._values.replaceWith(this._time);
   }
 
-  readMarks(marks: readonly IMark[], hovered: number | null, when: string, end: number): void {
-    const at = hovered ?? end;
-    const there = marks.filter(
-      mark => mark.start <= at && at <= (mark.took === null ? end : mark.start + mark.took)
-    );
+  /** Reads the marks of `time`, which is called `when`. */
+  readMarks(time: number, when: string): void {
+    const there = this._lanes.marksAt(time);
     // The cell first, whatever went on in it.
     const cells = there.filter(mark => mark.kind === 'cell');
     const others = there.filter(mark => mark.kind !== 'cell');
@@ -138,6 +156,7 @@ export class LaneCard extends Card {
     this.words = [when, ...texts].join(' · ');
     if (this._time.textContent !== this.words) {
       this._time.textContent = this.words;
+      this._time.title = this.words;
     }
     this.plot?.element.setAttribute('aria-label', `Activity: ${this.words}`);
   }

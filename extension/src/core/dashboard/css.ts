@@ -1,6 +1,9 @@
 /** The style sheet of the dashboard: names start with `jp-MaxLab-`, colours are theme variables. */
 
-export const DASHBOARD_STYLES = `
+import { COPYING_STYLES } from '../view/copying-css';
+import { STRONG_STYLES } from '../view/strong-css';
+
+export const DASHBOARD_STYLES = `${STRONG_STYLES}${COPYING_STYLES}
 .jp-MaxLab-dash { box-sizing: border-box; display: flex; flex-direction: column; width: 100%; overflow: hidden; color: var(--mx-text);
   background: var(--mx-bg); border: 1px solid var(--mx-line); border-radius: 8px; font: 13px/1.45 var(--mx-font-ui); text-align: left;
   container-type: inline-size; }
@@ -60,12 +63,13 @@ export const DASHBOARD_STYLES = `
 @container (min-width: 1500px) { .jp-MaxLab-dashGrid { grid-template-columns: repeat(3, minmax(0, 1fr)); } }
 .jp-MaxLab-card { display: flex; flex-direction: column; min-width: 0; padding: 9px 6px 4px 0; border: 1px solid var(--mx-line); border-radius: 8px; background: var(--mx-surface); }
 .jp-MaxLab-card.jp-mod-wide { grid-column: 1 / -1; }
-.jp-MaxLab-cardHead { display: flex; align-items: baseline; gap: 4px 12px; flex-wrap: wrap; min-height: 20px; padding: 0 8px 2px 14px; }
+.jp-MaxLab-cardHead { display: flex; box-sizing: border-box; align-items: baseline; gap: 4px 12px; flex-wrap: wrap; min-height: 22px; padding: 0 8px 2px 14px; }
 .jp-MaxLab-card h3 { margin: 0 auto 0 0; padding: 0; font-size: 12.5px; font-weight: 600; color: var(--mx-text); white-space: nowrap; }
 .jp-MaxLab-readouts { display: flex; flex-wrap: wrap; gap: 0 12px; margin: 0; padding: 0; justify-content: flex-end; }
 .jp-MaxLab-readout { display: inline-flex; align-items: center; gap: 5px; font-size: 11.5px; color: var(--mx-muted); white-space: nowrap; }
 .jp-MaxLab-readout b { color: var(--mx-text); font-weight: 600; font-variant-numeric: tabular-nums; }
-.jp-MaxLab-dashTime { font-size: 11.5px; color: var(--mx-muted); font-variant-numeric: tabular-nums; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.jp-MaxLab-card.jp-mod-wide > .jp-MaxLab-cardHead { flex-wrap: nowrap; }
+.jp-MaxLab-dashTime { min-width: 0; font-size: 11.5px; color: var(--mx-muted); font-variant-numeric: tabular-nums; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .jp-MaxLab-table { width: calc(100% - 22px); margin: 2px 8px 8px 14px; border-collapse: collapse; font-size: 12px; }
 .jp-MaxLab-dash .jp-MaxLab-table th { padding: 2px 10px 2px 0; border: 0; text-align: left; color: var(--mx-muted); font-weight: 500; font-size: 11px; background: none; }
 .jp-MaxLab-dash .jp-MaxLab-table td { padding: 3px 10px 3px 0; border: 0; border-top: 1px solid var(--mx-line); text-align: left; color: var(--mx-text); background: none; font-variant-numeric: tabular-nums; }

@@ -42,14 +42,18 @@ export class LanePlot extends BasePlot {
     const box = over.getBoundingClientRect();
     const kind = this._kinds[Math.floor(((event.clientY - box.top) / box.height) * this._kinds.length)];
     const x = event.clientX - box.left;
-    const time = this._plot.posToVal(x, 'x');
-    // A mark is two pixels wide at least, and a pointer is not more exact than that.
-    const spare = Math.abs(this._plot.posToVal(x + 2, 'x') - time);
-    const found = this._host.marks.filter(mark => {
-      const until = mark.took === null ? this._host.end : mark.start + mark.took;
-      return mark.kind === kind && mark.start - spare <= time && time <= until + spare;
-    });
+    const found = this.marksAt(this._plot.posToVal(x, 'x')).filter(mark => mark.kind === kind);
     return found[found.length - 1] ?? null;
+  }
+
+  /** The marks that are drawn at `time`, in the order of their starts. */
+  marksAt(time: number): IMark[] {
+    // A mark is two pixels wide at least, and a pointer is not more exact than that.
+    const spare = this._plot === null ? 0 : this._plot.posToVal(2, 'x') - this._plot.posToVal(0, 'x');
+    return this._host.marks.filter(mark => {
+      const until = mark.took === null ? this._host.end : mark.start + mark.took;
+      return mark.start - spare <= time && time <= until + spare;
+    });
   }
 
   protected _height(): number {

@@ -1,5 +1,7 @@
 /** Who takes what of the machine: a table of processes, sorted by what is asked for. */
 
+import { csvOf, headOf, type Field } from '../csv';
+import { csvButton } from '../view/copying';
 import { button, el } from '../view/dom';
 import type { DashboardData } from './data';
 import { formatValue } from './format';
@@ -28,6 +30,9 @@ interface IColumnOf {
   isNumber: boolean;
   of: (row: IRow) => number | string;
   words: (row: IRow) => string;
+  /** What is copied, and its unit; else what `words` says. */
+  field?: (row: IRow) => Field;
+  unit?: string;
 }
 
 const UNKNOWN = 'of another user, or outside of this container';
@@ -47,6 +52,7 @@ const COLUMNS: readonly IColumnOf[] = [
     hint: 'Number of the process',
     isNumber: true,
     of: row => row.pid,
+    field: row => row.pid,
     words: row => String(row.pid)
   },
   {
@@ -63,6 +69,8 @@ const COLUMNS: readonly IColumnOf[] = [
     hint: 'Share of all cores over the last seconds',
     isNumber: true,
     of: row => row.cpu ?? -1,
+    field: row => row.cpu,
+    unit: '%',
     words: row => formatValue(row.cpu, '%')
   },
   {
@@ -71,6 +79,8 @@ const COLUMNS: readonly IColumnOf[] = [
     hint: 'What it has in memory, shared pages included',
     isNumber: true,
     of: row => row.memory ?? -1,
+    field: row => row.memory,
+    unit: 'B',
     words: row => formatValue(row.memory, 'B')
   },
   {
@@ -79,6 +89,8 @@ const COLUMNS: readonly IColumnOf[] = [
     hint: 'What it holds of the memory of GPUs',
     isNumber: true,
     of: row => row.gpu,
+    field: row => row.gpu,
+    unit: 'B',
     words: row => row.gpuWords
   }
 ];
@@ -156,7 +168,7 @@ export class ProcessCard {
     const table = el('table', 'jp-MaxLab-table', el('thead', '', head), this._body);
     table.setAttribute('aria-label', 'Processes');
     this.element.append(
-      el('div', 'jp-MaxLab-cardHead', el('h3', '', 'Processes')),
+      el('div', 'jp-MaxLab-cardHead', el('h3', '', 'Processes'), csvButton(() => this.csv(), table)),
       el('div', 'jp-MaxLab-tableBox', table)
     );
     this.element.classList.add('jp-mod-wide');
@@ -187,6 +199,12 @@ export class ProcessCard {
       const order = this._isDown ? 'descending' : 'ascending';
       cell.setAttribute('aria-sort', key === this._key ? order : 'none');
     }
+  }
+
+  /** The processes as comma-separated values, in the order in which they stand. */
+  csv(): string {
+    const heads = COLUMNS.map(({ title, unit }) => headOf(title, unit));
+    return csvOf(heads, this._sorted().map(row => COLUMNS.map(one => (one.field ?? one.words)(row))));
   }
 
   private _sorted(): IRow[] {

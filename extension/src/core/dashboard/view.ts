@@ -50,7 +50,7 @@ export class Dashboard implements IPlotHost, ISharer {
   private _made = '';
   private _fill: number | null = null;
   private _drawn: ISpan = { start: 0, end: 1 };
-  private _isDark: boolean | null = null;
+  private _painted = '';
 
   constructor(host: HTMLElement, options: IDashboardOptions = {}) {
     this._shared = options.shared ?? new SharedRecording();
@@ -354,17 +354,18 @@ export class Dashboard implements IPlotHost, ISharer {
       live: t.isDark ? 'rgb(74, 222, 128)' : 'rgb(22, 163, 74)',
       'live-soft': t.isDark ? 'rgba(74, 222, 128, 0.2)' : 'rgba(22, 163, 74, 0.18)',
       warn: t.isDark ? 'rgb(251, 191, 36)' : 'rgb(150, 86, 0)',
-      'on-accent': t.isDark ? 'rgb(10, 16, 32)' : 'rgb(255, 255, 255)'
+      'on-accent': t.isStrong ? t.chosenText : t.isDark ? 'rgb(10, 16, 32)' : 'rgb(255, 255, 255)'
     };
     for (const [name, value] of Object.entries(variables)) {
       this.element.style.setProperty(`--mx-${name}`, value);
     }
     // Called while the constructor still runs, too.
-    if (this._isDark !== null && this._isDark !== t.isDark) {
+    const colors = `${t.background} ${t.text} ${t.accent}`;
+    if (this._painted !== '' && this._painted !== colors) {
       this._made = '';
       this._show();
     }
-    this._isDark = t.isDark;
+    this._painted = colors;
   }
 
   private _show(): void {
@@ -487,7 +488,7 @@ export class Dashboard implements IPlotHost, ISharer {
       card.read(values, times, this._shared.hovered === null ? place : nearest(times, at, place));
     }
     this._table.show(this.data, at, this._hidden);
-    this._lane?.readMarks(this.marks, this._shared.hovered, this._when(at), this.end);
+    this._lane?.readMarks(at, this._when(at));
   }
 
   private _when(time: number): string {

@@ -1,6 +1,6 @@
 /** The colours of a picture of numbers: one hue below zero, one above, the background's at zero. */
 
-import { oklch, type Rgb } from '../render/color';
+import { divergingColor, type Rgb } from '../render/color';
 import { at } from '../narrow';
 
 /** Steps on either side of zero. */
@@ -11,9 +11,7 @@ export function divergingRamp(isDark: boolean): Rgb[] {
   return Array.from({ length: 2 * SIDE + 1 }, (_, n) => {
     const part = (n - SIDE) / SIDE;
     // Faint numbers must still be told from zero.
-    const size = Math.sqrt(Math.abs(part));
-    const lightness = isDark ? 0.27 + 0.53 * size : 0.97 - 0.5 * size;
-    return oklch(lightness, 0.17 * size, part < 0 ? 255 : 40);
+    return divergingColor(Math.sign(part) * Math.sqrt(Math.abs(part)), isDark);
   });
 }
 

@@ -46,9 +46,9 @@ export class WeightView {
       [
         { title: 'Name', cell: t => t.name, key: t => t.name },
         { title: 'Type', cell: t => t.dtype, key: t => t.dtype },
-        { title: 'Shape', cell: t => shapeText(t.shape), key: countOf },
-        { title: 'Bytes', cell: t => formatBytes(t.bytes), key: t => t.bytes, isNumber: true },
-        { title: 'Place', cell: t => t.begin.toLocaleString('en'), key: t => t.begin, isNumber: true }
+        { title: 'Shape', cell: t => shapeText(t.shape), key: countOf, field: t => shapeText(t.shape) },
+        { title: 'Bytes', cell: t => formatBytes(t.bytes), key: t => t.bytes, isNumber: true, unit: 'B' },
+        { title: 'Place', cell: t => t.begin.toLocaleString('en'), key: t => t.begin, isNumber: true, unit: 'B' }
       ],
       tensor => this.choose(tensor)
     );

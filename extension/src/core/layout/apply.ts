@@ -1,6 +1,7 @@
 /** Between the scene and the layout: builds the request, writes the answer back as world positions. */
 
-import { METRICS } from '../model/metrics';
+import { turnedPoint, turnedSize, type Direction } from '../model/flow';
+import { METRICS, monoWidth } from '../model/metrics';
 import { End, type IContainer, type IEdge, type IItem, type IScene } from '../model/scene';
 import type { ILayoutContainer, ILayoutRequest, ILayoutResult } from './hierarchy';
 import type { IRoom } from './wrap';
@@ -39,9 +40,11 @@ export function makeRequest(
     const end = (side: End, child: number, port: number): number =>
       side === End.Child ? child : n + (side === End.In ? port : container.nIn + port);
     const edges = container.edges;
+    const sizes = container.items.map(item => turnedSize(scene.direction, item));
     return {
-      w: container.items.map(item => item.w),
-      h: container.items.map(item => item.h),
+      w: sizes.map(size => size.w),
+      h: sizes.map(size => size.h),
+      stub: scene.direction === 'down' ? [] : labelRoom(container),
       nested: container.items.map(item =>
         item.container === null ? -1 : (indexOf.get(item.container) ?? -1)
       ),
@@ -52,10 +55,7 @@ export function makeRequest(
       dst: edges.map(e => end(e.dstEnd, e.dst, e.dstPort)),
       dstPort: edges.map(e => (e.dstEnd === End.Child ? e.dstPort : -1)),
       turn: edges.map(e => (e.isTurn ? 1 : 0)),
-      padTop: isRoot ? 0 : METRICS.boxHeader + METRICS.boxPadTop,
-      padX: isRoot ? 0 : METRICS.boxPadX,
-      padBottom: isRoot ? 0 : METRICS.boxPadY,
-      minWidth: isRoot ? 0 : headerWidth(container.item)
+      ...(isRoot ? NO_FRAME : frameOf(scene.direction, headerWidth(container.item)))
     };
   });
   return {
@@ -65,11 +65,43 @@ export function makeRequest(
     layerGap: METRICS.layerGap,
     stubGap: METRICS.stubGap,
     budgetMs,
-    ...(room === undefined ? {} : { room })
+    ...(room === undefined ? {} : { room: turnedSize(scene.direction, room) })
   };
 }
 
-/** Writes positions and edge points, in world units, into the items of `scene`. */
+/** What a container keeps free around its inside, and its least size, in the space of the flow. */
+type Frame = Pick<
+  ILayoutContainer,
+  'padTop' | 'padBottom' | 'padLeft' | 'padRight' | 'minWidth' | 'minHeight'
+>;
+
+const NO_FRAME: Frame = { padTop: 0, padBottom: 0, padLeft: 0, padRight: 0, minWidth: 0, minHeight: 0 };
+
+/** The frame of an unfolded box: its header stands on top of it whichever way the graph runs. */
+function frameOf(direction: Direction, header: number): Frame {
+  const { boxHeader, boxPadTop, boxPadX, boxPadY } = METRICS;
+  const top = boxHeader + boxPadTop;
+  return direction === 'down'
+    ? { padTop: top, padBottom: boxPadY, padLeft: boxPadX, padRight: boxPadX, minWidth: header, minHeight: 0 }
+    : { padTop: boxPadX, padBottom: boxPadX, padLeft: top, padRight: boxPadY, minWidth: 0, minHeight: header };
+}
+
+/** Beside the type on an edge that runs to the right. */
+const LABEL_MARGIN = 16;
+
+/** Of every child, the room behind it in which the types on its edges stand along the line. */
+function labelRoom({ items, edges }: IContainer): number[] {
+  const room = new Array<number>(items.length).fill(0);
+  for (const { srcEnd, src, label, isTurn } of edges) {
+    if (srcEnd === End.Child && label !== '' && !isTurn) {
+      const width = monoWidth(label, METRICS.edgeFont) + LABEL_MARGIN;
+      room[src] = Math.max(num(room[src]), width);
+    }
+  }
+  return room;
+}
+
+/** Writes positions in world units into the items of `scene`, and points in the space of the flow. */
 export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): void {
   const order = containersOf(scene.root);
   // Outer before inner: a child needs the place of its parent.
@@ -81,8 +113,7 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
     }
     const { item } = container;
     container.columns = result.columns;
-    item.w = result.w;
-    item.h = result.h;
+    Object.assign(item, turnedSize(scene.direction, result));
     container.items.forEach((child, k) => {
       child.x = item.x + num(result.x[k]);
       child.y = item.y + num(result.y[k]);
@@ -100,6 +131,10 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
       edge.isAround = goesUp(points) && !edge.isTurn;
       edge.points = points;
     });
+  }
+  // Until here the places, too, were those of the flow.
+  for (const item of [scene.root, ...scene.items]) {
+    Object.assign(item, turnedPoint(scene.direction, item));
   }
 }
 

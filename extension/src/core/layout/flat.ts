@@ -22,6 +22,8 @@ export interface IFlatGraph {
   dstOff: ArrayLike<number>;
   /** Of every edge: 1 when it is the way back of a loop. It takes no part in the layers. */
   turn?: ArrayLike<number>;
+  /** Of nodes: room behind them for what is written on their edges, where that is more than usual. */
+  stub?: ArrayLike<number>;
   /** An earlier layout, of which all that is still there keeps its columns. */
   seed?: ISeed;
 }
@@ -183,9 +185,11 @@ function layoutDown(
     right = Math.max(right, num(cx[v]) + num(proper.width[v]) / 2);
   }
   const tall = new Float64Array(nLayers);
+  const written = new Float64Array(nLayers).fill(options.stub);
   for (let v = 0; v < n; v += 1) {
     const l = num(ranked.layer[v]);
     tall[l] = Math.max(num(tall[l]), num(graph.h[v]));
+    written[l] = Math.max(num(written[l]), graph.stub?.[v] ?? 0);
   }
   const bend = new Float64Array(nLayers);
   for (let s = 0; s < proper.a.length; s += 1) {
@@ -208,7 +212,7 @@ function layoutDown(
     }
     if (l + 1 < nLayers) {
       const isPort = tall[l] === 0 || tall[l + 1] === 0;
-      stub[l] = tall[l] === 0 ? 0 : options.stub;
+      stub[l] = tall[l] === 0 ? 0 : num(written[l]);
       const room = MIN_BEND_ROOM + (num(bend[l]) - 40) * BEND_SLOPE;
       const straight = isPort ? PORT_ROOM : options.layer;
       y += num(stub[l]);

@@ -28,10 +28,14 @@ export interface ILayoutContainer {
   dstPort: number[];
   /** Of every edge: 1 when it is the way back of a loop, which goes round at the side. */
   turn: number[];
+  /** Of each child, the room that is kept behind it for what is written on its edges; none by default. */
+  stub?: number[];
   padTop: number;
-  padX: number;
   padBottom: number;
+  padLeft: number;
+  padRight: number;
   minWidth: number;
+  minHeight: number;
 }
 
 /** Containers, inner before outer; the last one is the root. */
@@ -127,9 +131,11 @@ export function layoutHierarchy(
       dstOff[e] = portOffset(container, results, num(container.dst[e]), num(container.dstPort[e]), false);
     }
     const hash = new Hash();
-    [w, h, container.src, container.dst, container.turn, srcOff, dstOff].forEach(list => hash.list(list));
+    const { stub = [] } = container;
+    [w, h, stub, container.src, container.dst, container.turn, srcOff, dstOff].forEach(list => hash.list(list));
     const { room } = request;
-    const size = [container.padTop, container.minWidth, room?.w ?? 0, room?.h ?? 0];
+    const { padTop, padBottom, padLeft, padRight, minWidth, minHeight } = container;
+    const size = [padTop, padBottom, padLeft, padRight, minWidth, minHeight, room?.w ?? 0, room?.h ?? 0];
     [container.nIn, container.nOut, ...size].forEach(v => hash.add(v));
     const key = hash.text();
     const seed = seeds[results.length] ?? null;
@@ -195,6 +201,7 @@ function layoutContainer(
       srcOff,
       dstOff,
       turn: container.turn,
+      stub: container.stub ?? [],
       ...(seed === null ? {} : { seed })
     },
     {
@@ -208,10 +215,11 @@ function layoutContainer(
       enough: container.padTop === 0 ? ENOUGH : ENOUGH_INSIDE
     }
   );
-  const width = Math.max(container.minWidth, flat.width + 2 * container.padX);
-  const dx = (width - flat.width) / 2;
-  const dy = container.padTop;
-  const height = flat.height + container.padTop + container.padBottom;
+  const { padTop, padBottom, padLeft, padRight } = container;
+  const width = Math.max(container.minWidth, flat.width + padLeft + padRight);
+  const dx = padLeft + (width - flat.width - padLeft - padRight) / 2;
+  const height = Math.max(container.minHeight, flat.height + padTop + padBottom);
+  const dy = padTop + (height - flat.height - padTop - padBottom) / 2;
   const x = flat.x.subarray(0, n).map(v => v + dx);
   const y = flat.y.subarray(0, n).map(v => v + dy);
   const portX = (from: number, to: number): Float64Array =>

@@ -1,5 +1,6 @@
 /** Between two scenes of one view: what the layout of the first says about the containers of the second. */
 
+import { turned } from '../model/flow';
 import type { GraphModel } from '../model/graph';
 import { End, type IColumns, type IContainer, type IEdge, type IScene } from '../model/scene';
 import { at } from '../narrow';
@@ -25,7 +26,8 @@ export interface ILaidOut {
 export function seedsOf(before: ILaidOut, next: ILaidOut): (ISeed | null)[] | null {
   const { items } = next.scene;
   const known = items.filter(item => before.scene.byKey.has(item.key)).length;
-  if (items.length > MAX_ITEMS || known < items.length * LEAST_KNOWN) {
+  const isTurned = before.scene.direction !== next.scene.direction;
+  if (isTurned || items.length > MAX_ITEMS || known < items.length * LEAST_KNOWN) {
     return null;
   }
   return containersOf(next.scene.root).map(container => {
@@ -33,7 +35,7 @@ export function seedsOf(before: ILaidOut, next: ILaidOut): (ISeed | null)[] | nu
     const old = item.parent === null ? before.scene.root : before.scene.byKey.get(item.key);
     return old?.container === null || old?.container === undefined
       ? null
-      : seedOf(old.container, before.model, container, next.model);
+      : seedOf(old.container, before, container, next.model);
   });
 }
 
@@ -74,7 +76,7 @@ function firstFrom(sorted: readonly number[], least: number): number {
 
 function seedOf(
   old: IContainer,
-  oldModel: GraphModel,
+  { scene, model: oldModel }: ILaidOut,
   container: IContainer,
   model: GraphModel
 ): ISeed {
@@ -84,7 +86,9 @@ function seedOf(
     const column = num(columns?.of[i] ?? 0);
     return { dx: columns?.dx[column] ?? 0, dy: columns?.dy[column] ?? 0 };
   };
-  const middles = old.items.map((item, i) => item.y + item.h / 2 - moved(i).dy);
+  const rects = old.items.map(item => turned(scene.direction, item));
+  const border = turned(scene.direction, old.item);
+  const middles = rects.map(({ y, h }, i) => y + h / 2 - moved(i).dy);
   const mid: number[] = [];
   for (const y of [...middles].sort((a, b) => a - b)) {
     if (mid.length === 0 || y - at(mid, mid.length - 1) > 0.5) {
@@ -92,10 +96,10 @@ function seedOf(
     }
   }
   if (old.nIn > 0) {
-    mid.unshift(old.item.y);
+    mid.unshift(border.y);
   }
   if (old.nOut > 0) {
-    mid.push(Math.max(old.item.y + old.item.h, ...mid));
+    mid.push(Math.max(border.y + border.h, ...mid));
   }
   const places = new Map(old.items.map((item, i) => [item.key, i]));
   const layers = new Map<number, number>();
@@ -107,7 +111,7 @@ function seedOf(
   const column = new Int32Array(n + nIn + nOut).fill(-1);
   items.forEach(({ key }, i) => {
     const place = places.get(key);
-    const was = place === undefined ? undefined : old.items[place];
+    const was = place === undefined ? undefined : rects[place];
     if (place !== undefined && was !== undefined) {
       x[i] = was.x + was.w / 2 - moved(place).dx;
       column[i] = columns?.of[place] ?? 0;

@@ -159,16 +159,16 @@ function stem(box: IBox): string {
   return box.path.replace(/\.?\d+$/, '');
 }
 
-function measure(box: IBox, depth: number): void {
+function measure(box: IBox, depth: number, isOperation: readonly boolean[]): void {
   box.depth = depth;
-  box.total = box.nodes.length;
+  box.total = box.nodes.filter(node => isOperation[node]).length;
   box.first = box.nodes[0] ?? Number.MAX_SAFE_INTEGER;
   for (const child of box.children) {
-    measure(child, depth + 1);
+    measure(child, depth + 1, isOperation);
     box.total += child.total;
     box.first = Math.min(box.first, child.first);
   }
-  box.children = box.children.filter(child => child.total > 0);
+  box.children = box.children.filter(child => child.nodes.length + child.children.length > 0);
   box.children.sort((a, b) => a.first - b.first);
 }
 
@@ -256,6 +256,19 @@ function isConvex(boxes: readonly IBox[], successors: readonly number[][]): bool
   return true;
 }
 
+/**
+ * Which nodes of a document count as operations: all do but weights and constants, which are there
+ * before a run. Whoever says how many operations there are counts these.
+ */
+export function operationsOf(document: IGraphDocument): boolean[] {
+  const data = new Set(
+    document.values.filter(({ kind }) => kind === 'weight' || kind === 'constant').map(({ id }) => id)
+  );
+  return document.nodes.map(
+    ({ results }) => results.length === 0 || !results.every(id => data.has(id))
+  );
+}
+
 /** The root box of a document. `successors[i]` lists the operations that use a result of `i`. */
 export function buildBoxes(document: IGraphDocument, successors: readonly number[][]): IBox {
   const builder = new TreeBuilder(document.scopes);
@@ -263,7 +276,7 @@ export function buildBoxes(document: IGraphDocument, successors: readonly number
   const { root } = builder;
   root.label = document.name;
   spliceContainers(root);
-  measure(root, 0);
+  measure(root, 0, operationsOf(document));
   foldRuns(root, successors);
   setDepths(root, 0);
   return root;

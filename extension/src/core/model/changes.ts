@@ -1,4 +1,7 @@
-/** What changed in a graph since the cell that shows it ran before, on the items of a scene. */
+/**
+ * What changed in a graph since the cell that shows it ran before, or between two graphs that stand side
+ * by side, on the items of a scene.
+ */
 
 import type { IMarks } from '../../proto/difference';
 import { plural } from './format';
@@ -10,15 +13,28 @@ export interface IChange {
   isNew: boolean;
   /** Marked operations in the item, with the constants that are written on it. */
   count: number;
+  /** What it is beside another graph; a change since the last run has none. */
+  kind?: ChangeKind;
 }
+
+export type ChangeKind = 'added' | 'removed' | 'changed';
 
 export class Changes {
   private readonly _added: ReadonlySet<string>;
   private readonly _changed: ReadonlySet<string>;
 
-  constructor(private readonly _marks: IMarks) {
-    this._added = new Set(_marks.added);
+  /** `gone` is what another graph, which stands beside this one, does not have; null when none does. */
+  constructor(
+    private readonly _marks: IMarks,
+    private readonly _gone: readonly string[] | null = null
+  ) {
+    this._added = new Set([..._marks.added, ...(_gone ?? [])]);
     this._changed = new Set(_marks.changed);
+  }
+
+  /** They are those of two graphs side by side. */
+  get isBeside(): boolean {
+    return this._gone !== null;
   }
 
   get isEmpty(): boolean {
@@ -65,13 +81,36 @@ export class Changes {
       if (item.node === null && item.box !== null && change.count < item.box.total) {
         change.isNew = false;
       }
+      if (this._gone !== null) {
+        const whole = this._gone.length > 0 ? 'removed' : 'added';
+        change.kind = change.isNew ? whole : 'changed';
+      }
     }
+    this._markEnds(scene, found);
     return found;
+  }
+
+  /** Marks what goes into the graph and comes out of it: these are values, and no operations. */
+  private _markEnds(scene: IScene, found: Map<IItem, IChange>): void {
+    if (this._gone === null) {
+      return;
+    }
+    for (const item of scene.items) {
+      const id = item.value?.value.id ?? '';
+      const isNew = this._added.has(id);
+      if (item.node === null && item.box === null && (isNew || this._changed.has(id))) {
+        const whole = this._gone.includes(id) ? 'removed' : 'added';
+        found.set(item, { isNew, count: 1, kind: isNew ? whole : 'changed' });
+      }
+    }
   }
 }
 
 /** What a change is, in words. */
 export function describeChange(item: IItem, change: IChange): string {
+  if (change.kind !== undefined) {
+    return change.kind === 'changed' ? 'differs from the other graph' : 'not in the other graph';
+  }
   const what = change.isNew
     ? 'new'
     : item.node === null

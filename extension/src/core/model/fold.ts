@@ -40,7 +40,7 @@ function holdsRun(box: IBox): boolean {
 export function initialFold(model: GraphModel): Set<string> {
   const expanded = new Set<string>();
   let visible = visibleIn(model, model.root) + model.document.inputs.length;
-  const ops = model.nodes.filter(node => !node.isChip).length;
+  const ops = model.root.total;
   const isSmall = ops <= SMALL;
   const budget = isSmall ? MAX_VISIBLE : COMFORTABLE;
   const isLayered = !isSmall && model.root.children.some(holdsRun);

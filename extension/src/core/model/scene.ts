@@ -7,6 +7,7 @@
  */
 
 import type { IBox } from './boxes';
+import type { Direction } from './flow';
 import { isLoop, type GraphModel, type IGraphNode, type IGraphValue } from './graph';
 import { plural } from './format';
 import { clip, METRICS, monoWidth, roughMeasure, type Measure } from './metrics';
@@ -63,7 +64,7 @@ export interface IEdge {
   isAround: boolean;
   /** Points up to which a turn is drawn: where it meets another one. */
   end: number;
-  /** Flat absolute points x0, y0, x1, y1, …; set by the layout. */
+  /** Flat absolute points x0, y0, x1, y1, … in the space of the flow (`flow.ts`); set by the layout. */
   points: Float32Array;
   /** Index of the point from which this edge runs alone: before it another edge draws the same line. */
   start: number;
@@ -94,6 +95,8 @@ export interface IContainer {
 }
 
 export interface IScene {
+  /** Which way it runs over the screen. */
+  direction: Direction;
   root: IItem;
   items: IItem[];
   byKey: Map<string, IItem>;
@@ -104,6 +107,10 @@ export interface IScene {
 export interface ISceneOptions {
   expanded: ReadonlySet<string>;
   chips: boolean;
+  /** Which way it runs over the screen; down by default. */
+  direction?: Direction;
+  /** Names with the scope that they are in. */
+  fullNames?: boolean;
   /** Only these: ids of operations, keys of inputs and outputs; everything without it. */
   only?: ReadonlySet<string> | null;
   measure?: Measure;
@@ -113,6 +120,8 @@ export interface ISceneOptions {
 const MAX_PORTS = 24;
 
 const MAX_CHIPS = 3;
+
+const LONGEST_NAME = 32;
 
 export function boxKey(box: IBox): string {
   return box.kind === 'root' ? 'root' : `box:${box.key}`;
@@ -151,7 +160,8 @@ class SceneBuilder {
       }
     }
     this._connect(outputs);
-    return { root, items: this.items, byKey: this.byKey, ofNode: this.ofNode };
+    const { direction = 'down' } = this._options;
+    return { direction, root, items: this.items, byKey: this.byKey, ofNode: this.ofNode };
   }
 
   private _item(kind: ItemKind, key: string, label: string, parent: IItem | null): IItem {
@@ -231,7 +241,7 @@ class SceneBuilder {
     if (inside.every(node => node.isChip || !this._isShown(node.node.id))) {
       return;
     }
-    const item = this._item(box.kind === 'run' ? 'run' : 'scope', boxKey(box), box.label, parent);
+    const item = this._item(box.kind === 'run' ? 'run' : 'scope', boxKey(box), this._nameOf(box.label, box.path), parent);
     item.box = box;
     item.count = box.kind === 'run' ? box.children.length : 1;
     item.detail = box.type !== box.label ? box.type : '';
@@ -264,7 +274,9 @@ class SceneBuilder {
     if (node.isChip || !this._isShown(node.node.id)) {
       return;
     }
-    const item = this._item('node', node.node.id, clip(node.node.op, 32), parent);
+    const { op, scope, id } = node.node;
+    const label = this._nameOf(clip(op, LONGEST_NAME), scope === '' ? op : `${scope}.${op}`);
+    const item = this._item('node', id, label, parent);
     item.node = node;
     item.detail = clip(nodeDetail(node), 34);
     if (this._options.chips) {
@@ -288,6 +300,14 @@ class SceneBuilder {
       )
     );
     item.h = METRICS.rowLabel + (rowsOf(item) + 1) * METRICS.rowSmall + 2 * METRICS.padY;
+  }
+
+  /** The name that is wanted; of a long one the end, which tells it from others. */
+  private _nameOf(short: string, full: string): string {
+    if (this._options.fullNames !== true) {
+      return short;
+    }
+    return full.length <= LONGEST_NAME ? full : `…${full.slice(1 - LONGEST_NAME)}`;
   }
 
   private _chips(node: IGraphNode): string[] {

@@ -1,6 +1,6 @@
 /**
  * Time on nodes and boxes. Time belongs to kernels: what covers a whole kernel is exact; a part of a
- * shared kernel is a split, always marked as approximate and made by `SPLIT_MODEL`.
+ * shared kernel is a split, which comes with the document and is always marked as approximate.
  */
 
 import type { IKernel, IKernelProfile, IProfile, IValue } from '../../proto/document';
@@ -8,11 +8,7 @@ import type { IBox } from './boxes';
 import { evaluate } from './expr';
 import type { GraphModel, IGraphNode } from './graph';
 import { at } from '../narrow';
-
-export const SPLIT_MODEL = 'estimated work: max(flops ÷ 16, bytes) of each operation';
-
-/** Flops that take as long as one byte of traffic on a typical core. */
-const FLOPS_PER_BYTE = 16;
+import { partsOf, splitBy } from './split';
 
 export interface ICost {
   ns: number;
@@ -25,7 +21,7 @@ export interface ICost {
   shared: number;
 }
 
-const NO_COST: ICost = { ns: 0, approx: false, exactNs: 0, whole: 0, shared: 0 };
+export const NO_COST: ICost = { ns: 0, approx: false, exactNs: 0, whole: 0, shared: 0 };
 
 const ITEM_BYTES: Record<string, number> = {
   float64: 8,
@@ -56,9 +52,26 @@ export function isControl(kernel: IKernel | undefined): boolean {
   return kernel !== undefined && CONTROL.includes(kernel.kind);
 }
 
+/**
+ * The place of a share of all kernels on the scale of colours. Each third of it is a factor of ten,
+ * from a thousandth to the whole, so that neither folding nor another graph changes what a colour says.
+ */
+export function heatOf(share: number): number {
+  return share > 0 ? Math.min(1, Math.max(0, 1 + Math.log10(share) / HEAT_DECADES)) : 0;
+}
+
+/** The share of all kernels at a place on the scale of colours. */
+export function shareAt(place: number): number {
+  return 10 ** ((place - 1) * HEAT_DECADES);
+}
+
+const HEAT_DECADES = 3;
+
 export class Timing {
   /** Sum of the kernels, in nanoseconds; the whole that shares are of. */
   readonly totalNs: number = 0;
+  /** By what the time of a shared kernel is split. */
+  readonly splitBy: string = '';
   /** Slowest first, without those that only say where the run goes on. */
   readonly kernels: IKernelProfile[] = [];
   private readonly _byKernel = new Map<string, IKernelProfile>();
@@ -72,6 +85,7 @@ export class Timing {
     if (profile === null) {
       return;
     }
+    this.splitBy = splitBy(profile);
     for (const kernel of profile.kernels) {
       this.totalNs += kernel.ns;
       this._byKernel.set(kernel.id, kernel);
@@ -94,9 +108,14 @@ export class Timing {
     return this._boxes.get(box) ?? NO_COST;
   }
 
-  /** Fraction of the run. */
+  /** Fraction of the time of all kernels, which is the whole everywhere that a share is shown. */
   share(ns: number): number {
     return this.totalNs > 0 ? ns / this.totalNs : 0;
+  }
+
+  /** The place of a time on the scale of colours, from 0 (cold) to 1 (hot). */
+  heat(ns: number): number {
+    return heatOf(this.share(ns));
   }
 
   /** Ids of the nodes that a profiled kernel computes. */
@@ -107,24 +126,22 @@ export class Timing {
   }
 
   private _spread(kernel: IKernelProfile): void {
-    const nodes: IGraphNode[] = [];
-    for (const id of this.nodesOf(kernel)) {
-      const node = this._model.node(id);
-      if (node !== undefined) {
-        nodes.push(node);
+    const ids = this.nodesOf(kernel);
+    const members: IGraphNode[] = [];
+    const parts: number[] = [];
+    partsOf(kernel, ids).forEach((part, i) => {
+      const node = this._model.node(at(ids, i));
+      if (node !== undefined && part > 0) {
+        members.push(node);
+        parts.push(part);
       }
-    }
-    const visible = nodes.filter(node => !node.isChip);
-    const members = visible.length > 0 ? visible : nodes;
+    });
     if (members.length === 0) {
       return;
     }
-    const work = members.map(node => this._work(node));
-    const sum = work.reduce((a, b) => a + b, 0);
     const home = members.map(node => node.box).reduce(commonBox);
     members.forEach((node, i) => {
-      const part = sum > 0 ? at(work, i) / sum : 1 / members.length;
-      const ns = kernel.ns * part;
+      const ns = kernel.ns * at(parts, i);
       const isWhole = members.length === 1;
       addCost(this._nodes, node.index, ns, isWhole);
       for (let box: IBox | null = node.box; box !== null && box !== home; box = box.parent) {
@@ -159,49 +176,6 @@ export class Timing {
         }
       }
     }
-  }
-
-  private _work(node: IGraphNode): number {
-    const dims = this.profile?.dims ?? {};
-    let bytes = evaluate(node.node.bytes, dims) ?? 0;
-    if (bytes === 0) {
-      for (const index of [...node.operands, ...node.results]) {
-        bytes += this._nbytes(index);
-      }
-    }
-    const flops = evaluate(node.node.flops, dims) ?? this._flops(node);
-    return Math.max(bytes, flops / FLOPS_PER_BYTE, 1);
-  }
-
-  private _elements(index: number): number {
-    const dims = this.profile?.dims ?? {};
-    let count = 1;
-    for (const dim of this._model.values[index]?.value.shape ?? []) {
-      count *= evaluate(dim, dims) ?? 1;
-    }
-    return count;
-  }
-
-  private _nbytes(index: number): number {
-    const value = this._model.values[index]?.value;
-    // A size that is not known still weighs as much as one row: better than nothing in a split.
-    return value === undefined
-      ? 0
-      : (value.nbytes ?? this._elements(index) * (ITEM_BYTES[value.dtype] ?? 1));
-  }
-
-  private _flops(node: IGraphNode): number {
-    const result = node.results[0];
-    if (result === undefined) {
-      return 0;
-    }
-    const elements = this._elements(result);
-    if (node.family !== 'contract') {
-      return node.family === 'view' ? 0 : elements;
-    }
-    const shape = this._model.values[node.operands[0] ?? -1]?.value.shape ?? [];
-    const inner = evaluate(shape[shape.length - 1] ?? 1, this.profile?.dims ?? {}) ?? 1;
-    return 2 * elements * inner;
   }
 }
 

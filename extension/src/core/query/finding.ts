@@ -7,17 +7,26 @@ import type { IMarks } from '../../proto/difference';
 import type { IGraphDocument, IKernel, INode, IValue } from '../../proto/document';
 import { QUERY_DTYPES, QUERY_FIELDS, QUERY_ITEM_BYTES } from '../../proto/query';
 import { evaluate } from '../model/expr';
+import { at } from '../narrow';
+import { partsOf, splitBy } from '../model/split';
 import { matches, starred, type Compare, type QueryTest, type TextPattern } from './syntax';
 
 const SHORT: ReadonlyMap<string, string> = new Map(
   Object.entries(QUERY_DTYPES).map(([short, long]) => [long, short])
 );
 
+/** What one operation takes of a run. */
+export interface ISpent {
+  ns: number;
+  /** By what part of it was split off the time of a kernel that computes others too; else empty. */
+  split: string;
+}
+
 /** The operations of a document, as queries ask about them. */
 export class Rows {
   private readonly _values: ReadonlyMap<string, IValue>;
   private readonly _kernels = new Map<string, IKernel[]>();
-  private readonly _times = new Map<string, number>();
+  private readonly _times = new Map<string, ISpent>();
   private readonly _totalNs: number = 0;
   private readonly _texts = new Map<INode, string>();
   private readonly _added: ReadonlySet<string>;
@@ -41,25 +50,26 @@ export class Rows {
         }
       }
     }
+    const model = document.profile === null ? '' : splitBy(document.profile);
     for (const timed of document.profile?.kernels ?? []) {
       this._totalNs += timed.ns;
       const ids = timed.nodes.length > 0 ? timed.nodes : (nodes.get(timed.id) ?? []);
-      for (const id of new Set(ids)) {
-        this._times.set(id, (this._times.get(id) ?? 0) + timed.ns);
-      }
+      const parts = partsOf(timed, ids);
+      const split = parts.filter(part => part > 0).length > 1 ? model : '';
+      ids.forEach((id, i) => {
+        const before = this._times.get(id) ?? { ns: 0, split: '' };
+        const part = at(parts, i);
+        this._times.set(
+          id,
+          part > 0 ? { ns: before.ns + timed.ns * part, split: before.split || split } : before
+        );
+      });
     }
   }
 
-  /** Nanoseconds of the kernels that compute a node, which may compute others too; null where
-   * nothing was timed. */
-  timeNs(node: INode): number | null {
+  /** What a node takes; null where nothing was timed. */
+  spent(node: INode): ISpent | null {
     return this._times.get(node.id) ?? null;
-  }
-
-  /** How many operations the kernels of a node compute, itself included. */
-  sharers(node: INode): number {
-    const kernels = this._kernels.get(node.id) ?? [];
-    return new Set(kernels.flatMap(kernel => kernel.nodes)).size;
   }
 
   results(node: INode): IValue[] {
@@ -144,9 +154,9 @@ export class Rows {
     const dims = this.document.profile?.dims ?? {};
     switch (field) {
       case 'time':
-        return this.timeNs(node);
+        return this.spent(node)?.ns ?? null;
       case 'share': {
-        const ns = this.timeNs(node);
+        const ns = this.spent(node)?.ns ?? null;
         return ns === null || this._totalNs === 0 ? null : ns / this._totalNs;
       }
       case 'line':

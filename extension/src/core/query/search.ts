@@ -16,10 +16,10 @@ export interface IMatch {
   what: string;
   scope: string;
   shape: string;
-  /** Nanoseconds of its kernels; null where nothing was timed. */
+  /** Nanoseconds that it takes; null where nothing was timed. */
   ns: number | null;
-  /** How many operations these kernels compute. */
-  sharers: number;
+  /** By what they were split off the time of a kernel that computes others too; else empty. */
+  split: string;
 }
 
 export interface ISearched {
@@ -63,8 +63,8 @@ function matchOf(model: GraphModel, rows: Rows, entry: IGraphNode): IMatch {
     what: node.op === node.name || node.name === '' ? node.op : `${node.op} ${node.name}`,
     scope: scopeText(node.scope),
     shape: result?.type ?? '',
-    ns: rows.timeNs(node),
-    sharers: rows.sharers(node)
+    ns: rows.spent(node)?.ns ?? null,
+    split: rows.spent(node)?.split ?? ''
   };
 }
 
@@ -73,7 +73,7 @@ function addBoxes(test: QueryTest, box: IBox, found: IMatch[]): void {
     const what = box.type === '' ? box.label : `${box.label} ${box.type}`;
     const scope = box.parent === null ? '' : scopeText(box.parent.path);
     const key = `box:${box.key}`;
-    found.push({ key, node: -1, id: key, what, scope, shape: `${box.total} ops`, ns: null, sharers: 0 });
+    found.push({ key, node: -1, id: key, what, scope, shape: `${box.total} ops`, ns: null, split: '' });
   }
   box.children.forEach(inner => addBoxes(test, inner, found));
 }

@@ -13,6 +13,12 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   }
 }
 
+/** A colour of a scale around zero: from -1, one hue, over the page's own at 0 to 1, the other. */
+export function divergingColor(part: number, isDark: boolean): Rgb {
+  const size = Math.abs(part);
+  return oklch(isDark ? 0.27 + 0.53 * size : 0.97 - 0.5 * size, 0.17 * size, part < 0 ? 255 : 40);
+}
+
 /** A channel of 0 to 1 as one of 0 to 255. */
 function byteOf(v: number): number {
   return Math.round(255 * Math.min(1, Math.max(0, v)));

@@ -3,7 +3,9 @@
 import type { ISurface } from './surface';
 import { METRICS } from '../model/metrics';
 import type { IItem } from '../model/scene';
-import type { Camera } from './camera';
+import type { EdgeTypes } from '../view/preferences';
+import type { Direction } from '../model/flow';
+import { Camera } from './camera';
 import type { ITheme } from './theme';
 
 /** Lines this far above or below the window are left out. */
@@ -25,9 +27,30 @@ export interface IFrame {
   height: number;
   dpr: number;
   isHeat: boolean;
+  /** Which way what is drawn runs over the screen. */
+  direction: Direction;
   /** 0 while edges are hidden in the middle of a fold, 1 normally. */
   edgeAlpha: number;
   detail: Detail;
+  /** When edges say what they carry; by default where there is room. */
+  types?: EdgeTypes;
+}
+
+/**
+ * Draws in the space of the flow: there everything runs down, and what is drawn so, without text, runs
+ * over the screen as the graph does.
+ */
+export function inFlow(frame: IFrame, draw: (frame: IFrame) => void): void {
+  if (frame.direction === 'down') {
+    draw(frame);
+    return;
+  }
+  const { ctx, camera, width, height, dpr } = frame;
+  const turned = new Camera();
+  turned.set(camera.k, camera.ty, camera.tx);
+  ctx.setTransform(0, dpr, dpr, 0, 0, 0);
+  draw({ ...frame, camera: turned, width: height, height: width });
+  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
 }
 
 /** From this zoom all that is known of an item is written on it. */

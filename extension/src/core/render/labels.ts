@@ -6,8 +6,7 @@ import { boxSubtitle, rowsOf, type IItem } from '../model/scene';
 import { Detail, LEAST_NAME, LEAST_SMALL, screenRect, type IFrame } from './frame';
 import { Grid } from './grid';
 import { lineOf, type IEdgeLabel, type IPicture } from './picture';
-import { rampIndex, scopeFill, type ITheme } from './theme';
-import { at } from '../narrow';
+import { scaleColors, scopeFill, type ITheme } from './theme';
 
 function uiFont(theme: ITheme, px: number, weight = 400): string {
   return `${weight} ${px}px ${theme.fontUi}`;
@@ -66,8 +65,8 @@ function inkOf(frame: IFrame, picture: IPicture, item: IItem): IInk {
     return { title, detail: theme.muted, time: theme.text };
   }
   if (frame.isHeat && heat !== undefined) {
-    const color = at(theme.rampText, rampIndex(heat.t));
-    return { title: color, detail: color, time: color };
+    const { ink } = scaleColors(theme, picture.isDiverging, heat.t);
+    return { title: ink, detail: ink, time: ink };
   }
   if (item.node !== null) {
     const quiet = item.node.family === 'view' || (frame.isHeat && heat === undefined);

@@ -4,7 +4,7 @@ import type { IChange } from '../model/changes';
 import type { IEdge, IItem } from '../model/scene';
 import { paintEdgeLabels } from './labels';
 import type { IEdgeLabel } from './picture';
-import { cropped, Detail, screenRect, type IFrame } from './frame';
+import { cropped, Detail, inFlow, screenRect, type IFrame } from './frame';
 import { paintArrows, traceEdge } from './painter';
 
 export interface IMarks {
@@ -38,25 +38,59 @@ function ring(frame: IFrame, item: IItem, grow: number, width: number, color: st
   ctx.stroke();
 }
 
-/** An outline, and a badge on the corner: a plus on what is new, a delta on what changed. */
-function paintChange(frame: IFrame, item: IItem, { isNew, count }: IChange): void {
+/**
+ * An outline, and a badge on the corner: a plus on what is new, a delta on what changed. Beside another
+ * graph what that does not have is dashed, with a minus.
+ */
+function paintChange(frame: IFrame, item: IItem, { isNew, count, kind }: IChange): void {
   const { ctx, theme, camera, detail } = frame;
-  ring(frame, item, 1.5, 2, theme.change);
+  const color = kind === 'removed' ? theme.error : kind === 'changed' ? theme.differs : theme.change;
+  ctx.setLineDash(kind === 'removed' ? [6, 3] : []);
+  ring(frame, item, 1.5, 2, color);
+  ctx.setLineDash([]);
   const { x, y, w } = screenRect(frame, item);
   const hasSign = detail >= Detail.Names;
   const radius = Math.max(hasSign ? MIN_SIGN_PX : MIN_BADGE_PX, BADGE * camera.k);
   ctx.beginPath();
   ctx.arc(x + w, y, radius, 0, 2 * Math.PI);
-  ctx.fillStyle = theme.change;
+  ctx.fillStyle = color;
   ctx.fill();
   if (hasSign) {
     ctx.fillStyle = theme.background;
     ctx.font = `700 ${(1.45 * radius).toFixed(1)}px ${theme.fontUi}`;
     ctx.textAlign = 'center';
     ctx.textBaseline = 'middle';
-    ctx.fillText(isNew ? '+' : item.node === null && count < 100 ? String(count) : 'Δ', x + w, y + 0.08 * radius);
+    const whole = kind === 'removed' ? '−' : '+';
+    ctx.fillText(isNew ? whole : item.box !== null && count < 100 ? String(count) : 'Δ', x + w, y + 0.08 * radius);
     ctx.textAlign = 'start';
     ctx.textBaseline = 'alphabetic';
+  }
+}
+
+/** The edges that are lit, in the space of the flow. */
+function paintLit(frame: IFrame, edges: readonly IEdge[]): void {
+  const { ctx, theme, camera, detail } = frame;
+  ctx.strokeStyle = theme.accent;
+  ctx.lineWidth = Math.max(1.6, 2.1 * camera.k);
+  ctx.beginPath();
+  for (const edge of edges) {
+    if (edge.points.length >= 4) {
+      traceEdge(frame, edge, 0);
+    }
+  }
+  ctx.stroke();
+  if (detail >= Detail.Names) {
+    paintArrows(frame, edges, theme.accent);
+  }
+}
+
+/** Draws what changed since the last run, or is different beside another graph. */
+export function paintChanges(frame: IFrame, changes: IMarks['changes']): void {
+  for (const [item, change] of changes) {
+    const r = screenRect(frame, item);
+    if (r.x <= frame.width && r.y <= frame.height && r.x + r.w >= 0 && r.y + r.h >= 0) {
+      paintChange(frame, item, change);
+    }
   }
 }
 
@@ -66,31 +100,16 @@ export function paintOverlay(
   marks: IMarks,
   labels: readonly IEdgeLabel[] = []
 ): void {
-  const { ctx, theme, camera, width, height, dpr, detail } = frame;
+  const { ctx, theme, width, height, dpr, detail } = frame;
   ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
   ctx.clearRect(0, 0, width, height);
   const isVisible = (item: IItem): boolean => {
     const r = screenRect(frame, item);
     return r.x <= width && r.y <= height && r.x + r.w >= 0 && r.y + r.h >= 0;
   };
-  for (const [item, change] of marks.changes) {
-    if (isVisible(item)) {
-      paintChange(frame, item, change);
-    }
-  }
+  paintChanges(frame, marks.changes);
   if (marks.edges.length > 0 && frame.edgeAlpha === 1) {
-    ctx.strokeStyle = theme.accent;
-    ctx.lineWidth = Math.max(1.6, 2.1 * camera.k);
-    ctx.beginPath();
-    for (const edge of marks.edges) {
-      if (edge.points.length >= 4) {
-        traceEdge(frame, edge, 0);
-      }
-    }
-    ctx.stroke();
-    if (detail >= Detail.Names) {
-      paintArrows(frame, marks.edges, theme.accent);
-    }
+    inFlow(frame, flow => paintLit(flow, marks.edges));
     if (detail === Detail.Full) {
       paintEdgeLabels(frame, labels);
     }

@@ -6,10 +6,10 @@
 import type { ISurface } from './surface';
 import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
-import { cropped, Detail, EDGE_TEXT_ZOOM, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
+import { cropped, Detail, EDGE_TEXT_ZOOM, inFlow, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
 import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
 import type { IPicture } from './picture';
-import { rampIndex, scopeFill } from './theme';
+import { rampIndex, scaleColors, scopeFill } from './theme';
 import { toneColors } from './tones';
 import { at } from '../narrow';
 import { num } from '../num';
@@ -46,7 +46,7 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
   }
   paintBoxes(frame, boxes);
   ctx.globalAlpha = frame.edgeAlpha;
-  paintEdges(frame, edges);
+  inFlow(frame, flow => paintEdges(flow, edges));
   ctx.globalAlpha = 1;
   paintLeaves(frame, picture, leaves);
   for (const box of boxes) {
@@ -57,7 +57,9 @@ export function paint(frame: IFrame, picture: IPicture, isMoving = false): IDraw
   } else {
     paintFarTitles(frame, picture, leaves);
   }
-  if (camera.k >= EDGE_TEXT_ZOOM && frame.edgeAlpha === 1) {
+  const { types = 'zoomed' } = frame;
+  const hasTypes = types === 'always' || (types === 'zoomed' && camera.k >= EDGE_TEXT_ZOOM);
+  if (hasTypes && frame.edgeAlpha === 1) {
     paintEdgeLabels(frame, picture.labels.query(x0, y0, x1, y1), picture.items);
   }
   return { items: items.length, edges: edges.length };
@@ -169,7 +171,7 @@ function traceDown(frame: IFrame, points: Float32Array, start: number): void {
   }
 }
 
-/** Distance of a point from the drawn curve, in world units; curves are sampled. */
+/** Distance of a point of the flow from the drawn curve, in world units; curves are sampled. */
 export function edgeDistance(points: Float32Array, x: number, y: number): number {
   let best = Number.POSITIVE_INFINITY;
   for (let i = 2; i < points.length; i += 2) {
@@ -304,7 +306,7 @@ function styleOf(frame: IFrame, picture: IPicture, item: IItem): IStyle {
   if (frame.isHeat) {
     const heat = picture.heat.get(item);
     if (heat !== undefined) {
-      const fill = at(theme.ramp, rampIndex(heat.t));
+      const { fill } = scaleColors(theme, picture.isDiverging, heat.t);
       return { fill, border: theme.scopeLine, stripe: '' };
     }
     return { fill: theme.surface, border: theme.line, stripe: '' };
@@ -411,7 +413,6 @@ function paintHatch(frame: IFrame, picture: IPicture, leaves: readonly IItem[]):
   if (shared.length === 0) {
     return;
   }
-  ctx.strokeStyle = theme.hatch;
   ctx.lineWidth = Math.max(1, 2 * camera.k);
   const step = Math.max(5, 9 * camera.k);
   for (const item of shared) {
@@ -421,6 +422,7 @@ function paintHatch(frame: IFrame, picture: IPicture, leaves: readonly IItem[]):
     outline(ctx, r, radiusOf(item, r.h, camera.k), frame.dpr);
     ctx.clip();
     ctx.beginPath();
+    ctx.strokeStyle = at(theme.rampHatch, rampIndex(picture.heat.get(item)?.t ?? 0));
     for (let d = -r.h; d < r.w; d += step) {
       ctx.moveTo(r.x + d, r.y + r.h);
       ctx.lineTo(r.x + d + r.h, r.y);

@@ -1,24 +1,17 @@
 /** A laid-out scene prepared for drawing: spatial indexes, edge labels, heat of every item. */
 
-import type { ICost, Timing } from '../model/timing';
+import type { IOverlay } from '../../proto/document';
 import { formatShare, formatTime } from '../model/format';
 import type { GraphModel } from '../model/graph';
+import { turned, turnedPoint, type Direction } from '../model/flow';
 import { METRICS, monoWidth } from '../model/metrics';
+import { numbersOf, type IHeat } from '../model/numbers';
 import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
+import type { Timing } from '../model/timing';
 import type { IRect } from './camera';
 import { Grid } from './grid';
 import { noteText, notesOf, type IToneNote, type Overlay } from './tones';
 import { num } from '../num';
-
-export interface IHeat {
-  /** 0 (cold) to 1 (the hottest item in view). */
-  t: number;
-  cost: ICost;
-  /** `1.24 ms · 14%`, with `≈` in front of a split. */
-  text: string;
-  /** `14%` alone, where there is no room for all of it. */
-  share: string;
-}
 
 export interface IEdgeLabel {
   text: string;
@@ -40,8 +33,8 @@ export interface IPicture {
   heat: Map<IItem, IHeat>;
   /** What an overlay says of items, instead of their heat; null without one. */
   notes: Map<IItem, IToneNote> | null;
-  /** Nanoseconds at the hot end of the scale. */
-  hottestNs: number;
+  /** The heat is of numbers around zero. */
+  isDiverging: boolean;
   errors: Set<IItem>;
   bounds: IRect;
 }
@@ -57,7 +50,8 @@ export function makePicture(
   model: GraphModel,
   scene: IScene,
   timing: Timing,
-  overlay: Overlay | null = null
+  overlay: Overlay | null = null,
+  own: IOverlay | null = null
 ): IPicture {
   const items = new Grid<IItem>(CELL);
   const edges = new Grid<IEdge>(CELL);
@@ -68,9 +62,10 @@ export function makePicture(
     for (const edge of container.edges) {
       allEdges.push(edge);
       const [x0, y0, x1, y1] = boundsOf(edge.points.subarray(edge.start * 2));
-      edges.add(edge, x0, y0, x1, y1);
+      const { x, y, w, h } = turned(scene.direction, { x: x0, y: y0, w: x1 - x0, h: y1 - y0 });
+      edges.add(edge, x, y, x + w, y + h);
     }
-    addLabels(container, labels);
+    addLabels(container, scene.direction, labels);
     for (const item of container.items) {
       items.add(item, item.x, item.y, item.x + item.w, item.y + item.h);
       if (item.container !== null) {
@@ -81,8 +76,9 @@ export function makePicture(
   if (scene.root.container !== null) {
     visit(scene.root.container);
   }
-  const heat = new Map<IItem, IHeat>();
-  const hottestNs = addHeat(scene, timing, heat);
+  const times = new Map<IItem, IHeat>();
+  addHeat(scene, timing, times);
+  const heat = own === null ? times : numbersOf(model, scene, own);
   return {
     scene,
     items,
@@ -91,7 +87,7 @@ export function makePicture(
     allEdges,
     heat,
     notes: overlay === null ? null : notesOf(model, scene, overlay),
-    hottestNs,
+    isDiverging: own?.colors === 'diverging',
     errors: findErrors(model, scene),
     bounds: { x: scene.root.x, y: scene.root.y, w: scene.root.w, h: scene.root.h }
   };
@@ -170,7 +166,7 @@ export function boundsOf(points: Float32Array): [number, number, number, number]
 }
 
 /** One label per item and type: below the item when it is the only one, else above each user. */
-function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
+function addLabels(container: IContainer, direction: Direction, labels: Grid<IEdgeLabel>): void {
   const texts = new Map<IItem, Set<string>>();
   for (const edge of container.edges) {
     if (edge.from !== null && edge.label !== '') {
@@ -185,8 +181,12 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
   const done = new Set<IItem>();
   const depth = container.item.depth;
   const placed: { x: number; y: number; w: number }[] = [];
-  const add = (text: string, x: number, lowest: number, from: IItem): void => {
-    const w = monoWidth(text, METRICS.edgeFont) + 8;
+  const widthOf = (text: string): number => monoWidth(text, METRICS.edgeFont) + 8;
+  // From an end of an edge to the middle of its label, which lies along an edge that runs to the right.
+  const away = (text: string, rest: number): number => (direction === 'down' ? rest : 8 + widthOf(text) / 2);
+  const add = (text: string, alongX: number, alongY: number, from: IItem): void => {
+    const w = widthOf(text);
+    const { x, y: lowest } = turnedPoint(direction, { x: alongX, y: alongY });
     let y = lowest;
     // Ports beside each other: the second type stands above the first.
     const near = placed.filter(p => Math.abs(p.x - x) < (p.w + w) / 2);
@@ -212,17 +212,12 @@ function addLabels(container: IContainer, labels: Grid<IEdgeLabel>): void {
     }
     done.add(from);
     const x = isOnly ? num(points[0]) : num(points[points.length - 2]);
-    const y = isOnly ? num(points[1]) + 14 : num(points[points.length - 1]) - 20;
+    const y = isOnly ? num(points[1]) + away(label, 14) : num(points[points.length - 1]) - away(label, 20);
     add(label, x, y, from);
   }
 }
 
-/** Fills `heat`; returns the time at the hot end, the slowest leaf item. */
-function addHeat(scene: IScene, timing: Timing, heat: Map<IItem, IHeat>): number {
-  if (timing.totalNs === 0) {
-    return 0;
-  }
-  let hottest = 0;
+function addHeat(scene: IScene, timing: Timing, heat: Map<IItem, IHeat>): void {
   for (const item of scene.items) {
     const cost =
       item.node !== null
@@ -233,20 +228,12 @@ function addHeat(scene: IScene, timing: Timing, heat: Map<IItem, IHeat>): number
     if (cost === null || cost.ns === 0) {
       continue;
     }
-    if (item.container === null) {
-      hottest = Math.max(hottest, cost.ns);
-    }
     // What stands for several layers shows the sum of all of them, and says so.
     const mark = `${item.count > 1 ? 'Σ ' : ''}${cost.approx ? '≈' : ''}`;
     const share = formatShare(timing.share(cost.ns));
     const text = `${mark}${formatTime(cost.ns)} · ${share}`;
-    heat.set(item, { t: 0, cost, text, share: `${cost.approx ? '≈' : ''}${share}` });
+    heat.set(item, { t: timing.heat(cost.ns), cost, text, share: `${cost.approx ? '≈' : ''}${share}` });
   }
-  for (const entry of heat.values()) {
-    // The root of the fraction spreads the many small times; the legend shows the same scale.
-    entry.t = hottest > 0 ? Math.min(1, Math.sqrt(entry.cost.ns / hottest)) : 0;
-  }
-  return hottest;
 }
 
 function findErrors(model: GraphModel, scene: IScene): Set<IItem> {

@@ -57,6 +57,7 @@ export class SvgSurface implements ISurface {
   private _y = 0;
   private _dash = '';
   private _clip = '';
+  private _isTurned = false;
 
   constructor(private readonly _measurer: { font: string; measureText(text: string): { width: number } }) {}
 
@@ -73,8 +74,9 @@ export class SvgSurface implements ISurface {
     ].join('');
   }
 
-  setTransform(): void {
-    // A file has no pixels of its own: what is drawn is in CSS pixels already.
+  setTransform(a: number): void {
+    // A file has no pixels of its own: all is in CSS pixels already, with its axes as they are or exchanged.
+    this._isTurned = a === 0;
   }
 
   save(): void {
@@ -190,7 +192,7 @@ export class SvgSurface implements ISurface {
 
   private _draw(style: string): void {
     if (this._path.length > 0) {
-      this._parts.push(`<path d="${this._path.join('')}" ${style}${this._common()}/>`);
+      this._parts.push(`<path d="${this._path.join('')}" ${style}${this._isTurned ? ' transform="matrix(0 1 1 0 0 0)"' : ''}${this._common()}/>`);
     }
   }
 

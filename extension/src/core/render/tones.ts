@@ -53,6 +53,10 @@ export function toneColors(tone: Tone, theme: ITheme): IToneColors {
     return { fill: theme.surface, border: theme.line, stripe: '' };
   }
   const hue = HUES[tone];
+  if (theme.isStrong) {
+    const ink = css(theme.isDark ? oklch(0.8, 0.14, hue) : oklch(0.45, 0.16, hue));
+    return { fill: theme.surface, border: ink, stripe: ink };
+  }
   return theme.isDark
     ? {
         fill: css(oklch(0.32, 0.07, hue)),

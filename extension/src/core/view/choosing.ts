@@ -131,10 +131,11 @@ export class Choosing {
   }
 
   /** Selects items by key without moving anything. */
-  choose(keys: readonly string[], isChange: boolean): void {
+  choose(keys: readonly string[], isChange: boolean, opensPanel = true): void {
     const changed = this._selection.set(this._host.model, keys);
     clearTimeout(this._panelTimer);
-    if (isChange && keys.length > 0 && this._shell.stage.width > ROOM_FOR_PANEL_PX && !this.side.isOpen) {
+    const hasRoom = this._shell.stage.width > ROOM_FOR_PANEL_PX;
+    if (opensPanel && isChange && keys.length > 0 && hasRoom && !this.side.isOpen) {
       // The panel takes room from the drawing: not between the two clicks that unfold a box.
       const wait = keys[0]?.startsWith('box:') === true ? DOUBLE_MS : 0;
       if (wait === 0) {
@@ -199,6 +200,27 @@ export class Choosing {
     } else {
       this.choose([item.key], true);
     }
+  }
+
+  /** Keys of the selected items. */
+  get keys(): readonly string[] {
+    return this._selection.keys;
+  }
+
+  /** The selected edge. */
+  get edge(): IEdge | null {
+    return this._selection.edge;
+  }
+
+  /** Selects what a menu opens on. The side panel does not open: what the menu is about would move. */
+  pointed(item: IItem | null, edge: IEdge | null): void {
+    if (item !== null) {
+      this._host.tree.setActive(item, true);
+    }
+    this.choose(item === null ? [] : [item.key], true, false);
+    this._selection.edge = edge;
+    this.mark();
+    this.showPanel();
   }
 
   /** Shows an edge in the inspector; null leaves it. */

@@ -1,5 +1,6 @@
 /** Generated C as DOM: numbered lines, own syntax colours, the lines of one node marked. */
 
+import { copyText } from './copying';
 import type { LineSpan } from '../../proto/document';
 import { button, el, icon } from './dom';
 
@@ -125,13 +126,4 @@ export function codeBlock(
     });
   }
   return block;
-}
-
-async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

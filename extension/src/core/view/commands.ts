@@ -1,24 +1,25 @@
 /** Everything that can be done with a view, by name: for keys, buttons, palettes and tests. */
 
 import { collapseLevel, expandLevel } from '../model/fold';
+import { turned, turnedPoint, type Direction } from '../model/flow';
 import type { GraphModel } from '../model/graph';
 import { messageOf } from '../narrow';
-import { boxKey, type IItem, type IScene } from '../model/scene';
+import { boxKey, type IItem } from '../model/scene';
+import type { IScale } from '../model/scale';
 import type { Timing } from '../model/timing';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
 import type { Apart } from './apart';
 import type { ITheme } from '../render/theme';
 import type { Bar } from './bar';
+import type { Colouring } from './colouring';
 import type { Docking } from './docking';
 import type { Emitter } from './dom';
 import { exportPicture, type Scope } from './export';
-import type { Announcer } from './hud';
 import type { Minimap } from './minimap';
 import { PANELS } from './panels';
+import { addPointing, type IPointed } from './pointing';
 import type { TabName } from './side';
-import type { Stage } from './stage';
-import type { AccessibleTree } from './tree';
 import type { IGraphViewEvents } from './types';
 import { wholeView } from './viewpoint';
 
@@ -29,20 +30,16 @@ export interface ICommand {
 }
 
 /** What commands read of a view, and ask of it. */
-export interface ICommanded {
-  readonly model: GraphModel;
+export interface ICommanded extends IPointed {
   readonly timing: Timing;
-  readonly scene: IScene | null;
-  readonly stage: Stage;
-  readonly tree: AccessibleTree;
   readonly bar: Bar;
   readonly docking: Docking;
   readonly apart: Apart;
   readonly minimap: Minimap;
   readonly theme: ITheme;
-  readonly announcer: Announcer;
   readonly events: Emitter<IGraphViewEvents>;
   readonly expanded: ReadonlySet<string>;
+  readonly colouring: Colouring;
   readonly canProfile: boolean;
   readonly hasChanges: boolean;
   readonly areChangesShown: boolean;
@@ -50,10 +47,14 @@ export interface ICommanded {
   /** Ids of the selected operations. */
   readonly selection: readonly string[];
   hasChips: boolean;
+  /** Which way the graph runs over the screen. */
+  readonly direction: Direction;
+  setDirection(direction: Direction): void;
+  /** What the colours mean now; null where nothing is coloured. */
+  readonly scale: IScale | null;
   rebuild(anchor: string | null): Promise<void>;
   setFold(expanded: ReadonlySet<string>, anchor: string | null): Promise<void>;
   toggle(key: string): boolean;
-  goTo(item: IItem): void;
   select(ids: readonly string[]): void;
   clearSelection(): void;
   search(query: string): void;
@@ -70,14 +71,18 @@ export interface ICommanded {
 
 const ZOOM_STEP = 1.3;
 
-/** The nearest item beside `item`, in the same box, at about the same height. */
-function beside(item: IItem, side: 1 | -1): IItem | null {
+/** The nearest item beside `item`, in the same box, at about the same height of the flow. */
+function beside({ scene }: ICommanded, item: IItem, side: 1 | -1): IItem | null {
+  if (scene === null) {
+    return null;
+  }
   let best: IItem | null = null;
   let distance = Number.POSITIVE_INFINITY;
-  const cx = item.x + item.w / 2;
+  const from = turned(scene.direction, item);
   for (const other of item.parent?.container?.items ?? []) {
-    const dx = (other.x + other.w / 2 - cx) * side;
-    const overlaps = other.y < item.y + item.h && item.y < other.y + other.h;
+    const to = turned(scene.direction, other);
+    const dx = (to.x + to.w / 2 - from.x - from.w / 2) * side;
+    const overlaps = to.y < from.y + from.h && from.y < to.y + to.h;
     if (other !== item && overlaps && dx > 0 && dx < distance) {
       best = other;
       distance = dx;
@@ -88,18 +93,29 @@ function beside(item: IItem, side: 1 | -1): IItem | null {
 
 /** The first item on the stage that `from` leads to, preferring one in the same box. */
 function along(view: ICommanded, from: IItem, direction: 'up' | 'down'): IItem | null {
-  const scene = view.scene;
+  const { scene } = view;
   if (scene === null) {
     return null;
   }
   const found = neighbours(view.model, scene, from, direction);
   const near = found.filter(item => item.parent === from.parent);
   const list = near.length > 0 ? near : found;
-  const cx = from.x + from.w / 2;
-  const [best] = [...list].sort(
-    (a, b) => Math.abs(a.x + a.w / 2 - cx) - Math.abs(b.x + b.w / 2 - cx)
-  );
+  const middle = (item: IItem): number => {
+    const { x, w } = turned(scene.direction, item);
+    return x + w / 2;
+  };
+  const cx = middle(from);
+  const [best] = [...list].sort((a, b) => Math.abs(middle(a) - cx) - Math.abs(middle(b) - cx));
   return best ?? null;
+}
+
+/** To where an arrow key leads: along an edge or beside it, by which way the graph runs. */
+function neighbour(view: ICommanded, item: IItem, dx: -1 | 0 | 1, dy: -1 | 0 | 1): IItem | null {
+  const step = turnedPoint(view.direction, { x: dx, y: dy });
+  if (step.y !== 0) {
+    return along(view, item, step.y > 0 ? 'down' : 'up');
+  }
+  return beside(view, item, step.x > 0 ? 1 : -1);
 }
 
 function hasSource(model: GraphModel, id: string): boolean {
@@ -133,13 +149,16 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   };
 
   const save = async (kind: 'svg' | 'png', scope: Scope): Promise<void> => {
-    const { picture, camera, width, height, isHeat } = stage;
+    const { picture, camera, width, height, isHeat, types, marks } = stage;
     if (picture === null) {
       return;
     }
     const { name } = view.model.document;
     try {
-      await exportPicture({ name, picture, theme: view.theme, camera, width, height, isHeat }, kind, scope);
+      const { theme, scale } = view;
+      const { changes } = marks;
+      const exported = { name, picture, theme, camera, width, height, isHeat, types, scale, changes };
+      await exportPicture(exported, kind, scope);
     } catch (error) {
       view.announcer.hint(messageOf(error));
     }
@@ -200,7 +219,8 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     }
   });
 
-  add('toggle-heat', 'Heat by time', () => view.setHeat(!stage.isHeat), () => view.timing.totalNs > 0);
+  add('toggle-heat', 'Heat by time', () => view.setHeat(!stage.isHeat), () => view.colouring.canHeat);
+  add('next-colouring', 'Colour by the next', () => view.colouring.next(), () => view.colouring.chooser !== null);
   add('toggle-chips', 'Weights on nodes', () => {
     view.hasChips = !view.hasChips;
     void view.rebuild(null);
@@ -264,9 +284,12 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     () => view.canReveal() && view.selection.some(id => hasSource(view.model, id))
   );
 
-  add('toggle-minimap', 'Map of the graph', () =>
-    view.minimap.setWanted(!view.minimap.isWanted, view.theme)
-  );
+  add('toggle-minimap', 'Map of the graph', () => {
+    view.minimap.setWanted(!view.minimap.isWanted, view.theme);
+    view.events.emit('minimapChosen', view.minimap.isWanted);
+  });
+  addPointing(view, add);
+  add('values', 'Show its values', () => view.showDock('check'), () => view.selection.length > 0);
   const { apart } = view;
   const canFollow = (): boolean => apart.canFollow;
   add('producers', 'Show what it reads', () => apart.trace('up'), canFollow);
@@ -278,10 +301,13 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('show-all', 'Show all', () => apart.showAll(), () => apart.only !== null);
   add('previous-part', 'Back to what was shown before', () => apart.back(), () => apart.canStepBack);
 
-  add('go-down', 'Follow an edge down', () => step('below', item => along(view, item, 'down')));
-  add('go-up', 'Follow an edge up', () => step('above', item => along(view, item, 'up')));
-  add('go-left', 'Left neighbour', () => step('to the left', item => beside(item, -1)));
-  add('go-right', 'Right neighbour', () => step('to the right', item => beside(item, 1)));
+  add('toggle-direction', 'Left to right', () =>
+    view.setDirection(view.direction === 'down' ? 'right' : 'down')
+  );
+  add('go-down', 'Go down', () => step('below', item => neighbour(view, item, 0, 1)));
+  add('go-up', 'Go up', () => step('above', item => neighbour(view, item, 0, -1)));
+  add('go-left', 'Go left', () => step('to the left', item => neighbour(view, item, -1, 0)));
+  add('go-right', 'Go right', () => step('to the right', item => neighbour(view, item, 1, 0)));
   add('go-first', 'First item', () => step('here', () => view.scene?.items[0] ?? null));
   add('go-last', 'Last item', () =>
     step('here', () => view.scene?.items[view.scene.items.length - 1] ?? null)

@@ -1,8 +1,11 @@
 /** The style sheet of the view: all names start with `jp-MaxLab-`, all colours are theme variables. */
 
+import { BESIDE_STYLES } from './beside-css';
+import { COPYING_STYLES } from './copying-css';
+import { STRONG_STYLES } from './strong-css';
 import { WORK_STYLES } from './working-css';
 
-export const STYLES = `${WORK_STYLES}
+export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_STYLES}
 .jp-MaxLab-view {
   box-sizing: border-box;
   display: flex;
@@ -103,6 +106,7 @@ export const STYLES = `${WORK_STYLES}
 .jp-MaxLab-view .jp-MaxLab-apartStep { min-width: 24px; height: 22px; padding: 0 6px; border: 1px solid var(--mx-line); border-radius: 5px; background: var(--mx-bg); font-weight: 600; }
 .jp-MaxLab-legend { flex: none; display: grid; grid-template-columns: auto minmax(120px, 260px) 1fr; align-items: center; gap: 0 16px; padding: 6px 14px 3px;
   background: var(--mx-surface); border-top: 1px solid var(--mx-line); font-size: 11px; color: var(--mx-muted); }
+.jp-MaxLab-view .jp-MaxLab-colouring { display: block; max-width: 190px; margin: 0 0 2px -4px; padding: 0 2px; border: 1px solid var(--mx-line); border-radius: 5px; background: var(--mx-bg); color: var(--mx-text); font: 600 11px/1.6 var(--mx-font-ui); }
 .jp-MaxLab-legendTitle, .jp-MaxLab-legendNote { grid-row: 1 / 3; grid-column: 1; }
 .jp-MaxLab-legendNote { grid-column: 3; }
 .jp-MaxLab-legendBar, .jp-MaxLab-legendTicks { grid-column: 2; }
@@ -149,7 +153,14 @@ export const STYLES = `${WORK_STYLES}
 .jp-MaxLab-splitter:focus-visible { box-shadow: inset 0 0 0 2px var(--mx-accent); }
 .jp-MaxLab-dockHead { display: flex; align-items: center; flex: none; border-bottom: 1px solid var(--mx-line); padding-right: 8px; }
 .jp-MaxLab-dockHead .jp-MaxLab-dockTabs { flex: 0 0 auto; border-bottom: 0; }
-.jp-MaxLab-dockHead > .jp-MaxLab-iconButton:last-child { margin-left: auto; }
+.jp-MaxLab-dockHead > .jp-MaxLab-dockOut, .jp-MaxLab-dockHead > [hidden] + .jp-MaxLab-iconButton:last-child { margin-left: auto; }
+.jp-MaxLab-view .jp-MaxLab-tab.jp-mod-out { font-style: italic; }
+.jp-MaxLab-moved { height: 100%; min-height: 0; border: 0; border-radius: 0; background: var(--mx-surface); }
+.jp-MaxLab-movedHead { display: flex; flex-wrap: wrap; align-items: center; gap: 12px; flex: none; min-height: 34px; padding: 2px 8px 2px 14px; border-bottom: 1px solid var(--mx-line); }
+.jp-MaxLab-movedHead .jp-MaxLab-title { font-size: 13px; flex: 0 1 auto; }
+.jp-MaxLab-movedNote { order: 1; flex: 1 0 100%; padding: 0 0 5px; color: var(--mx-error); font-size: 12px; }
+.jp-MaxLab-movedNote:empty { display: none; }
+.jp-MaxLab-movedHead .jp-MaxLab-iconButton { margin-left: auto; flex: none; }
 .jp-MaxLab-view .jp-mod-overflown, .jp-MaxLab-view .jp-MaxLab-more[hidden] { display: none; }
 .jp-MaxLab-view .jp-MaxLab-more .jp-MaxLab-icon { stroke-width: 2.4; }
 .jp-MaxLab-menu { position: absolute; z-index: 6; display: flex; flex-direction: column; min-width: 170px; max-width: calc(100% - 8px); max-height: 320px; overflow: auto; padding: 4px; border-radius: 8px;
@@ -175,7 +186,7 @@ export const STYLES = `${WORK_STYLES}
 .jp-MaxLab-section { margin-top: 16px; }
 .jp-MaxLab-section h3 { margin-bottom: 5px; font-size: 11px; font-weight: 650; letter-spacing: 0.03em; color: var(--mx-muted); overflow-wrap: anywhere; }
 .jp-MaxLab-sub, .jp-MaxLab-note { color: var(--mx-muted); font-size: 12px; overflow-wrap: anywhere; }
-.jp-MaxLab-view .jp-MaxLab-facts { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; font-size: 12.5px; }
+.jp-MaxLab-view .jp-MaxLab-facts { display: grid; grid-template-columns: minmax(min-content, max-content) minmax(8ch, 1fr); gap: 2px 14px; font-size: 12.5px; }
 .jp-MaxLab-view .jp-MaxLab-facts dt { width: auto; float: none; color: var(--mx-muted); font-weight: 400; }
 .jp-MaxLab-view .jp-MaxLab-facts dd { margin: 0; width: auto; float: none; min-width: 0; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .jp-MaxLab-view code, .jp-MaxLab-source { font-family: var(--mx-font-mono); font-size: 12px; background: none; color: inherit; padding: 0; }

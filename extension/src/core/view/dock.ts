@@ -4,7 +4,11 @@
  * moved with the pointer or with the arrow keys.
  */
 
+import { isNumber } from '../../proto/shape';
+import { plural } from '../model/format';
 import { button, Disposables, el, icon } from './dom';
+import { keep, readKept } from './kept';
+import { PanelFrame } from './moved';
 import { Overflow } from './overflow';
 import type { IPanel, IPanelType, IPanelView } from './panel';
 import { addStyles } from './styles';
@@ -14,6 +18,8 @@ const LEAST_PX = 90;
 const LEAST_ABOVE_PX = 120;
 const STEP_PX = 24;
 const FIRST_SHARE = 0.46;
+/** Under this name the height that somebody chose is kept. */
+const HEIGHT = 'dock-height';
 
 export interface IDockOptions {
   view: IPanelView;
@@ -22,6 +28,10 @@ export interface IDockOptions {
   makeRoom?(isOpen: boolean): void;
   /** The dock was opened, closed, or moved. */
   changed(): void;
+  /** The panel with this id is wanted outside of the view, or is there and is looked for; null if it cannot be. */
+  moveOut?: ((id: string) => void) | null;
+  /** The panel with this id is wanted below the graph again. */
+  putBack?: (id: string) => void;
 }
 
 export class Dock {
@@ -34,6 +44,8 @@ export class Dock {
   private readonly _buttons = new Map<string, HTMLButtonElement>();
   private readonly _overflow: Overflow;
   private readonly _made = new Map<string, IPanel>();
+  /** Of the panels that stand outside, by their ids. */
+  private readonly _frames = new Map<string, PanelFrame>();
   private _current: IPanelType | null = null;
   private _height = 0;
   private _isOpen = false;
@@ -58,6 +70,11 @@ export class Dock {
     }
     const done = button('jp-MaxLab-iconButton', 'Close the panels (D)', () => this.close());
     done.append(icon('close'));
+    const out = button('jp-MaxLab-iconButton jp-MaxLab-dockOut', 'Move the panel into a tab of its own', () =>
+      this.askOut()
+    );
+    out.append(icon('moveOut'));
+    out.hidden = !_options.moveOut;
     this._body.setAttribute('role', 'tabpanel');
     const head = el('div', 'jp-MaxLab-dockHead');
     this._overflow = new Overflow({
@@ -66,7 +83,7 @@ export class Dock {
       buttons: () => this._inOrder(),
       name: 'More panels'
     });
-    head.append(this._tabs, this._overflow.more, done);
+    head.append(this._tabs, this._overflow.more, out, done);
     element.append(
       this._splitter,
       head,
@@ -99,9 +116,13 @@ export class Dock {
    */
   open(id?: string, isQuiet = false): boolean {
     const { panels } = this._options;
-    const wanted = id === undefined ? (this._current ?? panels[0]) : panels.find(p => p.id === id);
+    const wanted = id === undefined ? this._atHome() : panels.find(p => p.id === id);
     if (wanted === undefined) {
       return false;
+    }
+    if (this._frames.has(wanted.id)) {
+      this._options.moveOut?.(wanted.id);
+      return true;
     }
     const before = this._panel;
     const isSame = this._current === wanted && this._isOpen;
@@ -111,7 +132,7 @@ export class Dock {
       this.element.hidden = false;
       this._options.makeRoom?.(true);
       const room = this.element.parentElement?.clientHeight ?? 0;
-      this._setHeight(this._height || room * FIRST_SHARE);
+      this._setHeight(this._height || (readKept(HEIGHT, isNumber) ?? room * FIRST_SHARE));
       if (!isQuiet) {
         this.element.scrollIntoView({ block: 'nearest' });
       }
@@ -122,6 +143,79 @@ export class Dock {
     this._show(!isSame);
     this._options.changed();
     return true;
+  }
+
+  /** The panel that was open last, or the first that does not stand outside. */
+  private _atHome(): IPanelType | undefined {
+    const isHere = (panel: IPanelType | null): boolean => panel !== null && !this._frames.has(panel.id);
+    return isHere(this._current) ? (this._current ?? undefined) : this._options.panels.find(isHere);
+  }
+
+  /** Asks for the panel `id`, or the one in front, to be moved out; false when it cannot be. */
+  askOut(id = this.current): boolean {
+    const { moveOut, panels } = this._options;
+    if (!moveOut || id === null || panels.every(panel => panel.id !== id)) {
+      return false;
+    }
+    moveOut(id);
+    return true;
+  }
+
+  /** Takes a panel out of the dock; the page places the element that is returned. */
+  takeOut(id: string): HTMLElement | null {
+    const { panels, putBack } = this._options;
+    const type = panels.find(panel => panel.id === id);
+    if (type === undefined) {
+      return null;
+    }
+    let frame = this._frames.get(id);
+    if (frame === undefined) {
+      if (this.current === id) {
+        this.close();
+      }
+      const view = this.element.closest('.jp-MaxLab-view');
+      frame = new PanelFrame(type, view, () => putBack?.(id));
+      this._frames.set(id, frame);
+      this._buttons.get(id)?.classList.add('jp-mod-out');
+      this._showOut(type, frame);
+      this._made.get(id)?.shown?.(true);
+    }
+    return frame.element;
+  }
+
+  /** Takes a panel back that stands outside. */
+  takeBack(id: string): void {
+    const frame = this._frames.get(id);
+    if (frame !== undefined) {
+      this._made.get(id)?.shown?.(false);
+      this._frames.delete(id);
+      this._buttons.get(id)?.classList.remove('jp-mod-out');
+      frame.dispose();
+    }
+  }
+
+  /** The kernel came or went. */
+  liveChanged(): void {
+    const { notLive } = this._options.view;
+    this._frames.forEach(frame => frame.setNotLive(notLive));
+  }
+
+  private _showOut(type: IPanelType, frame: PanelFrame): void {
+    const { view } = this._options;
+    const reason = type.isAvailable(view);
+    frame.show(reason === null ? this._panelOf(type) : null, view.model.document.name, reason);
+    frame.setSelected(this._wordsOf(view.selection));
+    frame.setNotLive(view.notLive);
+  }
+
+  /** What a panel outside says of the selection, which it cannot see. */
+  private _wordsOf(ids: readonly string[]): string {
+    const [first] = ids;
+    if (first === undefined) {
+      return '';
+    }
+    const op = this._options.view.model.node(first)?.node.op;
+    return ids.length === 1 && op !== undefined ? `${op} selected` : `${plural(ids.length, 'op')} selected`;
   }
 
   close(): void {
@@ -142,9 +236,16 @@ export class Dock {
     if (this._isOpen) {
       this._show(false);
     }
+    for (const type of this._options.panels) {
+      const frame = this._frames.get(type.id);
+      if (frame !== undefined) {
+        this._showOut(type, frame);
+      }
+    }
   }
 
   selected(ids: readonly string[]): void {
+    this._frames.forEach(frame => frame.setSelected(this._wordsOf(ids)));
     for (const panel of this._made.values()) {
       panel.selected(ids);
     }
@@ -152,6 +253,7 @@ export class Dock {
 
   /** The theme has changed. */
   themed(): void {
+    this._frames.forEach(frame => frame.themed());
     for (const panel of this._made.values()) {
       panel.resized();
     }
@@ -169,6 +271,8 @@ export class Dock {
       panel.dispose();
     }
     this._made.clear();
+    this._frames.forEach(frame => frame.dispose());
+    this._frames.clear();
   }
 
   /** The tabs, the one in front first: it stays when there is no room for all. */
@@ -202,23 +306,32 @@ export class Dock {
     if (reason !== null) {
       return;
     }
-    let panel = this._made.get(current.id);
-    if (panel === undefined) {
-      this._disposables.add(
-        addStyles(this.element, `jp-MaxLab-styles-${current.id}`, current.css)
-      );
-      panel = current.make({ view });
-      this._made.set(current.id, panel);
-      this._body.replaceChildren(panel.element);
-      panel.update();
-      panel.selected(view.selection);
-    } else if (this._body.firstChild !== panel.element) {
+    const panel = this._panelOf(current);
+    if (this._body.firstChild !== panel.element) {
       this._body.replaceChildren(panel.element);
       panel.resized();
     }
     if (isNew) {
       panel.shown?.(true);
     }
+  }
+
+  /** The panel of a type, made when it is first wanted. */
+  private _panelOf(type: IPanelType): IPanel {
+    let panel = this._made.get(type.id);
+    if (panel === undefined) {
+      const { view } = this._options;
+      this._disposables.add(addStyles(this.element, `jp-MaxLab-styles-${type.id}`, type.css));
+      panel = type.make({ view });
+      this._made.set(type.id, panel);
+      // It is in the page before it draws, so that it knows its size.
+      if (type === this._current) {
+        this._body.replaceChildren(panel.element);
+      }
+      panel.update();
+      panel.selected(view.selection);
+    }
+    return panel;
   }
 
   private _setHeight(px: number): void {
@@ -255,6 +368,7 @@ export class Dock {
     const step = event.key === 'ArrowUp' ? STEP_PX : event.key === 'ArrowDown' ? -STEP_PX : 0;
     if (step !== 0) {
       this._setHeight(this._height + step);
+      keep(HEIGHT, this._height);
       event.preventDefault();
       event.stopPropagation();
     }
@@ -266,6 +380,7 @@ export class Dock {
     const height = this._height;
     const move = (moved: PointerEvent): void => this._setHeight(height + from - moved.clientY);
     const end = (): void => {
+      keep(HEIGHT, this._height);
       splitter.removeEventListener('pointermove', move);
       splitter.removeEventListener('pointerup', end);
       splitter.removeEventListener('pointercancel', end);

@@ -10,10 +10,12 @@ import type { ITheme } from '../render/theme';
 import type { Overlay } from '../render/tones';
 import { Questions, type IAsked } from './ask';
 import { Dock } from './dock';
+import type { Emitter } from './dom';
 import type { Drawing } from './drawing';
 import type { IAnswer, IPanelView } from './panel';
 import { PANELS } from './panels';
 import type { Shell } from './shell';
+import type { IGraphViewEvents } from './types';
 
 /** What a view in a page grows by when its panels open, so that the graph keeps most of its room. */
 const DOCK_ROOM_PX = 160;
@@ -21,6 +23,7 @@ const DOCK_ROOM_PX = 160;
 export interface IDockingHost {
   readonly model: GraphModel;
   readonly timing: Timing;
+  readonly events: Emitter<IGraphViewEvents>;
   /** Ids of the selected operations. */
   readonly selection: readonly string[];
   select(ids: readonly string[]): void;
@@ -53,7 +56,12 @@ export class Docking implements IPanelView {
       view: this,
       panels: PANELS,
       makeRoom: isOpen => _shell.grow(isOpen ? DOCK_ROOM_PX : 0),
-      changed: () => _host.refresh()
+      changed: () => {
+        _host.refresh();
+        _host.events.emit('lookChanged', undefined);
+      },
+      moveOut: _shell.options.canMoveOut ? id => _host.events.emit('moveOutRequested', id) : null,
+      putBack: id => _host.events.emit('putBackRequested', id)
     });
     _shell.disposables.add(() => {
       this._questions.drop('the view was closed');
@@ -86,6 +94,7 @@ export class Docking implements IPanelView {
     if (reason !== null) {
       this._questions.drop(`Nobody answers: ${reason}.`);
     }
+    this.dock.liveChanged();
     this._host.refresh();
   }
 

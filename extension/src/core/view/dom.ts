@@ -51,6 +51,8 @@ const PATHS = {
   dock: 'M2 3h12v10H2zM2 9h12',
   panel: 'M2 3h12v10H2zM10 3v10',
   play: 'M4 3l9 5-9 5z',
+  moveOut: 'M6 3H3v10h10v-3M9 2h5v5M14 2L7.5 8.5',
+  putBack: 'M2 3h12v10H2zM2 9h12M8 2v4M6 4.5L8 6.5l2-2',
   close: 'M4 4l8 8M12 4l-8 8',
   more: 'M3.2 8h.01M8 8h.01M12.8 8h.01',
   copy: 'M6 2h8v8h-8zM10 10v4H2V6h4',

@@ -8,13 +8,17 @@ import { LayoutClient, type ILayoutAnswer } from '../layout/client';
 import type { ILayoutRequest } from '../layout/hierarchy';
 import { seedsOf } from '../layout/seeds';
 import type { IRoom } from '../layout/wrap';
+import type { Direction } from '../model/flow';
 import type { GraphModel } from '../model/graph';
+import { scaleOfNumbers, scaleOfTimes, scaleOfTones, type IScale } from '../model/scale';
 import { buildScene, type IScene } from '../model/scene';
 import type { Timing } from '../model/timing';
 import { headerWidth } from '../render/labels';
 import type { Camera } from '../render/camera';
 import { makePicture, type IPicture } from '../render/picture';
 import type { Overlay } from '../render/tones';
+import type { Colouring } from './colouring';
+import type { IPreferences } from './preferences';
 import type { Shell } from './shell';
 import { firstView } from './viewpoint';
 
@@ -30,6 +34,9 @@ export interface IDrawingHost {
   /** Keys of the unfolded boxes. */
   readonly expanded: ReadonlySet<string>;
   readonly hasChips: boolean;
+  readonly preferences: IPreferences;
+  /** What the graph is coloured by. */
+  readonly colouring: Colouring;
   /** Ids of the operations, and keys of the inputs and outputs, that are shown; null for all. */
   readonly only: ReadonlySet<string> | null;
   /** The scene is another one; it is not on the stage yet. */
@@ -40,6 +47,7 @@ export interface IDrawingHost {
 
 export class Drawing {
   private readonly _layout = new LayoutClient();
+  private _direction: Direction = 'down';
   private _scene: IScene | null = null;
   private _overlay: Overlay | null = null;
   private _legend = '';
@@ -68,6 +76,19 @@ export class Drawing {
   /** What is drawn, or about to be; null before the first layout. */
   get scene(): IScene | null {
     return this._scene;
+  }
+
+  /** Which way the graph runs over the screen. */
+  get direction(): Direction {
+    return this._direction;
+  }
+
+  /** Lets the next scene run another way: it is another picture, which is looked at anew. */
+  turn(direction: Direction): void {
+    if (direction !== this._direction) {
+      this._direction = direction;
+      this.startAnew();
+    }
   }
 
   get layoutMs(): number {
@@ -129,8 +150,9 @@ export class Drawing {
 
   private _newScene(): IScene {
     const { measure } = this._shell;
-    const { model, expanded, hasChips, only } = this._host;
-    return buildScene(model, { expanded, chips: hasChips, only, measure });
+    const { model, expanded, hasChips, only, preferences } = this._host;
+    const fullNames = preferences.names === 'full';
+    return buildScene(model, { expanded, chips: hasChips, direction: this._direction, fullNames, only, measure });
   }
 
   private _requestOf(scene: IScene): ILayoutRequest {
@@ -211,6 +233,11 @@ export class Drawing {
     this._overlay = overlay;
     this._legend = legend;
     // Every item keeps a line free for what is written on it: nothing moves.
+    this.recolour();
+  }
+
+  /** The graph is coloured by something else. */
+  recolour(): void {
     if (this._scene !== null) {
       this._shell.stage.setPicture(this._pictureOf(this._scene), null);
     }
@@ -222,13 +249,21 @@ export class Drawing {
     this._overlay = null;
   }
 
+  /** What the colours mean now; null where nothing is coloured. */
+  get scale(): IScale | null {
+    return this._shell.legend.scale;
+  }
+
   showLegend(): void {
     const { legend, stage, theme } = this._shell;
     if (this._overlay !== null) {
-      legend.note(this._legend);
+      legend.show(scaleOfTones(this._legend));
       return;
     }
-    legend.show(theme, this._host.timing, stage.picture?.hottestNs ?? 0, stage.isHeat);
+    const { timing, colouring } = this._host;
+    const { own, chooser } = colouring;
+    const scale = own === null ? scaleOfTimes(theme, timing) : scaleOfNumbers(theme, own);
+    legend.show(stage.isHeat ? scale : null, chooser);
   }
 
   dispose(): void {
@@ -237,6 +272,7 @@ export class Drawing {
   }
 
   private _pictureOf(scene: IScene): IPicture {
-    return makePicture(this._host.model, scene, this._host.timing, this._overlay);
+    const { model, timing, colouring } = this._host;
+    return makePicture(model, scene, timing, this._overlay, colouring.own);
   }
 }

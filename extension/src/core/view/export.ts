@@ -1,11 +1,16 @@
 /** The picture of a view as a file: what is in the window, or all of the graph, as SVG or PNG. */
 
+import type { IScale } from '../model/scale';
 import { Camera } from '../render/camera';
 import { detailAt, type IFrame } from '../render/frame';
+import { LEGEND_HEIGHT, legendWidth, paintLegend } from '../render/legend';
+import { paintChanges, type IMarks } from '../render/overlay';
 import { paint } from '../render/painter';
 import type { IPicture } from '../render/picture';
+import type { ISurface } from '../render/surface';
 import { SvgSurface } from '../render/svg';
 import type { ITheme } from '../render/theme';
+import type { EdgeTypes } from './preferences';
 import { saveAs } from '../save';
 
 export type Scope = 'view' | 'whole';
@@ -24,19 +29,47 @@ export interface IExported {
   readonly width: number;
   readonly height: number;
   readonly isHeat: boolean;
+  readonly types?: EdgeTypes;
+  /** What the colours mean, which stands below the picture. */
+  readonly scale?: IScale | null;
+  /** What is marked as changed. */
+  readonly changes?: IMarks['changes'];
 }
 
 type Place = Pick<IFrame, 'camera' | 'width' | 'height' | 'detail'>;
 
 /** Of the whole graph every name is written, at actual size. */
-function placeOf({ picture, camera, width, height }: IExported, scope: Scope): Place {
+function placeOf(exported: IExported, scope: Scope): Place {
+  const { picture, camera, width, height } = exported;
   if (scope === 'view') {
-    return { camera, width, height, detail: detailAt(camera.k) };
+    return withLegend(exported, { camera, width, height, detail: detailAt(camera.k) });
   }
   const { x, y, w, h } = picture.bounds;
   const whole = new Camera();
   whole.set(1, MARGIN_PX - x, MARGIN_PX - y);
-  return { camera: whole, width: w + 2 * MARGIN_PX, height: h + 2 * MARGIN_PX, detail: detailAt(1) };
+  const size = { width: w + 2 * MARGIN_PX, height: h + 2 * MARGIN_PX };
+  return withLegend(exported, { camera: whole, ...size, detail: detailAt(1) });
+}
+
+function withLegend({ scale = null }: IExported, place: Place): Place {
+  const { width, height } = place;
+  return scale === null
+    ? place
+    : { ...place, width: Math.max(width, legendWidth(scale)), height: height + LEGEND_HEIGHT };
+}
+
+function draw(exported: IExported, place: Place, ctx: ISurface, dpr: number): void {
+  const { picture, theme, isHeat, types = 'zoomed', scale = null, changes } = exported;
+  const { direction } = picture.scene;
+  const frame: IFrame = { ...place, ctx, direction, theme, isHeat, types, dpr, edgeAlpha: 1 };
+  paint(frame, picture);
+  ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+  if (changes !== undefined) {
+    paintChanges(frame, changes);
+  }
+  if (scale !== null) {
+    paintLegend(ctx, theme, scale, place.height - LEGEND_HEIGHT, place.width);
+  }
 }
 
 /** The SVG of a view. */
@@ -46,16 +79,14 @@ export function svgOf(exported: IExported, scope: Scope): string {
     throw new Error('this browser draws on no canvas');
   }
   const place = placeOf(exported, scope);
-  const { picture, theme, isHeat, name } = exported;
   const surface = new SvgSurface(measurer);
-  paint({ ...place, ctx: surface, theme, isHeat, dpr: 1, edgeAlpha: 1 }, picture);
-  return surface.text(place.width, place.height, name);
+  draw(exported, place, surface, 1);
+  return surface.text(place.width, place.height, exported.name);
 }
 
 /** The PNG of a view: two pixels for each of the page, or as many as a canvas can have. */
 async function pngOf(exported: IExported, scope: Scope): Promise<Blob> {
   const place = placeOf(exported, scope);
-  const { picture, theme, isHeat } = exported;
   const { width, height } = place;
   const dpr = Math.min(2, LONGEST_SIDE / Math.max(width, height), Math.sqrt(MOST_PIXELS / (width * height)));
   const canvas = document.createElement('canvas');
@@ -65,7 +96,7 @@ async function pngOf(exported: IExported, scope: Scope): Promise<Blob> {
   if (ctx === null) {
     throw new Error('this browser draws on no canvas');
   }
-  paint({ ...place, ctx, theme, isHeat, dpr, edgeAlpha: 1 }, picture);
+  draw(exported, place, ctx, dpr);
   const blob = await new Promise<Blob | null>(done => canvas.toBlob(done, 'image/png'));
   canvas.width = 0;
   if (blob === null) {

@@ -50,6 +50,13 @@ export class Finder {
         this._accept(first.text);
       }
     });
+    // The search keeps the keyboard: with nothing marked in it, what was found is what is copied.
+    input.addEventListener('copy', event => {
+      if (this.list.isOpen && input.selectionStart === input.selectionEnd && event.clipboardData !== null) {
+        event.clipboardData.setData('text/plain', this.list.csv());
+        event.preventDefault();
+      }
+    });
     input.addEventListener('focus', () => this._open(input.value.trim() !== ''));
     input.addEventListener('blur', () => this._open(false));
   }

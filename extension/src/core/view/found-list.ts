@@ -2,6 +2,8 @@
 
 import { formatTime } from '../model/format';
 import type { IMatch } from '../query/search';
+import { csvOf, headOf } from '../csv';
+import { csvButton } from './copying';
 import { button, el } from './dom';
 
 export const ROW_PX = 26;
@@ -14,7 +16,7 @@ const COLUMNS: readonly (readonly [Column, string])[] = [
   ['what', 'Operation'],
   ['scope', 'Scope'],
   ['shape', 'Shape'],
-  ['ns', 'Kernel time']
+  ['ns', 'Time']
 ];
 
 export interface IFoundHost {
@@ -34,6 +36,7 @@ export class FoundList {
   private readonly _head = el('div', 'jp-MaxLab-foundRow jp-MaxLab-foundHead');
   private readonly _scroll = el('div', 'jp-MaxLab-foundScroll');
   private readonly _rows = el('div', 'jp-MaxLab-foundRows');
+  private readonly _copy: HTMLElement;
   private _given: IMatch[] = [];
   private _shown: IMatch[] = [];
   private _current = -1;
@@ -49,6 +52,7 @@ export class FoundList {
     this._scroll.setAttribute('role', 'presentation');
     this._scroll.append(this._rows);
     this._grid.append(this._head, this._scroll);
+    this._copy = csvButton(() => this.csv(), this.element);
     this.element.append(this._note, this._grid);
     // The search keeps the keyboard while the mouse is in the list.
     this.element.addEventListener('mousedown', event => event.preventDefault());
@@ -74,6 +78,14 @@ export class FoundList {
     this._order();
     this._scroll.scrollTop = 0;
     this._draw();
+  }
+
+  /** What was found as comma-separated values, in the order in which it stands. */
+  csv(): string {
+    return csvOf(
+      ['id', ...COLUMNS.map(([column, title]) => headOf(title, column === 'ns' ? 'ns' : '')), 'estimated by'],
+      this._shown.map(({ id, what, scope, shape, ns, split }) => [id, what, scope, shape, ns, split])
+    );
   }
 
   /** Says instead of rows why there are none. */
@@ -134,6 +146,9 @@ export class FoundList {
         const cell = el('div', `jp-MaxLab-foundCell jp-mod-${column}`, sorter);
         cell.setAttribute('role', 'columnheader');
         cell.setAttribute('aria-sort', isIt ? (sort.isDown ? 'descending' : 'ascending') : 'none');
+        if (column === 'ns') {
+          cell.append(this._copy);
+        }
         return cell;
       })
     );
@@ -166,7 +181,7 @@ export class FoundList {
     row.setAttribute('role', 'row');
     row.setAttribute('aria-rowindex', String(index + 2));
     row.setAttribute('aria-selected', String(index === this._current));
-    const time = match.ns === null ? '' : formatTime(match.ns);
+    const time = match.ns === null ? '' : `${match.split === '' ? '' : '≈'}${formatTime(match.ns)}`;
     for (const [column, text] of [
       ['what', match.what],
       ['scope', match.scope],
@@ -176,8 +191,8 @@ export class FoundList {
       const cell = el('div', `jp-MaxLab-foundCell jp-mod-${column}`, text);
       cell.setAttribute('role', 'gridcell');
       cell.title =
-        column === 'ns' && match.sharers > 1
-          ? `${time}: a kernel that computes ${match.sharers} operations`
+        column === 'ns' && match.split !== ''
+          ? `${time}: part of a kernel that computes others too, by ${match.split}`
           : text;
       row.append(cell);
     }

@@ -45,7 +45,7 @@ export class HottestList {
       const rate = kernel.flops === null ? '' : ` · ${formatFlopRate(kernel.flops, kernel.ns)}`;
       const row = button(
         'jp-MaxLab-hotRow',
-        `${name}, ${formatTime(kernel.ns)}, ${formatShare(timing.share(kernel.ns))} of the run`,
+        `${name}, ${formatTime(kernel.ns)}, ${formatShare(timing.share(kernel.ns))} of all kernels`,
         () => this._select(ids),
         bar,
         el('span', 'jp-MaxLab-hotName', name),

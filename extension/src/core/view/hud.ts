@@ -1,59 +1,52 @@
 /** Small things over the drawing: heat legend, breadcrumb, tooltip, zoom buttons, hints. */
 
-import { formatMs, formatShare } from '../model/format';
 import type { IBox } from '../model/boxes';
 import type { Changes } from '../model/changes';
-import type { Timing } from '../model/timing';
-import type { ITheme } from '../render/theme';
+import type { IScale } from '../model/scale';
 import { button, el, icon, type IconName } from './dom';
 import { KEY_WORDS } from './keys';
 
 export class Legend {
   readonly element = el('div', 'jp-MaxLab-legend');
+  private _scale: IScale | null = null;
 
-  /** Says what the tones of an overlay mean; nothing when `text` is empty. */
-  note(text: string): void {
-    this.element.hidden = text === '';
-    this.element.replaceChildren(el('div', 'jp-MaxLab-legendTitle', text));
+  /** What it says; null while it is hidden. */
+  get scale(): IScale | null {
+    return this._scale;
   }
 
-  show(theme: ITheme, timing: Timing, hottestNs: number, isVisible: boolean): void {
-    this.element.hidden = !isVisible || hottestNs <= 0;
-    if (this.element.hidden) {
+  /** Says what the colours mean; nothing where that is null. */
+  show(scale: IScale | null, chooser: HTMLElement | null = null): void {
+    this._scale = scale;
+    this.element.hidden = scale === null;
+    if (scale === null) {
       return;
     }
-    const stops = theme.ramp.filter((_, i) => i % 4 === 0 || i === theme.ramp.length - 1);
-    const bar = el('div', 'jp-MaxLab-legendBar');
-    bar.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
-    const ticks = el('div', 'jp-MaxLab-legendTicks');
-    const isShort = hottestNs < 1e5; // where thousandths of a millisecond are all there is
-    // The scale is the square root of time: marks at equal distances stand for 0, 1/16, 1/4, … of it.
-    for (const at of [0, 0.25, 0.5, 1]) {
-      const ns = hottestNs * at * at;
-      const tick = el(
-        'span',
-        '',
-        el('b', '', at === 0 ? '0' : formatMs(isShort ? 1000 * ns : ns)),
-        at === 0 ? '' : formatShare(timing.share(ns))
-      );
-      tick.style.left = `${at * 100}%`;
-      ticks.append(tick);
+    const { title, colors, note, isHatched } = scale;
+    const parts: HTMLElement[] = [el('div', 'jp-MaxLab-legendTitle', chooser, title)];
+    if (colors.length > 0) {
+      const ticks = el('div', 'jp-MaxLab-legendTicks');
+      for (const { at, text, share } of scale.ticks) {
+        const tick = el('span', '', el('b', '', text), share);
+        tick.style.left = `${at * 100}%`;
+        ticks.append(tick);
+      }
+      parts.push(scaleBar(colors), ticks);
     }
-    const hatch = el('span', 'jp-MaxLab-legendHatch');
-    // Times of a simulated GPU are not a GPU's: that has to stand where the times stand.
-    const device = timing.profile?.device ?? 'cpu';
-    const where = device === 'cpu' ? '' : ` · ${device}`;
-    this.element.replaceChildren(
-      el(
-        'div',
-        'jp-MaxLab-legendTitle',
-        `kernel time · ${isShort ? 'µs' : 'ms'}, share of the run${where}`
-      ),
-      bar,
-      ticks,
-      el('div', 'jp-MaxLab-legendNote', hatch, '≈ split of a shared kernel')
-    );
+    if (note !== '') {
+      const hatch = isHatched ? el('span', 'jp-MaxLab-legendHatch') : null;
+      parts.push(el('div', 'jp-MaxLab-legendNote', hatch, note));
+    }
+    this.element.replaceChildren(...parts);
   }
+}
+
+/** The colours of a scale from its lower end to its upper one. */
+function scaleBar(ramp: readonly string[]): HTMLElement {
+  const stops = ramp.filter((_, i) => i % 4 === 0 || i === ramp.length - 1);
+  const bar = el('div', 'jp-MaxLab-legendBar');
+  bar.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
+  return bar;
 }
 
 /** How much changed since the last run, and whether that is marked; a button that switches the marks. */

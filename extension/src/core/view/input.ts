@@ -3,6 +3,7 @@
 import type { IEdge, IItem } from '../model/scene';
 import { Disposables } from './dom';
 import { isTyping, keyOf } from './keys';
+import type { Wheel } from './preferences';
 import type { Stage } from './stage';
 
 export interface IInputHost {
@@ -10,6 +11,8 @@ export interface IInputHost {
   readonly hasKeys: boolean;
   /** Whether the keyboard is in the graph, and not on a button or in a panel. */
   isInGraph(target: Element): boolean;
+  /** What the wheel does. */
+  wheel(): Wheel;
   /** True when plain wheel turns may zoom: the page belongs to the view, or the view has focus. */
   ownsWheel(): boolean;
   run(command: string): boolean;
@@ -180,8 +183,16 @@ export class Input {
       return;
     }
     const isZoom = event.ctrlKey || event.metaKey;
+    const wheel = this._host.wheel();
+    if (!isZoom && wheel === 'ctrl') {
+      return;
+    }
     if (!isZoom && !this._host.ownsWheel()) {
-      this._host.hint('Click the graph, or hold Ctrl, to zoom with the wheel');
+      this._host.hint(
+        wheel === 'zoom'
+          ? 'Click the graph, or hold Ctrl, to zoom with the wheel'
+          : 'Click the graph to scroll it with the wheel, or hold Ctrl to zoom'
+      );
       return;
     }
     event.preventDefault();
@@ -192,6 +203,8 @@ export class Input {
     this._stage.stopFlight();
     if (!isZoom && (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))) {
       camera.tx -= (event.deltaX || event.deltaY) * unit;
+    } else if (!isZoom && wheel === 'scroll') {
+      camera.ty -= event.deltaY * unit;
     } else {
       const speed = event.ctrlKey && Math.abs(event.deltaY) < 50 ? 0.01 : 0.0016;
       camera.zoomAt(Math.exp(-event.deltaY * unit * speed), at.x, at.y);

@@ -5,7 +5,7 @@ import { FAMILY_NAMES } from '../model/families';
 import { formatBytes, formatShare, formatTime, plural, scopeText } from '../model/format';
 import type { IGraphNode, IGraphValue } from '../model/graph';
 import type { IEdge, IItem } from '../model/scene';
-import { SPLIT_MODEL, valueBytes } from '../model/timing';
+import { valueBytes } from '../model/timing';
 import { button, el, type Child } from './dom';
 import { facts, kernelSection, MAX_LISTED, nodeLink, section, type IInspectorHost } from './kernel';
 import { at } from '../narrow';
@@ -232,7 +232,7 @@ export class Inspector {
           'p',
           'jp-MaxLab-note',
           `≈ Part of kernel ${first.id} (${formatTime(ns)}), which computes ` +
-            `${plural(first.nodes.length, 'operation')} together. Split by ${SPLIT_MODEL}.`
+            `${plural(first.nodes.length, 'operation')} together. Split by ${timing.splitBy}.`
         )
       );
     }
@@ -251,7 +251,7 @@ export class Inspector {
         'div',
         'jp-MaxLab-meterText',
         el('strong', '', `${mark}${formatTime(ns)}`),
-        el('span', '', `${mark}${formatShare(share)} of the run`)
+        el('span', '', `${mark}${formatShare(share)} of all kernels`)
       ),
       el('div', 'jp-MaxLab-meterTrack', bar)
     );
@@ -317,7 +317,7 @@ export class Inspector {
       if (cost.shared > 0) {
         notes.push(
           `≈ ${plural(cost.shared, 'kernel')} shared with other scopes: ` +
-            `${formatTime(cost.ns - cost.exactNs)}, split by ${SPLIT_MODEL}.`
+            `${formatTime(cost.ns - cost.exactNs)}, split by ${timing.splitBy}.`
         );
       }
       parts.push(
@@ -442,7 +442,7 @@ export class Inspector {
       parts.push(block);
     }
     const rows: [string, Child][] = [
-      ['operations', String(model.nodes.filter(n => !n.isChip).length)],
+      ['operations', String(model.root.total)],
       ['inputs', String(document.inputs.length)],
       ['outputs', String(document.outputs.length)]
     ];
@@ -473,7 +473,7 @@ export class Inspector {
     if (document.passes.length > 0) {
       const rowsOf = document.passes.map((p): [string, Child] => [
         p.name,
-        `${p.before} → ${p.after} · ${p.ms.toFixed(1)} ms`
+        `${p.before === p.after ? plural(p.after, 'op') : `${p.before} → ${plural(p.after, 'op')}`} · ${p.ms.toFixed(1)} ms`
       ]);
       parts.push(section('Passes', facts(rowsOf)));
     }

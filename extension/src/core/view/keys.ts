@@ -38,6 +38,7 @@ export const KEYS: readonly IKey[] = [
   view('zoom-out', '-'),
   view('camera-back', 'Alt+ArrowLeft'),
   view('camera-forward', 'Alt+ArrowRight'),
+  view('toggle-direction', 'r'),
   view('toggle-heat', 'h'),
   view('hottest', 't'),
   view('toggle-chips', 'w'),
@@ -50,8 +51,7 @@ export const KEYS: readonly IKey[] = [
 
 /** What the list of keys says, and the commands whose keys stand before it. */
 export const KEY_WORDS: readonly (readonly [readonly string[], string])[] = [
-  [['go-down', 'go-up'], 'follow an edge to a user, to a producer'],
-  [['go-left', 'go-right'], 'neighbour on the same level'],
+  [['go-down', 'go-up', 'go-left', 'go-right'], 'follow an edge, or to the neighbour beside it'],
   [['toggle-fold'], 'fold or unfold'],
   [['go-parent', 'go-child'], 'out of the box, into it'],
   [['go-first', 'go-last'], 'first, last'],
@@ -60,6 +60,7 @@ export const KEY_WORDS: readonly (readonly [readonly string[], string])[] = [
   [['fold-level', 'unfold-level'], 'fold, unfold one level'],
   [['fit', 'actual-size', 'zoom-in', 'zoom-out'], 'fit, actual size, zoom'],
   [['camera-back', 'camera-forward'], 'back to where the camera was, forward again'],
+  [['toggle-direction'], 'left to right, or top to bottom'],
   [['toggle-heat'], 'heat on or off'],
   [['hottest'], 'hottest kernel'],
   [['toggle-chips'], 'weights on or off'],

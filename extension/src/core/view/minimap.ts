@@ -3,14 +3,19 @@
  * can be dragged or moved with the arrow keys.
  */
 
+import type { IItem } from '../model/scene';
 import type { IPicture } from '../render/picture';
-import { rampIndex, scopeFill, type ITheme } from '../render/theme';
+import { scaleColors, scopeFill, type ITheme } from '../render/theme';
+import { toneColors } from '../render/tones';
 import { Disposables, el } from './dom';
 import type { Stage } from './stage';
 
 /** The largest it gets, in CSS pixels. */
 const WIDTH = 190;
 const HEIGHT = 120;
+
+/** Over a narrower drawing it would hide what it is a map of. */
+const LEAST_WIDTH = 480;
 
 /** A key moves the frame by this part of itself. */
 const KEY_STEP = 1 / 3;
@@ -66,12 +71,13 @@ export class Minimap {
         bounds.y * camera.k + camera.ty > -1 &&
         (bounds.x + bounds.w) * camera.k + camera.tx < width + 1 &&
         (bounds.y + bounds.h) * camera.k + camera.ty < height + 1);
-    this.element.hidden = fits || !this._isWanted || picture === null;
+    this.element.hidden = fits || !this._isWanted || picture === null || width < LEAST_WIDTH;
     if (this.element.hidden || picture === null || bounds === undefined) {
       return;
     }
     if (this._picture !== picture || this._isHeat !== isHeat || this._theme !== theme) {
-      this._picture = picture;
+      // While boxes glide, the picture is of places that they leave.
+      this._picture = this._stage.isMoving ? null : picture;
       this._isHeat = isHeat;
       this._theme = theme;
       this._paint(picture, theme);
@@ -114,17 +120,27 @@ export class Minimap {
     // Nothing vanishes for being small: an item is a pixel at least.
     const least = 1 / (dpr * this._scale);
     for (const item of picture.scene.items) {
-      const heat = this._isHeat ? picture.heat.get(item) : undefined;
-      ctx.fillStyle =
-        item.container !== null
-          ? scopeFill(theme, item.depth)
-          : heat !== undefined
-            ? (theme.ramp[rampIndex(heat.t)] ?? theme.line)
-            : item.node !== null && !this._isHeat
-              ? theme.family[item.node.family].stripe
-              : theme.boxBorder;
+      ctx.fillStyle = this._colorOf(item, picture, theme);
       ctx.fillRect(item.x, item.y, Math.max(item.w, least), Math.max(item.h, least));
     }
+  }
+
+  /** The colour that stands for an item: of those it is drawn in, the one that is seen from afar. */
+  private _colorOf(item: IItem, picture: IPicture, theme: ITheme): string {
+    if (item.container !== null) {
+      return scopeFill(theme, item.depth);
+    }
+    if (picture.errors.has(item)) {
+      return theme.error;
+    }
+    if (picture.notes !== null) {
+      return toneColors(picture.notes.get(item)?.tone ?? 'quiet', theme).stripe || theme.boxBorder;
+    }
+    if (this._isHeat) {
+      const heat = picture.heat.get(item);
+      return heat === undefined ? theme.boxBorder : scaleColors(theme, picture.isDiverging, heat.t).fill;
+    }
+    return item.node === null ? theme.boxBorder : theme.family[item.node.family].stripe;
   }
 
   /** Puts the middle of the window where the pointer is. */

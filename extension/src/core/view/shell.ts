@@ -53,6 +53,7 @@ export class Shell {
   private _isDisposed = false;
   private _isKeyboard = false;
   private _extraPx = 0;
+  private _reservedPx = 0;
   private _help: HTMLElement | null = null;
 
   constructor(
@@ -67,7 +68,8 @@ export class Shell {
       isPage: options.isPage ?? false,
       canReveal: options.canReveal ?? false,
       keysOf: options.keysOf ?? null,
-      canAsk: options.canAsk ?? false
+      canAsk: options.canAsk ?? false,
+      canMoveOut: options.canMoveOut ?? false
     };
     const { element } = this;
     if (this.options.keysOf === null) {
@@ -158,6 +160,11 @@ export class Shell {
     this._theming.setName(name);
   }
 
+  /** Reads the colours of the page again. */
+  readTheme(): void {
+    this._theming.apply();
+  }
+
   setHeight(height: number | 'fill'): void {
     this.options.height = height;
     this._applyHeight();
@@ -169,10 +176,16 @@ export class Shell {
     this._applyHeight();
   }
 
+  /** As `grow`, for what stays open. */
+  reserve(px: number): void {
+    this._reservedPx = px;
+    this._applyHeight();
+  }
+
   private _applyHeight(): void {
     const { height } = this.options;
     this.element.style.height =
-      height === 'fill' ? '100%' : `${Math.max(160, height) + this._extraPx}px`;
+      height === 'fill' ? '100%' : `${Math.max(160, height) + this._extraPx + this._reservedPx}px`;
   }
 
   /** Opens or closes the list of keys. */

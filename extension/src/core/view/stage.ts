@@ -5,6 +5,8 @@
  * the marks canvas. Nothing is drawn while the element has no size or is detached.
  */
 
+import type { EdgeTypes } from './preferences';
+import { turnedPoint } from '../model/flow';
 import { METRICS } from '../model/metrics';
 import type { IEdge, IItem } from '../model/scene';
 import { Camera, type IRect } from '../render/camera';
@@ -66,6 +68,8 @@ export class Stage {
   width = 0;
   height = 0;
   isHeat = false;
+  /** When edges say what they carry. */
+  types: EdgeTypes = 'zoomed';
   reducedMotion = false;
   onResize: () => void = () => undefined;
   onCamera: () => void = () => undefined;
@@ -305,10 +309,11 @@ export class Stage {
     const slack = 5 / this.camera.k;
     const wx = this.camera.worldX(x);
     const wy = this.camera.worldY(y);
+    const at = turnedPoint(picture.scene.direction, { x: wx, y: wy });
     let best: IEdge | null = null;
     let distance = slack;
     for (const edge of picture.edges.query(wx - slack, wy - slack, wx + slack, wy + slack)) {
-      const d = edgeDistance(edge.points, wx, wy);
+      const d = edgeDistance(edge.points, at.x, at.y);
       if (d < distance) {
         best = edge;
         distance = d;
@@ -487,6 +492,8 @@ export class Stage {
       height: this.height,
       dpr: this._dpr,
       isHeat: this.isHeat,
+      direction: this._picture?.scene.direction ?? 'down',
+      types: this.types,
       edgeAlpha: t >= 1 ? 1 : Math.max(0, (t - 0.6) * 2.4),
       detail: detailAt(this.camera.k)
     };

@@ -3,6 +3,9 @@
 import { readTheme, type ITheme, type ThemeName } from '../render/theme';
 import { Disposables } from './dom';
 
+/** What the system may be asked for, by which a theme is chosen. */
+const WISHES = ['(prefers-color-scheme: dark)', '(prefers-contrast: more)', '(forced-colors: active)'];
+
 export class Theming {
   theme: ITheme;
   private readonly _disposables = new Disposables();
@@ -25,7 +28,9 @@ export class Theming {
       this._disposables.add(() => observer.disconnect());
     }
     if (typeof matchMedia === 'function') {
-      this._disposables.hear(matchMedia('(prefers-color-scheme: dark)'), 'change', apply);
+      for (const query of WISHES) {
+        this._disposables.hear(matchMedia(query), 'change', apply);
+      }
     }
   }
 
@@ -39,6 +44,7 @@ export class Theming {
     const t = readTheme(this._element, this._name);
     this.theme = t;
     this._element.classList.toggle('jp-mod-dark', t.isDark);
+    this._element.classList.toggle('jp-mod-strong', t.isStrong);
     const variables: Record<string, string> = {
       bg: t.background,
       surface: t.surface,
@@ -47,7 +53,10 @@ export class Theming {
       line: t.line,
       accent: t.accent,
       'accent-soft': t.accentSoft,
+      chosen: t.chosen,
+      'chosen-text': t.chosenText,
       change: t.change,
+      differs: t.differs,
       error: t.error,
       'error-fill': t.errorFill,
       hot: t.ramp[Math.floor(t.ramp.length * 0.7)] ?? t.accent,

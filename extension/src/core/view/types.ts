@@ -17,6 +17,8 @@ export interface IGraphViewOptions {
   keysOf?: ((command: string) => readonly string[]) | null;
   /** Somebody listens to `asked` and hands answers to `setAnswer` while `noProfile` is null. */
   canAsk?: boolean;
+  /** Somebody listens to `moveOutRequested` and has room for panels outside of the view. */
+  canMoveOut?: boolean;
 }
 
 export interface IGraphViewEvents {
@@ -25,6 +27,10 @@ export interface IGraphViewEvents {
   profileRequested: undefined;
   /** An end is wanted of what this question asked for; 0 is the profile. */
   cancelRequested: number;
+  /** The user wants the map of the graph, or no longer. */
+  minimapChosen: boolean;
+  /** A file with an overlay was chosen. */
+  overlayGiven: { name: string; text: string };
   /** Generated text is wanted that the document leaves out. */
   sourceRequested: string;
   /** A panel wants to know something of the kernel. */
@@ -32,6 +38,12 @@ export interface IGraphViewEvents {
   revealRequested: { file: string; line: number; col: number; node: string; cell?: string };
   /** Keys of the unfolded boxes. */
   foldChanged: string[];
+  /** Something else is shown now, or the camera, the folds or the panels are others. */
+  lookChanged: undefined;
+  /** Id of the panel that is wanted outside of the view, or is there and is looked for. */
+  moveOutRequested: string;
+  /** Id of the panel that is wanted below the graph again. */
+  putBackRequested: string;
   layoutDone: { ms: number; items: number; where: string };
   disposed: undefined;
 }

@@ -14,16 +14,21 @@ import type { IBox } from '../model/boxes';
 import { Changes } from '../model/changes';
 import { applyDifference } from '../model/difference';
 import { plural } from '../model/format';
+import type { Direction } from '../model/flow';
 import { EMPTY_DOCUMENT, GraphModel, type IGraphNode } from '../model/graph';
 import { boxKey, type IEdge, type IItem, type IScene } from '../model/scene';
+import type { IScale } from '../model/scale';
 import { Timing } from '../model/timing';
 import type { ITheme, ThemeName } from '../render/theme';
 import { Apart } from './apart';
 import type { IAsked } from './ask';
 import { Bar } from './bar';
+import { Beside } from './beside';
 import { Choosing, type IChoosingHost } from './choosing';
+import { Colouring } from './colouring';
 import { makeCommands, type ICommand } from './commands';
 import { describeItem } from './describe';
+import { keepDirection, keptDirection } from './direction';
 import type { Dock } from './dock';
 import { Docking, type IDockingHost } from './docking';
 import { Emitter } from './dom';
@@ -33,6 +38,7 @@ import { Folding, type IFoldingHost } from './folding';
 import { ChangesNote, zoomButtons, type Announcer } from './hud';
 import { Input } from './input';
 import type { IInspectorHost } from './kernel';
+import { PREFERENCES, type IPreferences } from './preferences';
 import { Minimap } from './minimap';
 import { register } from './registry';
 import { Shell, type IShellHost } from './shell';
@@ -53,9 +59,11 @@ export class GraphView
   readonly docking: Docking;
   readonly apart: Apart;
   readonly minimap: Minimap;
+  readonly beside: Beside;
   readonly working = new Working(id => this.events.emit('cancelRequested', id));
   model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
+  readonly colouring = new Colouring(() => this.recolour());
   hasChips = true;
   private readonly _shell: Shell;
   private readonly _drawing: Drawing;
@@ -66,6 +74,7 @@ export class GraphView
   private _areChangesShown = true;
   private _hasDocument = false;
   private _isProfiling = false;
+  private _preferences: IPreferences = PREFERENCES;
   private _requested = new Set<string>();
 
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
@@ -76,7 +85,10 @@ export class GraphView
     this._choosing = new Choosing(this._shell, this);
     this.apart = new Apart(this._shell, this._drawing, this);
     this.minimap = new Minimap(this.stage);
-    this.stage.onPaint = () => this.minimap.update(this.theme);
+    this.stage.onPaint = () => {
+      this.minimap.update(this.theme);
+      this.events.emit('lookChanged', undefined);
+    };
     this._shell.disposables.add(() => this.minimap.dispose());
     this.tree = new AccessibleTree(
       item => describeItem(this, item),
@@ -106,6 +118,7 @@ export class GraphView
     const input = new Input(this.element, this.stage, {
       hasKeys: shown.keysOf === null,
       isInGraph: target => this.tree.element.contains(target),
+      wheel: () => this._preferences.wheel,
       ownsWheel: () => shown.isPage || this.element.contains(document.activeElement),
       run,
       hovered: (item, edge, x, y) => this._choosing.hovered(item, edge, x, y),
@@ -124,6 +137,16 @@ export class GraphView
     disposables.add(() => input.dispose());
     disposables.add(() => this.bar.dispose());
     disposables.add(register(this));
+    this.beside = new Beside(
+      this,
+      (room, given) => {
+        // Both are on the same page by now, and take their colours from it.
+        this._shell.readTheme();
+        return new GraphView(room, { ...shown, ...given });
+      },
+      px => this._shell.reserve(px)
+    );
+    disposables.add(() => this.beside.dispose());
     this.refresh();
   }
 
@@ -151,6 +174,22 @@ export class GraphView
 
   setTheme(name: ThemeName): void {
     this._shell.setTheme(name);
+  }
+
+  get preferences(): IPreferences {
+    return this._preferences;
+  }
+
+  /** Takes over how the user wants views to look; a graph that is shown is drawn again. */
+  setPreferences(preferences: IPreferences): void {
+    const isRenamed = preferences.names !== this._preferences.names;
+    this._preferences = preferences;
+    this.stage.types = preferences.types;
+    this.minimap.setWanted(preferences.minimap, this.theme);
+    this.stage.redraw();
+    if (isRenamed && this._hasDocument) {
+      void this.rebuild(null);
+    }
   }
 
   setHeight(height: number | 'fill'): void {
@@ -231,7 +270,6 @@ export class GraphView
   }
 
   private _show(document: IGraphDocument, isRevised: boolean): void {
-    const hadProfile = this.timing.profile !== null;
     const before = this.model;
     this.model = new GraphModel(document);
     this.timing = new Timing(this.model, document.profile);
@@ -242,11 +280,14 @@ export class GraphView
     if (isFirst) {
       this._drawing.startAnew();
     }
+    if (isFirst || before.document.name !== document.name) {
+      this._drawing.turn(keptDirection(document.name) ?? 'down');
+    }
     this._hasDocument = true;
-    if (document.profile !== null && !hadProfile) {
+    if (this.colouring.follow(document)) {
       this.stage.isHeat = true;
     }
-    if (document.profile === null) {
+    if (!this.colouring.canHeat) {
       this.stage.isHeat = false;
     }
     this._choosing.follow(this.bar.search.value);
@@ -264,6 +305,7 @@ export class GraphView
       void this.rebuild(null);
     }
     this.dock.update();
+    this.beside.follow(document.beside);
     if (isFirst && document.panel !== undefined) {
       this.dock.open(document.panel, true);
     }
@@ -271,8 +313,13 @@ export class GraphView
 
   /** Marks what changed since the last run of the cell that shows the graph. */
   setMarks(marks: IMarks): void {
-    this._changes = new Changes(marks);
     this._choosing.finder.setMarks(marks);
+    this.setChanges(new Changes(marks));
+  }
+
+  /** Marks what differs: since the last run, or from a graph that stands beside this one. */
+  setChanges(changes: Changes): void {
+    this._changes = changes;
     this._showChanges();
   }
 
@@ -292,6 +339,7 @@ export class GraphView
 
   private _showChanges(): void {
     this._changesNote.show(this._changes, this._areChangesShown);
+    this._changesNote.element.hidden ||= this._changes.isBeside;
     const { scene } = this;
     if (scene !== null) {
       this._findChanges(scene);
@@ -370,6 +418,22 @@ export class GraphView
     this.events.emit('layoutDone', { ms, items: scene.items.length, where });
   }
 
+  get direction(): Direction {
+    return this._drawing.direction;
+  }
+
+  get scale(): IScale | null {
+    return this._drawing.scale;
+  }
+
+  /** Lets the graph run another way over the screen, and remembers it under the graph's name. */
+  setDirection(direction: Direction): void {
+    this._drawing.turn(direction);
+    keepDirection(this.model.document.name, direction);
+    this.announcer.say(direction === 'down' ? 'top to bottom' : 'left to right');
+    void this.rebuild(null);
+  }
+
   // --- folding ----------------------------------------------------------------------------------
 
   get expanded(): ReadonlySet<string> {
@@ -418,6 +482,21 @@ export class GraphView
 
   get selection(): string[] {
     return this._choosing.ids;
+  }
+
+  /** Keys of the selected items: operations, modules, inputs and outputs. */
+  get chosen(): readonly string[] {
+    return this._choosing.keys;
+  }
+
+  /** The selected edge. */
+  get edge(): IEdge | null {
+    return this._choosing.edge;
+  }
+
+  /** Selects what a menu opens on. */
+  choose(item: IItem | null, edge: IEdge | null): void {
+    this._choosing.pointed(item, edge);
   }
 
   /** Selects operations by id, unfolding what hides them, and shows the first. */
@@ -476,20 +555,28 @@ export class GraphView
   // --- what is shown ------------------------------------------------------------------------------
 
   setHeat(isHeat: boolean): void {
-    this.stage.isHeat = isHeat && this.timing.totalNs > 0;
+    this.stage.isHeat = isHeat && this.colouring.canHeat;
     this.stage.redraw();
+    this.refresh();
+  }
+
+  /** Colours the graph by what is chosen now. */
+  recolour(): void {
+    this.stage.isHeat = true;
+    this._drawing.recolour();
+    this.announcer.say(`coloured by ${this.colouring.title}`);
     this.refresh();
   }
 
   /** Shows in the toolbar and the legend what can be done now. */
   refresh(): void {
     const { document } = this.model;
-    const ops = this.model.nodes.filter(n => !n.isChip).length;
+    const ops = this.model.root.total;
     this.bar.update({
       title: document.name,
       subtitle: this._hasDocument ? plural(ops, 'op') : '',
       isHeat: this.stage.isHeat,
-      hasProfile: this.timing.totalNs > 0,
+      hasProfile: this.colouring.canHeat,
       hasChips: this.hasChips,
       isPanelOpen: this.isPanelOpen,
       isDockOpen: this.dock.isOpen,

@@ -1,5 +1,6 @@
 /** Where the camera should go: the first view of a graph, and views that bring something in. */
 
+import { turned, turnedPoint } from '../model/flow';
 import type { Measure } from '../model/metrics';
 import type { IItem } from '../model/scene';
 import { Camera, type IRect } from '../render/camera';
@@ -42,9 +43,9 @@ export function readableZoom(picture: IPicture, measure: Measure): number {
 function hottestOf(picture: IPicture): IItem | undefined {
   let hottest: IItem | undefined;
   let most = 0;
-  for (const [item, { cost }] of picture.heat) {
-    if (item.container === null && cost.ns > most) {
-      most = cost.ns;
+  for (const [item, { t }] of picture.heat) {
+    if (item.container === null && t > most) {
+      most = t;
       hottest = item;
     }
   }
@@ -72,14 +73,14 @@ export function firstView(stage: Stage, picture: IPicture, measure: Measure): Ca
     size <= shown
       ? start + (size - shown) / 2
       : Math.min(start + size - shown, Math.max(start, middle - shown / 2));
-  let x = first === undefined ? bounds.x : first.x + first.w / 2;
-  let y = bounds.y;
-  if (hottest !== undefined) {
-    x = hottest.x + hottest.w / 2;
-    y = hottest.y + hottest.h / 2;
-  } else if (scene.root.container?.columns !== null) {
-    x = bounds.x;
-  }
+  const isBroken = scene.root.container?.columns !== null;
+  const beginning = (): { x: number; y: number } => {
+    const all = turned(scene.direction, bounds);
+    const start = isBroken || first === undefined ? null : turned(scene.direction, first);
+    return turnedPoint(scene.direction, { x: start === null ? all.x : start.x + start.w / 2, y: all.y });
+  };
+  const { x, y } =
+    hottest === undefined ? beginning() : { x: hottest.x + hottest.w / 2, y: hottest.y + hottest.h / 2 };
   const left = along(x, bounds.x, bounds.w, room.w / k);
   const top = along(y, bounds.y, bounds.h, room.h / k);
   fit.set(k, MARGIN - left * k, MARGIN - top * k);

@@ -11,4 +11,5 @@ export const WORK_STYLES = `
 .jp-MaxLab-workingBar.jp-mod-unknown { width: 30%; animation: jp-MaxLab-working 1.2s ease-in-out infinite alternate; }
 @keyframes jp-MaxLab-working { from { margin-left: 0; } to { margin-left: 70%; } }
 @media (prefers-reduced-motion: reduce) { .jp-MaxLab-workingBar.jp-mod-unknown { width: 100%; opacity: 0.4; animation: none; } .jp-MaxLab-workingBar { transition: none; } }
+@media (forced-colors: active) { .jp-MaxLab-workingTrack { background: Canvas; outline: 1px solid CanvasText; outline-offset: -1px; } .jp-MaxLab-workingBar { forced-color-adjust: none; background: Highlight; } }
 `;

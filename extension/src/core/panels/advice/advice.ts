@@ -11,12 +11,36 @@ export function formatSaving(ns: number): string {
   return `${ns > 0 ? '−' : '+'}${formatTime(Math.abs(ns))}`;
 }
 
-/** `saves 520 µs of a run, 65%`, as a screen reader says it. */
+/** `predicted to save 520 µs, 65%, between 430 µs and 650 µs`, as a screen reader says it. */
 export function spokenPrediction(action: IAdviceAction): string {
   const { predicted_ns: ns, predicted_share: share } = action;
-  return ns >= 0
-    ? `predicted to save ${formatTime(ns)}, ${formatShare(share)}`
-    : `predicted to cost ${formatTime(-ns)}, ${formatShare(-share)}`;
+  if (ns === null || share === null) {
+    return 'no prediction';
+  }
+  const between = betweenText(action.low_ns ?? null, action.high_ns ?? null);
+  const words = ns >= 0 ? 'predicted to save' : 'predicted to cost';
+  return `${words} ${formatTime(Math.abs(ns))}, ${formatShare(Math.abs(share))}${between === '' ? '' : `, ${between}`}`;
+}
+
+/** `−430 µs to −650 µs`: an interval, the smaller change first; empty where there is none. */
+export function intervalText(low: number | null, high: number | null): string {
+  if (low === null || high === null) {
+    return '';
+  }
+  const [from, to] = high < 0 ? [high, low] : [low, high];
+  return `${formatSaving(from)} to ${formatSaving(to)}`;
+}
+
+/** The same as words; where it holds 0, that there may be no change. */
+function betweenText(low: number | null, high: number | null): string {
+  if (low === null || high === null) {
+    return '';
+  }
+  if (low <= 0 && high >= 0) {
+    return `between ${formatTime(-low)} slower and ${formatTime(high)} faster: it may change nothing`;
+  }
+  const [least, most] = [Math.abs(low), Math.abs(high)].sort((a, b) => a - b);
+  return `between ${formatTime(least ?? 0)} and ${formatTime(most ?? 0)}`;
 }
 
 export function verdict(trial: ITryAnswer): string {
@@ -29,15 +53,15 @@ export function verdict(trial: ITryAnswer): string {
 
 /** What happened to the outputs, in words. */
 export function outputs(trial: ITryAnswer): string {
-  const { max_abs: maxAbs, max_ulp: maxUlp } = trial;
+  const { max_abs: maxAbs, relative = null } = trial;
   if (maxAbs === null) {
     return 'an output is NaN in one of the two';
   }
   if (maxAbs === 0) {
     return 'bit for bit the same';
   }
-  const ulp = maxUlp === null ? '' : ` (${Number(maxUlp.toPrecision(3)).toLocaleString('en-US')} ulp of the largest)`;
-  return `${maxAbs.toPrecision(2)} apart at most${ulp}`;
+  const of = relative === null ? '' : `, ${relative.toExponential(0)} of the largest number`;
+  return `at most ${maxAbs.toPrecision(2)} apart${of}`;
 }
 
 function difference(before: number, after: number, format: (value: number) => string): string {
@@ -48,7 +72,7 @@ function difference(before: number, after: number, format: (value: number) => st
 /** The rows of a trial: what, before, after, difference. */
 export function rowsOf(trial: ITryAnswer): [string, string, string, string][] {
   return [
-    ['time of a run', formatTime(trial.before_ns), formatTime(trial.after_ns), formatSaving(trial.saved_ns)],
+    ['time of a run (median)', formatTime(trial.before_ns), formatTime(trial.after_ns), formatSaving(trial.saved_ns)],
     [
       'bytes moved',
       formatBytes(trial.before_bytes),
@@ -72,7 +96,10 @@ export interface ISpan {
 
 export interface ISavingBars {
   zero: number;
-  predicted: ISpan;
+  /** Null where nothing was predicted. */
+  predicted: ISpan | null;
+  /** Null where the prediction has no interval. */
+  expected: ISpan | null;
   measured: ISpan;
   interval: ISpan;
 }
@@ -80,8 +107,10 @@ export interface ISavingBars {
 /** Bars of a prediction and of what was measured, on one scale that holds 0 and both. */
 export function savingBars(trial: ITryAnswer): ISavingBars {
   const { predicted_ns: predictedNs, saved_ns: savedNs, low_ns: lowNs, high_ns: highNs } = trial;
-  const low = Math.min(0, predictedNs, savedNs, lowNs);
-  const high = Math.max(0, predictedNs, savedNs, highNs);
+  const { predicted_low_ns: leastNs = null, predicted_high_ns: mostNs = null } = trial;
+  const all = [0, predictedNs ?? 0, leastNs ?? 0, mostNs ?? 0, savedNs, lowNs, highNs];
+  const low = Math.min(...all);
+  const high = Math.max(...all);
   const width = high - low || 1;
   const at = (ns: number): number => (ns - low) / width;
   const between = (a: number, b: number): ISpan => ({
@@ -90,7 +119,8 @@ export function savingBars(trial: ITryAnswer): ISavingBars {
   });
   return {
     zero: at(0),
-    predicted: between(0, predictedNs),
+    predicted: predictedNs === null ? null : between(0, predictedNs),
+    expected: leastNs === null || mostNs === null ? null : between(leastNs, mostNs),
     measured: between(0, savedNs),
     interval: between(lowNs, highNs)
   };

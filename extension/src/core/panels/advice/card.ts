@@ -3,7 +3,7 @@
 import { formatShare } from '../../model/format';
 import { button, el } from '../../view/dom';
 import type { IAdviceAction, ITryAnswer } from '../../../proto/costs';
-import { formatSaving, spokenPrediction } from './advice';
+import { formatSaving, intervalText, spokenPrediction } from './advice';
 import { trialView } from './result';
 
 export interface ICardHost {
@@ -83,6 +83,13 @@ export class Card {
 
   private _prediction(): HTMLElement {
     const { predicted_ns: predictedNs, predicted_share: predictedShare } = this.action;
+    if (predictedNs === null || predictedShare === null) {
+      return el('span', 'jp-MaxLab-adviceSaving jp-MaxLab-note', 'no prediction');
+    }
+    const { low_ns: low = null, high_ns: high = null } = this.action;
+    const interval = el('span', 'jp-MaxLab-adviceInterval', intervalText(low, high));
+    interval.title =
+      'Where the saving should lie: how much the runs varied, and how far such predictions were off where they were tried';
     const share = predictedShare >= 0 ? formatShare(predictedShare) : `+${formatShare(-predictedShare)}`;
     const fill = el('span', predictedNs < 0 ? 'jp-mod-worse' : '');
     const bar = el('span', 'jp-MaxLab-adviceGauge', fill);
@@ -93,7 +100,8 @@ export class Card {
       'jp-MaxLab-adviceSaving',
       bar,
       el('strong', '', formatSaving(predictedNs)),
-      el('span', 'jp-MaxLab-note', share)
+      el('span', 'jp-MaxLab-note', share),
+      interval
     );
   }
 

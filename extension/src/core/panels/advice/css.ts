@@ -13,6 +13,8 @@ export const ADVICE_STYLES = `${PARTS_STYLES}
 .jp-MaxLab-view .jp-MaxLab-adviceTitle:hover { text-decoration: underline; text-underline-offset: 3px; }
 ol.jp-MaxLab-adviceList .jp-MaxLab-adviceTitle::before { counter-increment: advice; content: counter(advice) '. '; color: var(--mx-muted); font-weight: 500; }
 .jp-MaxLab-adviceSaving { display: inline-flex; align-items: center; gap: 7px; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.jp-MaxLab-adviceInterval { color: var(--mx-muted); font-size: 11.5px; }
+.jp-MaxLab-view .jp-MaxLab-adviceWithheld { border-bottom: 1px solid var(--mx-line); }
 .jp-MaxLab-adviceGauge { display: inline-block; width: 72px; height: 8px; border-radius: 4px; background: var(--mx-line); overflow: hidden; }
 .jp-MaxLab-adviceGauge > span { display: block; height: 100%; background: var(--mx-accent); }
 .jp-MaxLab-adviceGauge > .jp-mod-worse { background: var(--mx-muted); }

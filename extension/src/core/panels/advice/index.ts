@@ -3,6 +3,7 @@
  * be tried whatever they should save. Each is tried with the press of a button.
  */
 
+import { copyText } from '../../view/copying';
 import { el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
@@ -15,25 +16,25 @@ const NOTHING =
   'Nothing is known that would save a hundredth of the time: each kernel does what it has to, about as ' +
   'fast as this machine can. The roofline says how near each is to its ceiling.';
 
-async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
+const NOTHING_SEEN = 'Nothing was found that does not need quiet times to be seen.';
+
+function whole(answer: IAdviceAnswer): IAdviceAnswer {
+  return answer;
 }
 
-function actionsOf({ actions }: IAdviceAnswer): IAdviceAction[] {
-  return actions;
+/** Why no savings are predicted, above the list; null where they are. */
+function withheldNote({ withheld = '' }: IAdviceAnswer): HTMLElement | null {
+  return withheld === ''
+    ? null
+    : el('p', 'jp-MaxLab-panelNote jp-MaxLab-adviceWithheld', `No savings are predicted: ${withheld}.`);
 }
 
 class AdvicePanel implements IPanel {
   readonly element = el('div', 'jp-MaxLab-columns jp-MaxLab-advice');
   private readonly _view: IPanelView;
   private readonly _when = new WhenShown(() => this._load());
-  private readonly _advice: Asked<'advice', IAdviceAction[]>;
-  private readonly _experiments: Asked<'experiments', IAdviceAction[]>;
+  private readonly _advice: Asked<'advice', IAdviceAnswer>;
+  private readonly _experiments: Asked<'experiments', IAdviceAnswer>;
   private readonly _main = el('div', 'jp-MaxLab-scroll');
   private readonly _side = el('div', 'jp-MaxLab-sideColumn');
   private _cards: Card[] = [];
@@ -43,8 +44,8 @@ class AdvicePanel implements IPanel {
 
   constructor(host: IPanelHost) {
     this._view = host.view;
-    this._advice = new Asked(host.view, 'advice', actionsOf, () => this._show());
-    this._experiments = new Asked(host.view, 'experiments', actionsOf, () => this._showExperiments());
+    this._advice = new Asked(host.view, 'advice', whole, () => this._show());
+    this._experiments = new Asked(host.view, 'experiments', whole, () => this._showExperiments());
     for (const [node, label] of [
       [this._main, 'Advice'],
       [this._side, 'Experiments']
@@ -120,7 +121,7 @@ class AdvicePanel implements IPanel {
   }
 
   private _made(actions: readonly IAdviceAction[]): Card[] {
-    const largest = Math.max(1, ...actions.map(action => Math.abs(action.predicted_ns)));
+    const largest = Math.max(1, ...actions.map(action => Math.abs(action.predicted_ns ?? 0)));
     const host = this._cardHost();
     return actions.map(action => new Card(action, host, largest));
   }
@@ -134,16 +135,18 @@ class AdvicePanel implements IPanel {
 
   private _show(): void {
     const placeholder = this._advice.placeholder('Looking for what costs time, which may first measure the machine…');
-    const actions = this._advice.value;
-    if (actions === null) {
+    const answer = this._advice.value;
+    if (answer === null) {
       this._cards = [];
       this._main.replaceChildren(...(placeholder === null ? [] : [placeholder]));
       return;
     }
-    this._cards = this._made(actions);
+    this._cards = this._made(answer.actions);
+    const note = withheldNote(answer);
     this._main.replaceChildren(
-      actions.length === 0
-        ? el('p', 'jp-MaxLab-panelNote', NOTHING)
+      ...(note === null ? [] : [note]),
+      answer.actions.length === 0
+        ? el('p', 'jp-MaxLab-panelNote', note === null ? NOTHING : NOTHING_SEEN)
         : el('ol', 'jp-MaxLab-adviceList', ...this._cards.map(card => card.element))
     );
     this._mark(this._view.selection);
@@ -152,8 +155,8 @@ class AdvicePanel implements IPanel {
   private _showExperiments(): void {
     const head = el('section', 'jp-MaxLab-section', el('h3', '', 'Experiments'));
     const { notLive } = this._view;
-    const actions = this._experiments.value;
-    if (notLive !== null || actions === null) {
+    const answer = this._experiments.value;
+    if (notLive !== null || answer === null) {
       this._trials = [];
       const note =
         notLive === null
@@ -163,7 +166,7 @@ class AdvicePanel implements IPanel {
       this._side.replaceChildren(head);
       return;
     }
-    this._trials = this._made(actions);
+    this._trials = this._made(answer.actions);
     const about =
       this._view.selection.length > 0
         ? 'Of the model, and of the selected operations.'

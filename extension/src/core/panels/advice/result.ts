@@ -1,9 +1,12 @@
 /** What became of an action that was tried: predicted beside measured, and what else changed. */
 
 import type { ITryAnswer } from '../../../proto/costs';
+import { csvOf } from '../../csv';
+import { csvButton } from '../../view/copying';
 import { el } from '../../view/dom';
 import {
   formatSaving,
+  intervalText,
   outputs,
   rowsOf,
   savingBars,
@@ -18,7 +21,7 @@ function place(node: HTMLElement, span: ISpan): HTMLElement {
 }
 
 function bars(trial: ITryAnswer): HTMLElement {
-  const { zero, predicted, measured, interval } = savingBars(trial);
+  const { zero, predicted, expected, measured, interval } = savingBars(trial);
   const row = (title: string, value: string, ...marks: HTMLElement[]): HTMLElement => {
     const line = el('span', 'jp-MaxLab-adviceZero');
     line.style.left = `${100 * zero}%`;
@@ -31,8 +34,9 @@ function bars(trial: ITryAnswer): HTMLElement {
     'jp-MaxLab-adviceChart',
     row(
       'predicted',
-      formatSaving(trial.predicted_ns),
-      place(el('span', 'jp-MaxLab-adviceBar jp-mod-predicted'), predicted)
+      trial.predicted_ns === null ? 'not said' : formatSaving(trial.predicted_ns),
+      ...(predicted === null ? [] : [place(el('span', 'jp-MaxLab-adviceBar jp-mod-predicted'), predicted)]),
+      ...(expected === null ? [] : [place(el('span', 'jp-MaxLab-adviceSpread'), expected)])
     ),
     row(
       'measured',
@@ -44,6 +48,18 @@ function bars(trial: ITryAnswer): HTMLElement {
   // The table below says the same in words.
   chart.setAttribute('aria-hidden', 'true');
   return chart;
+}
+
+function csvOfTrial(trial: ITryAnswer): string {
+  const change = (before: number, after: number): [number, number, number] => [before, after, after - before];
+  return csvOf(
+    ['', 'before', 'after', 'change'],
+    [
+      ['time of a run (median) [ns]', trial.before_ns, trial.after_ns, -trial.saved_ns],
+      ['bytes moved [B]', ...change(trial.before_bytes, trial.after_bytes)],
+      ['kernels', ...change(trial.before_kernels, trial.after_kernels)]
+    ]
+  );
 }
 
 export function trialView(trial: ITryAnswer): HTMLElement {
@@ -62,10 +78,14 @@ export function trialView(trial: ITryAnswer): HTMLElement {
   });
   const table = el('table', 'jp-MaxLab-adviceTable', el('thead', '', el('tr', '', ...heads)), body);
   table.setAttribute('aria-label', 'Before and after');
+  heads[heads.length - 1]?.append(csvButton(() => csvOfTrial(trial), table));
+  const { predicted_ns: predictedNs, predicted_low_ns: least = null, predicted_high_ns: most = null } = trial;
+  const expected = least === null || most === null ? '' : `, ${intervalText(least, most)}`;
   const spread =
-    `A run changes by ${formatSaving(trial.saved_ns)}, predicted ${formatSaving(trial.predicted_ns)}; ` +
-    `between ${formatSaving(trial.high_ns)} and ${formatSaving(trial.low_ns)} in 95% of such trials ` +
-    `(${trial.runs} runs of each, in turns).`;
+    `Measured: ${formatSaving(trial.saved_ns)} a run, ${intervalText(trial.low_ns, trial.high_ns)} in 95% of such ` +
+    `trials (${trial.runs} ${trial.runs === 1 ? 'run' : 'runs'} of each, in turns). This is the median of the ` +
+    'differences between neighbouring runs, which need not be the difference between the medians. ' +
+    (predictedNs === null ? 'Nothing was predicted.' : `Predicted: ${formatSaving(predictedNs)}${expected}.`);
   return el(
     'div',
     'jp-MaxLab-adviceResult',

@@ -9,6 +9,9 @@ export const CHECK_STYLES = `${PARTS_STYLES}${PANEL_STYLES}
 .jp-MaxLab-checkResult:empty { display: none; }
 .jp-MaxLab-checkResult p + p { margin-top: 4px; }
 .jp-MaxLab-checkResult .jp-mod-bad, .jp-MaxLab-view .jp-MaxLab-bad { color: var(--mx-error); font-weight: 600; }
+.jp-MaxLab-checkMain .jp-MaxLab-panelBar { flex-wrap: wrap; row-gap: 4px; }
+.jp-MaxLab-view .jp-MaxLab-checkMain .jp-MaxLab-plainButton { flex: none; white-space: nowrap; }
+.jp-MaxLab-view .jp-MaxLab-checkMain td:nth-child(-n + 2), .jp-MaxLab-view .jp-MaxLab-checkMain td:nth-child(4) { white-space: nowrap; }
 .jp-MaxLab-checkMain .jp-MaxLab-sideColumn { flex-basis: min(320px, 44%); }
 .jp-MaxLab-histogram { height: 96px; background: none; }
 .jp-MaxLab-heatMap { min-height: 24px; max-height: 168px; background: none; }

@@ -73,6 +73,7 @@ class CheckPanel implements IPanel {
           title: 'error',
           cell: n => ofTolerance(n.excess) || '–',
           key: n => n.excess ?? null,
+          unit: 'of the tolerance',
           isNumber: true
         },
         { title: 'absolute', cell: n => short(n.max_abs), key: n => n.max_abs, isNumber: true },
@@ -293,7 +294,7 @@ function verdict(node: ICheckedNode): string {
   if (node.message !== '') {
     return `! ${node.message}`;
   }
-  return node.by === 'value' ? '✓ right' : '✓ its kernel is';
+  return node.by === 'value' ? '✓ right' : '✓ its kernel is right';
 }
 
 export const checkPanel = compiledPanel({

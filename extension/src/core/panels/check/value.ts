@@ -1,5 +1,7 @@
 /** What flows along the edge of the selected operation: facts, histogram, picture, first elements. */
 
+import { csvOf } from '../../csv';
+import { csvButton } from '../../view/copying';
 import { plural } from '../../model/format';
 import { button, el } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
@@ -183,7 +185,8 @@ function cornerTable(corner: readonly (readonly string[])[]): HTMLElement {
   });
   const table = el('table', 'jp-MaxLab-corner', body);
   table.setAttribute('aria-label', 'First elements');
-  const room = el('div', 'jp-MaxLab-cornerRoom', table);
+  const csv = (): string => csvOf(corner[0]?.map((_, n) => String(n)) ?? [], corner);
+  const room = el('div', 'jp-MaxLab-cornerRoom', csvButton(csv, table), table);
   room.tabIndex = 0;
   room.setAttribute('role', 'region');
   room.setAttribute('aria-label', 'First elements');

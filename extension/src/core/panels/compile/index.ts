@@ -54,19 +54,22 @@ class CompilePanel implements IPanel {
         {
           title: 'kernels',
           cell: unit => named(kernelNames(unit), unit.kernels.join(' ')),
-          key: unit => unit.kernels[0] ?? null
+          key: unit => unit.kernels[0] ?? null,
+          field: unit => unit.kernels.join(' ')
         },
         {
           title: 'result',
           cell: unit =>
             el('span', `jp-MaxLab-unit ${unit.hit ? 'jp-mod-hit' : 'jp-mod-miss'}`, unit.hit ? '✓ found' : '● compiled'),
-          key: unit => (unit.hit ? 1 : 0)
+          key: unit => (unit.hit ? 1 : 0),
+          field: unit => (unit.hit ? 'found' : 'compiled')
         },
         { title: 'why', cell: unit => unit.why, key: unit => unit.why || null },
         {
           title: 'time',
           cell: unit => formatMillis(unit.ms),
           key: unit => unit.ms,
+          unit: 'ms',
           isNumber: true
         },
         {

@@ -15,7 +15,8 @@ export function summary(report: ICompileAnswer): string {
     return `${count}, all found compiled.`;
   }
   const found = units.length - missed.length;
-  return `${count}: ${found} found compiled, ${missed.length} compiled, ${formatMillis(ms)} of the compiler.`;
+  return `${count}: ${found} found compiled, ${missed.length} compiled. ` +
+    `Their times add up to ${formatMillis(ms)}; compilers work side by side.`;
 }
 
 /** The kernels of a unit, shortened: `k0 +5`. */

@@ -47,12 +47,13 @@ class MemoryPanel implements IPanel {
       'Buffers of the memory plan',
       [
         { title: 'buffer', cell: slot => slot.name, key: slot => slot.name },
-        { title: 'bytes', cell: slot => formatBytes(slot.bytes), key: slot => slot.bytes, isNumber: true },
+        { title: 'bytes', cell: slot => formatBytes(slot.bytes), key: slot => slot.bytes, isNumber: true, unit: 'B' },
         { title: 'kind', cell: slot => slot.kind, key: slot => slot.kind },
         {
           title: 'offset',
           cell: slot => (slot.offset === null ? '–' : slot.offset.toLocaleString('en-US')),
           key: slot => slot.offset,
+          unit: 'B',
           isNumber: true
         },
         { title: 'first', cell: slot => step(slot.first), key: slot => slot.first },

@@ -1,5 +1,6 @@
 /** What stands around the drawing of a chart: a bar, facts, zoom, messages, a table, a legend. */
 
+import { csvButton } from '../../view/copying';
 import { button, el, icon, type Child } from '../../view/dom';
 import { KeysCard, type KeyRow } from '../help';
 
@@ -19,6 +20,12 @@ export interface IFrameOptions {
   table(isTable: boolean): void;
 }
 
+/** A table in place of a drawing, and all of it as it is copied: its rows are all there are. */
+export interface IFramedTable {
+  element: HTMLTableElement;
+  csv: () => string;
+}
+
 /** How long a sentence stands in the place of the facts. */
 const HINT_MS = 2500;
 
@@ -30,6 +37,9 @@ export class ChartFrame {
   private readonly _legend = el('ul', 'jp-MaxLab-panelLegend');
   private readonly _tableButton: HTMLButtonElement;
   private readonly _keys: KeysCard;
+  /** In the last head of the table, as in other tables. The room has the focus when it is scrolled by keys. */
+  private readonly _copy = csvButton(() => this._csv(), this._table);
+  private _csv: () => string = () => '';
   private _facts = '';
   private _timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -122,8 +132,12 @@ export class ChartFrame {
   }
 
   /** The table in place of the drawing; null for the drawing. */
-  table(table: HTMLElement | null): void {
-    this._table.replaceChildren(...(table === null ? [] : [table]));
+  table(table: IFramedTable | null): void {
+    if (table !== null) {
+      this._csv = table.csv;
+      table.element.querySelector('thead th:last-child')?.append(this._copy);
+    }
+    this._table.replaceChildren(...(table === null ? [] : [table.element]));
     this._table.hidden = table === null;
     this._options.stage.hidden = table !== null || this.hasProblem;
     this._legend.hidden = table !== null;

@@ -1,7 +1,9 @@
 /** A table whose columns sort and whose rows select, with one row in the tab order. */
 
-import { button, el, type Child } from '../../view/dom';
+import { csvOf, headOf, type Field } from '../../csv';
 import { at } from '../../narrow';
+import { csvButton } from '../../view/copying';
+import { button, el, type Child } from '../../view/dom';
 
 export interface IColumn<Row> {
   title: string;
@@ -10,6 +12,10 @@ export interface IColumn<Row> {
   key?: (row: Row) => string | number | null;
   /** Numbers stand at the right, and sort largest first. */
   isNumber?: boolean;
+  /** What the numbers of `key` are in, such as `ns`; they are copied as they are. */
+  unit?: string;
+  /** What is copied, where that is neither the number of `key` nor the text of the cell. */
+  field?: (row: Row) => Field;
 }
 
 /** More rows are counted, not drawn: a page of them is slow, and nobody reads it. */
@@ -32,6 +38,18 @@ export function sortRows<Row>(
       ? sign * (x - y)
       : sign * String(x).localeCompare(String(y), 'en', { numeric: true });
   });
+}
+
+/** What is copied of a cell. */
+function fieldIn<Row>({ field, isNumber, key, cell }: IColumn<Row>, row: Row): Field {
+  if (field !== undefined) {
+    return field(row);
+  }
+  if (isNumber === true && key !== undefined) {
+    return key(row);
+  }
+  const shown = cell(row);
+  return shown instanceof Node ? shown.textContent : String(shown ?? '');
 }
 
 export class DataTable<Row> {
@@ -67,6 +85,8 @@ export class DataTable<Row> {
       this._heads.push(cell);
       head.append(cell);
     });
+    // In the last head, which stays in sight when the rows are scrolled.
+    this._heads[this._heads.length - 1]?.append(csvButton(() => this.csv(), this.element));
     this.element.append(this._foot, el('thead', '', head), this._body);
     this._body.addEventListener('keydown', event => this._key(event));
   }
@@ -105,9 +125,19 @@ export class DataTable<Row> {
     this._show();
   }
 
-  private _show(): void {
+  /** All rows as comma-separated values, in the order in which they stand. */
+  csv(): string {
+    const heads = this._columns.map(({ title, unit }) => headOf(title, unit));
+    return csvOf(heads, this._ordered().map(row => this._columns.map(column => fieldIn(column, row))));
+  }
+
+  private _ordered(): readonly Row[] {
     const key = this._columns[this._by]?.key;
-    const rows = key === undefined ? this._rows : sortRows(this._rows, key, this._isDown);
+    return key === undefined ? this._rows : sortRows(this._rows, key, this._isDown);
+  }
+
+  private _show(): void {
+    const rows = this._ordered();
     this._heads.forEach((cell, i) => {
       if (i === this._by) {
         cell.setAttribute('aria-sort', this._isDown ? 'descending' : 'ascending');

@@ -3,6 +3,7 @@
  * operation, the rules that fired, and why two operations share a kernel or do not.
  */
 
+import { plural } from '../../model/format';
 import type { IStageRewrite } from '../../../proto/checks';
 import { formatMillis } from '../compile/report';
 import { SIGNS, toneColors, type IToneNote, type Tone } from '../../render/tones';
@@ -386,12 +387,17 @@ export function lastChange(stages: readonly IStage[]): number {
   return found < 0 ? stages.length - 1 : found;
 }
 
-/** A stage in a few words: operations (groups, kernels) before and after, and its time. */
+/** A stage in a few words: what there is before and after it, and its time. */
 export function describe(stage: IStage): string {
   const { before, after, ms, counts } = stage;
   const parts: string[] = [];
   if (before !== null && after !== null) {
-    parts.push(before === after ? String(after) : `${before} → ${after}`);
+    const [from, to] = stage.counted;
+    parts.push(
+      from !== to
+        ? `${plural(before, from)} → ${plural(after, to)}`
+        : `${before === after ? '' : `${before} → `}${plural(after, to)}`
+    );
   }
   const changes = counts.map(([state, count]) => `${count} ${state}`).join(', ');
   parts.push(changes || 'no change');

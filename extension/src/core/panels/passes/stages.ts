@@ -32,9 +32,11 @@ export const STATES: readonly State[] = [
 
 export interface IStage {
   name: string;
-  /** Operations before and after; null when the stage does not count them. */
+  /** How many there are before and after; null when the stage does not count them. */
   before: number | null;
   after: number | null;
+  /** What is counted before and after. */
+  counted: readonly [string, string];
   ms: number | null;
   /** How many of each the stage made; those of none are left out. */
   counts: [State, number][];
@@ -60,6 +62,7 @@ export function stagesOf(answer: PassesAnswer): IStage[] {
     name: stage.name,
     before: stage.before,
     after: stage.after,
+    counted: countedBy(stage.name),
     ms: stage.ms,
     counts: STATES.map((state): [State, number] => [state, stage[state]]).filter(
       ([state, count]) => state !== 'kept' && count > 0
@@ -79,6 +82,11 @@ export function detailOf(answer: PassesAnswer): IStageDetail {
 /** Name of the stage that a graph itself tells of, with no kernel to ask. */
 const SCHEDULE = 'schedule';
 
+/** What a stage makes of what: operations are put into groups, and of these come kernels. */
+function countedBy(name: string): readonly [string, string] {
+  return name === SCHEDULE ? ['op', 'group'] : name === 'plan' ? ['group', 'kernel'] : ['op', 'op'];
+}
+
 /**
  * The stages that a saved graph tells of: its passes, by their numbers of operations, and the kernels
  * that came of them.
@@ -88,12 +96,13 @@ export function savedStages(model: GraphModel): IStage[] {
   const fused = [...savedDetail(model).fates.values()].filter(fate => fate.state === 'fused').length;
   return [
     ...passes.map(
-      ({ name, before, after, ms }): IStage => ({ name, before, after, ms, counts: [] })
+      ({ name, before, after, ms }): IStage => ({ name, before, after, counted: countedBy(name), ms, counts: [] })
     ),
     {
       name: SCHEDULE,
       before: passes[passes.length - 1]?.after ?? null,
       after: kernels.length,
+      counted: ['op', 'kernel'],
       ms: null,
       counts: fused > 0 ? [['fused', fused]] : []
     }

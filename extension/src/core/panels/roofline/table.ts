@@ -1,19 +1,57 @@
 /** The roofline in words: every kernel against the ceilings, as a table that needs no canvas. */
 
+import { csvOf } from '../../csv';
 import { formatShare, formatTime } from '../../model/format';
 import { button, el } from '../../view/dom';
-import type { IKernels } from '../kernels';
+import { nodesOf, type IKernels } from '../kernels';
+import type { IFramedTable } from '../parts/frame';
 import type { IRoofline } from './data';
 import { boundText, digits, fractionText, nameOf } from './words';
 
 const MAX_ROWS = 500;
+
+/** The columns of `maxlab.roofline(…).to_csv()`. */
+const CSV_HEADS = [
+  'kernel',
+  'name',
+  'ops',
+  'time [ns]',
+  'work [flop]',
+  'moved [B]',
+  'intensity [flop/B]',
+  'GFLOP/s',
+  'GB/s',
+  'bound by',
+  'level',
+  'of roof'
+];
+
+function pointsCsv(kernels: IKernels, { points }: IRoofline): string {
+  return csvOf(
+    CSV_HEADS,
+    points.map(point => [
+      point.kernel,
+      nameOf(kernels, point),
+      nodesOf(kernels, point.kernel).join(' '),
+      point.ns,
+      point.flops,
+      point.bytes,
+      point.intensity,
+      point.gflops,
+      point.gbs,
+      point.bound,
+      point.level,
+      point.fraction
+    ])
+  );
+}
 
 /** A table of the kernels, slowest first; choosing a row calls `choose` with its kernel. */
 export function pointsTable(
   kernels: IKernels,
   roofline: IRoofline,
   choose: (kernel: string) => void
-): HTMLElement {
+): IFramedTable {
   const head = el('tr');
   for (const [title, isNumber] of [
     ['Kernel', false],
@@ -66,11 +104,12 @@ export function pointsTable(
   const caption =
     (roofs.length > 0 ? `Measured ceilings: ${roofs.join(', ')}` : 'No ceilings') +
     (more > 0 ? `; ${more} faster kernels are left out` : '');
-  return el(
+  const element = el(
     'table',
     'jp-MaxLab-dataTable',
     el('caption', '', caption),
     el('thead', '', head),
     body
   );
+  return { element, csv: () => pointsCsv(kernels, roofline) };
 }

@@ -42,7 +42,7 @@ export function pointLines(from: IKernels, point: IPoint): string[] {
   const level = point.level === '' ? '' : ` from ${point.level}`;
   return [
     `${nameOf(from, point)}  ${point.kernel}`,
-    `${formatTime(point.ns)} · ${formatShare(timing.share(timing.kernel(point.kernel)?.ns ?? point.ns))} of a run`,
+    `${formatTime(point.ns)} · ${formatShare(timing.share(timing.kernel(point.kernel)?.ns ?? point.ns))} of all kernels`,
     `${formatFlops(point.flops)} at ${digits(point.gflops)} GFLOP/s`,
     `${formatBytes(point.bytes)}${level} at ${digits(point.gbs)} GB/s`,
     point.flops > 0 ? `${digits(point.intensity)} operations per byte` : 'moves data, computes nothing',

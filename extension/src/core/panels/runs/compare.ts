@@ -53,16 +53,21 @@ export class CompareView {
           title: 'before',
           cell: row => (row.state === 'new' ? '' : formatTime(row.before)),
           key: row => row.before,
+          field: row => (row.state === 'new' ? null : row.before),
+          unit: 'ns',
           isNumber: true
         },
         {
           title: 'after',
           cell: row => (row.state === 'gone' ? '' : formatTime(row.after)),
           key: row => row.after,
+          field: row => (row.state === 'gone' ? null : row.after),
+          unit: 'ns',
           isNumber: true
         },
         {
           title: 'change',
+          unit: 'after ÷ before',
           cell: row => changeOf(row),
           key: row => (changeOf(row) === '' ? null : row.ratio),
           isNumber: true
@@ -72,6 +77,7 @@ export class CompareView {
           title: 'difference',
           cell: row => formatDelta(row.after - row.before),
           key: row => row.after - row.before,
+          unit: 'ns',
           isNumber: true
         }
       ],

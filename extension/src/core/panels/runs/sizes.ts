@@ -235,6 +235,7 @@ export class SizesView {
             title: `${dim} ${size.toLocaleString('en-US')}`,
             cell: curve => formatTime(value(curve)),
             key: value,
+            unit: each ? `ns for one of ${dim}` : 'ns',
             isNumber: true
           };
         }),

@@ -105,6 +105,6 @@ function bars(trial: IEditAnswer): HTMLElement {
     const words = `${formatTime(ns)}${iqr === null ? '' : ` ± ${formatTime(iqr / 2)}`}`;
     list.append(el('dt', '', name), el('dd', '', track, el('span', '', words)));
   }
-  const how = [trial.runs === 0 ? '' : `${trial.runs} runs each, in turns`, trial.device].filter(Boolean);
+  const how = [trial.runs === 0 ? '' : `medians of ${trial.runs} runs each, in turns, ± half the spread of their middle half`, trial.device].filter(Boolean);
   return el('div', '', list, how.length === 0 ? null : el('p', 'jp-MaxLab-note', how.join(' · ')));
 }

@@ -3,7 +3,7 @@
 import { plural } from '../../model/format';
 import { el, icon } from '../../view/dom';
 import type { KeyRow } from '../help';
-import { ChartFrame, legendEntry } from '../parts/frame';
+import { ChartFrame, legendEntry, type IFramedTable } from '../parts/frame';
 import { patternCss, type ColorBy, type ISliceStyle } from './styles';
 
 /** What of the recording is wanted. */
@@ -160,7 +160,7 @@ export class TimelineControls {
   }
 
   /** The table in place of the drawing; null for the drawing. */
-  table(table: HTMLElement | null): void {
+  table(table: IFramedTable | null): void {
     this._frame.table(table);
   }
 

@@ -259,7 +259,7 @@ export class TimelineModel implements IKernels {
   }
 
   /** Totals by kernel, and by name for what is of no kernel; the longest first. */
-  totals(limit: number): ITotal[] {
+  totals(limit = Number.POSITIVE_INFINITY): ITotal[] {
     const { n, kernel, name, dur } = this.timeline;
     const found = new Map<number, ITotal>();
     for (let i = 0; i < n; i += 1) {

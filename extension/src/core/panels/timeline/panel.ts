@@ -15,7 +15,7 @@ import { OVERLAY, TimelineNavigator } from './navigator';
 import { paintOverlay, paintScene, TOP_PX, type IFrame } from './paint';
 import { Patterns } from './patterns';
 import { makeStyling, type ColorBy, type IStyling } from './styles';
-import { MAX_ROWS, totalsTable } from './table';
+import { totalsTable } from './table';
 import type { TimeWindow } from './window';
 import { describeSlice, describeTimeline } from './words';
 
@@ -277,7 +277,7 @@ export class TimelinePanel implements IPanel {
     const data = this._data;
     this._controls.table(
       isTable && data !== null
-        ? totalsTable(data.totals(MAX_ROWS), data.kernelNs, total => this._chooseTotal(total))
+        ? totalsTable(data.totals(), data.kernelNs, total => this._chooseTotal(total))
         : null
     );
     markRows(this.element, this._selected);

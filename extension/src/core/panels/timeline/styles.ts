@@ -5,6 +5,7 @@
  */
 
 import { FAMILY_NAMES } from '../../model/families';
+import { heatOf } from '../../model/timing';
 import { contrast, css, parseColor, type Rgb } from '../../render/color';
 import type { ITheme } from '../../render/theme';
 import type { TrackKind } from './data';
@@ -46,13 +47,13 @@ const KIND_PATTERNS: Record<TrackKind, Pattern> = {
 
 const KINDS = keysOf(KIND_NAMES);
 
-/** Bands of heat: from which share of the slowest kernel on, and how that is hatched. */
+/** Bands of heat: from which share of all kernels on, and how that is hatched. */
 const HEAT: readonly { share: number; pattern: Pattern; name: string }[] = [
-  { share: 0, pattern: 'none', name: 'under 4% of the slowest kernel' },
-  { share: 0.04, pattern: 'level', name: '4–16%' },
-  { share: 0.16, pattern: 'dots', name: '16–36%' },
-  { share: 0.36, pattern: 'rising', name: '36–64%' },
-  { share: 0.64, pattern: 'cross', name: 'over 64%' }
+  { share: 0, pattern: 'none', name: 'under 1% of all kernels' },
+  { share: 0.01, pattern: 'level', name: '1–3%' },
+  { share: 0.03, pattern: 'dots', name: '3–10%' },
+  { share: 0.1, pattern: 'rising', name: '10–30%' },
+  { share: 0.3, pattern: 'cross', name: 'over 30%' }
 ];
 
 /** Neighbours in a flame of calls differ by a shade. */
@@ -161,18 +162,17 @@ function familyStyles(data: TimelineModel, theme: ITheme, add: Add): number[] {
   return data.timeline.kernels.map(id => num(styles.get(data.familyOf(id))));
 }
 
-/** The scale of the graph, whose colours go with the square root of a kernel's time, in bands. */
+/** The scale of the graph, whose colours say a kernel's share of all of them, in bands. */
 function heatStyles(data: TimelineModel, theme: ITheme, add: Add): number[] {
   const { timing } = data;
-  const hottest = timing.kernels[0]?.ns ?? 0;
   const bands = HEAT.map(({ share, pattern, name }, i) => {
     const next = HEAT[i + 1]?.share ?? 1;
-    const t = (Math.sqrt(share) + Math.sqrt(next)) / 2;
+    const t = (heatOf(share) + heatOf(next)) / 2;
     const fill = at(theme.ramp, Math.round(t * (theme.ramp.length - 1)));
     return add(fill, pattern, name);
   });
   return data.timeline.kernels.map(id => {
-    const share = hottest > 0 ? (timing.kernel(id)?.ns ?? 0) / hottest : 0;
+    const share = timing.share(timing.kernel(id)?.ns ?? 0);
     const above = HEAT.findIndex(band => band.share > share);
     return num(bands[(above < 0 ? HEAT.length : above) - 1]);
   });

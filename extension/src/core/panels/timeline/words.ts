@@ -39,7 +39,7 @@ export function hitLines(data: TimelineModel, hit: IHit): string[] {
     const whole =
       profile === undefined
         ? ''
-        : ` · median ${formatTime(profile.ns)}, ${formatShare(data.timing.share(profile.ns))} of a run`;
+        : ` · median ${formatTime(profile.ns)}, ${formatShare(data.timing.share(profile.ns))} of all kernels`;
     lines.push(
       `kernel ${kernel} · ${FAMILY_NAMES[data.familyOf(kernel)]}${whole}`,
       opsOf(data, kernel),
