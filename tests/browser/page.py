@@ -168,6 +168,8 @@ class LabPage:
             "(name) => document.body.dataset.jpThemeName === name",
             arg=THEMES[theme],
         )
+        # Another change of the theme while this one's splash is there breaks JupyterLab's own.
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     # -- notebooks ---------------------------------------------------------------------------------
 

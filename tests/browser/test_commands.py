@@ -95,3 +95,92 @@ def test_settings_say_how_a_view_starts(
     assert lab.page.locator(".jp-MaxLab-view.jp-mod-dark").is_visible()
     assert lab.page.locator(".jp-MaxLab-view .jp-MaxLab-panel").is_visible()
     lab.shot("settings-dark-in-light")
+
+
+REGISTRY = """async () => {
+    const app = window.jupyterapp;
+    const [token] = [...app.pluginRegistry._services.keys()].filter(
+        ({ name }) => name === '@jupyterlab/coreutils:ISettingRegistry');
+    return await app.resolveOptionalService(token);
+}"""
+
+
+def test_settings_change_open_views(open_lab: OpenLab, server: LabServer, settings: Path) -> None:
+    """The wheel, names, types and the map, at once in a view that is open."""
+    settings.write_text("{}")
+    lab = open_lab("light")
+    view = open_view(lab, server)
+    page = lab.page
+    canvas = page.locator(".jp-MaxLab-view .jp-MaxLab-stage")
+    minimap = page.locator(".jp-MaxLab-view .jp-MaxLab-minimap")
+
+    def put(name: str, value: object) -> None:
+        page.evaluate(
+            f"async ([name, value]) => {{ const registry = await ({REGISTRY})();"
+            " await registry.set('maxlab-extension:settings', name, value); }",
+            [name, value],
+        )
+        page.wait_for_function(
+            "([name, value]) => window.__maxlabTest.graphViews[0].preferences[name] === value",
+            arg=[name, value],
+        )
+        view.settle()
+
+    def turned() -> tuple[float, float]:
+        """How much the wheel zooms and moves the drawing."""
+        place = (
+            "() => { const { camera } = window.__maxlabTest.graphViews[0].stage;"
+            " return [camera.k, camera.ty]; }"
+        )
+        zoom, top = page.evaluate(place)
+        page.mouse.wheel(0, 60)
+        page.wait_for_timeout(150)
+        after = page.evaluate(place)
+        return after[0] - zoom, after[1] - top
+
+    def drawn() -> int:
+        """How many types the view writes into a picture of itself."""
+        with page.expect_download() as download:
+            lab.execute("maxlab:export-svg-view")
+        return download.value.path().read_text("utf-8").count("f32[")
+
+    box = canvas.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 5, box["y"] + box["height"] / 2)
+    assert turned()[0] < 0
+    put("wheel", "scroll")
+    zoom, moved = turned()
+    assert zoom == 0
+    assert moved == pytest.approx(-60)
+    put("wheel", "ctrl")
+    assert turned() == (0, 0)
+
+    view.execute("actual-size")
+    zoomed = drawn()
+    put("types", "never")
+    never = drawn()
+    assert never < zoomed
+    put("types", "always")
+    assert drawn() == zoomed
+
+    lab.execute("maxlab:unfold-all")
+    view.settle()
+    before = set(view.labels())
+    put("names", "full")
+    full = set(view.labels())
+    assert any(name.endswith(".gelu") for name in full - before)
+    lab.shot("settings-full-names")
+    put("names", "short")
+    assert set(view.labels()) == before
+
+    view.execute("actual-size")
+    minimap.wait_for()
+    view.execute("toggle-minimap")
+    minimap.wait_for(state="hidden")
+    page.wait_for_function(
+        "async () => { const registry = await (" + REGISTRY + ")();"
+        " const got = await registry.get('maxlab-extension:settings', 'minimap');"
+        " return got.user === false; }"
+    )
+    put("minimap", value=True)
+    minimap.wait_for()

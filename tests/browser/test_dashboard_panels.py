@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator
+from playwright.sync_api import Browser, Locator, Position
 
 from tests.browser.documents import write_notebook
 from tests.browser.page import LabPage
@@ -17,8 +17,12 @@ from tests.browser.test_dashboard import LEGIBLE, START, View
 
 pytestmark = pytest.mark.browser
 
-MODEL = """
-# a model to watch
+FIRST_LINE = (
+    "# a model to watch, of which the first line is longer than what is beside a chart's title"
+)
+
+MODEL = f"""
+{FIRST_LINE}
 import numpy as np
 from maxlab import engine
 from maxlab.dtype import DType
@@ -31,9 +35,6 @@ profile = model.profile(np.ones((256, 512), np.float32))
 """
 
 NAME = "watched.ipynb"
-
-# They depend on when the kernel and JupyterLab itself get to it, and do not pass every time.
-unsteady = pytest.mark.skipif("not config.getoption('--all')", reason="unsteady: only with --all")
 
 
 @pytest.fixture(scope="module")
@@ -109,30 +110,59 @@ def test_disk_and_network_have_charts(lab: LabPage) -> None:
     assert re.search(r"received [\d.]+ \w*B/s, sent [\d.]+ \w*B/s", charts["Network"])
 
 
-@unsteady
 def test_a_mark_says_which_line_ran_and_shows_its_cell(lab: LabPage) -> None:
     view = View(lab)
-    marks = view.read("view.marks")
+    # Kernels that ended, such as those of other tests, have marks of the same names.
+    own = f"view.marks.filter(mark => mark.pid === {kernel_pid(lab)})"
+    # What is written of a cell comes with a later sample than its end.
+    view.wait(f"{own}.some(mark => mark.name === 'In [2]' && mark.took !== null)")
+    view.wait(f"['phase', 'op'].every(kind => {own}.some(mark => mark.kind === kind))")
+    marks = view.read(own)
     cell = next(mark for mark in marks if mark["kind"] == "cell" and mark["name"] == "In [2]")
+    assert cell["line"].startswith("# a model to watch")
+    assert FIRST_LINE.startswith(cell["line"].rstrip("…"))
     # What the compiler and the model did in it: phases, and ops of the run that was timed.
-    kinds = {mark["kind"] for mark in marks}
-    assert {"phase", "op"} <= kinds
+    within = [
+        mark for mark in marks if cell["start"] <= mark["start"] < cell["start"] + cell["took"]
+    ]
+    assert {"phase", "op"} <= {mark["kind"] for mark in within}
+    # Held still: the window goes with the time, and what is pointed at with it.
+    view.element.get_by_text("Pause", exact=True).click()
+    view.element.get_by_text("Live", exact=True).wait_for()
     lanes = view.element.locator("[data-quantity=activity] .u-over")
-    box = lanes.bounding_box()
-    assert box is not None
     shown = view.read("view.shown")
     at = (cell["start"] + cell["took"] / 2 - shown["start"]) / (shown["end"] - shown["start"])
-    lab.page.mouse.move(box["x"] + at * box["width"], box["y"] + 8)
+    assert 0 < at < 1
+    # A place of the element, not of the page: it waits until the cards above have come to rest.
+    place: Position = {"x": at * lanes.evaluate("lanes => lanes.clientWidth"), "y": 8}
+    tops = "plots => plots.map(plot => Math.round(plot.getBoundingClientRect().top))"
+    before = view.element.locator(".jp-MaxLab-plot").evaluate_all(tops)
+    lanes.hover(position=place)
     words = view.element.locator("[data-quantity=activity] .jp-MaxLab-dashTime")
-    assert "In [2]" in words.inner_text()
+    words.filter(has_text="In [2]").wait_for()
     assert "# a model to watch" in words.inner_text()
+    # What is read off moves no chart: the pointer would no longer be on it.
+    assert view.element.locator(".jp-MaxLab-plot").evaluate_all(tops) == before
+    # A readout that once was long keeps its room when it is short again.
+    view.element.locator("[data-quantity=disk] b").evaluate_all(
+        "cells => cells.forEach(cell => { cell.textContent = 'longer than a rate is '.repeat(4); })"
+    )
+    lab.page.evaluate("() => new Promise(done => setTimeout(done, 100))")
+    grown = view.element.locator(".jp-MaxLab-plot").evaluate_all(tops)
+    assert grown != before
+    lanes.hover(position={"x": place["x"] - 1, "y": 8})
+    view.element.locator("[data-quantity=disk] b", has_text="longer").first.wait_for(
+        state="detached"
+    )
+    assert view.element.locator(".jp-MaxLab-plot").evaluate_all(tops) == grown
     lab.shot("dashboard-marks")
-    lab.page.mouse.click(box["x"] + at * box["width"], box["y"] + 8)
+    lanes.click(position=place)
     lab.page.wait_for_function(
         """() => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel
             .getSource().includes('# a model to watch')""",
         timeout=10_000,
     )
+    view.element.get_by_text("Live", exact=True).click()
 
 
 def test_the_status_bar_says_how_busy_the_machine_is(lab: LabPage) -> None:
@@ -149,7 +179,6 @@ def test_the_status_bar_says_how_busy_the_machine_is(lab: LabPage) -> None:
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")
 
 
-@unsteady
 def test_a_chart_is_a_panel_that_comes_back(lab: LabPage, server: LabServer) -> None:
     page = lab.page
     lab.execute("maxlab:open-chart", {"chart": "cpu"})
@@ -175,5 +204,14 @@ def test_a_chart_is_a_panel_that_comes_back(lab: LabPage, server: LabServer) -> 
     page.evaluate("async () => { await window.jupyterapp.restored; }")
     page.locator("#jp-main-dock-panel .jp-MaxLab-chartPanel .u-over").wait_for()
     side.locator(".u-over").wait_for()
+    # What is closed is gone, and comes again when it is asked for.
+    page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="CPU").locator(
+        ".lm-TabBar-tabCloseIcon"
+    ).click()
+    page.locator("#jp-main-dock-panel .jp-MaxLab-chartPanel").wait_for(state="detached")
+    lab.execute("maxlab:open-chart", {"chart": "cpu"})
+    page.locator("#jp-main-dock-panel .jp-MaxLab-chartPanel .u-over").wait_for()
     lab.execute("maxlab:close-charts")
     assert page.locator(".jp-MaxLab-chartPanel").count() == 0
+    # A cell that is run before the notebook has found its kernel again starts another one.
+    lab.open_notebook(NAME)

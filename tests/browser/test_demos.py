@@ -175,7 +175,7 @@ def test_fusion_is_switched_on_and_its_bytes_are_shown(
     view.execute("panel-advice")
     first = dock_of(lab).get_by_role("button", name="Try it").first
     first.wait_for()
-    assert "Let kernels compute several ops" in dock_of(lab).inner_text()
+    assert "Let kernels compute several operations" in dock_of(lab).inner_text()
     first.click()
     dock_of(lab).get_by_text("measured").first.wait_for(timeout=120_000)
     words = dock_of(lab).inner_text()

@@ -35,7 +35,8 @@ def folder(server: LabServer) -> Path:
     save_file({"grid": grid, "steps": np.arange(5), **layers}, made / "small.safetensors")
     (made / "small.gguf").write_bytes(gguf_of({"blk.0.attn_q.weight": grid}))
     (made / "broken.safetensors").write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
-    save_file({"w": grid}, made / "fleeting.safetensors")
+    for name in ("fleeting", "kept"):
+        save_file({"w": grid}, made / f"{name}.safetensors")
     with Graph("double", input_types=[TensorType(DType.float32, ["n"])]) as graph:
         graph.output(ops.gelu(graph.inputs[0].tensor * 2))
     profile = engine.InferenceSession().load(graph).profile(np.ones(1000, np.float32))
@@ -143,3 +144,12 @@ def test_a_file_that_vanishes(shared: LabPage, folder: Path) -> None:
     tab.get_by_role("button", name="w", exact=True).click()
     tab.get_by_text("is no longer there").first.wait_for()
     close_tab(shared)
+
+
+def test_opening_a_file_copies_nothing(shared: LabPage, folder: Path) -> None:
+    """A checkpoint, which JupyterLab makes of files it may save, would be another 10 GB."""
+    tab = double_click(shared, "kept.safetensors")
+    tab.get_by_role("button", name="w", exact=True).wait_for()
+    shared.page.wait_for_timeout(500)
+    close_tab(shared)
+    assert list(folder.rglob(".ipynb_checkpoints/kept*")) == []

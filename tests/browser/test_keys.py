@@ -107,6 +107,7 @@ def test_no_key_reaches_the_notebook(shared: LabPage, keyed: GraphView) -> None:
             "m",
             "x",
             "y",
+            "r",  # left to right, and back
             "r",
             "a",
             "b",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -91,6 +93,45 @@ def test_results_are_a_list_that_selects(shared: LabPage, opened: GraphView) -> 
     assert len(opened.read("view.selection")) == 1
 
 
+def pasted(shared: LabPage) -> list[list[str]]:
+    """What the clipboard holds, as the rows of a table."""
+    text: str = shared.page.evaluate("() => navigator.clipboard.readText()")
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_tables_are_copied(shared: LabPage, opened: GraphView) -> None:
+    shared.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(shared, "op=matmul")
+    shared.page.keyboard.press("Control+c")
+    heads, *rows = pasted(shared)
+    assert heads == ["id", "Operation", "Scope", "Shape", "Time [ns]", "estimated by"]
+    assert [row[1] for row in rows] == ["matmul", "matmul"]
+    assert all(float(row[4]) > 0 for row in rows)
+    found = shared.page.locator(FOUND)
+    found.get_by_role("button", name="Copy as CSV").click()
+    found.get_by_text("Copied").wait_for()
+    shared.shot("query-copied")
+    opened.execute("leave-search")
+
+    opened.execute("panel-compile")
+    table = shared.page.locator(".jp-MaxLab-view:visible table[aria-label='Units of the compiler']")
+    table.wait_for()
+    name = table.locator("tbody th button").first
+    name.focus()
+    shared.page.keyboard.press("Control+c")
+    heads, *rows = pasted(shared)
+    assert heads == ["unit", "kernels", "result", "why", "time [ms]", "lines"]
+    assert rows[0][0] == name.inner_text()
+    assert float(rows[0][4]) >= 0
+    shared.shot("compile-table")
+    # Text that is marked is what is copied.
+    cell = table.locator("tbody td").first
+    cell.evaluate("cell => getSelection().selectAllChildren(cell)")
+    shared.page.keyboard.press("Control+c")
+    assert pasted(shared) == [[cell.inner_text()]]
+    cell.evaluate("() => getSelection().removeAllRanges()")
+
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -110,6 +151,9 @@ def test_pictures_of_a_graph_are_saved(shared: LabPage, opened: GraphView, tmp_p
     texts = ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
     assert {"matmul", "relu", "first", "second"} <= set(texts)
     assert any("f32[rows, 64]" in text for text in texts)
+    # What the colours mean stands below, as in the view.
+    assert any(text.startswith("kernel time · ") for text in texts)
+    assert {"10%", "100%"} <= set(texts)
     assert not [node for node in picture.iter() if "href" in str(node.attrib)]
     # A browser draws it with no fault, in the size that it says.
     shared.page.evaluate(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 
 import pytest
@@ -98,6 +100,13 @@ def test_timeline(lab: LabPage, view: GraphView, theme: str) -> None:
     dock.get_by_role("button", name="Show as a table").click()
     assert dock.locator("tbody tr").count() >= 3
     assert lab.barriers(".jp-MaxLab-dock") == []
+    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dock.get_by_role("button", name="Copy as CSV").click()
+    dock.get_by_text("Copied").wait_for()
+    lab.shot(f"timeline-table-{theme}")
+    text: str = lab.page.evaluate("() => navigator.clipboard.readText()")
+    first, *_ = csv.DictReader(io.StringIO(text, newline=""))
+    assert float(first["total [ns]"]) >= float(first["longest [ns]"]) > 0
     dock.get_by_role("button", name="Show as a table").click()
     assert lab.barriers(".jp-MaxLab-dock") == []
     assert lab.errors == []
@@ -120,6 +129,7 @@ def test_roofline(lab: LabPage, view: GraphView, theme: str) -> None:
     row = dock.locator("tbody tr").first
     assert "jp-mod-selected" in (row.get_attribute("class") or "")
     assert lab.barriers(".jp-MaxLab-dock") == []
+    lab.shot(f"roofline-table-{theme}")
     view.execute("clear")
     assert dock.locator("tr.jp-mod-selected").count() == 0
     row.locator("button").click()
