@@ -116,15 +116,17 @@ need_system() {
   fi
 }
 
-# requirements EXTRA...: the dependencies that pyproject.toml declares, one a line.
+# requirements EXTRA...: the dependencies that pyproject.toml declares, one a line, and what builds maxlab: it is
+# installed from here without an environment of its own.
 requirements() {
   "$PY" - "$@" <<'PYTHON'
 import sys
 import tomllib
 
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-extras = project["optional-dependencies"]
-print(*project["dependencies"], *(line for name in sys.argv[1:] for line in extras[name]), sep="\n")
+declared = tomllib.load(open("pyproject.toml", "rb"))
+project = declared["project"]
+extras = [line for name in sys.argv[1:] for line in project["optional-dependencies"][name]]
+print(*declared["build-system"]["requires"], *project["dependencies"], *extras, sep="\n")
 PYTHON
 }
 
