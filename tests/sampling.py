@@ -87,6 +87,8 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
     Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 200), "-"),
+    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _HALF),
+    Family("cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _HALF),
     Family(
         "slow single tests",
         (
@@ -95,6 +97,11 @@ FAMILIES: tuple[Family, ...] = (
             "tests/diagnostics/test_monitor.py::test_the_ring_is_bounded_and_what_is_left_is_whole",
             "tests/driver_cuda/test_models.py::test_on_the_fake_driver",
             "tests/kernels_c/test_executor.py::test_no_race_and_no_stray_access",
+            "tests/lab/test_protocol.py::test_a_field_renamed_in_the_protocol_fails_mypy",
+            (
+                "tests/lab/test_protocol.py"
+                "::test_a_field_renamed_in_the_protocol_fails_the_build_of_the_front_end"
+            ),
             "tests/models/test_minilm.py::test_vectors_equal_those_of_transformers",
             "tests/test_gpu_check.py::test_a_dry_run_goes_through_every_stage",
             "tests/test_gpu_check.py::test_the_benchmarks_run_on_the_driver",

@@ -1,4 +1,4 @@
-"""The tour and the how-to pages say what happens."""
+"""The README, the tour and the how-to pages say what happens."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from tests.pages import DOCS, run_page
 
 PAGES = {
     "tour.md": 9,
+    "how-to/coming-from-numpy-pytorch-jax.md": 3,
     "how-to/compare-runs.md": 4,
     "how-to/debug-a-cuda-kernel.md": 5,
     "how-to/find-a-wrong-kernel.md": 6,
     "how-to/find-operations.md": 3,
+    "how-to/colour-by-your-own-numbers.md": 4,
     "how-to/make-a-kernel-faster.md": 4,
     "how-to/profile-a-model.md": 5,
     "how-to/read-what-the-compiler-did.md": 7,
@@ -47,6 +49,16 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_prints_what_it_says(page: str) -> None:
     run_page(page, PAGES[page], silent=page not in ("tour.md", "how-to/run-on-a-gpu.md"))
+
+
+def test_the_readme_prints_what_it_says() -> None:
+    run_page("../README.md", 3, without="torch")
+
+
+@pytest.mark.oracle
+def test_the_readme_prints_what_it_says_of_a_model_of_torch() -> None:
+    pytest.importorskip("torch", reason="torch not installed; scripts/test --oracle installs it")
+    run_page("../README.md", 3)
 
 
 def test_every_page_is_run() -> None:

@@ -24,7 +24,7 @@ from scripts.structure.modules import ImportGraph, imported_by_string
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
-GROUND = frozenset({"errors", "dtype", "config", "trace", "progress", "files", "zipped"})
+GROUND = frozenset({"errors", "dtype", "config", "trace", "progress", "files", "zipped", "tabular"})
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
 _TOOLCHAIN = GROUND | {"toolchain"}
@@ -46,6 +46,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "progress": GROUND,
     "files": GROUND,
     "zipped": GROUND,
+    "tabular": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

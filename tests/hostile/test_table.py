@@ -1,6 +1,6 @@
 """Hostile input of every family: each case is right or a typed error, and never anything else.
 
-A push runs all seeds of each family and a sample of its other cases; ``--all`` runs every case.
+A push runs a sample of the seeds and of the other cases; ``--all`` runs every case.
 ``python -m tests.hostile`` runs families outside of pytest.
 """
 

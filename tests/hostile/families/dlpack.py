@@ -18,7 +18,7 @@ import numpy as np
 from maxlab import engine
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
-from maxlab.errors import MaxlabError
+from maxlab.errors import MaxlabError, shown
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from tests.driver.test_dlpack_hostile import Producer, capsule
 from tests.graph.bad_values import BAD
@@ -60,7 +60,9 @@ def _taken(entry: str, producer: Any, *, readable: bool = True) -> None:
         if not error.fix:
             raise WrongResultError(f"no fix: {error}") from error
         raise
-    repr(made)
+    shown(made)
+    if readable:
+        repr(made)
     if readable and isinstance(made, Tensor):
         made.to_ml_numpy().tolist()
 
