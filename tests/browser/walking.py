@@ -144,19 +144,30 @@ class Walk:
             self._type_through(view, place)
 
     def _click_items(self, view: GraphView, place: str) -> None:
-        drawn = view.read(
-            """(() => {
-                const box = view.element.querySelector('canvas').getBoundingClientRect();
-                const top = Math.max(box.top, 0), bottom = Math.min(box.bottom, innerHeight);
-                return view.nodes().filter(({ kind, expanded, rect }) => kind !== 'input'
-                    && !expanded && rect.x > box.left && rect.x + rect.w < box.right
-                    && rect.y > top + 60 && rect.y + rect.h < bottom - 60);
-            })()"""
-        )
-        for node in drawn[:3]:
+        """Click on three operations. What a click opens may move the others out of sight, or under
+        a panel: a click that misses the drawing could fold away the output that is walked."""
+        clicked: list[str] = []
+        for _ in range(3):
+            node = view.read(
+                """(() => {
+                    const stage = view.element.querySelector('.jp-MaxLab-stage');
+                    const isOnTop = ({ x, y, w, h }) => {
+                        const there = document.elementFromPoint(x + w / 2, y + Math.min(12, h / 2));
+                        return there?.tagName === 'CANVAS' && stage.contains(there);
+                    };
+                    return view.nodes().find(({ id, kind, expanded, rect }) => kind !== 'input'
+                        && !expanded && !argument.includes(id) && isOnTop(rect)) ?? null;
+                })()""",
+                clicked,
+            )
+            if node is None:
+                break
+            clicked.append(node["id"])
             view.click(node["id"])
-            if not view.read("view.selection"):
-                self.complaints.append(f"{place}: a click on {node['label']!r} selects nothing")
+            if view.read("view.selection") != [node["id"]]:
+                self.complaints.append(f"{place}: a click on {node['label']!r} does not select it")
+        if not clicked:
+            self.complaints.append(f"{place}: no operation is in sight")
         self.lab.page.mouse.move(2, 2)
 
     def _type_through(self, view: GraphView, place: str) -> None:
@@ -284,20 +295,26 @@ class Walk:
             menu = self.lab.page.locator(".jp-MaxLab-menu")
             menu.get_by_role("menuitem", name=name, exact=True).click()
             return
-        x, y, is_free = view.read(
+        x, y, covered_by = view.read(
             """(() => {
                 const node = view.element.querySelector(argument);
                 node.scrollIntoView({ block: 'nearest', inline: 'nearest' });
                 const box = node.getBoundingClientRect();
                 const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
-                return [x, y, node.contains(document.elementFromPoint(x, y))];
+                const there = document.elementFromPoint(x, y);
+                if (node.contains(there)) return [x, y, null];
+                return [x, y, there === null
+                    ? 'nothing of the page' : `${there.tagName}.${there.className}`];
             })()""",
             selector,
         )
-        if is_free:
+        if covered_by is None:
             self.lab.page.mouse.click(x, y)
         else:
-            self.complaints.append(f"{place}: {selector} is cut off, and no mouse reaches it")
+            self.complaints.append(
+                f"{place}: no mouse reaches {selector}: at {x:.0f}, {y:.0f} is {covered_by}"
+            )
+            self.lab.shot("walk-covered")
             view.read("view.element.querySelector(argument).click()", selector)
 
     def _answered(self, view: GraphView, panel: str, place: str) -> None:
