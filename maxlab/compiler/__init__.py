@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab import progress, trace
-from maxlab.compiler.collector import paused
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
@@ -21,6 +20,7 @@ from maxlab.compiler.schedule import Schedule
 from maxlab.errors import GraphError
 from maxlab.ir import Function, Op, Value, at_revision, listen
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
+from maxlab.toolchain.collector import paused
 from maxlab.toolchain.flags import Flags
 
 

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from maxlab import progress
 from maxlab.errors import ToolchainError
+from maxlab.toolchain.collector import paused
 
 T = TypeVar("T")
 
@@ -329,8 +330,11 @@ def _is_interrupted(batch: Batch) -> bool:
         return getattr(sys, "last_type", None) is KeyboardInterrupt
     if batch.of_main:
         return False
-    # A tuple before Python 3.12.
-    found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
+    # Before Python 3.12 the call holds a lock of the interpreter that freeing a threading.local
+    # needs, and hangs when a collection frees one (github.com/python/cpython/issues/106883).
+    with paused():
+        # A tuple before Python 3.12.
+        found: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
     return isinstance(found[1] if isinstance(found, tuple) else found, KeyboardInterrupt)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from maxlab.compiler import compile_function, schedule
-from maxlab.compiler.collector import paused
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, ops
+from maxlab.toolchain.collector import paused
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,5 @@
-"""Python's garbage collector, paused while something is made that is not garbage.
+"""Python's garbage collector, paused while something is made that is not garbage, or where a
+collection would hang.
 
 The collector looks at all objects of a process again and again while many are made. A compilation
 makes hundreds of thousands that stay, in processes, such as notebooks, that have millions: a third
@@ -25,7 +26,7 @@ def paused() -> Iterator[None]:
 
     Example:
         >>> import gc
-        >>> from maxlab.compiler.collector import paused
+        >>> from maxlab.toolchain.collector import paused
         >>> with paused():
         ...     gc.isenabled()
         False
