@@ -29,14 +29,16 @@ def text(tensor: Any) -> str:
 
 
 def page(tensor: Any) -> str:
-    """The tensor as HTML: what a notebook shows when it is the last value of a cell."""
+    """The tensor as HTML: what a notebook shows when it is the last value of a cell. Rows are not
+    wrapped where the page is narrow, but scrolled."""
     facts = html.escape(facts_of(tensor).replace("=", " "))
     try:
         numbers = html.escape(_numbers(tensor, ""))
     except (MaxlabError, OSError) as error:
         numbers = html.escape(f"cannot be read: {error}")
     return (
-        f'<div class="maxlab-tensor"><pre style="margin:0">{numbers}</pre>'
+        '<div class="maxlab-tensor"><pre style="margin:0;white-space:pre;overflow-x:auto;'
+        f'font-size:var(--jp-code-font-size, inherit)">{numbers}</pre>'
         f'<small style="opacity:.7">{facts}</small></div>'
     )
 

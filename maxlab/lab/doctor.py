@@ -51,6 +51,11 @@ def doctor() -> Report:
     return Report(rows())
 
 
+_GOOD = "var(--jp-success-color1, #2e7d32)"
+_BAD = "var(--jp-error-color1, #c62828)"
+"""Colours of the theme in JupyterLab, and of a light page elsewhere."""
+
+
 class Report:
     """Rows of what was found; ``str`` and ``repr`` are the table.
 
@@ -82,16 +87,20 @@ class Report:
         """The rows as a card, for the last value of a cell."""
         lines = []
         for row in self.rows:
-            mark, colour = ("✓", "#2e7d32") if row.found else ("✗", "#c62828")
+            mark, colour = ("✓", _GOOD) if row.found else ("✗", _BAD)
             fix = f"<br><b>Fix:</b> {html.escape(row.fix)}" if row.fix else ""
             lines.append(
-                f'<tr><td style="color:{colour}">{mark}</td>'
+                f'<tr><td style="font-weight:bold;color:{colour}">{mark}</td>'
                 f'<td style="text-align:left;white-space:nowrap"><b>{html.escape(row.name)}</b>'
-                f'</td><td style="text-align:left">{html.escape(row.detail)}{fix}</td></tr>'
+                f'</td><td style="text-align:left;overflow-wrap:anywhere">{html.escape(row.detail)}'
+                f"{fix}</td></tr>"
             )
         missing = sum(not row.found for row in self.rows)
-        head = "All is there." if not missing else f"{missing} of {len(self.rows)} is missing."
-        return f'<table class="maxlab-doctor"><caption>{head}</caption>{"".join(lines)}</table>'
+        head = f"{missing} of {len(self.rows)} missing" if missing else "Nothing is missing"
+        return (
+            '<table class="maxlab-doctor" style="margin:0"><caption style="text-align:left">'
+            f"{head}</caption>{''.join(lines)}</table>"
+        )
 
 
 def _gpu_row() -> DoctorRow:
