@@ -47,9 +47,9 @@ line), *why*
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 _MOST_BITS = 512
 _NO_HINTS: Mapping[str, str] = {}
@@ -404,6 +404,33 @@ def elsewhere(kind: type, owner: str, hints: Mapping[str, str]) -> None:
         if not hasattr(kind, name):
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
+
+
+def unlisted(kind: type, owner: str, fix: str) -> None:
+    """Let objects of ``kind`` refuse ``len``, loops, ``in`` and indices with ML973, a TypeError,
+    whose fix is ``fix``. They stay true: ``if model:`` asks whether there is one.
+
+    Args:
+        kind: The class.
+        owner: What its objects are called in messages.
+        fix: What to write instead.
+    """
+
+    def refusing(what: str) -> Callable[..., NoReturn]:
+        def refuse(self: object, *args: object) -> NoReturn:
+            said = f"{what}: a {owner} is neither a list nor a dict"
+            raise ArgumentTypeError("ML973", said, fix=fix)
+
+        return refuse
+
+    for method, what in {
+        "__len__": f"len({owner})",
+        "__iter__": f"a loop over a {owner}",
+        "__contains__": f"`in` on a {owner}",
+        "__getitem__": f"{owner}[...]",
+    }.items():
+        setattr(kind, method, refusing(what))
+    kind.__bool__ = lambda self: True  # type: ignore[attr-defined]  # else it would ask __len__
 
 
 NO_GRADIENTS = ("backward", "grad", "requires_grad_", "grad_fn", "retain_grad", "zero_grad")

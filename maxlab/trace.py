@@ -9,15 +9,18 @@ of it.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from maxlab.config import config
+from maxlab.errors import ArgumentTypeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,3 +303,18 @@ class Displayed:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return mimebundle(self, include, exclude)
+
+
+class _Module(ModuleType):
+    """This module, which refuses to be called as ``jax.jit``'s and PyTorch's ``trace`` are."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "ML970",
+            "maxlab.trace is the module of the event stream and cannot be called",
+            fix="a function becomes a graph by maxlab.Graph(name, function, input_types), a PyTorch "
+            "module a model by maxlab.torch.load(module, x)",
+        )
+
+
+sys.modules[__name__].__class__ = _Module

@@ -71,6 +71,9 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     """
 
     _called = "model"
+    _listed = (
+        'model.kernels["k0"] is a kernel, model.weights has the weights; model(array)[0] runs it'
+    )
     _again = "save the graph, graph.save(path), and load it again: session.load(graph)"
     _instead: ClassVar[dict[str, str]] = {
         "predict": "call it: model(array)[0]",
@@ -83,6 +86,29 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         "summary": "print(model.graph)",
         "check": "maxlab.compare(model, array)",
         "parameters": "model.weights has the weights by name",
+        **dict.fromkeys(
+            ("inputs", "input_names", "get_inputs"), "model.input_metadata has a type per input"
+        ),
+        **dict.fromkeys(
+            ("outputs", "output_names", "get_outputs"),
+            "model.output_metadata has a type per output",
+        ),
+        **dict.fromkeys(
+            ("to", "cuda", "cpu", "device"),
+            "the graph's types name devices: TensorType(dtype, shape, 'gpu')",
+        ),
+        **dict.fromkeys(
+            ("half", "float", "double", "bfloat16", "dtype"),
+            "the graph's types name dtypes: TensorType('float16', shape), or ops.cast in the graph",
+        ),
+        **dict.fromkeys(("apply", "numpy"), "call it: model(array)[0]"),
+        **dict.fromkeys(("compile", "jit"), "it is compiled; call it: model(array)[0]"),
+        **dict.fromkeys(("modules", "children", "layers"), "model.graph has the operations"),
+        **dict.fromkeys(
+            ("load_state_dict", "load_weights"),
+            "weights are given when a graph is loaded: session.load(graph, weights_registry=weights)",
+        ),
+        "named_parameters": "model.weights has the weights by name",
         "state_dict": "model.weights has the weights by name",
     }
 

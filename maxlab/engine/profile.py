@@ -63,6 +63,7 @@ class Profile(Times, trace.Displayed, Whole):
     """
 
     _called = "profile"
+    _listed = 'profile.kernels[0] has the times of a kernel, profile.model.kernels["k0"] its source'
     _again = "save the run: profile.save(path); maxlab.load_run(path) reads it"
     _instead: ClassVar[dict[str, str]] = {
         **dict.fromkeys(

@@ -72,6 +72,13 @@ class InferenceSession(Whole):
     _instead: ClassVar[dict[str, str]] = {
         "run": "load a graph and call the model: session.load(graph)(array)[0]",
         "compile": "session.load(graph)",
+        **dict.fromkeys(("graph", "models"), "session.load(graph) returns the model; keep it"),
+        **dict.fromkeys(
+            ("get_inputs", "get_outputs"), "a model has them: session.load(graph).input_metadata"
+        ),
+        **dict.fromkeys(
+            ("close", "__enter__", "eval"), "it needs no closing and no mode: session.load(graph)"
+        ),
     }
 
     def __call__(self, *args: Any) -> NoReturn:

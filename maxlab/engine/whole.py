@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn, Self
 
-from maxlab.errors import ArgumentTypeError, elsewhere, untrained
+from maxlab.errors import ArgumentTypeError, elsewhere, unlisted, untrained
 
 
 class Whole:
@@ -15,6 +15,7 @@ class Whole:
     _again: ClassVar[str]
     _called: ClassVar[str]
     _instead: ClassVar[dict[str, str]]
+    _listed: ClassVar[str]
 
     def __reduce__(self) -> NoReturn:
         """Nothing.
@@ -33,7 +34,9 @@ class Whole:
         super().__init_subclass__(**kwargs)
         if "_instead" in cls.__dict__:
             elsewhere(cls, cls._called, cls._instead)
-            untrained(cls, cls._called, ("train", "backward"))
+            untrained(cls, cls._called, ("train", "backward", "zero_grad"))
+        if "_listed" in cls.__dict__:
+            unlisted(cls, cls._called, cls._listed)
 
 
 class AsModule:

@@ -20,6 +20,7 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
     elsewhere,
+    unlisted,
 )
 from maxlab.graph import ops
 from maxlab.graph.build import (
@@ -675,6 +676,13 @@ _INSTEAD = {
     "outputs": "graph.output_types",
     "nodes": "graph.function.ops",
     "ops": "graph.function.ops",
+    "operations": "graph.function.ops",
+    "print_tabular": "print(graph)",
+    "input": "graph.inputs[0]",
+    "code": 'maxlab.load(graph).kernels["k0"].source',
+    **dict.fromkeys(("to", "cuda", "cpu"), "inputs name devices: TensorType(dtype, shape, 'gpu')"),
+    **dict.fromkeys(("add", "append"), "within `with graph:`, ops add themselves: ops.exp(x)"),
     "add_input": "name the inputs when the graph is made: Graph(name, input_types=[...])",
 }
 elsewhere(Graph, "graph", _INSTEAD)
+unlisted(Graph, "graph", "graph.function.ops is a list of its operations; print(graph) shows them")

@@ -126,3 +126,33 @@ def test_times_are_asked_of_what_was_profiled() -> None:
         small().find("time>1ms")
     assert caught.value.code == "ML911"
     assert "model.profile" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("op=matmull", "no operation is called 'matmull'; did you mean op=matmul?"),
+        ("dtype=flaot32", "no dtype is called 'flaot32'; did you mean dtype=float32"),
+        ("rank=2 & op=softmx", "did you mean op=softmax"),
+        ("op=wibblewobble", "no operation is called 'wibblewobble'"),
+        ("scope=nowhere", "no scope is called 'nowhere'"),
+        ("family=nowhere", "no family is called 'nowhere'"),
+        ("op=matmul", None),
+        ("op=matm*l", None),
+        ("op~/matmull/", None),
+        ("dtype=int8", None),
+    ],
+)
+def test_a_value_that_nothing_can_have_is_named_with_what_is_near(
+    query: str, hint: str | None
+) -> None:
+    graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+    found = graph.find(query)
+    assert len(found) == 0
+    if hint is None:
+        assert found.hint is None
+    else:
+        assert found.hint is not None
+        assert hint in found.hint
+        assert found.hint in repr(found)
+    assert graph.find("op=mul").hint is None

@@ -2,6 +2,7 @@
 
 ``syntax``   reads a query
 ``finding``  looks for what it describes in a document
+``hints``    says which of its values nothing can have
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from maxlab.errors import QueryError
 from maxlab.graph import Graph
 from maxlab.lab import protocol
 from maxlab.lab.query.finding import Rows, found_in, missing
+from maxlab.lab.query.hints import hint_of
 from maxlab.lab.query.syntax import fields_of, read
 from maxlab.lab.snapshot import take
 from maxlab.tabular import Field, Tabular
@@ -52,10 +54,12 @@ class Found(Tabular, Sequence[FoundOp]):
 
     Attributes:
         query: The query.
+        hint: What a value of the query may have been meant as, where no operation has it and
+            nothing was found; else None.
     """
 
-    def __init__(self, query: str, ops: Sequence[FoundOp]) -> None:
-        self.query = query
+    def __init__(self, query: str, ops: Sequence[FoundOp], hint: str | None = None) -> None:
+        self.query, self.hint = query, hint
         self._ops = tuple(ops)
 
     @property
@@ -104,7 +108,9 @@ class Found(Tabular, Sequence[FoundOp]):
     def __repr__(self) -> str:
         count = f"{len(self)} op{'' if len(self) == 1 else 's'}"
         head = f"{count} found by {self.query!r}"
-        return head if not self else f"{head}\n{self.table()}"
+        if not self:
+            return head if self.hint is None else f"{head}: {self.hint}"
+        return f"{head}\n{self.table()}"
 
 
 def _time_text(op: FoundOp) -> str:
@@ -127,6 +133,8 @@ def find(obj: Graph | Model | Profile | Recorded, query: str) -> Found:
         ...     graph.output(graph.inputs[0].tensor * 2)
         >>> find(graph, "op=mul & rank=1").ids
         ['n1']
+        >>> find(graph, "op=mull")
+        0 ops found by 'op=mull': no operation is called 'mull'; did you mean op=mul?
     """
     return find_in(take(obj, sources=False).document, query)
 
@@ -141,7 +149,8 @@ def find_in(
         fix = "look in what model.profile returned, or in a view"
         raise QueryError("ML911", lacking, query, fix=fix)
     rows = Rows(document, marks)
-    return Found(query, [_row(rows, node) for node in found_in(test, rows)])
+    found = [_row(rows, node) for node in found_in(test, rows)]
+    return Found(query, found, None if found else hint_of(test, document))
 
 
 def _row(rows: Rows, node: protocol.Node) -> FoundOp:
