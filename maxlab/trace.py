@@ -312,8 +312,8 @@ class _Module(ModuleType):
         raise ArgumentTypeError(
             "ML970",
             "maxlab.trace is the module of the event stream and cannot be called",
-            fix="a function becomes a graph by maxlab.Graph(name, function, input_types), a PyTorch "
-            "module a model by maxlab.torch.load(module, x)",
+            fix="of a function: maxlab.Graph(name, function, input_types); of a module of PyTorch: "
+            "maxlab.torch.load(module, x)",
         )
 
 

@@ -106,7 +106,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         **dict.fromkeys(("modules", "children", "layers"), "model.graph has the operations"),
         **dict.fromkeys(
             ("load_state_dict", "load_weights"),
-            "weights are given when a graph is loaded: session.load(graph, weights_registry=weights)",
+            "give them when the graph is loaded: session.load(graph, weights_registry=weights)",
         ),
         "named_parameters": "model.weights has the weights by name",
         "state_dict": "model.weights has the weights by name",

@@ -29,8 +29,8 @@ def hint_of(test: Test, document: protocol.GraphDocument) -> str | None:
         known = _known(field, document)
         if text.pattern in (name.lower() for name in known):
             continue
-        close = [f"{field}{sign}{name}" for name in near(text.pattern, sorted(known), 2)]
-        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        close = near(text.pattern, sorted(known))
+        meant = f"; did you mean {field}{sign}{close[0]}?" if close else ""
         return f"{_SAID[field]} {text.pattern!r}{meant}"
     return None
 
@@ -60,11 +60,12 @@ def _known(field: str, document: protocol.GraphDocument) -> set[str]:
         return {node.get("family", "other") for node in nodes} | {
             row.family for row in OPSET.values()
         }
-    parts = (node["scope"].split(".") for node in nodes)
-    ends = (
-        part[i:j] for part in parts for i in range(len(part)) for j in range(i + 1, len(part) + 1)
-    )
-    return {".".join(end) for end in ends} - {""}
+    found = set()
+    for path in {node["scope"] for node in nodes}:
+        parts = path.split(".")
+        for start in range(len(parts)):
+            found |= {".".join(parts[start:end]) for end in range(start + 1, len(parts) + 1)}
+    return found - {""}
 
 
 __all__ = ["hint_of"]
