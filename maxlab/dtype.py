@@ -13,12 +13,12 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, EnumMeta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, shown
+from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, missing, shown
 
 if TYPE_CHECKING:
     import torch  # type: ignore[import-not-found,unused-ignore]
@@ -87,7 +87,27 @@ _SPECS: dict[int, _Spec] = {
 _ML_DTYPES = ("bfloat16", "float4_e2m1fn")  # and every name that starts with "float8"
 
 
-class DType(Enum):
+_OTHER_NAMES = {
+    **dict.fromkeys(("float", "single", "f32", "fp32"), "DType.float32"),
+    **dict.fromkeys(("double", "f64", "fp64"), "DType.float64"),
+    **dict.fromkeys(("half", "f16", "fp16"), "DType.float16"),
+    **dict.fromkeys(("bf16", "bfloat"), "DType.bfloat16"),
+    **dict.fromkeys(("int", "i32"), "DType.int32"),
+    **dict.fromkeys(("long", "i64"), "DType.int64"),
+    **dict.fromkeys(("short", "i16"), "DType.int16"),
+    **dict.fromkeys(("char", "i8"), "DType.int8"),
+    **dict.fromkeys(("byte", "u8"), "DType.uint8"),
+    **dict.fromkeys(("float8", "fp8", "f8"), "DType.float8_e4m3fn or DType.float8_e5m2"),
+    **dict.fromkeys(("complex", "complex64", "complex128"), "two float32 tensors"),
+}
+
+
+class _Names(EnumMeta):
+    def __getattr__(cls, name: str) -> Any:
+        raise missing("DType", name, cls.__members__, _OTHER_NAMES)
+
+
+class DType(Enum, metaclass=_Names):
     """An element type of a tensor. Values are fixed numbers, stable across versions.
 
     Example:

@@ -379,7 +379,7 @@ def missing(
 class Elsewhere:
     """An attribute that is not there: reading it of an object raises what says what is instead.
 
-    A ``__getattr__`` would say it of every name, and make every other attribute slower to read.
+    Called, as ``Graph.load(path)`` of the class, it raises the same.
 
     Args:
         code: The code of the error.
@@ -393,17 +393,49 @@ class Elsewhere:
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
+        return self()
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         code, what, fix = self._parts
         raise MissingNameError(code, what, fix=fix)
 
 
+def nearest(kind: type, owner: str) -> None:
+    """Let objects of ``kind`` answer a name that they do not have by the nearest names that they
+    have.
+
+    They are called ``owner`` in messages, or by their class where that is empty.
+    Names that begin with ``_`` get the plain error of Python, as tools probe for such names.
+    """
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807 - becomes a method
+        called = owner or type(self).__name__
+        if name.startswith("_"):
+            raise AttributeError(f"{called} has no attribute {name!r}")
+        for base in type(self).__mro__:
+            if name in vars(base):  # it has raised an AttributeError of its own: let it again
+                return vars(base)[name].__get__(self, type(self))
+        known = [one for one in dir(self) if not isinstance(_static(self, one), Elsewhere)]
+        raise missing(called, name, known)
+
+    setattr(kind, "__getattr__", __getattr__)  # noqa: B010 - mypy shall not think all names exist
+
+
+def _static(of: object, name: str) -> object:
+    for base in type(of).__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
 def elsewhere(kind: type, owner: str, hints: Mapping[str, str]) -> None:
     """Let objects of ``kind``, called ``owner`` in messages, say for each name among ``hints`` that
-    they do not have what there is instead."""
+    they do not have what there is instead, and for any other the nearest names."""
     for name, fix in hints.items():
         if not hasattr(kind, name):
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
+    nearest(kind, owner)
 
 
 def unlisted(kind: type, owner: str, fix: str) -> None:

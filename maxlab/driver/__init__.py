@@ -6,6 +6,8 @@ dtypes and memory, not operations. Importing it compiles nothing and touches no 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from maxlab.driver.accelerator import (
     Accelerator,
     DeviceSpec,
@@ -23,6 +25,7 @@ from maxlab.driver.dlpack import DLPackArray, ExportError
 from maxlab.driver.memory import MemoryStats, live_blocks, memory_stats, name_block
 from maxlab.driver.tensor import Tensor, TensorIndexError
 from maxlab.driver.virtual import cpu_count, use_virtual_cpus, virtual_cpus
+from maxlab.errors import missing
 
 __all__ = [
     "CPU",
@@ -50,3 +53,18 @@ __all__ = [
     "use_virtual_cpus",
     "virtual_cpus",
 ]
+
+_INSTEAD = {
+    **dict.fromkeys(
+        ("devices", "device_count", "list_devices", "get_devices", "available_devices"),
+        "driver.accelerator_count(), driver.scan_available_devices()",
+    ),
+    "GPU": "driver.Accelerator()",
+    "is_available": "driver.accelerator_count() > 0",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Nothing: the error for a name that is not there, with what there is instead."""
+        raise missing("driver", name, __all__, _INSTEAD)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from maxlab.dtype import StaticFunction
-from maxlab.errors import ArgumentTypeError, DeviceError, shown
+from maxlab.errors import ArgumentTypeError, DeviceError, elsewhere, shown
 from maxlab.trace import emit, reading
 
 
@@ -169,6 +169,18 @@ class CPU(Device):
     def label(self) -> str:
         """``"cpu"``."""
         return "cpu"
+
+
+elsewhere(
+    Device,
+    "device",
+    {
+        "name": "device.label and device.id; of an accelerator device.context.properties.name",
+        "index": "device.id",
+        "type": "device.label",
+        "memory": "device.stats",
+    },
+)
 
 
 class DeviceStream:

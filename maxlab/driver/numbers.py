@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from maxlab.dtype import DType, dtype_of
-from maxlab.errors import ArgumentTypeError, TensorError, shown, untrained
+from maxlab.errors import ArgumentTypeError, TensorError, elsewhere, shown, untrained
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
@@ -349,6 +349,23 @@ class Numbers:
     all = _fold("all")
 
 
+_OPS = "compute it in a graph, with maxlab.ops, or by NumPy: tensor.to_numpy()"
+elsewhere(
+    Numbers,
+    "tensor",
+    {
+        "cuda": "tensor.to(driver.Accelerator())",
+        "gpu": "tensor.to(driver.Accelerator())",
+        "ones": "driver.Tensor.from_numpy(np.ones([2], np.float32))",
+        "full": "driver.Tensor.from_numpy(np.full([2], 1.0, np.float32))",
+        "data": "tensor.to_numpy(), which shares the memory of a tensor on the host",
+        "name": "tensors have no names; the outputs of a model do: model.output_metadata",
+        **dict.fromkeys(
+            ("softmax", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "matmul", "mm", "bmm"),
+            _OPS,
+        ),
+    },
+)
 untrained(Numbers, "tensor")
 
 __all__ = ["Numbers"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from maxlab.driver import Tensor
 from maxlab.engine.guard import Guard
 from maxlab.engine.handles import MojoValue
@@ -15,6 +17,7 @@ from maxlab.engine.session import (
     SplitKReductionPrecision,
 )
 from maxlab.engine.spec import TensorSpec
+from maxlab.errors import missing
 
 __all__ = [
     "AssertLevel",
@@ -29,3 +32,14 @@ __all__ = [
     "Tensor",
     "TensorSpec",
 ]
+
+_INSTEAD = {
+    **dict.fromkeys(("Session", "Engine"), "engine.InferenceSession()"),
+    **dict.fromkeys(("load", "compile", "run"), "engine.InferenceSession().load(graph)"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Nothing: the error for a name that is not there, with what there is instead."""
+        raise missing("engine", name, __all__, _INSTEAD)

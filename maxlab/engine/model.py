@@ -23,7 +23,7 @@ from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.stamps import StepTimer
 from maxlab.engine.times import plural
 from maxlab.engine.weights import Prepared
-from maxlab.engine.whole import AsModule, Whole
+from maxlab.engine.whole import AsModule, Outputs, Whole
 from maxlab.errors import ExecutionError
 from maxlab.toolchain.interrupts import STOPPED, raised
 
@@ -193,8 +193,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             WeightFileError: ML639 or ML641, a file that weights are mapped from has changed.
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
-            return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args, None)
+            return Outputs(self._watched(args, trace.run_watcher, trace.run_recorder))
+        return Outputs(self._run(args, None))
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The outputs; inputs may be given by name (``input0``, ``input1`` …).
@@ -205,8 +205,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         if kwargs or len(args) != self._count:
             args = tuple(self.bind_arguments(args, kwargs))
         if trace.run_watcher is not None or trace.run_recorder is not None:
-            return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args, None)
+            return Outputs(self._watched(args, trace.run_watcher, trace.run_recorder))
+        return Outputs(self._run(args, None))
 
     def _watched(
         self,

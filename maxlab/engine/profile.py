@@ -73,6 +73,11 @@ class Profile(Times, trace.Displayed, Whole):
         **dict.fromkeys(
             ("summary", "print_stats", "key_averages", "total_average"), "print(profile.table())"
         ),
+        **dict.fromkeys(("total", "time", "duration"), "profile.wall_ns, of one run"),
+        **dict.fromkeys(
+            ("sort", "top", "hottest", "sort_by"),
+            "sorted(profile.kernels, key=lambda one: one.ns, reverse=True)",
+        ),
         "export_chrome_trace": "profile.timeline.to_chrome(path)",
     }
 

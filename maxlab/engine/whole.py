@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn, Self
 
+from maxlab.driver import Tensor
 from maxlab.errors import ArgumentTypeError, elsewhere, unlisted, untrained
 
 
@@ -52,4 +53,20 @@ class AsModule:
         return call(*args, **kwargs)
 
 
-__all__ = ["AsModule", "Whole"]
+class Outputs(list[Any]):
+    """The outputs of a model: a list of tensors, also where there is one."""
+
+    __slots__ = ()
+
+
+elsewhere(
+    Outputs,
+    "the list of outputs",
+    {
+        name: f"of the first output: outputs[0].{name}"
+        for name in dir(Tensor)
+        if not name.startswith("_") and not hasattr(list, name)
+    },
+)
+
+__all__ = ["AsModule", "Outputs", "Whole"]

@@ -20,6 +20,7 @@ from maxlab.errors import (
     MaxlabError,
     NoGraphError,
     elsewhere,
+    shown,
     unlisted,
 )
 from maxlab.graph import ops
@@ -188,7 +189,7 @@ class Graph(trace.Displayed):
         trace.emit("graph", name, inputs=len(self._inputs))
         self._module: Any = module
         if forward is not None:
-            self._trace(forward, args, kwargs)
+            self._trace(_callable(forward), args, kwargs)
         if module is not None:  # now that nothing can fail any more
             module.add(self)
 
@@ -656,6 +657,18 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
     """The graph of ``text`` in MLIR's generic form: what a copy or a pickle is made by."""
     found = next(one for one in functions_of(text, name) if one.name == name)
     return kind(name, path=found, custom_extensions=list(libraries))
+
+
+def _callable(forward: Any) -> Callable[..., Any]:
+    if callable(forward):
+        call: Callable[..., Any] = forward
+        return call
+    raise ArgumentTypeError(
+        "ML320",
+        f"forward is {shown(forward)}, expected something to call with the inputs",
+        at=user_location(),
+        fix="Graph(name, forward, input_types), or Graph(name, input_types=[...]) as a context",
+    )
 
 
 _COMPILED = "maxlab.load(graph)(array)[0]"

@@ -138,6 +138,13 @@ class Methods:
     norm = _op("norm")
     logsumexp = _op("logsumexp")
     relu = _op("relu")
+    gelu = _op("gelu")
+    silu = _op("silu")
+    exp2 = _op("exp2")
+    expm1 = _op("expm1")
+    log2 = _op("log2")
+    log10 = _op("log10")
+    tile = _op("tile")
     exp = _op("exp")
     log = _op("log")
     log1p = _op("log1p")
@@ -208,6 +215,46 @@ class Methods:
         """The same elements in another shape; see ``ops.reshape``."""
         return _ops(self, "reshape").reshape(self, several(shape))
 
+    def view_as(self, other: Any) -> Any:
+        """The same elements in the shape of ``other``; see ``ops.reshape``."""
+        return self.view(other.type.shape)
+
+    reshape_as = view_as
+
+    def expand_as(self, other: Any) -> Any:
+        """The tensor repeated to the shape of ``other``; see ``ops.broadcast_to``."""
+        return self.expand(other.type.shape)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """The tensor where ``condition`` is true, elsewhere ``other``, as PyTorch's ``where``; see
+        ``ops.where``."""
+        return _ops(self, "where").where(condition, self, other)
+
+    def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Any:
+        """``length`` elements along ``dim`` from ``start`` on; see ``ops.slice_tensor``."""
+        before: list[Any] = [slice(None)] * (dim % self.ndim)
+        return _ops(self, "slice_tensor").slice_tensor(
+            self, [*before, slice(start, start + length), ...]
+        )
+
+    def unbind(self, dim: builtins.int = 0) -> Any:
+        """The parts along ``dim``, each without it, as a tuple."""
+        ops = _ops(self, "split")
+        return tuple(ops.squeeze(one, dim) for one in self.split(1, dim))
+
+    @property
+    def real(self) -> Any:
+        """The tensor itself: its elements are real."""
+        return self
+
+    def is_contiguous(self) -> builtins.bool:
+        """True: kernels choose how it lies in memory."""
+        return True
+
+    def element_size(self) -> builtins.int:
+        """The bytes of an element."""
+        return self.itemsize
+
     def t(self) -> Any:
         """The tensor with its last two dims swapped."""
         return self.mT
@@ -255,6 +302,7 @@ class Methods:
 
     clone = _same("it never changes")
     copy = _same("it never changes")
+    conj = _same("its elements are real")
     detach = _same("graphs compute no gradients")
     contiguous = _same("kernels choose how it lies in memory")
 
@@ -321,6 +369,16 @@ class Methods:
 
     def __index__(self) -> NoReturn:
         raise refusals.no_number("int")
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise refusals.no_value(f"a format such as {spec!r}", f"f'{{result[0, 0]:{spec}}}'")
+        return str(self)
+
+    def __lshift__(self, other: Any) -> NoReturn:
+        raise refusals.no_shift()
+
+    __rshift__ = __rlshift__ = __rrshift__ = __lshift__
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise refusals.no_change("x[...] = y")

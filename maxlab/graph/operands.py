@@ -28,7 +28,9 @@ def is_number(x: object) -> bool:
 def is_array(x: object) -> bool:
     """Whether ``x`` is a NumPy array or another object with data that DLPack can hand over."""
     return isinstance(x, np.ndarray) or (
-        hasattr(x, "__dlpack__") and not hasattr(x, "__tensorvalue__")
+        not hasattr(x, "_ir")  # a value of the graph, which most operands are
+        and hasattr(x, "__dlpack__")
+        and not hasattr(x, "__tensorvalue__")
     )
 
 

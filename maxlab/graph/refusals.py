@@ -72,6 +72,16 @@ def no_length(size: object) -> ArgumentError:
     )
 
 
+def no_shift() -> ArgumentTypeError:
+    """The error for ``x << 1``."""
+    return ArgumentTypeError(
+        "ML965",
+        "no op shifts bits",
+        at=user_location(),
+        fix="use x * 2**n, or x // 2**n",
+    )
+
+
 _INSTEAD = {
     "data": "the elements are known when the model runs",
     "data_ptr": "a tensor of a graph has no memory; a result has: result.address",
@@ -82,6 +92,16 @@ _INSTEAD = {
     "at": "JAX's x.at[i].set(y) is ops.scatter or ops.where here",
     "scatter": "use ops.scatter(x, updates, indices, axis)",
     "gather": "use ops.gather(x, indices, axis)",
+    "prod": "use ops.exp(ops.sum(ops.log(x))) for positive elements",
+    "unique": "compute it of a result: np.unique(result.to_numpy())",
+    "diagonal": "use ops.sum(ops.where(eye, x, ops.zeros_like(x)), axis=-1), where eye is "
+    "ops.constant(np.eye(n, dtype=bool))",
+    "trace": "use ops.sum(x * ops.constant(np.eye(n), x.dtype, x.device))",
+    "unfold": "use ops.conv2d, which forms no windows",
+    "new_zeros": "use ops.zeros_like(x), or ops.zeros with a shape",
+    "new_ones": "use ops.ones_like(x), or ops.ones with a shape",
+    "is_cuda": "use x.device.is_gpu()",
+    "name": "tensors of a graph have no names; modules and inputs do",
 }
 
 
@@ -100,4 +120,13 @@ def refuse(kind: type) -> None:
     elsewhere(kind, "x", _INSTEAD)
 
 
-__all__ = ["no_array", "no_change", "no_key", "no_length", "no_number", "no_value", "refuse"]
+__all__ = [
+    "no_array",
+    "no_change",
+    "no_key",
+    "no_length",
+    "no_number",
+    "no_shift",
+    "no_value",
+    "refuse",
+]

@@ -6,7 +6,7 @@ import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -387,6 +387,18 @@ class TensorType(Typed):
 
     __slots__ = ()
     _word = "tensor"
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Nothing: ``x.type`` is no method, as it is in PyTorch.
+
+        Raises:
+            ArgumentTypeError: ML974, always.
+        """
+        raise ArgumentTypeError(
+            "ML974",
+            "a type is no function: x.type is the type of x",
+            fix="x.astype('float16') converts the elements; str(x.dtype) is the name",
+        )
 
     def as_buffer(self) -> BufferType:
         """The buffer type of the same dtype, shape and device."""

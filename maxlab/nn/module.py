@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, runtime_checkable
 
-from maxlab.errors import ArgumentTypeError, ModuleError, UnsupportedError, elsewhere
+from maxlab.errors import ArgumentTypeError, ModuleError, UnsupportedError, elsewhere, nearest
 from maxlab.graph import DeviceRef, Type, Value, Weight
 from maxlab.nn import states
 from maxlab.nn.calls import Layer
@@ -483,12 +483,14 @@ _INSTEAD = {
     "float": "give layers their dtype when they are made: nn.Linear(4, 4, 'float32')",
     "register_buffer": "make it a Weight as an attribute",
     "register_parameter": "make it a Weight as an attribute",
+    "apply": "for name, layer in module.sublayers.items(): ...",
     "add_module": "assign the module to an attribute",
     "forward": "define forward, or __call__, in the class",
 }
 
 
 elsewhere(Module, "module", _INSTEAD)
+nearest(Module, "")
 
 
 def _grouped(values: Sequence[Value], groups: list[int | None]) -> list[Any]:

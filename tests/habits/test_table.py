@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import maxlab
-from maxlab import driver, nn
+from maxlab import driver, engine, nn
 from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
@@ -33,6 +33,7 @@ from maxlab.graph import (
     ops,
 )
 from tests.habits import building, front, functions, results
+from tests.habits import names as names_
 from tests.habits.rows import Refused, Row
 
 torch = pytest.importorskip("torch")
@@ -46,6 +47,8 @@ FAMILIES: dict[str, list[Row]] = {
     "front": front.FRONT,
     "objects": front.OBJECTS,
     "layers": front.LAYERS,
+    "names": names_.WHILE_BUILDING,
+    "afterwards": names_.AFTERWARDS,
 }
 BARE = Path(__file__).with_name("bare.txt")
 """Rows that are not kept yet, one a line: ``family: text``. Empty when the table is done."""
@@ -129,7 +132,8 @@ def names() -> dict[str, Any]:
         "linear": nn.Linear(4, 3, DType.float32, cpu, has_bias=True),
         "linear2": nn.Linear(3, 2, DType.float32, cpu, has_bias=True),
         "profile": model.profile(X, runs=1, warmup=0),
-        "tensor": Tensor.from_numpy(X.copy()), "driver": driver,
+        "tensor": Tensor.from_numpy(X.copy()), "driver": driver, "engine": engine,
+        "outputs": model(X),
         "module": nn.Linear(4, 3, DType.float32, cpu),
         "t": Tensor.from_numpy(X.copy()), "T_": X,
         "o": Tensor.from_numpy(ARRAYS["Y"].copy()), "O": ARRAYS["Y"],
@@ -179,7 +183,7 @@ def outcomes(family: str) -> dict[str, Any]:
     """What each row of ``family`` gives: all are tried in one graph, which then runs once."""
     found: dict[str, Any] = {}
     graph, where = place("habits")
-    if family in ("results", "front", "objects"):
+    if family in ("results", "front", "objects", "afterwards"):
         where = dict(names())
     made: list[tuple[str, TensorValue]] = []
     for row in FAMILIES[family]:
