@@ -81,6 +81,13 @@ def test_the_value_is_that_of_the_expression(expr: Expr) -> None:
             pass  # a quotient that Python never formed: (x // (y - y')) * 0 and the like
 
 
+def test_a_quotient_by_a_negative_quotient_is_not_joined_with_it() -> None:
+    x, y = Dim("x"), Dim("y")
+    assert ((x // y) // (Dim(-1) // x)).evaluate({"x": 19, "y": 20}) == 0
+    assert ((x // y) // ((x - y) // 3)).evaluate({"x": 19, "y": 20}) == 0
+    assert (x // y) // 3 == x // (y * 3)
+
+
 @settings(max_examples=600, deadline=None)
 @given(exprs, exprs)
 def test_equal_dims_are_equal_everywhere(a: Expr, b: Expr) -> None:
