@@ -48,6 +48,12 @@ class FloorDiv:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether no term of either part is negative."""
+        parts = self.numerator, self.denominator
+        return all(part.coefficients_are_positive for part in parts)
+
     def __repr__(self) -> str:
         return self.key
 
@@ -101,8 +107,12 @@ class Poly:
 
     @property
     def coefficients_are_positive(self) -> bool:
-        """Whether no term is negative: then neither is the value, for dims and places in them."""
-        return all(scale > 0 for _, scale in self.terms)
+        """Whether no term is negative, nor any term of a quotient in it: then neither is the value,
+        for dims and places in them."""
+        return all(
+            scale > 0 and all(isinstance(atom, str) or atom.is_positive for atom, _ in monomial)
+            for monomial, scale in self.terms
+        )
 
     @property
     def value(self) -> int:
