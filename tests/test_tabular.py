@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import maxlab
+from maxlab.analysis.advice import Advice
+from maxlab.analysis.advice.action import Action
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
 from maxlab.graph import Graph, TensorType, ops
@@ -32,7 +34,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     profile = model.profile(ones, runs=6)
     path = tmp_path_factory.mktemp("runs") / "saved.mlprof"
     profile.save(path)
+    watch = maxlab.watch(model, "n1.max()")
+    watch(ones)
+    fuse = Action("fuse", "fuse", "Fuse them", "6 kernels", ("k0",), (), 10.5, 0.5, 9.0, 12.0, "x")
     return {
+        "timeline": profile.timeline,
+        "advice": Advice([fuse]),
+        "watch": watch,
         "found": graph.find("op=tanh | op=softmax"),
         "profile": profile,
         "saved run": maxlab.load_run(path),
@@ -48,7 +56,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 KINDS = [
     "found", "profile", "saved run", "diff", "sweep", "memory", "roofline", "compile report",
-    "comparison", "difference",
+    "comparison", "difference", "timeline", "advice", "watch",
 ]  # fmt: skip
 
 
@@ -111,3 +119,23 @@ def test_names_with_commas_and_quotes_stay_whole() -> None:
     text = Odd().to_csv()
     assert text.startswith('name,value [B]\r\n"a ""b"", c",1\r\n')
     assert rows_of(text)[1:] == [['a "b", c', "1"], ["two\nlines", ""], ["∑", "nan"]]
+
+
+def test_the_fields_of_a_timeline_an_advice_and_a_watch(
+    results: dict[str, Any],
+) -> None:
+    timeline = results["timeline"]
+    heads, *rows = rows_of(timeline.to_csv())
+    assert len(rows) == len(timeline)
+    starts = [int(row[heads.index("start [ns]")]) for row in rows]
+    assert starts == timeline.start_ns.tolist()
+    assert {row[heads.index("kernel")] for row in rows} >= set(timeline.kernels)
+
+    heads, row = rows_of(results["advice"].to_csv())
+    assert row[heads.index("saves [ns]")] == "10.5"
+    assert row[heads.index("kernels")] == "k0"
+
+    watch = results["watch"]
+    heads, row = rows_of(watch.to_csv())
+    assert heads == ["run", "n1.max()"]
+    assert float(row[1]) == float(watch.last["n1.max()"])

@@ -7,7 +7,7 @@ spans (``maxlab.profiler``) stand on one axis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,7 @@ from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
 from maxlab.errors import ArgumentError, DocumentError
+from maxlab.tabular import Field, Tabular
 from maxlab.trace import Event
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Tabular):
     """What ran when. ``profile.timeline`` and ``timeline`` make it.
 
     Rows are sorted by track, depth and start, and rows of the same track and depth never overlap:
@@ -139,6 +140,22 @@ class Timeline:
             )
             for row in cells
         )
+
+    def _heads(self) -> Sequence[str]:
+        return (
+            "process", "track", "name", "kernel", "start [ns]", "duration [ns]", "depth",
+            "launches",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        columns = (
+            self.track, self.name_index, self.kernel, self.start_ns, self.dur_ns, self.depth,
+            self.turns,
+        )  # fmt: skip
+        for track, name, kernel, *numbers in zip(*(c.tolist() for c in columns), strict=True):
+            row = self.tracks[track]
+            id = self.kernels[kernel] if kernel >= 0 else None
+            yield row.process, row.name, self.names[name], id, *numbers
 
     def to_chrome(self, path: str | Path) -> Path:
         """The path of the trace file that was written, for Perfetto, ``chrome://tracing`` and

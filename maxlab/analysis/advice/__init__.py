@@ -31,6 +31,7 @@ from maxlab.analysis.advice.context import Context
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Options
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.tabular import Field, Tabular
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -56,7 +57,7 @@ _RULES: tuple[Callable[[Context], Iterator[Action]], ...] = (
 )
 
 
-class Advice(list[Action]):
+class Advice(list[Action], Tabular):
     """Actions, the largest predicted saving first; as text, a paragraph for each.
 
     Attributes:
@@ -78,6 +79,19 @@ class Advice(list[Action]):
             if found.id == id:
                 return found
         raise KeyError(id)
+
+    def _heads(self) -> Sequence[str]:
+        return (
+            "id", "kind", "title", "saves [ns]", "at least [ns]", "at most [ns]", "share",
+            "changes", "kernels", "ops", "why", "how", "withheld",
+        )  # fmt: skip
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        for a in self:
+            yield (
+                a.id, a.kind, a.title, a.predicted_ns, a.low_ns, a.high_ns, a.predicted_share,
+                a.changes, " ".join(a.kernels), " ".join(a.nodes), a.why, a.how, a.withheld,
+            )  # fmt: skip
 
     def table(self) -> str:
         """The actions as text, the code to change below each."""

@@ -16,13 +16,14 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import intercepted
 from maxlab.errors import ArgumentError
+from maxlab.tabular import Field, Tabular
 
 Array = np.ndarray[Any, Any]
 Expression = str | Callable[[Mapping[str, Array]], Any]
 _NAME = re.compile(r"(?<![\w.])(?:n\d+|v\d+|a\d+|input\d+)\b")
 
 
-class Watch:
+class Watch(Tabular):
     """Expressions over values of a model, and what they were in each run. ``watch`` makes it.
 
     Attributes:
@@ -91,6 +92,14 @@ class Watch:
         if isinstance(made, np.ndarray) and made.ndim == 0:
             return made[()]
         return made
+
+    def _heads(self) -> Sequence[str]:
+        return ("run", *self.names)
+
+    def _records(self) -> Iterator[Sequence[Field]]:
+        columns = [[_field(made) for made in self.history[name]] for name in self.names]
+        for run, row in enumerate(zip(*columns, strict=True)):
+            yield run, *row
 
     def table(self) -> str:
         """The last runs as text, a column for each expression."""
@@ -182,6 +191,12 @@ def watch(
                 ) from None
         named[name] = expression
     return Watch(model, named, list(dict.fromkeys(wanted)), keep)
+
+
+def _field(made: Any) -> Field:
+    """A result as a place of a table has it: a number as it is, an array as text."""
+    plain = made.item() if isinstance(made, np.generic) else made
+    return plain if isinstance(plain, (str, int, float, bool)) else str(plain)
 
 
 def _text(made: Any) -> str:
