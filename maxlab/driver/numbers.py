@@ -123,6 +123,29 @@ def _fold(name: str) -> Callable[..., Any]:
     return method
 
 
+def _by_numpy(name: str) -> Callable[..., Any]:
+    def method(self: Numbers, *args: Any, **kwargs: Any) -> Any:
+        own = self.to_ml_numpy()
+        wide = _wide(own)
+        if "dim" in kwargs:
+            kwargs["axis"] = kwargs.pop("dim")
+        given = [_wide(one.to_ml_numpy()) if isinstance(one, Numbers) else one for one in args]
+        try:
+            found = np.asarray(getattr(np, name)(wide, *given, **kwargs))
+        except (ValueError, TypeError) as error:
+            raise TensorError(
+                "ML422",
+                f"{name} of a tensor of shape {own.shape}: {error}",
+                fix=f"give it what np.{name} takes; tensor.shape has the axes",
+            ) from error
+        narrow = wide is not own and found.dtype == np.float32
+        return self._of(np.array(found, found.dtype if not narrow else own.dtype, order="C"))
+
+    method.__name__ = name
+    method.__doc__ = f"``np.{name}`` of the elements, on the host; ``dim`` is ``axis``."
+    return method
+
+
 def _cast(dtype: DType) -> Callable[[Any], Any]:
     def method(self: Numbers) -> Any:
         return self.astype(dtype)
@@ -163,6 +186,15 @@ class Numbers:
     def numel(self) -> builtins.int:
         """The number of elements."""
         return math.prod(self.shape)
+
+    def dim(self) -> builtins.int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def requires_grad(self) -> builtins.bool:
+        """False: results have no gradients."""
+        return False
 
     @property
     def itemsize(self) -> builtins.int:
@@ -213,6 +245,11 @@ class Numbers:
     __ror__ = _binary(operator.or_, "disjunction", True)
     __xor__ = _binary(operator.xor, "exclusive disjunction")
     __rxor__ = _binary(operator.xor, "exclusive disjunction", True)
+    __lshift__ = _binary(operator.lshift, "shift to the left")
+    __rlshift__ = _binary(operator.lshift, "shift to the left", True)
+    __rshift__ = _binary(operator.rshift, "shift to the right")
+    __rrshift__ = _binary(operator.rshift, "shift to the right", True)
+    __pos__ = _unary(operator.pos, "same elements")
     __neg__ = _unary(operator.neg, "negative")
     __abs__ = _unary(abs, "absolute value")
     __invert__ = _unary(operator.invert, "inverse of the bits")
@@ -223,6 +260,12 @@ class Numbers:
     __gt__ = _compare(operator.gt, "greater")
     __ge__ = _compare(operator.ge, "greater or equal")
     __hash__ = object.__hash__  # tensors are told apart by what they are, not by what they hold
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
 
     def __contains__(self, value: Any) -> builtins.bool:
         return bool((self == value).any())
@@ -331,6 +374,46 @@ class Numbers:
         made: Self = self._of(np.ascontiguousarray(self.to_ml_numpy().T))
         return made
 
+    @property
+    def mT(self) -> Any:  # noqa: N802 - as NumPy and PyTorch call it
+        """The tensor with its last two axes swapped, copied."""
+        return self.swapaxes(-1, -2)
+
+    def permute(self, *dims: Any) -> Any:
+        """The tensor with its axes in the order ``dims``, copied."""
+        return self._permuted(dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
+
+    def transpose(self, *dims: Any) -> Any:
+        """The tensor with two axes swapped, as PyTorch's; without arguments, or with one list, as
+        NumPy's."""
+        return self.swapaxes(*dims) if len(dims) == 2 else self._permuted(*dims)
+
+    _permuted = _by_numpy("transpose")
+    swapaxes = _by_numpy("swapaxes")
+    squeeze = _by_numpy("squeeze")
+    unsqueeze = _by_numpy("expand_dims")
+    ravel = flatten
+
+    def tobytes(self) -> bytes:
+        """The bytes of the elements, in the order of rows."""
+        found: bytes = self.to_ml_numpy().tobytes()
+        return found
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        """The elements, none below ``min`` or above ``max``; a limit of None is none."""
+        return self._clipped(min, max)
+
+    clamp = clip
+    _clipped = _by_numpy("clip")
+    abs = _by_numpy("abs")
+    pow = _by_numpy("power")
+    round = _by_numpy("round")
+    cumsum = _by_numpy("cumsum")
+    argsort = _by_numpy("argsort")
+    isnan = _by_numpy("isnan")
+    isinf = _by_numpy("isinf")
+    isfinite = _by_numpy("isfinite")
+
     def detach(self) -> Any:
         """The tensor itself: results have no gradients."""
         return self
@@ -360,6 +443,23 @@ elsewhere(
         "full": "driver.Tensor.from_numpy(np.full([2], 1.0, np.float32))",
         "data": "tensor.to_numpy(), which shares the memory of a tensor on the host",
         "name": "tensors have no names; the outputs of a model do: model.output_metadata",
+        "sort": "np.sort(tensor)",
+        "topk": "np.sort(tensor)[..., ::-1][..., :2]",
+        "median": "np.median(tensor)",
+        "nonzero": "np.nonzero(tensor.to_numpy())",
+        "allclose": "np.allclose(tensor, array)",
+        "equal": "(tensor == array).all()",
+        "norm": "np.linalg.norm(tensor)",
+        "dot": "tensor @ array.T",
+        "chunk": "np.split(tensor.to_numpy(), 2)",
+        "split": "np.split(tensor.to_numpy(), 2)",
+        "expand": "np.broadcast_to(tensor.to_numpy(), tensor.shape)",
+        "repeat": "np.tile(tensor.to_numpy(), 2)",
+        "is_cuda": "not tensor.is_host",
+        "stride": "tensor.strides",
+        "type": "tensor.astype('float16')",
+        **dict.fromkeys(("fill_", "zero_", "copy_", "fill"), "tensor[...] = 0"),
+        **dict.fromkeys(("add_", "mul_", "sub_", "div_"), "tensor[...] = tensor.to_numpy() * 2"),
         **dict.fromkeys(
             ("softmax", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "matmul", "mm", "bmm"),
             _OPS,
