@@ -9,7 +9,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from maxlab import files
 from maxlab.errors import (
@@ -40,6 +40,8 @@ from maxlab.opset.opaques import Opaque
 from maxlab.zipped import Zipped
 
 SUFFIXES = (".c", ".cu")
+MOST_LOOKED_AT = 10_000
+"""Files and folders below a folder of kernels: ``/`` has millions, and nobody means them."""
 """The files of a folder that are read."""
 PACKAGE = ".mxpkg"
 MANIFEST = "manifest.json"
@@ -361,10 +363,27 @@ def _texts(place: Path) -> Iterator[tuple[str, str]]:
         )
 
 
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
 def _sources(folder: Path) -> list[Path]:
     """The files of kernels in ``folder`` and the folders in it, sorted."""
+    found: list[Path] = []
+    looked = 0
     try:
-        return sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+        for place, _, names in os.walk(folder, onerror=_raise):
+            looked += 1 + len(names)
+            if looked > MOST_LOOKED_AT:
+                raise ArgumentError(
+                    "ML763",
+                    f"the kernel library {folder} has more than {MOST_LOOKED_AT:,} files and "
+                    "folders in it, and not all are looked through",
+                    fix="pass the folder that has the kernels",
+                )
+            paths = (Path(place, name) for name in names)
+            found += [path for path in paths if path.suffix in SUFFIXES and path.is_file()]
+        return sorted(found)
     except OSError as error:  # one that may not be read, or that went meanwhile
         raise ArgumentError(
             "ML763",

@@ -106,6 +106,20 @@ def test_wrong_libraries(tmp_path: Path) -> None:
         assert refused.value.code == "ML768"
 
 
+def test_a_folder_of_everything_is_not_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maxlab.graph.kernel_library.MOST_LOOKED_AT", 5)
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "k.c").write_text(ONE)
+    assert len(KernelLibrary(None, [tmp_path])) == 1
+    for number in range(5):
+        (tmp_path / f"{number}.txt").touch()
+    with pytest.raises(ArgumentError, match="more than 5 files") as caught:
+        KernelLibrary(None, [tmp_path])
+    assert caught.value.code == "ML763"
+
+
 def test_verify_custom_op() -> None:
     library = KernelLibrary()
     library.add_source(ONE)
