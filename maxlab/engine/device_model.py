@@ -35,6 +35,7 @@ from maxlab.engine.model import LIVE, MAX_BINDINGS, Loader, Model
 from maxlab.engine.observing import Observer
 from maxlab.engine.staged_model import MAX_LATER
 from maxlab.engine.weights import Prepared
+from maxlab.engine.whole import Outputs
 from maxlab.errors import DeviceError, InputError
 from maxlab.ir import DeviceRef
 from maxlab.opset.effects import silent
@@ -225,7 +226,7 @@ class DeviceModel(Model):
             stage.free.append(used)
         self._last = binding.env
         add_buffers(self.compiled.plan, tensors, made)
-        return [made[n] for n in sorted(made)], [stage for stage, _ in passed]
+        return Outputs(made[n] for n in sorted(made)), [stage for stage, _ in passed]
 
     def _memory(self, binding: DeviceBinding) -> tuple[DeviceFrame, list[Tensor]]:
         """Memory for one run. Where a device is short of it, frames that models keep for their

@@ -12,6 +12,7 @@ from maxlab.engine.handles import Handles, Made, collecting, failure, some_run
 from maxlab.engine.model import Model
 from maxlab.engine.observing import Observer
 from maxlab.engine.staged_model import Stage, StagedModel
+from maxlab.engine.whole import Outputs
 from maxlab.opset.custom_text import NOTHING, SAME
 
 
@@ -30,7 +31,7 @@ class HandleModel(Model):
         try:
             with made.taken():
                 outputs = super()._run(given, times)
-            return self._handles.given(given, outputs)
+            return Outputs(self._handles.given(given, outputs))
         finally:
             made.release()
 

@@ -193,8 +193,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             WeightFileError: ML639 or ML641, a file that weights are mapped from has changed.
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
-            return Outputs(self._watched(args, trace.run_watcher, trace.run_recorder))
-        return Outputs(self._run(args, None))
+            return self._watched(args, trace.run_watcher, trace.run_recorder)
+        return self._run(args, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The outputs; inputs may be given by name (``input0``, ``input1`` …).
@@ -205,8 +205,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         if kwargs or len(args) != self._count:
             args = tuple(self.bind_arguments(args, kwargs))
         if trace.run_watcher is not None or trace.run_recorder is not None:
-            return Outputs(self._watched(args, trace.run_watcher, trace.run_recorder))
-        return Outputs(self._run(args, None))
+            return self._watched(args, trace.run_watcher, trace.run_recorder)
+        return self._run(args, None)
 
     def _watched(
         self,
@@ -251,7 +251,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         for position, x in enumerate(tensors):
             io[position] = x.address
         position = len(tensors)
-        outputs: list[Tensor] = []
+        outputs: list[Tensor] = Outputs()
         for dtype, shape, nbytes in binding.outputs:
             if dtype is not None:
                 made = host_tensor(dtype, shape, nbytes)

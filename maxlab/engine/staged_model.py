@@ -35,6 +35,7 @@ from maxlab.engine.file_watch import settled
 from maxlab.engine.model import MAX_BINDINGS, Loader, Model
 from maxlab.engine.stamps import BEGIN, END, Taken, side_by_side
 from maxlab.engine.weights import Prepared
+from maxlab.engine.whole import Outputs
 from maxlab.opset.effects import silent
 
 Array = np.ndarray[Any, Any]
@@ -180,7 +181,7 @@ class Run:
     def outputs(self) -> list[Tensor]:
         """The outputs, when all stages have run."""
         add_buffers(self.program.compiled.plan, self._inputs, self.made)
-        return [self.made[n] for n in sorted(self.made)]
+        return Outputs(self.made[n] for n in sorted(self.made))
 
     def leave(self) -> None:
         """Give the memory back that only this run used."""

@@ -490,7 +490,7 @@ _INSTEAD = {
 
 
 elsewhere(Module, "module", _INSTEAD)
-nearest(Module, "")
+nearest(Module, "")  # by the name of the user's class
 
 
 def _grouped(values: Sequence[Value], groups: list[int | None]) -> list[Any]:

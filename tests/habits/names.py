@@ -89,6 +89,7 @@ AFTERWARDS = rows(
     ("outputs.shape", Refused("ML964", "outputs[0].shape")),
     ("outputs.argmax()", Refused("ML964", "outputs[0].argmax")),
     ("outputs.item()", Refused("ML964", "outputs[0].item")),
+    ("model.execute(array).shape", Refused("ML964", "outputs[0].shape")),
     ("outputs == list(outputs)", "True"),
     ("isinstance(outputs, list)", "True"),
     ("tensor.shpe", Refused("ML964", "tensor.shape")),
