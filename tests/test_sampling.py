@@ -45,3 +45,10 @@ def test_a_family_without_a_split_is_one_group() -> None:
     kept, said = sample(CASES + ALONE, "1", [slow])
     assert said.counts == {"slow": (3, 12)}
     assert len(kept) == 3
+
+
+def test_a_share_of_nothing_is_left_to_all() -> None:
+    families = (Family("slow", "tests/slow.py", Fraction(0)),)
+    kept, made = sample(["tests/slow.py::test_a", "tests/other.py::test_b"], "seed", families)
+    assert kept == {"tests/other.py::test_b"}
+    assert made.counts == {"slow": (0, 1)}

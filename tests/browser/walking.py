@@ -149,18 +149,14 @@ class Walk:
         clicked: list[str] = []
         chosen_before: set[str] = set()
         for _ in range(3):
-            node = view.read(
-                """(() => {
-                    const stage = view.element.querySelector('.jp-MaxLab-stage');
-                    const isOnTop = ({ x, y, w, h }) => {
-                        const there = document.elementFromPoint(x + w / 2, y + Math.min(12, h / 2));
-                        return there?.tagName === 'CANVAS' && stage.contains(there);
-                    };
-                    return view.nodes().find(({ id, kind, expanded, rect }) => kind !== 'input'
-                        && !expanded && !argument.includes(id) && isOnTop(rect)) ?? null;
-                })()""",
-                clicked,
-            )
+            node = self._in_sight(view, clicked)
+            if node is None and not clicked and view.read(_IS_PANEL_OPEN):
+                # In a narrow window the side panel lies over most of the drawing.
+                self._press(view, "[data-command=toggle-panel]", place)
+                view.settle()
+                view.execute("fit")
+                view.settle()
+                node = self._in_sight(view, clicked)
             if node is None:
                 break
             clicked.append(node["id"])
@@ -178,6 +174,22 @@ class Walk:
         if not clicked:
             self.complaints.append(f"{place}: no operation is in sight")
         self.lab.page.mouse.move(2, 2)
+
+    def _in_sight(self, view: GraphView, apart_from: list[str]) -> dict[str, Any] | None:
+        """The first operation or folded box that nothing covers."""
+        found: dict[str, Any] | None = view.read(
+            """(() => {
+                const stage = view.element.querySelector('.jp-MaxLab-stage');
+                const isOnTop = ({ x, y, w, h }) => {
+                    const there = document.elementFromPoint(x + w / 2, y + Math.min(12, h / 2));
+                    return there?.tagName === 'CANVAS' && stage.contains(there);
+                };
+                return view.nodes().find(({ id, kind, expanded, rect }) => kind !== 'input'
+                    && !expanded && !argument.includes(id) && isOnTop(rect)) ?? null;
+            })()""",
+            apart_from,
+        )
+        return found
 
     def _type_through(self, view: GraphView, place: str) -> None:
         page = self.lab.page
@@ -381,6 +393,9 @@ class Walk:
         if not steps.evaluate("node => node.contains(document.activeElement)"):
             self.complaints.append(f"{place}: ArrowDown leaves the steps")
 
+
+_IS_PANEL_OPEN = """view.element.querySelector('[data-command=toggle-panel]')
+    .getAttribute('aria-pressed') === 'true'"""
 
 _ACTIVE = """(() => {
     const item = document.activeElement?.closest('[role=treeitem]');
