@@ -188,7 +188,8 @@ def test_every_generated_kernel_of_a_graph() -> None:
         if step.printed is None:
             continue
         source = model.kernels[step.id].source
-        assert edit_kernel(model, step.id, source + "\n/* end */\n", X, runs=1).state == "measured"
+        same = edit_kernel(model, step.id, source + "\n/* end */\n", X, runs=1)
+        assert same.state == "measured", f"{step.kind}: {same}"
         if step.kind in kinds:
             continue
         kinds.add(step.kind)
@@ -197,6 +198,22 @@ def test_every_generated_kernel_of_a_graph() -> None:
         )
         assert edit_kernel(model, step.id, empty + " { return 0; }", X).state == "wrong"
     assert {"contract", "row", "reduce", "concat", "copy"} <= kinds
+
+
+def test_a_kernel_that_copies_what_later_kernels_write_over_is_right() -> None:
+    """What it should have written is what it read when it ran, not what lies there later."""
+
+    def moved(x: TensorValue) -> TensorValue:
+        both = ops.concat([ops.softmax(x), ops.softmax(x * 2)], axis=1)
+        part = ops.softmax(ops.softmax(both)[:, :8])
+        return ops.softmax(ops.softmax(part) * 3)
+
+    model = load(graph_of(moved))
+    copies = [step for step in model.plan.steps if step.kind == "concat"]
+    assert len(copies) == 2
+    for step in copies:
+        same = edit_kernel(model, step.id, model.kernels[step.id].source + "\n", X, runs=1)
+        assert same.state == "measured", str(same)
 
 
 def test_kernels_of_equal_layers_are_edited_together() -> None:

@@ -159,6 +159,8 @@ class Walk:
                 node = self._in_sight(view, clicked)
             if node is None:
                 break
+            if not clicked:  # what is selected already would pass for what the click selects
+                view.read("view.clearSelection()")
             clicked.append(node["id"])
             view.click(node["id"])
             chosen = view.read("view.selection")
