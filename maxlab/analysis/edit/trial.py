@@ -345,9 +345,12 @@ def _captured(model: Model, symbol: str, inputs: Sequence[Any]) -> list[_Capture
         alone = Alone.of(walk, step, {w.slot for w in facts.writes})
         if alone is None:
             continue
-        known = {}
-        for slot, value in facts.reads.items():
-            known[value] = exact(packed[slot] if slot in packed else walk.value(slot, value))
+        # Copies: an operation that only moves data is wanted as a view of what it reads, and later
+        # kernels write over that.
+        known = {
+            value: exact(packed[slot] if slot in packed else np.array(walk.value(slot, value)))
+            for slot, value in facts.reads.items()
+        }
         if all(has_reference(op) for op in facts.group.ops):
             wanted = reference.evaluate([w.made for w in facts.writes], known)
         else:  # what the kernel writes as it is
