@@ -91,8 +91,10 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
     Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 200), "-"),
-    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _HALF),
-    Family("cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _HALF),
+    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _QUARTER),
+    Family(
+        "cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _QUARTER
+    ),
     Family(
         "slow single tests",
         (
