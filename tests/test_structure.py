@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from scripts.structure import op_names, typescript
+from maxlab.compiler.plan import Plan, Slot
+from maxlab.dtype import DType
+from maxlab.ir.poly import ONE
+from scripts.structure import op_names, plans, typescript
 from scripts.structure.__main__ import compared
 from scripts.structure.modules import Arc, ImportGraph
 
@@ -167,3 +171,25 @@ def test_a_number_may_only_shrink(count: int, fits: bool, said: str) -> None:
     assert fit is fits
     assert said in lines[0]
     assert ("(" in lines[0]) is (count < 2)
+
+
+# ---------------------------------------------------------------- plans
+def test_a_function_in_a_plan_is_found_wherever_it_lies() -> None:
+    plan = Plan()
+    assert plans.callables(plan) == {}
+
+    def size() -> int:
+        return 3
+
+    plan.slots.append(Slot(0, "arena", DType.float32, ONE, (), name=size))  # type: ignore[arg-type]
+    plan.aliases[0] = {"deep": [functools.partial(size)]}  # type: ignore[assignment]
+    here = "test_a_function_in_a_plan_is_found_wherever_it_lies.<locals>.size"
+    assert list(plans.callables(plan)) == [f"Slot.name: {here}", "Plan.aliases: partial"]
+
+
+def test_plans_have_steps_of_every_kind() -> None:
+    kinds = {step.kind for plan in plans.plans() for step in plan.steps}
+    assert kinds >= {
+        "map", "row", "reduce", "contract", "attention", "concat", "kernel", "transfer", "print",
+        "branch", "jump", "refuse", "exchange", "settle", "copy",
+    }  # fmt: skip

@@ -11,6 +11,7 @@ number there, so that it never grows again. ``first`` in the table is the first 
 - ``module_cycles`` and ``modules_in_cycles``: see ``modules``;
 - ``op_pairs`` and ``op_pairs_outside_matchers``: see ``op_names``; the matchers of patterns, whose
   work it is to know ops by name, are listed in the table;
+- ``plan_callables``: see ``plans``;
 - ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
 """
 
@@ -25,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from scripts.structure import op_names, typescript  # noqa: E402 - after the path
+from scripts.structure import op_names, plans, typescript  # noqa: E402 - after the path
 from scripts.structure.modules import ImportGraph  # noqa: E402
 
 LIMITS = Path(__file__).with_name("limits.json")
@@ -48,6 +49,7 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
         "op_pairs_outside_matchers": [
             text for (file, _), text in said.items() if file not in matchers
         ],
+        "plan_callables": plans.sites(),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():
