@@ -19,11 +19,11 @@ from maxlab.compiler.gpu_templates import (
     product_templates,
 )
 from maxlab.compiler.plan import Env, GpuLaunch
-from maxlab.compiler.steps_gpu import BLOCKS_PER_PROCESSOR
 from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Product, Properties, Queue
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.launching import BLOCKS_PER_PROCESSOR
 from maxlab.graph import DeviceRef, Graph, TensorType
 
 F32, BF16 = DType.float32, DType.bfloat16

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from maxlab.analysis.machine.ceilings import Ceilings, Rate
+from maxlab.engine.launching import host_launch
 from maxlab.opset import OPSET
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def is_shared(step: Step, env: Mapping[str, int], threads: int, runtime: object)
     """Whether several threads run ``step``: its parallel axis is cut into chunks."""
     if step.device.is_gpu():
         return False
-    launch = step.launch(env, threads, runtime)
+    launch = host_launch(step.launch, env, threads, runtime)
     return launch.extent > launch.grain
 
 

@@ -17,6 +17,7 @@ from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
+from maxlab.compiler.steps_host import LONG_ROW_COST, in_strips
 from maxlab.errors import GraphError
 from maxlab.ir import Function, Op, Value, at_revision, listen
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
@@ -70,9 +71,10 @@ class Compiled:
             ToolchainError: A kernel for long rows, which is compiled when it is first needed, could
                 not be compiled.
         """
-        printed = step.long(env) if step.long is not None else None
-        if printed is None:
+        if step.long is None or step.long.evaluate(env) <= LONG_ROW_COST:
             return self.kernels[step.number].address
+        assert step.loops is not None, "what has long rows is printed from loops"
+        printed = in_strips(step.loops)
         found = self.long_kernels.get(printed.symbol)
         if found is None:
             source = KernelSource(printed.symbol, printed.text)

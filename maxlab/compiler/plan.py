@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.guards import Guard
+from maxlab.compiler.launches import GpuFormula, HostFormula, LibraryProduct
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
 from maxlab.ir.poly import ONE, Poly
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from maxlab.compiler.codegen.cuda import CudaPrinted
     from maxlab.compiler.lower import Lowered
-    from maxlab.driver.backend import Product, Properties
+    from maxlab.driver.backend import Product
 
 SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
 Env = Mapping[str, int]
@@ -184,15 +185,15 @@ class GpuKernels:
     """The kernels among which a step chooses when sizes are known, each printed when it is asked
     for, the first the usual one.
 
-    ``library`` gives, for sizes, the call of the vendor's library that does the same, or None where
-    the step does more than a plain product or the product is small.
+    ``launch`` says which of them runs, and how; ``library`` is the product that the vendor's
+    library can make instead, None where the step does more than that.
     """
 
     def __init__(
         self,
         makers: Sequence[Callable[[], CudaPrinted]],
-        launch: Callable[[Env, Properties], GpuLaunch],
-        library: Callable[[Env], LibraryCall | None] | None = None,
+        launch: GpuFormula,
+        library: LibraryProduct | None = None,
     ) -> None:
         self._makers = makers
         self.library = library
@@ -275,7 +276,7 @@ class Step:
         pointers: Slot numbers, in the order of the kernel's pointer arguments.
         nodes: Ids of the user's ops that it computes.
         parallel: The extent of the parallel axis.
-        launch: From sizes and threads to a ``Launch``.
+        launch: How it is launched on the CPU; None of what a GPU runs, where ``gpu`` has that.
         loops: The loop IR, of kernels that are printed from it; products are calls of a library.
         call: The function of Python that it calls, on the thread that runs the plan;
             ``ranks`` are those of what it gets, whose dims are ``sizes``.
@@ -292,10 +293,8 @@ class Step:
         renamed: Of a call's step, the ids of the user's ops by those that its text names.
         exchange: Of an ``exchange``, whose memory becomes whose.
         arguments: Of a kernel that a user wrote, what each pointer is; else empty.
-        long: Makes another text for sizes with which a single item takes so long that the kernel
-            asks whether to go on; None for all other sizes.
-        in_place: Makes the same step for a result that is the memory of an operand, given the
-            numbers of the two pointers; None where that would be wrong.
+        long: The scalar operations of a single item, where these may take so long that another text
+            of its ``loops`` runs, which asks whether to go on; None where they never do.
     """
 
     number: int
@@ -306,7 +305,7 @@ class Step:
     sizes: list[Poly]
     nodes: tuple[str, ...]
     parallel: Poly
-    launch: Callable[[Env, int, Any], Launch]
+    launch: HostFormula | None
     cost: Callable[[], tuple[Poly, Poly]]
     traffic: Callable[[], dict[int, tuple[Poly, Poly]]]
     builtin: str = ""
@@ -324,8 +323,7 @@ class Step:
     renamed: Mapping[str, tuple[str, ...]] | None = None
     exchange: Exchange | None = None
     arguments: tuple[KernelArgument, ...] = ()
-    long: Callable[[Env], Printed | None] | None = field(default=None, repr=False)
-    in_place: Callable[[int, int], Step | None] | None = field(default=None, repr=False)
+    long: Poly | None = None
 
     @property
     def id(self) -> str:

@@ -17,8 +17,9 @@ from maxlab.compiler.axes import Index, shape_of
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard
+from maxlab.compiler.launches import HostFormula
 from maxlab.compiler.lower import Lowered
-from maxlab.compiler.plan import Env, GpuKernels, Launch, Packing, Plan, Slot, Step
+from maxlab.compiler.plan import GpuKernels, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.traffic import Touched, in_bytes
 from maxlab.dtype import DType
@@ -52,6 +53,11 @@ class Body:
     homes: dict[int, int] = field(default_factory=dict)
 
 
+InPlace = Callable[[int, int], Step | None]
+"""Makes a step once more for a result that is the memory of an operand, given the numbers of the
+two pointers; None where that would be wrong."""
+
+
 class PlanSink:
     """The plan of one function, as it is made.
 
@@ -81,6 +87,7 @@ class PlanSink:
         self._known: dict[Any, int] = {}
         self._seen = 0  # the slots that are known
         self._slots: dict[Value, int] = {}
+        self._in_place: dict[int, tuple[Step, InPlace]] = {}
 
     def inner(self, schedule: Schedule, root: Function | None) -> PlanSink:
         """The sink, filled, of a body with these groups.
@@ -166,7 +173,7 @@ class PlanSink:
         kind: str,
         printed: Printed | None,
         pointers: Sequence[int],
-        launch: Callable[[Env, int, Any], Launch],
+        launch: HostFormula | None,
         parallel: Poly,
         *,
         sizes: Sequence[Poly] | None = None,
@@ -176,7 +183,7 @@ class PlanSink:
         loops: Lowered | None = None,
         gpu: GpuKernels | None = None,
     ) -> Step:
-        """A new step of the plan.
+        """A new step of the plan; ``launch`` is None for what a GPU runs.
 
         ``touches`` counts what it reads and writes of its pointers, ``computed`` are the ops whose
         arithmetic is done here, where these are not those of ``group`` and of what is inlined
@@ -223,6 +230,17 @@ class PlanSink:
         )
         self.plan.steps.append(step)
         return step
+
+    def let_in_place(self, step: Step, made: InPlace) -> None:
+        """Let ``made`` be what makes ``step`` once more for a result that is the memory of an
+        operand."""
+        self._in_place[id(step)] = step, made
+
+    def in_place(self, step: Step, target: int, source: int) -> Step | None:
+        """``step`` with its pointer ``target``, a result, being its pointer ``source``; None where
+        that would be wrong."""
+        _, made = self._in_place.get(id(step), (None, None))
+        return made(target, source) if made is not None else None
 
     def apart(self, add: Callable[[], None]) -> Step:
         """The step that ``add`` adds to the plan, which does not keep it."""

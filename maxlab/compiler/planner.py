@@ -4,12 +4,11 @@ time.
 
 from __future__ import annotations
 
-from typing import Any
-
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
+from maxlab.compiler.launches import Once
 from maxlab.compiler.lower import Lowering
-from maxlab.compiler.plan import Env, Launch, Plan, Slot
+from maxlab.compiler.plan import Plan, Slot
 from maxlab.compiler.plan_sink import PlanSink, nbytes_of
 from maxlab.compiler.programs import add_program
 from maxlab.compiler.schedule import Schedule
@@ -144,10 +143,7 @@ class _Filling:
         def touches() -> Touched:
             return {0: Touch(written=elements), 1: Touch(elements)}
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            return Launch((), 1, 1, 0)
-
-        self.sink.add(group, "transfer", None, pointers, launch, ONE, touches=touches)
+        self.sink.add(group, "transfer", None, pointers, Once(), ONE, touches=touches)
 
     def _host_call(self, group: Group) -> None:
         op = group.main
@@ -161,9 +157,6 @@ class _Filling:
             pointers.append(self.sink.slot(base))
         shapes = [shape_of(value) for value in (*op.results, *op.operands)]
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            return Launch((), 1, 1, 0)
-
         made = len(op.results)
         elements = [_size_of(value) for value in (*op.results, *op.operands)]
 
@@ -176,7 +169,7 @@ class _Filling:
             call.kind,
             None,
             pointers,
-            launch,
+            Once(),
             ONE,
             sizes=[size for shape in shapes for size in shape],
             builtin=symbol,

@@ -31,12 +31,12 @@ from typing import Any
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard, may_fail
+from maxlab.compiler.launches import Items, Once
 from maxlab.compiler.passes import pipeline, run
-from maxlab.compiler.plan import Env, Exchange, Launch, Packing, Slot, Step
+from maxlab.compiler.plan import Exchange, Packing, Slot, Step
 from maxlab.compiler.plan_sink import Body, PlanSink, data_key
 from maxlab.compiler.reuse import Reuse
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.steps_host import grain_of, piece_of
 from maxlab.compiler.traffic import Touch, Touched
 from maxlab.compiler.turns import add_settling, next_turn
 from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
@@ -70,7 +70,7 @@ def compile_body(sink: PlanSink, op: Op, number: int) -> Body:
     sink.functions += [function, *inner.functions]
     if outputs is None:
         return Body(function, schedule, plan, guard, list(range(len(plan.outputs))))
-    homes = Reuse(plan, function.inputs, outputs).homes
+    homes = Reuse(plan, function.inputs, outputs, inner.in_place).homes
     return Body(function, schedule, plan, guard, outputs, homes=homes)
 
 
@@ -168,11 +168,8 @@ class _Programs:
     def control(self, kind: str, pointers: Sequence[int] = ()) -> Step:
         """A new step that says where to go on; its ``jump`` is not known yet."""
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            return Launch((), 1, 1, 0)
-
         step = self.sink.add(
-            self.group, kind, None, pointers, launch, ONE, touches=dict, computed=()
+            self.group, kind, None, pointers, Once(), ONE, touches=dict, computed=()
         )
         step.device = DeviceRef.CPU()
         return step
@@ -191,19 +188,13 @@ class _Programs:
             elements = nbytes.floordiv(size)
             return {0: Touch(written=elements), 1: Touch(elements)}
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            count = nbytes.evaluate(env)
-            lines = -(-count // 64)
-            grain, piece = grain_of(lines, 8, threads) * 64, piece_of(lines, 8) * 64
-            return Launch((), count, grain, 0, piece)
-
         gpu = device.is_gpu()
         step = self.sink.add(
             self.group,
             "transfer" if gpu else "copy",
             None,
             [target, source],
-            launch,
+            Once() if gpu else Items(nbytes, Poly.constant(8), unit=64),
             nbytes,
             sizes=[],
             builtin="" if gpu else "mx_k_copy",

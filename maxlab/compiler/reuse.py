@@ -15,7 +15,7 @@ memories change their names from turn to turn where a name has another one then.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from maxlab.compiler.loops import Expr, Kernel, Store, walk
 from maxlab.compiler.lower import Lowered
@@ -132,9 +132,17 @@ class Reuse:
         homes: By the number of an output, that of the carried input whose memory it has.
     """
 
-    def __init__(self, plan: Plan, inputs: Sequence[Value], changed: Sequence[int]) -> None:
-        """``changed`` has, for each output, which of the ``inputs`` it is in the next turn."""
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Sequence[Value],
+        changed: Sequence[int],
+        again: Callable[[Step, int, int], Step | None],
+    ) -> None:
+        """``changed`` has, for each output, which of the ``inputs`` it is in the next turn;
+        ``again`` makes a step once more with one pointer being another."""
         self.plan = plan
+        self._again = again
         self.changed = changed
         self.homes: dict[int, int] = {}
         self.outputs: dict[int, Slot] = {s.index: s for s in plan.slots if s.kind == "output"}
@@ -220,9 +228,9 @@ class Reuse:
     def _in_place(self, step: Step, target: int, source: int) -> Step | None:
         """``step`` with the slot ``source`` being ``target``; None where that is wrong."""
         pointers = step.pointers
-        if step.in_place is None or pointers.count(target) != 1 or pointers.count(source) != 1:
+        if pointers.count(target) != 1 or pointers.count(source) != 1:
             return None
-        return step.in_place(pointers.index(target), pointers.index(source))
+        return self._again(step, pointers.index(target), pointers.index(source))
 
     def _may_wait(self, makers: Sequence[Step]) -> bool:
         """Whether ``makers`` may run behind all other steps."""

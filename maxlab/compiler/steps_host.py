@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from maxlab.compiler.codegen.c import BLOCK, Printed, print_columns, print_rows, strip_of
+from maxlab.compiler.codegen.c import Printed, print_columns, print_rows, strip_of
 from maxlab.compiler.codegen.product import (
     HALVES,
     Operand,
@@ -16,9 +16,10 @@ from maxlab.compiler.codegen.product import (
     print_pack,
 )
 from maxlab.compiler.groups import Group
+from maxlab.compiler.launches import BLOCK, Attention, BatchedGemm, Blocks, Gemm, Items
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
-from maxlab.compiler.plan import PACK_KERNELS, Env, Launch, Slot, Step, panels_nbytes
+from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.products import attention_of, contraction_of
@@ -29,33 +30,9 @@ from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import scalar_weight
 
-GRAIN_COST = 16_384
-"""Scalar operations below which a chunk is not worth handing to another thread."""
-
-
-def grain_of(extent: int, cost: int, threads: int) -> int:
-    """Items per chunk for ``extent`` items of ``cost`` scalar operations each."""
-    if extent * cost < 2 * GRAIN_COST or threads == 1:
-        return max(extent, 1)
-    even = -(-extent // (threads * 4))
-    return max(even, -(-GRAIN_COST // max(cost, 1)), 1)
-
-
 LONG_ROW_COST = 1 << 28
 """Scalar operations of a row that is gone through in strips. They take a tenth of a second: few
 models have rows as long, and the loop over strips would cost short ones a third of their time."""
-PIECE_COST = 1 << 22
-"""Scalar operations that take about a millisecond; behind so many a run can be ended."""
-
-
-def piece_of(extent: int, cost: int) -> int:
-    """Items that take about a millisecond, of ``extent`` items of ``cost`` scalar operations each;
-    0 where all of them take no longer.
-    """
-    if extent * cost <= PIECE_COST:
-        return 0
-    count = PIECE_COST // max(cost, 1)
-    return max(count if count < 64 else count // 64 * 64, 1)
 
 
 class HostSteps:
@@ -77,28 +54,15 @@ class HostSteps:
         weight, width = _weight(kernel), kernel.inner.extent
         flat = kernel.kind == "map" and not kernel.rows
 
-        def in_strips() -> Printed:
-            return print_rows(kernel, lowered.kept, strip_of(weight))
-
-        def long(env: Env) -> Printed | None:
-            return in_strips() if weight * width.evaluate(env) > LONG_ROW_COST else None
-
-        always = not flat and width.is_constant and long({}) is not None
-        printed = in_strips() if always else print_rows(kernel, lowered.kept)
+        row = Poly.constant(weight) * width
+        always = not flat and row.is_constant and row.value > LONG_ROW_COST
+        printed = in_strips(lowered) if always else print_rows(kernel, lowered.kept)
         pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
         extent = kernel.inner.extent if flat else ONE
         for axis in kernel.rows:
             extent = extent * axis.extent
-        inner = kernel.inner.extent
-        kept = lowered.kept
-
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            items, width = extent.evaluate(env), inner.evaluate(env)
-            cost = weight if flat else weight * width
-            scratch = kept * ((width * 8 + 63) // 64 * 64)
-            grain, piece = grain_of(items, cost, threads), piece_of(items, cost)
-            return Launch((), items, grain, scratch, piece)
-
+        cost = Poly.constant(weight) if flat else row
+        launch = Items(extent, cost, _kept_bytes(lowered.kept, width))
         kind = kernel.kind if group.kind in ("map", "row") else group.kind
         step = sink.add(
             group,
@@ -119,8 +83,8 @@ class HostSteps:
             left = [n for at, n in enumerate(pointers) if at != target]
             return sink.apart(lambda: self.rows(group, made, left, computed))
 
-        step.in_place = in_place
-        step.long = None if flat or always else long
+        sink.let_in_place(step, in_place)
+        step.long = None if flat or row.is_constant else row
 
     def columns(self, group: Group, lowered: Lowered, slots: list[int] | None = None) -> None:
         """The step of a column kernel."""
@@ -129,24 +93,12 @@ class HostSteps:
         weight = _weight(kernel)
         inner, depth = kernel.inner.extent, kernel.reduction.extent
 
-        def in_strips() -> Printed:
-            return print_columns(kernel, strip_of(weight * BLOCK))
-
-        def long(env: Env) -> Printed | None:
-            cost = weight * BLOCK * depth.evaluate(env)
-            return in_strips() if cost > LONG_ROW_COST else None
-
-        always = depth.is_constant and long({}) is not None
-        printed = in_strips() if always else print_columns(kernel)
+        block = Poly.constant(weight * BLOCK) * depth
+        always = block.is_constant and block.value > LONG_ROW_COST
+        printed = in_strips(lowered) if always else print_columns(kernel)
         rows = ONE
         for axis in kernel.rows:
             rows = rows * axis.extent
-
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            blocks = -(-inner.evaluate(env) // BLOCK)
-            items = rows.evaluate(env) * blocks
-            cost = weight * depth.evaluate(env) * min(inner.evaluate(env), BLOCK)
-            return Launch((), items, grain_of(items, cost, threads), 0, piece_of(items, cost))
 
         pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
         step = sink.add(
@@ -154,7 +106,7 @@ class HostSteps:
             "reduce" if group.kind == "col" else group.kind,
             printed,
             pointers,
-            launch,
+            Blocks(rows, inner, depth, weight),
             rows * inner,
             touches=lambda: touched(kernel),
             loops=lowered,
@@ -167,8 +119,8 @@ class HostSteps:
             left = [n for at, n in enumerate(pointers) if at != target]
             return sink.apart(lambda: self.columns(group, made, left))
 
-        step.in_place = in_place
-        step.long = None if always else long
+        sink.let_in_place(step, in_place)
+        step.long = None if block.is_constant else block
 
     # ------------------------------------------------------------ products
     def contract(self, group: Group) -> None:
@@ -212,7 +164,7 @@ class HostSteps:
                 "contract",
                 printed,
                 pointers,
-                _gemm_launch(rows, n, k, dtype),
+                Gemm(rows, n, k, dtype),
                 rows * n,
                 touches=touches,
             )
@@ -228,7 +180,7 @@ class HostSteps:
             "contract",
             printed,
             pointers,
-            _batched_launch(items, m, n, k, dtype),
+            BatchedGemm(items, m, n, k, dtype),
             items,
             touches=lambda: product_touched(kernel, found, result),
         )
@@ -268,10 +220,6 @@ class HostSteps:
         panels = (n + Poly.constant(31)).floordiv(Poly.constant(32))
         written = nbytes.floordiv(Poly.constant(dtype.size_in_bytes))
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            items, cost = panels.evaluate(env), 64 * k.evaluate(env)
-            return Launch((), items, grain_of(items, cost, threads), 0, piece_of(items, cost))
-
         # The built-in kernel takes whole buffers; for a part of one there is a line of code.
         whole = right.offset == ZERO
         sink.add(
@@ -279,7 +227,7 @@ class HostSteps:
             "pack",
             None if whole else print_pack(right, k, n, dtype),
             [slot.number, source],
-            launch,
+            Items(panels, Poly.constant(64) * k),
             panels,
             sizes=[k, n, right.row, right.column] if whole else None,
             builtin=PACK_KERNELS[dtype] if whole else "",
@@ -302,22 +250,13 @@ class HostSteps:
         )
         pointers = [sink.slot(x) for x in (*values, *found.bases)]
 
-        def launch(env: Env, threads: int, runtime: Any) -> Launch:
-            numbers = [p.evaluate(env) for p in sizes]
-            block = runtime.ffi.new("i64 *")
-            extent = runtime.products.mx_attention_plan(*numbers, threads, block)
-            scratch = runtime.products.mx_attention_scratch(
-                numbers[2], numbers[3], numbers[4], numbers[5], block[0]
-            )
-            return Launch((block[0],), extent, 1, scratch)
-
         batch, heads, queries = sizes[:3]
         sink.add(
             group,
             "attention",
             printed,
             pointers,
-            launch,
+            Attention(tuple(sizes)),
             batch * heads * queries,
             touches=lambda: attention_touched(lowered.kernel, found),
         )
@@ -329,39 +268,19 @@ def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:
     return replace(kernel, rows=rows)
 
 
-def _gemm_launch(m: Poly, n: Poly, k: Poly, dtype: DType) -> Callable[[Env, int, Any], Launch]:
-    def launch(env: Env, threads: int, runtime: Any) -> Launch:
-        rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
-        tile = runtime.ffi.new("i64[2]")
-        runtime.products.mx_gemm_plan(rows, columns, depth, threads, tile, tile + 1)
-        mb, nb = max(tile[0], 1), max(tile[1], 1)
-        extent = -(-rows // mb) * -(-columns // nb)
-        small = 2 * rows * columns * depth < 400_000
-        if dtype in HALVES:
-            scratch = runtime.products.mx_half_gemm_scratch(HALVES[dtype], rows, mb, nb)
-        else:
-            scratch = runtime.products.mx_gemm_scratch(rows, columns, depth, mb, nb)
-        return Launch((mb, nb), extent, max(extent, 1) if small else 1, scratch)
-
-    return launch
+def _kept_bytes(kept: int, width: Poly) -> Poly:
+    """The bytes of ``kept`` rows of ``width`` numbers, each row from a cache line on."""
+    lines = (width * Poly.constant(8) + Poly.constant(63)).floordiv(Poly.constant(64))
+    return Poly.constant(64 * kept) * lines if kept else ZERO
 
 
-def _batched_launch(
-    items: Poly, m: Poly, n: Poly, k: Poly, dtype: DType
-) -> Callable[[Env, int, Any], Launch]:
-    def launch(env: Env, threads: int, runtime: Any) -> Launch:
-        rows, columns, depth = m.evaluate(env), n.evaluate(env), k.evaluate(env)
-        extent = items.evaluate(env)
-        sizes = rows, columns, depth
-        if dtype in HALVES:
-            scratch = runtime.products.mx_half_matmul_scratch(HALVES[dtype], *sizes)
-        else:
-            scratch = runtime.products.mx_matmul_scratch(*sizes)
-        cost = 2 * rows * columns * max(depth, 1) // 16
-        grain, piece = grain_of(extent, cost, threads), piece_of(extent, cost)
-        return Launch((), extent, grain, scratch, piece)
-
-    return launch
+def in_strips(lowered: Lowered) -> Printed:
+    """The text of a map, row or column kernel that goes through long rows in strips, behind each of
+    which it asks whether to go on."""
+    kernel, weight = lowered.kernel, _weight(lowered.kernel)
+    if kernel.kind == "col":
+        return print_columns(kernel, strip_of(weight * BLOCK))
+    return print_rows(kernel, lowered.kept, strip_of(weight))
 
 
 def _weight(kernel: Kernel) -> int:

@@ -14,24 +14,19 @@ from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.groups import Group
+from maxlab.compiler.launches import Items, Parts
 from maxlab.compiler.options import Options
 from maxlab.compiler.plan import (
     Binds,
-    Env,
     GpuKernels,
-    GpuLaunch,
     KernelArgument,
-    Launch,
     Packing,
     Slot,
     Step,
     panels,
 )
 from maxlab.compiler.plan_sink import PlanSink
-from maxlab.compiler.steps_gpu import cpu_launch, grid_of
-from maxlab.compiler.steps_host import GRAIN_COST, grain_of, piece_of
 from maxlab.compiler.traffic import Touch, Touched
-from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -361,26 +356,22 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         kernels = None
     else:
         made = _print_cuda(site, part, used, symbols, node)
-        printed, kernels = made, GpuKernels([lambda: made], _gpu_launch(part, extent))
-
-    calls = "ctx->lib" in part.text
-
-    def launch(env: Env, threads: int, runtime: Any) -> Launch:
-        if calls:
-            _ = runtime.products  # loads what the text calls
-        items = part.extent.evaluate(env)
-        cost = max(part.work.evaluate(env), 1)
-        alone = part.serial or (part.total is not None and part.total.evaluate(env) < GRAIN_COST)
-        grain = max(items, 1) if alone else grain_of(items, cost, threads)
-        piece = 0 if alone else piece_of(items, cost)
-        return Launch((), items, grain, part.scratch.evaluate(env), piece)
-
+        parts = Parts(extent, part.threads, part.block, part.shared)
+        printed, kernels = made, GpuKernels([lambda: made], parts)
+    launch = Items(
+        part.extent,
+        part.work,
+        part.scratch,
+        serial=part.serial,
+        total=part.total,
+        products="ctx->lib" in part.text,
+    )
     step = sink.add(
         group,
         "kernel",
         printed,
         [b.slot for b in used],
-        launch if kernels is None else cpu_launch,
+        launch if kernels is None else None,
         extent,
         touches=touches,
         computed=None if last else (),
@@ -419,7 +410,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         made.keeps = step.keeps
         return made
 
-    step.in_place = in_place
+    sink.let_in_place(step, in_place)
 
 
 def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
@@ -512,13 +503,3 @@ def _print_cuda(
         printer.checked.append(node)
     headers = (*cuda.HEADERS, *site.headers)
     return finish_kernel(printer, pointers, part.threads, headers)
-
-
-def _gpu_launch(part: _Part, extent: Poly) -> Any:
-    def launch(env: Env, properties: Properties) -> GpuLaunch:
-        items = extent.evaluate(env)
-        blocks = items if part.block else -(-items // part.threads)
-        shared = part.shared.evaluate(env)
-        return GpuLaunch(0, grid_of(blocks, properties), (part.threads, 1, 1), shared, 0, items)
-
-    return launch

@@ -14,12 +14,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from maxlab.compiler.groups import Group
-from maxlab.compiler.plan import Env, Exchange, Launch, Plan, Slot
+from maxlab.compiler.launches import Items
+from maxlab.compiler.plan import Exchange, Plan, Slot
 from maxlab.compiler.plan_sink import PlanSink
-from maxlab.compiler.steps_host import grain_of, piece_of
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 
@@ -146,14 +145,13 @@ def _settle(
     homes: Sequence[int],
 ) -> None:
     count = len(homes)
-
-    def launch(env: Env, threads: int, runtime: Any) -> Launch:
-        size = nbytes.evaluate(env)
-        blocks, cost = -(-size // SETTLE_BYTES), SETTLE_BYTES // 8
-        grain, piece = grain_of(blocks, cost, threads), piece_of(blocks, cost)
-        scratch = count * SETTLE_BYTES
-        return Launch((count,), size, grain * SETTLE_BYTES, scratch, piece * SETTLE_BYTES)
-
+    launch = Items(
+        nbytes,
+        Poly.constant(SETTLE_BYTES // 8),
+        Poly.constant(count * SETTLE_BYTES),
+        unit=SETTLE_BYTES,
+        extra=(count,),
+    )
     step = sink.add(
         group, "settle", None, [*homes, *homes], launch, nbytes,
         sizes=[], builtin="mx_k_settle", touches=dict, computed=(),

@@ -18,6 +18,7 @@ from maxlab.compiler.guards import Guard, evaluated, may_fail
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
 from maxlab.driver import Device, Tensor
 from maxlab.driver.virtual import VirtualBlock, memory_of
+from maxlab.engine.launching import host_launch
 from maxlab.errors import ExecutionError, InputError, Location, ShapeError
 from maxlab.ir import Dim, Op, StaticDim, SymbolicDim, TensorType, Value
 from maxlab.ir.dims import LARGEST
@@ -468,6 +469,9 @@ def _exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[i
     return [*listed, len(places) // 2, *places]
 
 
+_NOTHING = Launch((), 0, 1, 0)
+
+
 class HostSteps:
     """Steps that the C executor walks. ``refused`` are the numbers of those that cannot run."""
 
@@ -494,7 +498,9 @@ class HostSteps:
         starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
         for step in steps:
             idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
-            launch = Launch((), 0, 1, 0) if idle else step.launch(env, threads, runtime)
+            launch = (
+                Launch((), 0, 1, 0) if idle else host_launch(step.launch, env, threads, runtime)
+            )
             self.launches.append(launch)
             if step.kind in CONTROL:
                 kind = CONTROL[step.kind]

@@ -43,6 +43,7 @@ from maxlab.engine.kernel_log import (
     place_of,
     tell,
 )
+from maxlab.engine.launching import device_launch, library_call
 from maxlab.engine.observing import Observer
 from maxlab.ir import DeviceRef
 from maxlab.toolchain.cffi_abi import ffi
@@ -361,7 +362,7 @@ class DeviceBinding:
             if last is None or lands or last.device is not device or last.transfer is not None:
                 last = Segment(device, step.number)
                 segments.append(last)
-            launch = step.gpu.launch(env, device.context.properties)
+            launch = device_launch(step.gpu.launch, env, device.context.properties)
             self.launches.append(launch)
             sizes = [env[name] for name in step.gpu.printed(launch.variant).symbols]
             kernel = Kernel(
@@ -606,7 +607,7 @@ def _library_call(
     kernels: GpuKernels, env: Mapping[str, int], context: Context
 ) -> LibraryCall | None:
     """The call of the vendor's library for these sizes, if it is there and can do it."""
-    call = kernels.library(env) if kernels.library is not None else None
+    call = library_call(kernels.library, env) if kernels.library is not None else None
     blas = context.blas() if call is not None else None
     if call is None or blas is None:
         return None

@@ -18,6 +18,7 @@ from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import Accelerator
 from maxlab.driver.backend import DeviceSource
 from maxlab.engine.kernel_view import KernelView, Shown
+from maxlab.engine.launching import device_launch
 from maxlab.errors import ArgumentError
 from maxlab.ir import DeviceRef
 from maxlab.toolchain import kernels_dir
@@ -148,7 +149,7 @@ class DeviceKernelView(KernelView):
         """
         context = self._model.devices[self.step.device].context
         try:
-            return self._gpu.launch(dims, context.properties)
+            return device_launch(self._gpu.launch, dims, context.properties)
         except KeyError as error:
             raise ArgumentError(
                 "ML655",

@@ -31,6 +31,7 @@ from maxlab.engine.file_watch import settled
 from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
 from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.kernel_view import KernelView
+from maxlab.engine.launching import device_launch
 from maxlab.engine.model import LIVE, MAX_BINDINGS, Loader, Model
 from maxlab.engine.observing import Observer
 from maxlab.engine.staged_model import MAX_LATER
@@ -82,7 +83,7 @@ def known_kernels(compiled: Compiled, devices: Devices) -> list[Variant]:
             found.append((step.number, 0))
             continue
         try:
-            launch = step.gpu.launch({}, devices[step.device].context.properties)
+            launch = device_launch(step.gpu.launch, {}, devices[step.device].context.properties)
         except KeyError:  # a symbolic size
             continue
         found.append((step.number, launch.variant))
@@ -340,7 +341,9 @@ class DeviceModel(Model):
             self._load(
                 (
                     step.number,
-                    step.gpu.launch(env, self.devices[step.device].context.properties).variant,
+                    device_launch(
+                        step.gpu.launch, env, self.devices[step.device].context.properties
+                    ).variant,
                 )
                 for step in steps
                 if step.gpu is not None and step.number not in refused

@@ -22,6 +22,7 @@ from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Seg
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.file_watch import settled
 from maxlab.engine.handles import Made
+from maxlab.engine.launching import host_launch
 from maxlab.engine.model import Model
 from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
 from maxlab.ir import DeviceRef, Value
@@ -413,7 +414,7 @@ class _DeviceWalk:
         if step.kind == "transfer":
             return None
         env, binding = self.env, self._stages[0]
-        launch = step.launch(env, binding.threads, binding.runtime)
+        launch = host_launch(step.launch, env, binding.threads, binding.runtime)
         sizes = [size.evaluate(env) for size in step.sizes]
         return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
 

@@ -160,7 +160,7 @@ class Walk:
             if node is None:
                 break
             if not clicked:  # what is selected already would pass for what the click selects
-                view.read("view.clearSelection()")
+                view.read("view.select([])")
             clicked.append(node["id"])
             view.click(node["id"])
             chosen = view.read("view.selection")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maxlab.compiler import steps_host
+from maxlab.engine import launching
 from tests.compiler.programs import run
 
 FOUND = [676, 749, 793, 840]
@@ -14,7 +14,7 @@ FOUND = [676, 749, 793, 840]
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_random_program_in_small_chunks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step is cut into as many chunks as it has rows, for three threads."""
-    monkeypatch.setattr(steps_host, "GRAIN_COST", 1)
+    monkeypatch.setattr(launching, "GRAIN_COST", 1)
     assert run(seed, threads=3) >= 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from maxlab.dtype import DType
 from maxlab.errors import DeviceError, ExecutionError, InputError, WeightError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from tests.cuda.decoder import Decoder
+from tests.cuda.launched import launch_as
 from tests.cuda.placing import GPU
 
 COUNTED = ("launches", "replays", "uploads", "downloads", "copies", "fills", "waits")
@@ -290,14 +292,9 @@ def test_a_stray_is_named_when_the_simulator_checks() -> None:
         table = up(gpu, np.zeros((3, 4), np.float32))
         (kernel,) = [s for s in model.plan.steps if s.gpu is not None]
         assert kernel.gpu is not None
-        usual = kernel.gpu.launch
         at = up(gpu, np.zeros(2, np.int32))
 
-        def twice(env: Any, properties: Any) -> Any:
-            found = usual(env, properties)
-            return type(found)(found.variant, found.grid, found.block, 0, 0, found.items + 1)
-
-        kernel.gpu.launch = twice
+        launch_as(kernel, lambda found: replace(found, items=found.items + 1))
         with pytest.raises(ExecutionError, match=r"out-of-bounds in kernel g_\w+[\s\S]*\|"):
             model(table, at)
 

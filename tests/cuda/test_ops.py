@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maxlab.compiler.plan import Env, GpuLaunch
+from maxlab.compiler.plan import GpuLaunch
 from maxlab.driver import CPU, Accelerator, Tensor, simulated
-from maxlab.driver.backend import DeviceSource, Properties
+from maxlab.driver.backend import DeviceSource
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.launching import device_launch
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.toolchain import kernels_dir
 from maxlab.toolchain.cuda_usage import parse_usage
@@ -24,6 +24,7 @@ from maxlab.toolchain.nvlib import find_program
 from tests.compiler.interpret import Builder, interpret, load, outputs_of
 from tests.compiler.test_matrix import CASES, Case, build, compare, compare_all
 from tests.cuda.conftest import ON_A_GPU
+from tests.cuda.launched import launch_as
 from tests.cuda.placing import compiled_on_gpu, load_on, on_gpu, run_on, sources_of
 from tests.sampling import chosen
 
@@ -135,27 +136,20 @@ def test_no_races_and_no_strays(name: str) -> None:
             compare_all(case, got, interpret(function, arrays), arrays)
 
 
-Launcher = Callable[[Env, Properties], GpuLaunch]
-
-
 def force(model: DeviceModel, variant: int) -> None:
     """Let steps that choose among kernels of rows take this one."""
     for step in model.compiled.plan.steps:
         if step.gpu is not None and len(step.gpu) >= 3:
-            step.gpu.launch = _only(step.gpu.launch, variant)
+            launch_as(step, lambda found: _only(found, variant))
 
 
-def _only(usual: Launcher, variant: int) -> Launcher:
-    def launch(env: Env, properties: Properties) -> GpuLaunch:
-        found = usual(env, properties)
-        if found.variant == variant:
-            return found
-        shared = found.shared // found.block[1]  # of one row
-        if variant == 1:
-            return GpuLaunch(1, (1, 1, 1), (32, 8, 1), shared * 8, 0, found.items)
-        return GpuLaunch(variant, (found.items, 1, 1), (64, 1, 1), shared, 0, found.items)
-
-    return launch
+def _only(found: GpuLaunch, variant: int) -> GpuLaunch:
+    if found.variant == variant:
+        return found
+    shared = found.shared // found.block[1]  # of one row
+    if variant == 1:
+        return GpuLaunch(1, (1, 1, 1), (32, 8, 1), shared * 8, 0, found.items)
+    return GpuLaunch(variant, (found.items, 1, 1), (64, 1, 1), shared, 0, found.items)
 
 
 WIDTHS = (1, 31, 32, 33, 255, 1024, 1025, 30_000)
@@ -173,8 +167,9 @@ def test_rows_of_every_width(width: int, gpu: Accelerator) -> None:
     (got,) = run_on(gpu, model, [x])
     (want,) = interpret(function, [x])
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-9)
-    launches = [step.gpu.launch({"rows": 5, "width": width}, gpu.context.properties)
-                for step in model.plan.steps if step.gpu]  # fmt: skip
+    sizes, properties = {"rows": 5, "width": width}, gpu.context.properties
+    kernels = [step.gpu for step in model.plan.steps if step.gpu is not None]
+    launches = [device_launch(kernel.launch, sizes, properties) for kernel in kernels]
     assert any(launch.spill for launch in launches) == (width == 30_000)
 
 
@@ -206,13 +201,9 @@ def test_few_long_rows_are_shared_by_blocks(rows: int, width: int, gpu: Accelera
     model = load_on(gpu, on_gpu(function))
     (step,) = model.plan.steps
     assert step.gpu is not None
-    usual: Launcher = step.gpu.launch
-
-    def in_parts(env: Env, properties: Properties) -> GpuLaunch:
-        return usual(env, replace(properties, multiprocessors=4))
-
-    step.gpu.launch = in_parts
-    found = step.gpu.launch({"rows": rows, "width": width}, gpu.context.properties)
+    launch_as(step, seen=lambda properties: replace(properties, multiprocessors=4))
+    sizes = {"rows": rows, "width": width}
+    found = device_launch(step.gpu.launch, sizes, gpu.context.properties)
     assert found.variant == 3
     assert found.grid[0] > 1
     for _ in range(3):

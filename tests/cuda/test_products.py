@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
 from maxlab.compiler import gpu_templates
 from maxlab.compiler.gpu_templates import ATTENTION, choose_attention, choose_product
-from maxlab.compiler.plan import Env, GpuLaunch
+from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
 from tests.compiler.interpret import Array, Builder, host, interpret, same
+from tests.cuda.launched import launch_as
 from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
@@ -27,17 +26,13 @@ def take(model: DeviceModel, kind: str, variant: int) -> None:
         if step.kind == kind:
             assert step.gpu is not None
             template = step.gpu.printed(variant)
-            step.gpu.launch = _taking(step.gpu.launch, variant, template.threads, template.shared)
+            _take(step, variant, template.threads, template.shared)
 
 
-def _taking(
-    usual: Callable[[Env, Properties], GpuLaunch], variant: int, threads: int, shared: int
-) -> Callable[[Env, Properties], GpuLaunch]:
-    def launch(env: Env, properties: Properties) -> GpuLaunch:
-        found = usual(env, properties)
-        return GpuLaunch(variant, (3, 1, 1), (threads, 1, 1), shared, 0, found.items)
-
-    return launch
+def _take(step: Step, variant: int, threads: int, shared: int) -> None:
+    launch_as(
+        step, lambda usual: GpuLaunch(variant, (3, 1, 1), (threads, 1, 1), shared, 0, usual.items)
+    )
 
 
 TEMPLATES = [(DType.float32, n) for n in range(16)]
@@ -180,9 +175,7 @@ def test_every_attention_template(number: int, causal: str, gpu: Accelerator) ->
     assert [s.kind for s in model.plan.steps] == ["attention"]
     candidates = gpu_templates.attention_templates(dim)
     variant = candidates.index(template)
-    kernels = model.plan.steps[0].gpu
-    assert kernels is not None
-    kernels.launch = _taking(kernels.launch, variant, template.threads, template.shared)
+    _take(model.plan.steps[0], variant, template.threads, template.shared)
     rng = np.random.default_rng(number)
     q = rng.standard_normal((1, 2, 21, dim)).astype("f4")
     k, v = (rng.standard_normal((1, 2, 70, dim)).astype("f4") for _ in range(2))

@@ -1,0 +1,186 @@
+"""How steps are launched: formulas of the plan, and their values for sizes, threads and devices."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.gpu_templates import TENSOR_CORES, attention_templates
+from maxlab.compiler.launches import (
+    Attention,
+    BatchedGemm,
+    Blocks,
+    FoldedRows,
+    Gemm,
+    Heads,
+    Items,
+    LibraryProduct,
+    MappedRows,
+    Once,
+    Parts,
+    Strided,
+    Tiles,
+)
+from maxlab.compiler.plan import GpuLaunch, Launch
+from maxlab.driver.backend import Product, Properties
+from maxlab.dtype import DType
+from maxlab.engine.launching import device_launch, grain_of, host_launch, library_call, piece_of
+from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.toolchain import runtime
+from scripts.structure.plans import plans
+
+N, M = Poly.symbol("n"), Poly.symbol("m")
+F32 = DType.float32
+H200 = Properties("test", "sm_90", 132, 227 << 10, False)
+
+
+def c(value: int) -> Poly:
+    """A size that is known."""
+    return Poly.constant(value)
+
+
+HOST: list[tuple[Any, dict[str, int], Launch]] = [
+    (Once(), {}, Launch((), 1, 1, 0)),
+    (Items(N, c(1)), {"n": 100}, Launch((), 100, 100, 0)),  # not worth another thread
+    (Items(N, c(100)), {"n": 8000}, Launch((), 8000, 1000, 0)),
+    (Items(N, c(1 << 20), c(64) * M), {"n": 9, "m": 2}, Launch((), 9, 2, 128, 4)),
+    (Items(N, c(0)), {"n": 0}, Launch((), 0, 1, 0)),
+    (Items(N, c(8), unit=64), {"n": 65}, Launch((), 65, 128, 0)),  # whole units
+    (Items(N, c(512), unit=4096, extra=(3,)), {"n": 1 << 22}, Launch((3,), 1 << 22, 128 * 4096, 0)),
+    (Items(N, c(1 << 20), serial=True), {"n": 50}, Launch((), 50, 50, 0)),
+    (Items(N, c(1 << 20), total=c(10)), {"n": 50}, Launch((), 50, 50, 0)),
+    (Items(N, c(1 << 20), total=c(1 << 20)), {"n": 50}, Launch((), 50, 7, 0, 4)),
+    (Blocks(N, M, c(1000), 5), {"n": 2, "m": 300}, Launch((), 4, 1, 0, 3)),
+    (Blocks(ONE, M, ZERO, 5), {"m": 300}, Launch((), 2, 2, 0)),
+]
+
+
+@pytest.mark.parametrize(("formula", "sizes", "want"), HOST, ids=str)
+def test_on_the_cpu(formula: Any, sizes: dict[str, int], want: Launch) -> None:
+    assert host_launch(formula, sizes, 2, None) == want
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        Gemm(N, c(64), c(64), F32),
+        Gemm(N, c(64), c(64), DType.bfloat16),
+        BatchedGemm(c(7), N, c(64), c(64), F32),
+        BatchedGemm(c(7), N, c(64), c(64), DType.float16),
+        Attention((ONE, c(4), N, N, c(64), c(64))),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_the_library_of_products_says_how_a_product_is_cut(formula: Any, size: int) -> None:
+    found = host_launch(formula, {"n": size}, 2, runtime())
+    assert found.grain >= 1
+    if isinstance(formula, BatchedGemm):
+        assert found.extent == 7
+    else:
+        assert (found.extent > 0) == (size > 0)
+
+
+OPERANDS = Operand(1, ZERO, (), N, ONE), Operand(2, c(3), (), ONE, N)
+DEVICE: list[tuple[Any, dict[str, int], GpuLaunch]] = [
+    (Strided(N, 4), {"n": 5000}, GpuLaunch(0, (5, 1, 1), (256, 1, 1), 0, 0, 5000)),
+    (Strided(N), {"n": 1 << 30}, GpuLaunch(0, (2112, 1, 1), (256, 1, 1), 0, 0, 1 << 30)),
+    (Strided(N), {"n": 0}, GpuLaunch(0, (0, 1, 1), (256, 1, 1), 0, 0, 0)),
+    (MappedRows(N, M), {"n": 9, "m": 20}, GpuLaunch(0, (2, 1, 1), (32, 8, 1), 0, 0, 9)),
+    (MappedRows(N, M), {"n": 1, "m": 9999}, GpuLaunch(0, (1, 40, 1), (256, 1, 1), 0, 0, 1)),
+    (MappedRows(N, M), {"n": 3, "m": 0}, GpuLaunch(0, (0, 1, 1), (1, 256, 1), 0, 0, 3)),
+    (Parts(N, 64, True, c(16)), {"n": 3}, GpuLaunch(0, (3, 1, 1), (64, 1, 1), 16, 0, 3)),
+    (Parts(N, 128, False, ZERO), {"n": 300}, GpuLaunch(0, (3, 1, 1), (128, 1, 1), 0, 0, 300)),
+    (Tiles((ONE, N, c(64)), TENSOR_CORES), {"n": 9000},
+     GpuLaunch(0, (141, 1, 1), (128, 1, 1), 0, 0, 576_000)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("formula", "sizes", "want"), DEVICE, ids=str)
+def test_on_a_gpu(formula: Any, sizes: dict[str, int], want: GpuLaunch) -> None:
+    assert device_launch(formula, sizes, H200) == want
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "variant", "spills"),
+    [
+        (1000, 100, 1, False),  # a warp a row
+        (1000, 5000, 0, False),  # a block a row
+        (1000, 20_000, 2, False),  # a block a row that keeps less
+        (1000, 50_000, 2, True),
+        (3, 50_000, 3, False),  # several blocks a row
+    ],
+)
+def test_rows_are_folded_by_their_width(rows: int, width: int, variant: int, spills: bool) -> None:
+    formula = FoldedRows(N, M, 2, 4, (1, 4), 1)
+    found = device_launch(formula, {"n": rows, "m": width}, H200)
+    assert found.variant == variant
+    assert bool(found.spill) == spills
+    assert bool(found.own) == (variant == 3)
+    assert found.shared <= 96 << 10
+
+
+def test_attention_takes_the_template_for_its_queries() -> None:
+    templates = tuple(attention_templates(64))
+    formula = Heads(c(8), N, templates)
+    one, many = (device_launch(formula, {"n": n}, H200) for n in (1, 10_000))
+    assert templates[one.variant].function == "mx_attention_decode"
+    assert templates[many.variant].queries == 64
+    assert many.items == 80_000
+
+
+def test_a_large_plain_product_is_left_to_the_library() -> None:
+    formula = LibraryProduct((N, N, N), *OPERANDS, F32, 0)
+    assert library_call(formula, {"n": 500}) is None  # small
+    found = library_call(formula, {"n": 1024})
+    assert found is not None
+    assert found.product == Product(1024, 1024, 1024, F32, transpose_b=True)
+    assert (found.pointers, found.offsets) == ((0, 1, 2), (0, 0, 12))
+    rows = Operand(1, ZERO, (), c(2) * N, ONE)  # every other row
+    assert library_call(LibraryProduct((N, N, N), rows, OPERANDS[1], F32, 0), {"n": 1024}) is None
+
+
+def test_a_batch_for_the_library() -> None:
+    left = Operand(1, ZERO, (N * N,), N, ONE)
+    right = Operand(2, ZERO, (ZERO,), N, ONE)  # one matrix for all
+    found = library_call(LibraryProduct((N, N, N), left, right, F32, 0, c(4)), {"n": 1024})
+    assert found is not None
+    assert (found.product.batch, found.product.stride_a, found.product.stride_b) == (4, 1 << 20, 0)
+
+
+def test_a_missing_size_is_named() -> None:
+    with pytest.raises(KeyError, match="n"):
+        host_launch(Items(N, ONE), {}, 2, None)
+    with pytest.raises(KeyError, match="n"):
+        device_launch(Strided(N), {}, H200)
+
+
+def test_what_is_no_formula_is_refused() -> None:
+    nothing: Any = None
+    with pytest.raises(TypeError, match="no step of the CPU"):
+        host_launch(nothing, {}, 1, None)
+    with pytest.raises(TypeError, match="no step of a GPU"):
+        device_launch(Once(), {}, H200)
+
+
+def test_chunks_are_never_empty() -> None:
+    for extent in (0, 1, 63, 64, 1 << 20):
+        for cost in (0, 1, 1 << 30):
+            assert grain_of(extent, cost, 8) >= 1
+            assert 0 <= piece_of(extent, cost) <= max(extent, 1 << 22)
+
+
+def test_formulas_of_plans_are_equal_by_value_and_can_be_kept() -> None:
+    found = 0
+    for one, other in zip(plans(), plans(), strict=True):
+        for a, b in zip(one.steps, other.steps, strict=True):
+            for x, y in ((a.launch, b.launch), (a.gpu and a.gpu.launch, b.gpu and b.gpu.launch)):
+                if x is not None:
+                    assert x == y
+                    assert hash(x) == hash(y)
+                    assert pickle.loads(pickle.dumps(x)) == x
+                    found += 1
+    assert found > 40
