@@ -8,7 +8,7 @@ and hands it to the C executor.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,14 +16,16 @@ from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.launches import GpuFormula, HostFormula, LibraryProduct
+from maxlab.compiler.traffic import Touching, in_bytes, touched_by
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
-from maxlab.ir.poly import ONE, Poly
+from maxlab.ir.poly import ONE, ZERO, Poly
 
 if TYPE_CHECKING:
     import numpy as np
 
     from maxlab.compiler.codegen.cuda import CudaPrinted
+    from maxlab.compiler.gpu_texts import CudaText
     from maxlab.compiler.lower import Lowered
     from maxlab.driver.backend import Product
 
@@ -191,28 +193,27 @@ class GpuKernels:
 
     def __init__(
         self,
-        makers: Sequence[Callable[[], CudaPrinted]],
+        texts: Sequence[CudaPrinted | CudaText],
         launch: GpuFormula,
         library: LibraryProduct | None = None,
     ) -> None:
-        self._makers = makers
+        self._texts = list(texts)
         self.library = library
-        self._made: dict[int, CudaPrinted] = {}
         self.launch = launch
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._texts)
 
     def replace(self, variant: int, printed: CudaPrinted) -> None:
         """Let ``printed`` be one of the kernels, which no library takes the place of."""
-        self._made[variant] = printed
+        self._texts[variant] = printed
         self.library = None
 
     def printed(self, variant: int = 0) -> CudaPrinted:
         """The text of one of the kernels."""
-        found = self._made.get(variant)
-        if found is None:
-            found = self._made[variant] = self._makers[variant]()
+        found = self._texts[variant]
+        if not isinstance(found, Printed):
+            found = self._texts[variant] = found.printed()
         return found
 
 
@@ -280,8 +281,9 @@ class Step:
         loops: The loop IR, of kernels that are printed from it; products are calls of a library.
         call: The function of Python that it calls, on the thread that runs the plan;
             ``ranks`` are those of what it gets, whose dims are ``sizes``.
-        cost: Makes the polynomials ``flops`` and ``nbytes``, which only a view or a profile reads.
-        traffic: Makes the bytes read and written of each slot; ``nbytes`` is their sum.
+        flops: The arithmetic of the user's ops that it computes.
+        touching: What it touches of its pointers, which is counted when it is asked for.
+        held: Of each slot that it points to, the bytes and those of one element.
         group: The number of the group of the schedule that it computes, or a part of.
         binds: The dim that it computes the size of, if it does.
         keeps: Slots that it does not take, of operands and results of the op whose last kernel it
@@ -306,8 +308,9 @@ class Step:
     nodes: tuple[str, ...]
     parallel: Poly
     launch: HostFormula | None
-    cost: Callable[[], tuple[Poly, Poly]]
-    traffic: Callable[[], dict[int, tuple[Poly, Poly]]]
+    flops: Poly
+    touching: Touching
+    held: dict[int, tuple[Poly, int]]
     builtin: str = ""
     ops: tuple[str, ...] = ()
     loops: Lowered | None = None
@@ -324,6 +327,9 @@ class Step:
     exchange: Exchange | None = None
     arguments: tuple[KernelArgument, ...] = ()
     long: Poly | None = None
+    _traffic: dict[int, tuple[Poly, Poly]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def id(self) -> str:
@@ -341,14 +347,18 @@ class Step:
         return (id,) if self.renamed is None else self.renamed.get(id, ())
 
     @property
-    def flops(self) -> Poly:
-        """The arithmetic of the user's ops that it computes."""
-        return self.cost()[0]
-
-    @property
     def nbytes(self) -> Poly:
         """The bytes that it reads and writes, each element once."""
-        return self.cost()[1]
+        total = ZERO
+        for read, written in self.traffic().values():
+            total = total + read + written
+        return total
+
+    def traffic(self) -> dict[int, tuple[Poly, Poly]]:
+        """The bytes read and written of each slot; `nbytes` is their sum."""
+        if self._traffic is None:  # profiles, views and rooflines ask again
+            self._traffic = in_bytes(touched_by(self.touching), self.pointers, self.held)
+        return self._traffic
 
 
 @dataclass(slots=True)

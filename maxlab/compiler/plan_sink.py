@@ -6,7 +6,6 @@ given a ``PlanSink``; ``Planner`` says which of them adds those of a group.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from maxlab.compiler.launches import HostFormula
 from maxlab.compiler.lower import Lowered
 from maxlab.compiler.plan import GpuKernels, Packing, Plan, Slot, Step
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.traffic import Touched, in_bytes
+from maxlab.compiler.traffic import Touching
 from maxlab.dtype import DType
 from maxlab.ir import Function, Op, Value
 from maxlab.ir.poly import ZERO, Poly
@@ -178,35 +177,23 @@ class PlanSink:
         *,
         sizes: Sequence[Poly] | None = None,
         builtin: str = "",
-        touches: Callable[[], Touched],
+        touching: Touching,
         computed: Sequence[Op] | None = None,
         loops: Lowered | None = None,
         gpu: GpuKernels | None = None,
     ) -> Step:
         """A new step of the plan; ``launch`` is None for what a GPU runs.
 
-        ``touches`` counts what it reads and writes of its pointers, ``computed`` are the ops whose
+        ``touching`` says what it reads and writes of its pointers, ``computed`` are the ops whose
         arithmetic is done here, where these are not those of ``group`` and of what is inlined
         there.
         """
         nodes, names, called = _origins(self.schedule, group)
         schedule, slots = self.schedule, self.plan.slots
 
-        @functools.cache  # profiles, views and rooflines ask again
-        def traffic() -> dict[int, tuple[Poly, Poly]]:
-            sizes = {n: (slots[n].nbytes, slots[n].dtype.size_in_bytes) for n in set(pointers)}
-            return in_bytes(touches(), pointers, sizes)
-
-        @functools.cache
-        def cost() -> tuple[Poly, Poly]:
-            flops = moved = ZERO
-            ops = schedule.inliner.ops_of(group) if computed is None else computed
-            for op in ops:
-                flops = flops + flops_of(op)
-            for read, written in traffic().values():
-                moved = moved + read + written
-            return flops, moved
-
+        flops = ZERO
+        for op in schedule.inliner.ops_of(group) if computed is None else computed:
+            flops = flops + flops_of(op)
         step = Step(
             len(self.plan.steps),
             _label(called, kind),
@@ -219,8 +206,9 @@ class PlanSink:
             nodes,
             parallel,
             launch,
-            cost,
-            traffic,
+            flops,
+            touching,
+            {n: (slots[n].nbytes, slots[n].dtype.size_in_bytes) for n in pointers},
             builtin,
             names,
             loops,

@@ -15,7 +15,7 @@ from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_gpu import GpuSteps
 from maxlab.compiler.steps_host import HostSteps
 from maxlab.compiler.steps_kernel import add_kernel
-from maxlab.compiler.traffic import Touch, Touched
+from maxlab.compiler.traffic import Counted, Touch
 from maxlab.ir import Function, HostCall, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET
@@ -140,10 +140,8 @@ class _Filling:
         pointers = [self.sink.slot(op.result), self.sink.slot(base)]
         elements = _size_of(op.result)
 
-        def touches() -> Touched:
-            return {0: Touch(written=elements), 1: Touch(elements)}
-
-        self.sink.add(group, "transfer", None, pointers, Once(), ONE, touches=touches)
+        touching = Counted({0: Touch(written=elements), 1: Touch(elements)})
+        self.sink.add(group, "transfer", None, pointers, Once(), ONE, touching=touching)
 
     def _host_call(self, group: Group) -> None:
         op = group.main
@@ -160,9 +158,7 @@ class _Filling:
         made = len(op.results)
         elements = [_size_of(value) for value in (*op.results, *op.operands)]
 
-        def touches() -> Touched:
-            return {n: Touch(written=p) if n < made else Touch(p) for n, p in enumerate(elements)}
-
+        touched = {n: Touch(written=p) if n < made else Touch(p) for n, p in enumerate(elements)}
         symbol = f"host_k{len(self.plan.steps)}"
         step = self.sink.add(
             group,
@@ -173,7 +169,7 @@ class _Filling:
             ONE,
             sizes=[size for shape in shapes for size in shape],
             builtin=symbol,
-            touches=touches,
+            touching=Counted(touched),
         )
         step.call, step.ranks = call, tuple(map(len, shapes))
         step.name = call.name

@@ -78,6 +78,11 @@ def operand_of(
     return base, Operand(pointer, rest, tuple(parts[a] for a in axes), parts[row], parts[column])
 
 
+def is_batched(op: Op) -> bool:
+    """Whether the right operand of the product ``op`` has more than one matrix."""
+    return any(size != ONE for size in shape_of(op.operands[1])[:-2])
+
+
 def contraction_of(schedule: Schedule, op: Op, first: int) -> Contraction:
     """The product ``op``; its operands are the pointers ``first`` and ``first + 1``."""
     shape = shape_of(op.result)
@@ -100,7 +105,7 @@ def contraction_of(schedule: Schedule, op: Op, first: int) -> Contraction:
         shape[-1],
         k,
         [Axis(AXES[b], shape[b]) for b in batch],
-        any(size != ONE for size in shape_of(y)[:-2]),
+        is_batched(op),
         left_base,
         left,
         right_base,

@@ -24,8 +24,7 @@ which does nothing when they hold.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
@@ -37,11 +36,11 @@ from maxlab.compiler.plan import Exchange, Packing, Slot, Step
 from maxlab.compiler.plan_sink import Body, PlanSink, data_key
 from maxlab.compiler.reuse import Reuse
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.traffic import Touch, Touched
+from maxlab.compiler.traffic import Counted, Touch
 from maxlab.compiler.turns import add_settling, next_turn
 from maxlab.ir import Block, Call, DeviceRef, Dim, Function, Op, Shape, Value, copied
 from maxlab.ir.dims import from_poly
-from maxlab.ir.poly import ONE, ZERO, Poly
+from maxlab.ir.poly import ONE, Poly
 from maxlab.ir.types import Typed
 from maxlab.opset import checks_of, role_of
 from maxlab.opset.dynamic import definitions, region_definitions
@@ -169,7 +168,7 @@ class _Programs:
         """A new step that says where to go on; its ``jump`` is not known yet."""
 
         step = self.sink.add(
-            self.group, kind, None, pointers, Once(), ONE, touches=dict, computed=()
+            self.group, kind, None, pointers, Once(), ONE, touching=Counted(), computed=()
         )
         step.device = DeviceRef.CPU()
         return step
@@ -184,10 +183,7 @@ class _Programs:
         device = self.plan.slots[target].device
         size = Poly.constant(self.plan.slots[target].dtype.size_in_bytes)
 
-        def touches() -> Touched:
-            elements = nbytes.floordiv(size)
-            return {0: Touch(written=elements), 1: Touch(elements)}
-
+        elements = nbytes.floordiv(size)
         gpu = device.is_gpu()
         step = self.sink.add(
             self.group,
@@ -198,7 +194,7 @@ class _Programs:
             nbytes,
             sizes=[],
             builtin="" if gpu else "mx_k_copy",
-            touches=touches,
+            touching=Counted({0: Touch(written=elements), 1: Touch(elements)}),
             computed=(),
         )
         step.device = device
@@ -229,7 +225,7 @@ class _Programs:
                     pointers=[place[n] for n in inner.pointers],
                     keeps=tuple(place[n] for n in inner.keeps),
                     exchange=_placed_exchange(inner.exchange, place),
-                    traffic=_placed_traffic(inner.traffic, place),
+                    held={place[n]: held for n, held in inner.held.items()},
                     builtin=f"host_k{number}" if host else inner.builtin,
                     group=self.group.number,
                     nodes=inner.nodes if rename is None else rename.ids(inner.nodes),
@@ -378,20 +374,6 @@ def _placed_exchange(exchange: Exchange | None, place: Mapping[int, int]) -> Exc
         return None
     moves = tuple((place[a], place[b]) for a, b in exchange.moves)
     return dataclasses.replace(exchange, moves=moves)
-
-
-def _placed_traffic(
-    traffic: Callable[[], dict[int, tuple[Poly, Poly]]], place: Mapping[int, int]
-) -> Callable[[], dict[int, tuple[Poly, Poly]]]:
-    @functools.cache
-    def moved() -> dict[int, tuple[Poly, Poly]]:
-        found: dict[int, tuple[Poly, Poly]] = {}
-        for number, (read, written) in traffic().items():
-            old = found.get(place[number], (ZERO, ZERO))
-            found[place[number]] = old[0] + read, old[1] + written
-        return found
-
-    return moved
 
 
 class _Renaming:

@@ -1,24 +1,16 @@
-"""The steps of a plan that run on a GPU: which CUDA kernels, and how they are launched.
-
-Launch shapes are chosen when sizes are known. Every generated kernel walks over its work in
-strides of the whole grid, so any grid is right, and the choice is about speed alone.
-"""
+"""The steps of a plan that run on a GPU: which CUDA kernels, and how they are launched."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 from maxlab.compiler.codegen import cuda
-from maxlab.compiler.codegen.cuda import CudaPrinted
-from maxlab.compiler.codegen.cuda_product import print_attention, print_product
 from maxlab.compiler.gpu_templates import (
     ELEMENTS,
-    AttentionTemplate,
-    ProductTemplate,
     attention_templates,
     product_templates,
 )
+from maxlab.compiler.gpu_texts import AttentionText, ProductText, RowsText
 from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import (
     FoldedRows,
@@ -33,9 +25,9 @@ from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.masks import visible_keys
 from maxlab.compiler.plan import GpuKernels, Step
 from maxlab.compiler.plan_sink import PlanSink
-from maxlab.compiler.products import Contraction, attention_of, contraction_of
+from maxlab.compiler.products import Contraction, attention_of, contraction_of, is_batched
 from maxlab.compiler.reuse import merged
-from maxlab.compiler.traffic import attention_touched, product_touched, touched
+from maxlab.compiler.traffic import AttentionLoops, Loops, ProductLoops
 from maxlab.dtype import DType
 from maxlab.ir import Op
 from maxlab.ir.poly import ONE, Poly
@@ -69,8 +61,7 @@ class GpuSteps:
         elif kernel.kind == "map":
             kernels = _mapped_rows(kernel, extent)
         else:
-            lean = functools.cache(lambda: Lowering(sink.schedule, group).rows())
-            kernels = _folded_rows(lowered, lean, extent)
+            kernels = _folded_rows(lowered, lambda: Lowering(sink.schedule, group).rows(), extent)
         step = sink.add(
             group,
             kernel.kind if group.kind in ("map", "row") else group.kind,
@@ -78,7 +69,7 @@ class GpuSteps:
             pointers,
             None,
             extent,
-            touches=lambda: touched(kernel),
+            touching=Loops(kernel),
             computed=computed,
             loops=lowered,
             gpu=kernels,
@@ -110,9 +101,9 @@ class GpuSteps:
             [sink.slot(v) for v in lowered.values],
             None,
             items,
-            touches=lambda: touched(kernel),
+            touching=Loops(kernel),
             loops=lowered,
-            gpu=GpuKernels([lambda: printed], Strided(items)),
+            gpu=GpuKernels([printed], Strided(items)),
         )
 
     def contract(self, group: Group) -> None:
@@ -125,7 +116,7 @@ class GpuSteps:
             self.columns(group, Lowering(schedule, group).columns(op))
             return
         lowering = Lowering(schedule, group)
-        batched = contraction_of(schedule, op, 0).batched
+        batched = is_batched(op)
         made = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, True)
         values = list(made.values)
         product = contraction_of(schedule, op, len(values))
@@ -134,14 +125,12 @@ class GpuSteps:
         items, m = (product.items, product.m) if batched else (ONE, product.flat_left()[1])
         n = product.n
 
-        def maker(template: ProductTemplate) -> Callable[[], CudaPrinted]:
-            return lambda: print_product(template, product, dtype, made.kernel, node)
-
         library = _library_product(product, made.kernel, dtype)
         if made.kernel.tests_results:  # which the library does not
             library = None
         tiles = Tiles((items, m, n), tuple(templates))
-        kernels = GpuKernels([maker(t) for t in templates], tiles, library)
+        texts = [ProductText(t, product, dtype, made.kernel, node) for t in templates]
+        kernels = GpuKernels(texts, tiles, library)
         pointers = [sink.slot(v) for v in (*values, product.left_base, product.right_base)]
         sink.add(
             group,
@@ -150,7 +139,7 @@ class GpuSteps:
             pointers,
             None,
             items * m * n,
-            touches=lambda: product_touched(made.kernel, product, -1),
+            touching=ProductLoops(made.kernel, product, -1),
             gpu=kernels,
         )
 
@@ -169,11 +158,9 @@ class GpuSteps:
         bound = visible_keys(store.value, made.kernel.rows[-1].name)
         node = parts.scores.origins[0]
 
-        def maker(template: AttentionTemplate) -> Callable[[], CudaPrinted]:
-            return lambda: print_attention(template, call, dtype, made.kernel, bound, node)
-
         launch = Heads(batch * heads, queries, tuple(templates))
-        kernels = GpuKernels([maker(t) for t in templates], launch)
+        texts = [AttentionText(t, call, dtype, made.kernel, bound, node) for t in templates]
+        kernels = GpuKernels(texts, launch)
         sink.add(
             group,
             "attention",
@@ -181,7 +168,7 @@ class GpuSteps:
             [sink.slot(x) for x in (*values, *call.bases)],
             None,
             batch * heads * queries,
-            touches=lambda: attention_touched(made.kernel, call),
+            touching=AttentionLoops(made.kernel, call),
             gpu=kernels,
         )
 
@@ -218,31 +205,30 @@ def cuda_of(lowered: Lowered) -> cuda.CudaPrinted:
 def _flat(kernel: Kernel, extent: Poly) -> GpuKernels:
     """One thread an element."""
     printed = cuda.print_flat(kernel)
-    return GpuKernels([lambda: printed], Strided(extent, printed.width))
+    return GpuKernels([printed], Strided(extent, printed.width))
 
 
 def _mapped_rows(kernel: Kernel, extent: Poly) -> GpuKernels:
     """Blocks of several rows when these are short, and several blocks a row when they are long."""
     printed = cuda.print_mapped_rows(kernel)
-    return GpuKernels([lambda: printed], MappedRows(extent, kernel.inner.extent))
+    return GpuKernels([printed], MappedRows(extent, kernel.inner.extent))
 
 
 def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) -> GpuKernels:
-    """A warp a row or a block a row, by the rows' width. ``lean`` is for rows that do not fit into
-    shared memory: to keep what was read would then be to write it and read it again.
+    """A warp a row or a block a row, by the rows' width. ``lean`` makes the loops for rows that do
+    not fit into shared memory: to keep what was read would then be to write it and read it again.
     """
     kernel, kept, width = lowered.kernel, lowered.kept, lowered.kernel.inner.extent
-    variants = [
-        lambda: cuda.print_folded_rows(kernel, kept, False),
-        lambda: cuda.print_folded_rows(kernel, kept, True),
-        lambda: cuda.print_folded_rows(lean().kernel, lean().kept, False),
-    ]
-    splits = cuda.can_split(kernel)
-    if splits:
-        variants.append(lambda: cuda.print_split_rows(kernel))
     size = cuda.kept_size(kernel)
     fits = width.is_constant and kept * cuda.row_bytes(width.value, size) <= LEAST_SHARED
-    less = (kept, size) if fits or not kept else (lean().kept, cuda.kept_size(lean().kernel))
-    folds = len(kernel.passes[0].folds) if splits else 0
-    launch = FoldedRows(extent, width, kept, size, less, folds)
-    return GpuKernels(variants, launch)
+    less = lowered if fits or not kept else lean()
+    texts = [
+        RowsText(kernel, kept, "block"),
+        RowsText(kernel, kept, "warp"),
+        RowsText(less.kernel, less.kept, "block"),
+    ]
+    folds = len(kernel.passes[0].folds) if cuda.can_split(kernel) else 0
+    if folds:
+        texts.append(RowsText(kernel, kept, "blocks"))
+    kept_less = less.kept, cuda.kept_size(less.kernel)
+    return GpuKernels(texts, FoldedRows(extent, width, kept, size, kept_less, folds))

@@ -22,9 +22,9 @@ from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.plan_sink import PlanSink
-from maxlab.compiler.products import attention_of, contraction_of
+from maxlab.compiler.products import attention_of, contraction_of, is_batched
 from maxlab.compiler.reuse import merged
-from maxlab.compiler.traffic import Touch, Touched, attention_touched, product_touched, touched
+from maxlab.compiler.traffic import AttentionLoops, Counted, Loops, ProductLoops, Touch
 from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -71,7 +71,7 @@ class HostSteps:
             pointers,
             launch,
             extent,
-            touches=lambda: touched(kernel),
+            touching=Loops(kernel),
             computed=computed,
             loops=lowered,
         )
@@ -108,7 +108,7 @@ class HostSteps:
             pointers,
             Blocks(rows, inner, depth, weight),
             rows * inner,
-            touches=lambda: touched(kernel),
+            touching=Loops(kernel),
             loops=lowered,
         )
 
@@ -136,7 +136,7 @@ class HostSteps:
         lowering = Lowering(schedule, group)
         # Tiles of halves are in the thread's own memory, and the epilogue stores what is wanted.
         result = -1 if half else lowering.buffer(self._tile_target(group, op.result), True)
-        batched = contraction_of(schedule, op, 0).batched
+        batched = is_batched(op)
         tests = schedule.options.assert_level in ("warn", "all")  # also of what is only stored
         store = half or tests
         epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, store)
@@ -152,13 +152,8 @@ class HostSteps:
             pointers.append(packed)
             printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node, dtype)
 
-            def touches() -> Touched:
-                total = product_touched(kernel, found, result)
-                size = Poly.constant(dtype.size_in_bytes)
-                panels = sink.plan.slots[packed].nbytes.floordiv(size)
-                total[len(values) + 1] = Touch(panels)  # all of them, the zeros of the last one too
-                return total
-
+            size = Poly.constant(dtype.size_in_bytes)
+            panels = sink.plan.slots[packed].nbytes.floordiv(size)
             sink.add(
                 group,
                 "contract",
@@ -166,7 +161,7 @@ class HostSteps:
                 pointers,
                 Gemm(rows, n, k, dtype),
                 rows * n,
-                touches=touches,
+                touching=ProductLoops(kernel, found, result, panels),
             )
             return
         pointers.append(sink.slot(found.right_base))
@@ -182,7 +177,7 @@ class HostSteps:
             pointers,
             BatchedGemm(items, m, n, k, dtype),
             items,
-            touches=lambda: product_touched(kernel, found, result),
+            touching=ProductLoops(kernel, found, result),
         )
 
     def _tile_target(self, group: Group, product: Value) -> Value:
@@ -231,7 +226,7 @@ class HostSteps:
             panels,
             sizes=[k, n, right.row, right.column] if whole else None,
             builtin=PACK_KERNELS[dtype] if whole else "",
-            touches=lambda: {0: Touch(written=written), 1: Touch(k * n)},
+            touching=Counted({0: Touch(written=written), 1: Touch(k * n)}),
             computed=(),
         )
         return slot.number
@@ -258,7 +253,7 @@ class HostSteps:
             pointers,
             Attention(tuple(sizes)),
             batch * heads * queries,
-            touches=lambda: attention_touched(lowered.kernel, found),
+            touching=AttentionLoops(lowered.kernel, found),
         )
 
 

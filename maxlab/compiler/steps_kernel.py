@@ -26,7 +26,7 @@ from maxlab.compiler.plan import (
     panels,
 )
 from maxlab.compiler.plan_sink import PlanSink
-from maxlab.compiler.traffic import Touch, Touched
+from maxlab.compiler.traffic import Counted, Touch, Touched
 from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
 from maxlab.ir.poly import ONE, ZERO, Poly
@@ -340,15 +340,12 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
     symbols = [s for n, s in enumerate(site.symbols) if f"s{n}" in words]
     node = site.op.origins[0] if site.op.origins else ""
 
-    def touches() -> Touched:
-        found: Touched = {}
-        for number, buffer in enumerate(used):
-            read = buffer.role not in ("result", "target")
-            written = buffer.role != "operand"
-            count = part.touched.get(buffer.name, buffer.count)
-            found[number] = Touch(count if read else ZERO, count if written else ZERO)
-        return found
-
+    touched: Touched = {}
+    for number, buffer in enumerate(used):
+        read = buffer.role not in ("result", "target")
+        written = buffer.role != "operand"
+        count = part.touched.get(buffer.name, buffer.count)
+        touched[number] = Touch(count if read else ZERO, count if written else ZERO)
     extent = ONE if part.serial and site.target == "cuda" else part.extent
     printed: Printed
     if site.target == "c":
@@ -357,7 +354,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
     else:
         made = _print_cuda(site, part, used, symbols, node)
         parts = Parts(extent, part.threads, part.block, part.shared)
-        printed, kernels = made, GpuKernels([lambda: made], parts)
+        printed, kernels = made, GpuKernels([made], parts)
     launch = Items(
         part.extent,
         part.work,
@@ -373,7 +370,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
         [b.slot for b in used],
         launch if kernels is None else None,
         extent,
-        touches=touches,
+        touching=Counted(touched),
         computed=None if last else (),
         gpu=kernels,
     )

@@ -8,12 +8,15 @@ once: that is what has to come from memory when caches do their work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.compiler.codegen.product import Operand
 from maxlab.compiler.loops import Expr, Kernel, walk
-from maxlab.compiler.products import AttentionCall, Contraction
 from maxlab.ir.poly import ONE, ZERO, Poly
+
+if TYPE_CHECKING:
+    from maxlab.compiler.products import AttentionCall, Contraction
 
 
 class Touch(NamedTuple):
@@ -27,6 +30,71 @@ class Touch(NamedTuple):
 
 Touched = dict[int, Touch]
 """What is touched, by the number of a pointer."""
+
+
+# ---------------------------------------------------------------- what a step says of itself
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is touched, as it is."""
+
+    elements: Touched = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """What the loops of ``kernel`` touch."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class ProductLoops:
+    """What a product touches, with what is fused to it.
+
+    Attributes:
+        epilogue: What is done with each tile.
+        product: The product; its operands are pointers.
+        result: The pointer that raw tiles are written to, or -1 where ``epilogue`` stores them.
+        panels: Elements of the right operand where it is packed: all of them, the zeros of the last
+            panel too. None where it is read as it lies.
+    """
+
+    epilogue: Kernel
+    product: Contraction
+    result: int
+    panels: Poly | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLoops:
+    """What fused attention touches, with its score function."""
+
+    score: Kernel
+    call: AttentionCall
+
+
+Touching = Counted | Loops | ProductLoops | AttentionLoops
+
+
+def touched_by(said: Touching) -> Touched:
+    """The elements that a step reads and writes of its pointers, as it says.
+
+    Example:
+        >>> touched_by(Counted({0: Touch(read=ONE)}))[0].read == ONE
+        True
+    """
+    match said:
+        case Counted():
+            return said.elements
+        case Loops():
+            return touched(said.kernel)
+        case ProductLoops():
+            found = product_touched(said.epilogue, said.product, said.result)
+            if said.panels is not None:
+                found[said.product.right.pointer] = Touch(said.panels)
+            return found
+        case AttentionLoops():
+            return attention_touched(said.score, said.call)
 
 
 def touched(kernel: Kernel) -> Touched:

@@ -19,6 +19,7 @@ from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import Items
 from maxlab.compiler.plan import Exchange, Plan, Slot
 from maxlab.compiler.plan_sink import PlanSink
+from maxlab.compiler.traffic import Counted
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 
@@ -154,7 +155,7 @@ def _settle(
     )
     step = sink.add(
         group, "settle", None, [*homes, *homes], launch, nbytes,
-        sizes=[], builtin="mx_k_settle", touches=dict, computed=(),
+        sizes=[], builtin="mx_k_settle", touching=Counted(), computed=(),
     )  # fmt: skip
     step.device = device
     step.keeps = tuple(n for n in cells if n not in homes)

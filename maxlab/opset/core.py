@@ -375,9 +375,9 @@ def index_fault(what: str, op: Op, index: int, size: int) -> ExecutionError:
 def flops_of(op: Op) -> Poly:
     """The arithmetic of ``op`` as a polynomial of the dims; 0 for views and data."""
     row = lookup(op.name)
-    operands: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
-    results = [r.type for r in op.results]
     if row.cost is not None:
+        operands: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
+        results = [r.type for r in op.results]
         return row.cost(operands, results, op.attrs).flops
     if row.kind == "map" and row.weight:
         return elements(op.results[0].tensor_type) * Poly.constant(row.weight)
