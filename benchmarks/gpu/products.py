@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Product, Properties, Queue
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel
-from maxlab.engine.launching import BLOCKS_PER_PROCESSOR
+from maxlab.engine.launching import device_launch, grid_of
 from maxlab.graph import DeviceRef, Graph, TensorType
 
 F32, BF16 = DType.float32, DType.bfloat16
@@ -153,13 +154,28 @@ def force(
     (step,) = (step for step in model.plan.steps if step.gpu is not None)
     assert step.gpu is not None
 
-    def launch(env: Env, properties: Properties) -> GpuLaunch:
-        blocks = -(-m // template.rows) * -(-n // template.columns)
-        grid = min(blocks, BLOCKS_PER_PROCESSOR * properties.multiprocessors)
-        return GpuLaunch(number, (grid, 1, 1), (template.threads, 1, 1), 0, 0, m * n)
-
-    step.gpu.launch = launch
+    forced: Any = _Forced(number, template, m, n)
+    step.gpu.launch = forced
     step.gpu.library = None
+
+
+@dataclass(frozen=True)
+class _Forced:
+    """The launch of a template that no rule has chosen."""
+
+    number: int
+    template: ProductTemplate
+    m: int
+    n: int
+
+
+@device_launch.register
+def _(formula: _Forced, env: Env, properties: Properties) -> GpuLaunch:
+    template = formula.template
+    blocks = -(-formula.m // template.rows) * -(-formula.n // template.columns)
+    block = template.threads, 1, 1
+    items = formula.m * formula.n
+    return GpuLaunch(formula.number, grid_of(blocks, properties), block, 0, 0, items)
 
 
 def _library(

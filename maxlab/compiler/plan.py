@@ -16,6 +16,7 @@ from maxlab.compiler.axes import Index
 from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.launches import GpuFormula, HostFormula, LibraryProduct
+from maxlab.compiler.plan_text import plan_text
 from maxlab.compiler.traffic import Touching, in_bytes, touched_by
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
@@ -361,7 +362,7 @@ class Step:
         return self._traffic
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Plan:
     """All slots and steps, in the order in which they run.
 
@@ -385,3 +386,37 @@ class Plan:
         """The numbers of the steps of each stage; the last one may have none."""
         ends = [0, *self.cuts, len(self.steps)]
         return [range(first, last) for first, last in itertools.pairwise(ends)]
+
+    def table(self, rows: int | None = 20) -> str:
+        """The steps in their order, then the buffers, as text.
+
+        Args:
+            rows: How many steps, and how many buffers, to list; None lists all.
+
+        Example:
+            >>> from maxlab import engine
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> print(engine.InferenceSession().load(graph).plan.table())
+            1 step, 2 buffers
+            <BLANKLINE>
+            step  name  kind  writes  reads  items  launch                   ops
+            k0    mul   map   b1      b0     n      Items(extent=n, cost=3)  n1
+            <BLANKLINE>
+            buffer  kind    holds            dtype    shape  bytes
+            b0      input   input 0, input0  float32  [n]    n * 4
+            b1      output  output 0         float32  [n]    n * 4
+            <BLANKLINE>
+            map: each element by itself
+        """
+        return plan_text(self, rows)
+
+    def __str__(self) -> str:
+        return self.table(None)
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.steps)} steps, {len(self.slots)} buffers)"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.table())

@@ -29,7 +29,7 @@ from maxlab.toolchain.interrupts import STOPPED, raised
 
 if TYPE_CHECKING:
     from maxlab.compiler.codegen.c import Printed
-    from maxlab.compiler.plan import Step
+    from maxlab.compiler.plan import Plan, Step
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
@@ -443,8 +443,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         return {record.name: record for record in self.compiled.passes}
 
     @property
-    def plan(self) -> Any:
-        """The slots and steps."""
+    def plan(self) -> Plan:
+        """The slots and steps; it prints as a table."""
         return self.compiled.plan
 
     @property

@@ -226,9 +226,11 @@ def test_kernels_of_equal_layers_are_edited_together() -> None:
     w = np.eye(8, dtype=np.float32)
     model = load(graph_of(layers), weights_registry={"w": w})
     rows = [s for s in model.plan.steps if s.kind == "row"]
-    shared = [s.id for s in rows if s.printed and s.printed.symbol == rows[1].printed.symbol]
+    printed = rows[1].printed
+    assert printed is not None
+    shared = [s.id for s in rows if s.printed and s.printed.symbol == printed.symbol]
     assert len(shared) >= 2
-    made = edit_kernel(model, shared[0], rows[1].printed.text + "\n", X, runs=1)
+    made = edit_kernel(model, shared[0], printed.text + "\n", X, runs=1)
     assert made.kernels == tuple(shared)
     assert made.state == "measured"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from maxlab.dtype import DType
 from maxlab.errors import MaxlabError
 from maxlab.graph import BufferType, DeviceRef, Graph, TensorType
 from tests.devices.places import load, places, put, refs_of, taken
+from tests.processes import unfilled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,9 +67,8 @@ with places("4 cpus") as devices:
 
 def test_buffers_take_no_memory_before_they_are_written() -> None:
     """In a process whose C library does not fill new memory, as that of the tests may."""
-    environment = {n: text for n, text in os.environ.items() if n != "MALLOC_PERTURB_"}
     done = subprocess.run(
-        [sys.executable, "-c", MEMORY_OF_BUFFERS], cwd=ROOT, env=environment,
+        [sys.executable, "-c", MEMORY_OF_BUFFERS], cwd=ROOT, env=unfilled(),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

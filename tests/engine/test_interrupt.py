@@ -23,6 +23,7 @@ from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.toolchain import library
 from tests.engine.interrupted import FAMILIES, interrupted, ones, run
+from tests.processes import unfilled
 
 CPU = DeviceRef.CPU()
 HANG = 60
@@ -34,7 +35,7 @@ def child(*arguments: str, text: str = "") -> str:
     command = ["-c", text] if text else ["-m", "tests.engine.interrupted", *arguments]
     done = subprocess.run(
         [sys.executable, *command],
-        capture_output=True, text=True, timeout=HANG, check=False,
+        capture_output=True, text=True, timeout=HANG, check=False, env=unfilled(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -55,7 +55,7 @@ def plant(model: engine.Model, kernel: str, *changes: tuple[str, str]) -> None:
         assert step.gpu is not None
         variant = model.chosen.get(step.number, 0)
         assert isinstance(made, CudaPrinted)
-        step.gpu._made[variant] = made
+        step.gpu.replace(variant, made)
         model.gpu_kernels.pop((step.number, variant), None)
         model._load([(step.number, variant)])
         model._device_bindings.clear()
