@@ -32,7 +32,7 @@ from maxlab.graph import (
     Weight,
     ops,
 )
-from tests.habits import building, front, functions, results
+from tests.habits import building, calls, front, functions, results
 from tests.habits import names as names_
 from tests.habits.rows import Refused, Row
 
@@ -49,6 +49,8 @@ FAMILIES: dict[str, list[Row]] = {
     "layers": front.LAYERS,
     "names": names_.WHILE_BUILDING,
     "afterwards": names_.AFTERWARDS,
+    "calls": calls.CALLS_WHILE_BUILDING,
+    "calls afterwards": calls.CALLS_AFTERWARDS,
 }
 BARE = Path(__file__).with_name("bare.txt")
 """Rows that are not kept yet, one a line: ``family: text``. Empty when the table is done."""
@@ -183,7 +185,7 @@ def outcomes(family: str) -> dict[str, Any]:
     """What each row of ``family`` gives: all are tried in one graph, which then runs once."""
     found: dict[str, Any] = {}
     graph, where = place("habits")
-    if family in ("results", "front", "objects", "afterwards"):
+    if family in ("results", "front", "objects", "afterwards", "calls afterwards"):
         where = dict(names())
     made: list[tuple[str, TensorValue]] = []
     for row in FAMILIES[family]:
