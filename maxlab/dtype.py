@@ -14,11 +14,11 @@ import importlib
 import sys
 from collections.abc import Callable
 from enum import Enum, EnumMeta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 
-from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, missing, shown
+from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, missing, nearest, shown
 
 if TYPE_CHECKING:
     import torch  # type: ignore[import-not-found,unused-ignore]
@@ -199,6 +199,29 @@ class DType(Enum, metaclass=_Names):
         return self._nbytes
 
     @property
+    def is_floating_point(self) -> builtins.bool:
+        """`is_float`, as PyTorch calls it."""
+        return self.is_float()
+
+    @property
+    def is_complex(self) -> builtins.bool:
+        """False: no dtype is complex."""
+        return False
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Nothing: a dtype converts no number, as those of NumPy do.
+
+        Raises:
+            ArgumentTypeError: ML970, always.
+        """
+        raise ArgumentTypeError(
+            "ML970",
+            f"{self} is no function",
+            fix="a number of NumPy: np.float32(1); a tensor: driver.Tensor.scalar(1, "
+            "DType.float32)",
+        )
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """`ml_numpy`: NumPy asks for it, so that ``np.zeros(4, DType.float32)`` works."""
         return _ml_numpy(self)
@@ -344,6 +367,9 @@ class DType(Enum, metaclass=_Names):
             )
         result: torch.dtype = found
         return result
+
+
+nearest(DType, "dtype")
 
 
 def dtype_of(given: object) -> DType | None:

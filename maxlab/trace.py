@@ -235,7 +235,7 @@ class Displayed:
         """
         return reading("to_svg")(self, path, direction=direction)
 
-    def find(self, query: str) -> Any:
+    def find(self, query: str = "", **terms: Any) -> Any:
         """The operations that ``query`` describes, as the search of the view finds them: ``id``,
         ``op``, ``scope``, ``type``, ``time_ns`` and ``share`` of each, and ``ids`` of all.
 
@@ -243,6 +243,7 @@ class Displayed:
             query: Comparisons such as ``op=matmul``, ``time>1ms``, ``shape=[*,64]`` and
                 ``dtype=bf16``, ``in(layers.3)``, words and ``/regular expressions/``, joined by
                 ``&``, ``|``, ``!`` and parentheses.
+            **terms: Terms that must hold too: ``op="matmul"`` is ``op=matmul``.
 
         Raises:
             QueryError: ML910, the query cannot be read; ML911, it asks for what is not known.
@@ -256,7 +257,11 @@ class Displayed:
             id  op   scope  type    time
             n1  mul         f32[n]
         """
-        return reading("find")(self, query)
+        said = [f"({query})"] if query and terms else [query] if query else []
+        for name, value in terms.items():
+            text = f"[{','.join(map(str, value))}]" if isinstance(value, (list, tuple)) else value
+            said.append(f"{name}={text}")
+        return reading("find")(self, " & ".join(said))
 
     def overlay(
         self,

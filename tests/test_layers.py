@@ -24,7 +24,9 @@ from scripts.structure.modules import ImportGraph, imported_by_string
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
-GROUND = frozenset({"errors", "dtype", "config", "trace", "progress", "files", "zipped", "tabular"})
+GROUND = frozenset(
+    {"errors", "dtype", "config", "trace", "progress", "files", "zipped", "tabular", "habits"}
+)
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
 _TOOLCHAIN = GROUND | {"toolchain"}
@@ -47,6 +49,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "files": GROUND,
     "zipped": GROUND,
     "tabular": GROUND,
+    "habits": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

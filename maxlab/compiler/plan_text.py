@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from maxlab.ir.poly import ONE, ZERO, Poly
-
-if TYPE_CHECKING:
-    from maxlab.compiler.plan import Plan, Slot, Step
 
 LONGEST = 40
 """Characters of a name; the rest is left out."""
 
 
-def plan_text(plan: Plan, rows: int | None = None) -> str:
+class Listed(Protocol):
+    """What is read of a ``plan.Plan``, which is made of these tables; this module is below it."""
+
+    steps: list[Any]
+    slots: list[Any]
+    cuts: list[int]
+
+
+def plan_text(plan: Listed, rows: int | None = None) -> str:
     """The steps of ``plan`` in their order, then its buffers, a line each.
 
     Args:
@@ -23,7 +28,7 @@ def plan_text(plan: Plan, rows: int | None = None) -> str:
         rows: How many steps, and how many buffers, to list; None lists all.
     """
     parts = [f"{_count(len(plan.steps), 'step')}, {_count(len(plan.slots), 'buffer')}"]
-    if len(plan.stages) > 1:
+    if plan.cuts:
         starts = ", ".join(f"k{number}" for number in plan.cuts)
         parts[0] += f"; sizes that steps compute are known before {starts}"
     steps = [_step_cells(step) for step in plan.steps]
@@ -62,7 +67,7 @@ STEP_HEADS = ("step", "name", "kind", "on", "writes", "reads", "items", "launch"
 SLOT_HEADS = ("buffer", "kind", "holds", "dtype", "shape", "bytes", "on")
 
 
-def _step_cells(step: Step) -> tuple[str, ...]:
+def _step_cells(step: Any) -> tuple[str, ...]:
     touched = step.traffic()
     written = [n for n in step.pointers if n in touched and touched[n][1] != ZERO]
     read = [n for n in step.pointers if n not in touched or touched[n][0] != ZERO]
@@ -73,15 +78,15 @@ def _step_cells(step: Step) -> tuple[str, ...]:
         _shortened(step.name),
         step.kind,
         str(step.device),
-        _buffers(written),
-        _buffers(read),
+        _listed(written),
+        _listed(read),
         str(step.parallel),
         _launch(step),
         " ".join(step.nodes),
     )
 
 
-def _launch(step: Step) -> str:
+def _launch(step: Any) -> str:
     """How a step is launched, or where it lets the run go on and with which memory."""
     behind = f"k{step.number + step.jump}"
     match step.kind:
@@ -94,12 +99,12 @@ def _launch(step: Step) -> str:
         case "exchange" if step.exchange is not None:
             moves = [(a, b) for a, b in step.exchange.moves if a != b]
             if not moves:
-                return f"{_buffers(step.pointers)} in their own memory"
+                return f"{_listed(step.pointers)} in their own memory"
             return ", ".join(f"b{a} in the memory of b{b}" for a, b in moves)
     return formula_text(step.gpu.launch if step.gpu is not None else step.launch)
 
 
-def _slot_cells(slot: Slot) -> tuple[str, ...]:
+def _slot_cells(slot: Any) -> tuple[str, ...]:
     if slot.kind == "packed" and slot.packing is not None:
         holds = f"b{slot.packing.source} in panels"
     elif slot.kind in ("input", "output"):
@@ -159,7 +164,7 @@ def _columns(
     return [*lines, f"… {left} more {what}"] if left else lines
 
 
-def _buffers(numbers: Iterable[int]) -> str:
+def _listed(numbers: Iterable[int]) -> str:
     return " ".join(f"b{n}" for n in dict.fromkeys(numbers))
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable
-from typing import Any, overload
+from types import ModuleType
+from typing import Any, NoReturn, overload
 
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentTypeError, DeviceError, elsewhere, shown
@@ -376,3 +378,17 @@ def one_stream(stream: object, device: object) -> DeviceStream:
             fix="give the stream alone; it knows its device",
         )
     return found
+
+
+class _Module(ModuleType):
+    """This module, which refuses to be called as PyTorch's ``torch.device`` is."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "ML970",
+            "driver.device is a module and cannot be called",
+            fix="write driver.CPU() or driver.Accelerator()",
+        )
+
+
+sys.modules[__name__].__class__ = _Module

@@ -9,12 +9,13 @@ import builtins
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from maxlab.dtype import DType, dtype_of
 from maxlab.errors import ArgumentTypeError, TensorError, elsewhere, shown, untrained
+from maxlab.habits import Elements
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
@@ -172,6 +173,17 @@ class Numbers:
         """The tensor of a result."""
         raise NotImplementedError
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> NoReturn:
+        name = str(getattr(function, "__name__", function)).replace("linalg_", "linalg.")
+        raise ArgumentTypeError(
+            "ML965",
+            f"torch.{name} takes tensors of PyTorch, got one of maxlab",
+            fix="convert it first, which copies nothing on the host: torch.from_dlpack(tensor)",
+        )
+
     # ------------------------------------------------------------ facts
     @property
     def ndim(self) -> builtins.int:
@@ -179,9 +191,11 @@ class Numbers:
         return len(self.shape)
 
     @property
-    def size(self) -> builtins.int:
-        """The number of elements."""
-        return math.prod(self.shape)
+    def size(self) -> Elements:
+        """The number of elements, an int. ``tensor.size()`` is the shape."""
+        made = Elements(math.prod(self.shape))
+        made.shape = self.shape
+        return made
 
     def numel(self) -> builtins.int:
         """The number of elements."""
@@ -441,6 +455,19 @@ elsewhere(
         "gpu": "tensor.to(driver.Accelerator())",
         "ones": "driver.Tensor.from_numpy(np.ones([2], np.float32))",
         "full": "driver.Tensor.from_numpy(np.full([2], 1.0, np.float32))",
+        "randn": "driver.Tensor.from_numpy(np.random.randn(2))",
+        "rand": "driver.Tensor.from_numpy(np.random.rand(2))",
+        "arange": "driver.Tensor.from_numpy(np.arange(3))",
+        "linspace": "driver.Tensor.from_numpy(np.linspace(0, 1, 3))",
+        "eye": "driver.Tensor.from_numpy(np.eye(2))",
+        "empty": "driver.Tensor(DType.float32, [2])",
+        "from_torch": "driver.Tensor.from_dlpack(array)",
+        "from_list": "driver.Tensor.from_numpy(np.array([1]))",
+        "from_array": "driver.Tensor.from_numpy(np.array([1]))",
+        "constant": "driver.Tensor.scalar(1, DType.float32)",
+        "stack": "np.stack([tensor, tensor])",
+        "cat": "np.concatenate([tensor, tensor])",
+        "concat": "np.concatenate([tensor, tensor])",
         "data": "tensor.to_numpy(), which shares the memory of a tensor on the host",
         "name": "tensors have no names; the outputs of a model do: model.output_metadata",
         "sort": "np.sort(tensor)",

@@ -39,6 +39,7 @@ from maxlab.dtype import (
     dtype_of,
 )
 from maxlab.errors import ArgumentTypeError, TensorError, shown
+from maxlab.habits import fitting
 
 # Read on every allocation of a compiled model's outputs.
 _HOST = CPU().default_stream
@@ -118,6 +119,7 @@ class Tensor(TensorBase, Numbers):
     # ------------------------------------------------------------ making tensors
 
     @StaticFunction
+    @fitting("ML421", "driver.Tensor.zeros([2], DType.float32)")
     def zeros(
         shape: Sequence[int],  # noqa: N805
         dtype: DType,
@@ -148,6 +150,7 @@ class Tensor(TensorBase, Numbers):
         return result
 
     @StaticFunction
+    @fitting("ML421", "driver.Tensor.scalar(1, DType.float32)")
     def scalar(value: Any, dtype: DType, device: Device | None = None) -> Tensor:  # noqa: N805
         """A rank-0 tensor of ``value``, which ``dtype`` must be able to hold.
 
@@ -403,17 +406,23 @@ class Tensor(TensorBase, Numbers):
         stream: Any = None,
         devices: Any = None,
         streams: Any = None,
+        *,
+        dtype: Any = None,
     ) -> Tensor | list[Tensor]:
         """This tensor on the given device or stream; copied only to another device.
 
         On its own device the same object comes back; with another stream of that device, a
         tensor of the same memory that belongs to the stream and waits for the old one.
-        Several devices or streams give a list.
+        Several devices or streams give a list. With ``dtype``, on the host, the elements are
+        converted, as in PyTorch.
 
         Raises:
             ArgumentTypeError: ML421 (a TypeError), no target, or several.
         """
         given = [t for t in (device, stream, devices, streams) if t is not None]
+        if dtype is not None:
+            made = self.astype(dtype)
+            return made if not given else made.to(device, stream, devices, streams)  # type: ignore[call-overload]
         if len(given) != 1:
             raise ArgumentTypeError(
                 "ML421", f"to() takes one target, got {len(given)}", fix="write tensor.to(CPU())"

@@ -34,6 +34,7 @@ from maxlab.errors import (
 )
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
+from maxlab.habits import fitting
 from maxlab.ir import DeviceRef, Function, Op, Value
 from maxlab.ir.types import Typed
 from maxlab.opset import lookup
@@ -93,6 +94,7 @@ class InferenceSession(Whole):
             fix="session.load(graph)(array)[0]",
         )
 
+    @fitting("ML618", "InferenceSession(devices=[driver.CPU()])")
     def __init__(
         self,
         devices: Iterable[Device] | None = None,
@@ -240,6 +242,7 @@ class InferenceSession(Whole):
         self._options["old_top_k"] = mode.strip().lower() not in ("false", "off", "no", "0")
 
     # ------------------------------------------------------------ loading
+    @fitting("ML618", "session.load(graph, weights_registry={})")
     def load(
         self,
         model: Any,

@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from maxlab.dtype import DType, dtype_of
 from maxlab.graph import refusals
-from maxlab.ir import DeviceRef, Dim, Shape, StaticDim, TensorType
+from maxlab.habits import Elements
+from maxlab.ir import DeviceRef, Dim, StaticDim, TensorType
 from maxlab.opset.builder import builder, current
-
-
-class Elements(int):
-    """A number of elements: an int, as NumPy's ``x.size``; ``x.size()`` is the shape, as
-    PyTorch's."""
-
-    shape: Shape
-
-    def __call__(self, dim: int | None = None) -> Any:
-        """The shape, or the size of ``dim``."""
-        return self.shape if dim is None else self.shape[dim]
 
 
 def _op(name: str) -> Callable[..., Any]:
@@ -336,6 +326,17 @@ class Methods:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise refusals.no_array()
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> NoReturn:
+        tensors = [x for x in (*args, *(kwargs or {}).values()) if isinstance(x, Methods)]
+        parts = [x for part in args if isinstance(part, (list, tuple)) for x in part]
+        first = next(x for x in (*tensors, *parts) if isinstance(x, Methods))
+        name = str(getattr(function, "__name__", function))
+        has_op = hasattr(_ops(first, name), name)
+        raise refusals.no_function_of_torch(name, has_op, len(tensors) == 1)
+
     # ------------------------------------------------------------ what needs a run
     def item(self) -> NoReturn:
         """Nothing.
@@ -401,4 +402,4 @@ def target_of(given: Any) -> DType | None:
     return None if isinstance(given, DeviceRef) else dtype_of(given)
 
 
-__all__ = ["Elements", "Methods", "several", "target_of"]
+__all__ = ["Methods", "several", "target_of"]

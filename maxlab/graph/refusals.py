@@ -72,6 +72,29 @@ def no_length(size: object) -> ArgumentError:
     )
 
 
+def no_function_of_torch(name: str, has_op: bool, is_unary: bool) -> ArgumentTypeError:
+    """The error for the function ``name`` of PyTorch that is called with a tensor of a graph.
+
+    Args:
+        name: The function.
+        has_op: Whether ``ops`` has one of the same name.
+        is_unary: Whether it was given one tensor.
+    """
+    if has_op:
+        fix = f"write ops.{name}(x)" if is_unary else f"use ops.{name} with the same tensors"
+    elif name.startswith("linalg_"):
+        name = name.replace("_", ".", 1)
+        fix = f"of a result: np.{name}(result.to_numpy())"
+    else:
+        fix = f"of a result: torch.{name}(torch.from_dlpack(result))"
+    return ArgumentTypeError(
+        "ML965",
+        f"torch.{name} takes tensors of PyTorch, got a tensor of the graph",
+        at=user_location(),
+        fix=fix,
+    )
+
+
 def no_shift() -> ArgumentTypeError:
     """The error for ``x << 1``."""
     return ArgumentTypeError(

@@ -380,13 +380,25 @@ class TensorValue(Value, Methods):
         """The elements converted to ``dtype``; see ``ops.cast``."""
         return _do("cast", self, dtype)
 
-    def to(self, device: DeviceRef | str | Any) -> TensorValue:
+    def to(self, device: DeviceRef | str | Any = None, dtype: Any = None) -> TensorValue:
         """The tensor on ``device``, which may be named: ``"cpu"``, ``"gpu:1"``; see
-        ``ops.transfer_to``. A dtype in its place converts the elements, as in PyTorch."""
-        dtype = target_of(device)
-        if dtype is not None:
-            return _do("cast", self, dtype)
-        return _do("transfer_to", self, device)
+        ``ops.transfer_to``. A dtype in its place, or beside it, converts the elements, as in
+        PyTorch.
+
+        Raises:
+            ArgumentTypeError: ML327, neither is given.
+        """
+        if device is None and dtype is None:
+            raise ArgumentTypeError(
+                "ML327",
+                "x.to() needs a device or a dtype, got neither",
+                at=user_location(),
+                fix="write x.to('cpu') or x.to(dtype='float16')",
+            )
+        if dtype is None and (found := target_of(device)) is not None:
+            device, dtype = None, found
+        moved = self if device is None else _do("transfer_to", self, device)
+        return moved if dtype is None else _do("cast", moved, dtype)
 
     def max(self, axis: Axis = -1, **dims: Any) -> TensorValue:
         """The largest along ``axis``, which stays with size 1; NaN if there is one."""
@@ -490,8 +502,9 @@ class TensorValue(Value, Methods):
     def __rdivmod__(self, lhs: TensorValueLike) -> tuple[TensorValue, TensorValue]:
         return _divmod(lhs, self)
 
-    def __pow__(self, rhs: TensorValueLike) -> TensorValue:
-        return _do("pow", self, rhs)
+    def __pow__(self, rhs: TensorValueLike, modulo: TensorValueLike | None = None) -> TensorValue:
+        made = _do("pow", self, rhs)
+        return made if modulo is None else _do("mod", made, modulo)
 
     def __rpow__(self, lhs: TensorValueLike) -> TensorValue:
         return _do("pow", lhs, self)

@@ -12,7 +12,14 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.dtype import DType, dtype_of
-from maxlab.errors import ArgumentError, ArgumentTypeError, ParseError, ShapeError, shown
+from maxlab.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ParseError,
+    ShapeError,
+    elsewhere,
+    shown,
+)
 from maxlab.ir.dims import LARGEST, DimLike, Shape, StaticDim
 from maxlab.ir.poly import Poly
 
@@ -39,6 +46,10 @@ class DeviceKind(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+_UNSAID: Any = object()
+"""The shape of a type that is given none."""
 
 
 @dataclass(frozen=True, init=False, slots=True)
@@ -153,6 +164,22 @@ class DeviceRef:
 
     def __hash__(self) -> int:
         return hash((self.device_type, self.id))
+
+
+elsewhere(
+    DeviceRef,
+    "device",
+    {
+        "type": "x.device.is_gpu(), or x.device.device_type",
+        "index": "x.device.id",
+        "cpu": "DeviceRef.CPU()",
+        "gpu": "DeviceRef.GPU()",
+        "cuda": "DeviceRef.GPU()",
+        "CUDA": "DeviceRef.GPU()",
+        "from_str": "DeviceRef('cpu')",
+        "from_string": "DeviceRef('cpu')",
+    },
+)
 
 
 def _named(device: object) -> DeviceRef | None:
@@ -294,10 +321,17 @@ class Typed(Type):
     def __init__(
         self,
         dtype: DType,
-        shape: Iterable[DimLike],
+        shape: Iterable[DimLike] = _UNSAID,
         device: Any = None,
         _layout: FilterLayout | None = None,
     ) -> None:
+        if shape is _UNSAID:
+            raise ArgumentTypeError(
+                "ML302",
+                f"a type needs a shape, got {shown(dtype)} alone",
+                fix=f"write {type(self).__name__}({dtype}, []) for a single element, or "
+                f"{type(self).__name__}({dtype}, ['n', 4])",
+            )
         found = dtype if dtype.__class__ is DType else dtype_of(dtype)
         if found is None:
             raise ArgumentTypeError(
