@@ -20,6 +20,7 @@ PHASES = {
     "schedule": "deciding which operations share a kernel",
     "plan": "making loops and text, and planning memory",
     "kernels": "finding or compiling the kernels",
+    "ahead": "computing what depends on weights alone",
     "weights": "checking, packing and uploading weights",
     "bind": "laying out memory for the newest sizes",
 }

@@ -91,6 +91,7 @@ class Walk:
         self.env: dict[str, int] = self._at.env
         self.outputs = self._at.outputs
         self._data: dict[int, Array] = {}
+        self._again: dict[str, Tensor] = {}
 
     def __iter__(self) -> Iterator[Step]:
         """Each step, when it has run and all of its work has ended; of an op with regions the last
@@ -116,11 +117,23 @@ class Walk:
         known = self._data.get(slot)
         if known is not None:
             return known
-        found = self._at.memory(slot, self.nbytes(slot))
         slots = self.model.compiled.plan.slots
+        prepared = self.model.prepared
+        if slots[slot].kind == "weight" and slot not in prepared.addresses:
+            found = self._computed_again(slots[slot].name, self.nbytes(slot))
+        else:
+            found = self._at.memory(slot, self.nbytes(slot))
         if slots[slot].kind in ("weight", "constant", "packed"):
             self._data[slot] = found  # nobody writes it
         return found
+
+    def _computed_again(self, name: str, nbytes: int) -> Array:
+        """The bytes of what was computed of weights and only packed."""
+        again = self.model.prepared.again
+        assert again is not None
+        if not self._again:
+            self._again = {key: x.to(CPU()) for key, x in again().items()}
+        return _bytes_at(self._again[name].address, nbytes)
 
     def array(self, slot: int) -> Array:
         """What a slot holds, in the shape of its value and in the order in which it is stored."""
