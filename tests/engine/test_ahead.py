@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from maxlab.analysis.advice.rules import hoist
 from maxlab.analysis.check import compare
 from maxlab.analysis.compile_report import compile_report
 from maxlab.analysis.memory import memory
+from maxlab.analysis.rewrites import frozen, graph_of
 from maxlab.analysis.stages import stages
 from maxlab.compiler import Options
 from maxlab.config import read_config, set_config
@@ -25,6 +27,8 @@ from maxlab.engine import Model
 from maxlab.errors import MissingWeightError, WeightFileError
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, Weight, ops
 from maxlab.graph.weights import SafetensorWeights
+from maxlab.ir import Shape
+from tests.compiler.programs import Generator
 
 F32 = DType.float32
 CPU = DeviceRef.CPU()
@@ -166,6 +170,28 @@ def test_an_environment_variable_turns_it_off() -> None:
     finally:
         set_config(old)
     assert loaded(graph, data).compiled.ahead is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs_with_weights_make_the_same_bits(seed: int) -> None:
+    """Most inputs of a random program become weights."""
+    chance = random.Random(seed)
+    while True:
+        program = Generator(chance.getrandbits(20)).make()
+        function = program.function
+        static = [
+            n
+            for n, v in enumerate(function.inputs)
+            if isinstance(v.type, TensorType) and Shape.is_static(v.tensor_type.shape)
+        ]
+        if 1 < len(static) == len(function.inputs):
+            break
+    session = engine.InferenceSession(num_threads=2)
+    model = session.load(graph_of(function), weights_registry=program.weights)
+    given = [driver.Tensor.from_numpy(a.copy(order="C")) for a in program.inputs]
+    left = chance.choice(static)
+    graph, data = frozen(model, [n for n in static if n != left], given)
+    require_same(graph, data, given[left], fewer=0, fast_math=chance.random() < 0.5)
 
 
 # ---------------------------------------------------------------- where
