@@ -25,6 +25,7 @@ State = Literal["kept", "rewritten", "folded", "removed", "fused"]
 _RULES: dict[str, str] = {
     "fold": "it does not depend on the inputs, so it was computed once, while compiling",
     "ahead": "it depends on weights alone, so it was computed once, when the model was loaded",
+    "read at load": "only what was computed when the model was loaded reads it",
     "same": "another operation computes the same, and this one's readers read that",
     "dead": "nothing reads it",
     "make_there": "what is made of indices alone is made on the device that wants it",

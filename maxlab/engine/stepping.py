@@ -92,6 +92,7 @@ class Walk:
         self.outputs = self._at.outputs
         self._data: dict[int, Array] = {}
         self._again: dict[str, Tensor] = {}
+        self._sources: dict[str, Tensor] = {}
 
     def __iter__(self) -> Iterator[Step]:
         """Each step, when it has run and all of its work has ended; of an op with regions the last
@@ -152,8 +153,15 @@ class Walk:
         return flat.reshape([shape[n] for n in order]).transpose(np.argsort(order))
 
     def weights(self) -> dict[str, Array]:
-        """The data of the weights that kernels read, flat, by name."""
+        """The data of the weights that kernels read, flat, by name; before them, of those that were
+        read when the model was loaded, as they are now."""
         found: dict[str, Array] = {}
+        ahead = self.model.compiled.ahead
+        for name in ahead.sources if ahead is not None else ():
+            tensor = self.model.weights[name].to(CPU())
+            self._sources[name] = tensor  # whose memory it is
+            nbytes = tensor.num_elements * tensor.element_size
+            found[name] = _bytes_at(tensor.address, nbytes).view(tensor.dtype.ml_numpy)
         for slot in self.model.compiled.plan.slots:
             if slot.kind == "weight" and slot.name not in found:
                 found[slot.name] = self.memory(slot.number).view(slot.dtype.ml_numpy)

@@ -16,6 +16,8 @@ import pytest
 from maxlab import driver, engine
 from maxlab.analysis.advice.rules import hoist
 from maxlab.analysis.check import compare
+from maxlab.analysis.check.tripwire import first_nonfinite
+from maxlab.analysis.check.values import values
 from maxlab.analysis.compile_report import compile_report
 from maxlab.analysis.memory import memory
 from maxlab.analysis.rewrites import frozen, graph_of
@@ -247,16 +249,39 @@ def test_it_is_told() -> None:
     assert record.count == len(record.rewrites) >= ahead.count
     report = compile_report(model)
     assert report.phases["ahead"] == model.compiled.timings_ns["ahead"]
+    assert "4 operations, 2 results of 32.8 kB in all" in report.table()
     last = {stage.name: stage for stage in stages(model)}["plan"]
     for op in model.compiled.source.ops:
         if op.name in ("mo.cast", "mo.mul"):
             assert last.nodes[op.id].state == "folded"
             assert "loaded" in last.nodes[op.id].rule
+        if op.name == "mo.constant.external":
+            assert last.nodes[op.id].state == "removed"
 
 
 def test_what_is_left_is_compared_with_references() -> None:
     graph, data = dequantised()
     assert compare(loaded(graph, data), normal(3, 64)).ok
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_values_of_what_was_computed_are_looked_at(gpu: bool) -> None:
+    with driver.simulated():
+        devices = [driver.Accelerator()] if gpu else []
+        graph, data = dequantised(DeviceRef.GPU() if gpu else CPU)
+        session = engine.InferenceSession(devices=devices)
+        model = session.load(graph, weights_registry=data)
+        other = session.load(graph, weights_registry=data, options=Options(at_load=False))
+        assert model.compiled.ahead is not None
+        (x,) = model.placed([normal(3, 64)])
+        for op in model.compiled.source.ops:
+            if op.results:
+                one, two = (values(m, op.id, x) for m in (model, other))
+                assert str(one) == str(two)
+        assert first_nonfinite(model, x) is None
+        data["b.scale"][3] = np.nan
+        trip = first_nonfinite(session.load(graph, weights_registry=data), x)
+        assert "b.scale" in str(trip)
 
 
 def test_what_is_packed_is_not_kept_twice() -> None:
@@ -272,6 +297,7 @@ def test_what_is_packed_is_not_kept_twice() -> None:
         loaded(graph, data, on=False), {"n": 3}
     ).nbytes("weight", "arena")
     assert memory(model, {"n": 3}).nbytes("packed") >= ahead.nbytes
+    assert memory(model, {"n": 3}).nbytes("weight") == 0
     kept = [x for x in model.prepared.keep if isinstance(x, driver.Tensor)]
     assert not [x for x in kept if x.num_elements == 64 * 64]
 

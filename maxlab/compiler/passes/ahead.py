@@ -53,6 +53,11 @@ class Ahead:
     count: int
     nbytes: int
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the weights of the graph that are read."""
+        return tuple(op.attrs["name"] for op in self.function.ops if is_weight(op))
+
 
 @dataclass(frozen=True, slots=True)
 class _Result:
@@ -238,7 +243,7 @@ class _Cut:
         fixed = {v.id for v in self._fixed}
         for op in reversed(ops):
             if op.results and all(v.id in fixed and not v.uses for v in op.results):
-                rewriting.rule("ahead", op)
+                rewriting.rule("read at load" if _is_data(op) else "ahead", op)
                 rewriting.remove(op)
 
     def is_alike(self, part: Function, rest: Function) -> bool:
