@@ -268,7 +268,8 @@ def _signatures(schedule: Schedule) -> Counter[Signature]:
 
 
 def _worth_a_look(function: Function) -> bool:
-    """Whether an operation reads only data, and all is on the host, or on it and one GPU."""
+    """Whether an operation computes something of data alone, and all is on the host, or on it and
+    one GPU. A schedule is not made for views alone, of which most graphs have some."""
     places = {v.type.device for op in function.ops for v in op.results if isinstance(v.type, Typed)}
     places |= {v.type.device for v in function.inputs if isinstance(v.type, Typed)}
     if any(place.is_cpu() and place.id for place in places):
@@ -282,7 +283,7 @@ def _worth_a_look(function: Function) -> bool:
         computed = kind in _KINDS or kind == "transfer"
         if _is_data(op) or (computed and op.operands and data.issuperset(op.operands)):
             data.update(op.results)
-            found = found or (bool(op.operands) and kind != "transfer")
+            found = found or (bool(op.operands) and kind not in ("transfer", "view"))
     return found
 
 
