@@ -9,6 +9,8 @@ variable                     meaning                                     default
                              longest ago go first; 0 keeps all
 ``MAXLAB_CC``                the C compiler                              gcc, cc or clang
 ``MAXLAB_NUM_THREADS``       threads of a session, 1024 at most          usable physical cores
+``MAXLAB_AT_LOAD``           0 computes what depends on weights alone    1
+                             in each run, not once at load
 ``MAXLAB_TRACE_EVENTS``      events the ring buffer keeps                16384
 ``MAXLAB_KEEP_SOURCE``       1 keeps the generated C beside each         0
                              ``.so``, and lets debuggers find symbols
@@ -51,6 +53,7 @@ class Config:
     simulator: int = 0
     simulator_check: bool = False
     cache_limit: int = 2048
+    at_load: bool = True
 
 
 def _integer(
@@ -143,6 +146,7 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         cache_limit=_integer(env, "MAXLAB_CACHE_LIMIT", 2048, least=0),
         simulator=_integer(env, "MAXLAB_SIMULATOR", 0, least=0),
         simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
+        at_load=env.get("MAXLAB_AT_LOAD", "") != "0",
     )
 
 

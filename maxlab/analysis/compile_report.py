@@ -13,6 +13,7 @@ from maxlab.compiler.plan import Step
 from maxlab.engine import Model
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
+from maxlab.engine.times import plural, size_text
 from maxlab.tabular import Field, Tabular
 
 PHASES = {
@@ -20,6 +21,7 @@ PHASES = {
     "schedule": "deciding which operations share a kernel",
     "plan": "making loops and text, and planning memory",
     "kernels": "finding or compiling the kernels",
+    "ahead": "computing what depends on weights alone",
     "weights": "checking, packing and uploading weights",
     "bind": "laying out memory for the newest sizes",
 }
@@ -74,12 +76,14 @@ class CompileReport(Tabular):
         phases: Nanoseconds by phase, in the order of ``PHASES``; phases that did not come yet are
             left out.
         units: Every kernel's text, in the order of the plan.
+        ahead: What was computed when the model was loaded, in words; empty for nothing.
     """
 
     model: str
     options: str
     phases: dict[str, int]
     units: tuple[CompiledUnit, ...]
+    ahead: str = ""
 
     @property
     def misses(self) -> list[CompiledUnit]:
@@ -97,7 +101,8 @@ class CompileReport(Tabular):
         """The report as text."""
         total = sum(self.phases.values())
         phases = ", ".join(f"{name} {ns / 1e6:.2f} ms" for name, ns in self.phases.items())
-        lines = [f"{self.model} ({self.options}): {total / 1e6:.2f} ms: {phases}", ""]
+        lines = [f"{self.model} ({self.options}): {total / 1e6:.2f} ms: {phases}"]
+        lines += [*([self.ahead] if self.ahead else []), ""]
         cells = [("kernels", "name", "found", "ms", "lines", "why")]
         cells += [
             (
@@ -168,7 +173,13 @@ def compile_report(target: Model | Profile) -> CompileReport:
         )
     timings = model.compiled.timings_ns
     phases = {name: timings[name] for name in PHASES if name in timings}
-    return CompileReport(model.name, str(model.options), phases, tuple(units))
+    ahead, said = model.compiled.ahead, ""
+    if ahead is not None:
+        said = (
+            f"computed at load, of weights alone: {plural(ahead.count, 'operation')}, "
+            f"{plural(len(ahead.names), 'result')} of {size_text(ahead.nbytes)} in all"
+        )
+    return CompileReport(model.name, str(model.options), phases, tuple(units), said)
 
 
 def _loaded(

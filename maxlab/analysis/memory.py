@@ -205,7 +205,9 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
     env = _sizes(model, dims)
     slots = model.compiled.plan.slots
     uses = slot_uses(model.compiled)
-    for slot in slots:  # a weight that was packed is still there
+    for slot in slots:  # a weight that was packed is still there, unless it was made for that only
+        if slot.packing is not None and slot.packing.source not in model.prepared.addresses:
+            continue
         if slot.packing is not None and slot.number in uses:
             uses.setdefault(slot.packing.source, uses[slot.number])
     offsets, nbytes = _places(model, env)

@@ -12,7 +12,7 @@ from typing import Literal
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
 from maxlab.compiler.options import Marker
-from maxlab.compiler.passes import pipeline, rewrites_of
+from maxlab.compiler.passes import rewrites_of, whole_pipeline
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
@@ -24,6 +24,8 @@ State = Literal["kept", "rewritten", "folded", "removed", "fused"]
 
 _RULES: dict[str, str] = {
     "fold": "it does not depend on the inputs, so it was computed once, while compiling",
+    "ahead": "it depends on weights alone, so it was computed once, when the model was loaded",
+    "read at load": "only what was computed when the model was loaded reads it",
     "same": "another operation computes the same, and this one's readers read that",
     "dead": "nothing reads it",
     "make_there": "what is made of indices alone is made on the device that wants it",
@@ -47,7 +49,8 @@ class Fate:
 
     Attributes:
         state: ``"kept"`` as it was; ``"rewritten"`` in other operations; ``"folded"`` into a
-            constant; ``"removed"``; ``"fused"`` with others in a kernel.
+            constant, or a weight that is computed when the model is loaded; ``"removed"``;
+            ``"fused"`` with others in a kernel.
         kernel: The kernel that computes it, in stages that have kernels; None if none does.
         rule: Why, in a sentence; empty for what no rule has touched.
         changed: Whether this stage did it, and not an earlier one.
@@ -176,7 +179,7 @@ def stages(target: Model | Profile) -> list[Stage]:
     fates = _Fates({id: Fate("kept") for id in source})
     count = operations(compiled.source)
     found = [Stage("graph", count, count, None, _ops(work), (), fates.next_stage())]
-    for name, apply in pipeline(compiled.options.split_k):
+    for name, apply in whole_pipeline(compiled.options):
         before = {op.id: (op.name, op.origins) for op in work.ops}
         count = operations(work)
         rewrites = rewrites_of(work, apply)
@@ -223,7 +226,9 @@ def _follow(
             continue
         left = [op for op in after.values() if id in op.origins]
         text = _sentence(rewrite)
-        if not left:
+        if rewrite.rule == "ahead" and all(OPSET[op.name].kind == "external" for op in left):
+            fates.set(id, "folded", text)
+        elif not left:
             fates.set(id, "removed", text)
         elif rewrite.rule == "fold":
             if all(OPSET[op.name].kind == "constant" for op in left):

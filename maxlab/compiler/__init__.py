@@ -12,7 +12,8 @@ from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
 from maxlab.compiler.outlining import outline
-from maxlab.compiler.passes import PassRecord, pipeline, recorded
+from maxlab.compiler.passes import PassRecord, recorded, whole_pipeline
+from maxlab.compiler.passes.ahead import Ahead, ComputeAhead
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.replacing import replace_texts
@@ -45,6 +46,7 @@ class Compiled:
             a part of; None for what the graph itself runs.
         long_kernels: The kernels for sizes with very long rows, by symbol; see ``address_of``.
         log: Where its kernels on the host write messages, once the engine has made it.
+        ahead: What is computed when the model is loaded, if anything.
         guard: What runs its kernels of users in another process, where the engine guards them.
     """
 
@@ -63,6 +65,7 @@ class Compiled:
     log: Any = None
     long_kernels: dict[str, LoadedKernel] = field(default_factory=dict)
     guard: Any = None
+    ahead: Ahead | None = None
 
     def address_of(self, step: Step, env: Mapping[str, int]) -> int:
         """The address of the kernel that ``step``, which has a text, runs for dims of these sizes.
@@ -144,7 +147,9 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
 
     with paused():
         work, marker = _begun(function, options)
-        passes = recorded(work, pipeline(options.split_k), once_more)
+        chosen = whole_pipeline(options)
+        passes = recorded(work, chosen, once_more)
+        ahead = next((apply.found for _, apply in chosen if isinstance(apply, ComputeAhead)), None)
         kept = marker.taken_out()
         lap()
         progress.step("schedule")
@@ -171,7 +176,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
     trace.emit("compile", function.name, steps=len(plan.steps), misses=misses, **timings)
     return Compiled(
         function, work, plan, schedule, passes, kernels, timings, options, kept, planner.slots,
-        planner.functions, planner.schedules,
+        planner.functions, planner.schedules, ahead=ahead,
     )  # fmt: skip
 
 

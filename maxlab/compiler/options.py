@@ -50,6 +50,10 @@ class Options:
             ``"accum"``, float32, or ``"output"``: a product over a static size of 2048 or more is
             made in parts, each rounded to the dtype of the result before all are added.
         old_top_k: Let ``top_k`` sort whole rows, instead of selecting the k largest.
+        at_load: Let kernels that read only weights and constants run once, when the model is
+            loaded; with ``keep``, messages, or asserts of values they run in each run all the same.
+            A weight that is changed later is then seen by the next load. The environment variable
+            ``MAXLAB_AT_LOAD=0`` turns it off for all models.
 
     Raises:
         ArgumentTypeError: ML625, a field of another type.
@@ -72,6 +76,7 @@ class Options:
     assert_level: AssertLevel
     split_k: SplitK
     old_top_k: bool
+    at_load: bool
 
     def __init__(
         self,
@@ -86,8 +91,12 @@ class Options:
         assert_level: AssertLevel = "safe",
         split_k: SplitK = "accum",
         old_top_k: bool = False,
+        at_load: bool = True,
     ) -> None:
-        flags = {"fuse": fuse, "fast_math": fast_math, "outline": outline, "old_top_k": old_top_k}
+        flags = {
+            "fuse": fuse, "fast_math": fast_math, "outline": outline, "old_top_k": old_top_k,
+            "at_load": at_load,
+        }  # fmt: skip
         for name, flag in flags.items():
             if not isinstance(flag, bool):
                 raise _wrong(name, "True or False", flag)
@@ -116,6 +125,10 @@ class Options:
             if values[name] == getattr(DEFAULT, name):
                 values[name] = value
         return Options(**values)
+
+    def with_options(self, **values: Any) -> Options:
+        """These options, but with ``values``."""
+        return Options(**{one.name: getattr(self, one.name) for one in fields(self)} | values)
 
     def __str__(self) -> str:
         """The fields that are not as by default, such as ``fuse=False, apart={n3}``."""

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from maxlab import progress, trace
-from maxlab.compiler import Options, compile_function
+from maxlab.compiler import Compiled, Options, compile_function
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
-from maxlab.driver import CPU, Device, cpu_count
+from maxlab.driver import CPU, Device, Tensor, cpu_count
 from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.handle_models import DeviceHandleModel, HandleModel, StagedHandleModel
 from maxlab.engine.handles import has_handles
-from maxlab.engine.model import Model
+from maxlab.engine.model import LIVE, Model
 from maxlab.engine.profile import profile_model
 from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
@@ -261,8 +261,9 @@ class InferenceSession(Whole):
             custom_ops_path: As ``custom_extensions``, one path.
             weights_registry: The data of the graph's weights by name, used in place and kept alive.
                 Names the graph does not use are ignored. Anything array-like: ``driver.Tensor``,
-                NumPy array, DLPack object. The right operands of products are packed now: a later
-                change of such an array is seen by the next ``load``, not by this model.
+                NumPy array, DLPack object. The right operands of products are packed now, and
+                what depends on weights alone is computed: a later change of such an array is seen
+                by the next ``load``, not by this model.
             options: What to fuse and keep, and how to compile; see ``maxlab.compiler.Options``.
             guard: Whether kernels that users wrote run in a process of their own, where a crash, a
                 write outside of an argument and a loop that does not end become errors; a `Guard`
@@ -291,6 +292,8 @@ class InferenceSession(Whole):
                 fix="write options=compiler.Options(fuse=False)",
             )
         chosen = chosen.of_session(self._options)
+        if chosen.at_load and not config().at_load:
+            chosen = chosen.with_options(at_load=False)
         graph = model
         if isinstance(model, (str, Path)):
             try:
@@ -333,8 +336,16 @@ class InferenceSession(Whole):
             progress.step("weights")
             registry = weights_registry if weights_registry is not None else {}
             start = time.perf_counter_ns()
-            prepared = prepare(compiled, registry, library, self.num_threads, devices)
+            computed = self._computed_ahead(compiled, registry)
+            if compiled.ahead is not None:
+                compiled.timings_ns["ahead"] = time.perf_counter_ns() - start
+            start = time.perf_counter_ns()
+            prepared = prepare(compiled, registry, library, self.num_threads, devices, computed)
             compiled.timings_ns["weights"] = time.perf_counter_ns() - start
+            if computed:
+                weights = prepared.tensors
+                prepared.again = lambda: self._computed_ahead(compiled, weights)
+                computed.clear()
             given = (compiled, prepared, self.num_threads, library, graph, _Loader())
             handles = has_handles(compiled)
             if not devices and compiled.plan.cuts:
@@ -345,6 +356,22 @@ class InferenceSession(Whole):
             if self._gpu_profiling is not GPUProfilingMode.OFF:
                 made.profile_gpus(self._gpu_profiling.value)
             return made
+
+    def _computed_ahead(self, compiled: Compiled, registry: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What ``compiled`` reads of weights that is computed once, by the names it has there.
+
+        Raises:
+            MaxlabError: A weight is missing or wrong, as `load` says.
+        """
+        ahead = compiled.ahead
+        if ahead is None:
+            return {}
+        graph = Graph(path=ahead.function)
+        with trace.span("ahead", compiled.source.name, ops=ahead.count, nbytes=ahead.nbytes):
+            part = self.load(graph, weights_registry=registry, options=ahead.options)
+            LIVE.discard(part)  # it is no model of the user's
+            made = part._run((), None)
+        return dict(zip(ahead.names, made, strict=True))
 
     def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
         """The function of ``graph``, or a copy whose custom ops are those of the libraries.

@@ -92,6 +92,8 @@ class Walk:
         self.env: dict[str, int] = self._at.env
         self.outputs = self._at.outputs
         self._data: dict[int, Array] = {}
+        self._again: dict[str, Tensor] = {}
+        self._sources: dict[str, Tensor] = {}
 
     def __iter__(self) -> Iterator[Step]:
         """Each step, when it has run and all of its work has ended; of an op with regions the last
@@ -117,11 +119,23 @@ class Walk:
         known = self._data.get(slot)
         if known is not None:
             return known
-        found = self._at.memory(slot, self.nbytes(slot))
         slots = self.model.compiled.plan.slots
+        prepared = self.model.prepared
+        if slots[slot].kind == "weight" and slot not in prepared.addresses:
+            found = self._computed_again(slots[slot].name, self.nbytes(slot))
+        else:
+            found = self._at.memory(slot, self.nbytes(slot))
         if slots[slot].kind in ("weight", "constant", "packed"):
             self._data[slot] = found  # nobody writes it
         return found
+
+    def _computed_again(self, name: str, nbytes: int) -> Array:
+        """The bytes of what was computed of weights and only packed."""
+        again = self.model.prepared.again
+        assert again is not None
+        if not self._again:
+            self._again = {key: x.to(CPU()) for key, x in again().items()}
+        return _bytes_at(self._again[name].address, nbytes)
 
     def array(self, slot: int) -> Array:
         """What a slot holds, in the shape of its value and in the order in which it is stored."""
@@ -140,8 +154,15 @@ class Walk:
         return flat.reshape([shape[n] for n in order]).transpose(np.argsort(order))
 
     def weights(self) -> dict[str, Array]:
-        """The data of the weights that kernels read, flat, by name."""
+        """The data of the weights that kernels read, flat, by name; before them, of those that were
+        read when the model was loaded, as they are now."""
         found: dict[str, Array] = {}
+        ahead = self.model.compiled.ahead
+        for name in ahead.sources if ahead is not None else ():
+            tensor = self.model.weights[name].to(CPU())
+            self._sources[name] = tensor  # whose memory it is
+            nbytes = tensor.num_elements * tensor.element_size
+            found[name] = _bytes_at(tensor.address, nbytes).view(tensor.dtype.ml_numpy)
         for slot in self.model.compiled.plan.slots:
             if slot.kind == "weight" and slot.name not in found:
                 found[slot.name] = self.memory(slot.number).view(slot.dtype.ml_numpy)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,9 @@ class Prepared:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     watch: Watch | None = None
     """The files that weights are mapped from; None when there are none."""
+    again: Callable[[], Mapping[str, Tensor]] | None = None
+    """Computes once more what was computed of the weights ahead of all runs, by name: where only
+    packing read it, it is in memory no more, and its slot has no address."""
 
 
 class PackedWeight:
@@ -127,9 +130,11 @@ def prepare(
     runtime: Runtime,
     threads: int,
     devices: Mapping[DeviceRef, Device] | None = None,
+    computed: Mapping[str, Tensor] | None = None,
 ) -> Prepared:
     """The data of ``compiled``, with every weight it needs taken from ``registry``, on the devices
-    by which the graph names them; a CPU that is not among ``devices`` is the host.
+    by which the graph names them; a CPU that is not among ``devices`` is the host. ``computed`` has
+    what was computed for the plan beforehand, under the names that it has there.
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
@@ -182,11 +187,15 @@ def prepare(
     prepared.watch = watch = Watch.of(tensors, runtime)
     slots = compiled.plan.slots
     owners: dict[int, Tensor | UploadedWeight] = {}
+    computed = computed or {}
+    read = {number for step in compiled.plan.steps for number in step.pointers}
+    passing: list[int] = []  # the slots that packing reads, and nobody else
     for slot in slots:
         part: Part = ()
         if slot.kind == "weight":
             part = parts.get(slot.name, ())
-            tensor = tensors[registry_name(declared[slot.name])]
+            made = computed.get(slot.name)
+            tensor = tensors[registry_name(declared[slot.name])] if made is None else made
         elif slot.kind == "constant":
             assert slot.data is not None
             tensor = Tensor.from_numpy(slot.data)
@@ -204,19 +213,26 @@ def prepare(
         if slot.name in parts:
             tensors[slot.name] = here
         prepared.addresses[slot.number] = here.address
-        prepared.keep.append(owner)
+        if slot.kind == "weight" and slot.name in computed and slot.number not in read:
+            passing.append(slot.number)
+        else:
+            prepared.keep.append(owner)
         owners[slot.number] = owner
     wanted: dict[Device, list[tuple[Slot, int, Any]]] = {}
     for slot in slots:
         if slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
             holder: Any = owners[source.number] if source.kind == "weight" else source.data
+            if source.number in passing:
+                holder = None
             row = slot, prepared.addresses[source.number], holder
             wanted.setdefault(devices.get(slot.device, host), []).append(row)
     for home, rows in wanted.items():
         for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):
             prepared.addresses[slot.number] = packed.address
             prepared.keep.append(packed)
+    for number in passing:
+        del prepared.addresses[number]
     if watch is not None:  # all that was packed or copied came from files as they were
         watch.require_whole()
     return prepared
@@ -290,7 +306,7 @@ def _pack(
     wanted: Sequence[tuple[Slot, int, Any]], runtime: Runtime, threads: int, home: Device
 ) -> list[PackedWeight]:
     """The packed operands for ``wanted``: slots, addresses of what they are packed from, owners;
-    in the memory of ``home``.
+    in the memory of ``home``. What has no owner goes away, and its address is no name for it.
 
     They share one block of memory, which is large enough for huge pages, and are packed by all
     threads together. What another model has packed from the same memory is used instead when it is
@@ -311,13 +327,16 @@ def _pack(
                 packing.nbytes,
             )
             keys.append(key)
-            known = _packed.get(key)
+            known = _packed.get(key) if owner is not None else None
             if known is not None and _never_changes(owner):
                 found[key] = known
             else:
                 new[key] = owner
         if new:
             for key, made in _pack_new(new, runtime, threads, home).items():
+                if new[key] is None:
+                    found[key] = made
+                    continue
                 known = _packed.get(key)
                 if known is not None and _equal(known, made, runtime):
                     found[key] = known

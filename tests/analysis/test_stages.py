@@ -12,7 +12,7 @@ import pytest
 from maxlab import driver, engine
 from maxlab.analysis.stages import Stage, stages
 from maxlab.compiler import Options
-from maxlab.compiler.passes import PIPELINE
+from maxlab.compiler.passes import whole_pipeline
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
@@ -100,7 +100,12 @@ def test_groups_and_kernels() -> None:
     session = engine.InferenceSession(num_threads=1)
     model = session.load(block(), weights_registry={"w": W})
     found = named(model)
-    assert list(found) == ["graph", *(name for name, _ in PIPELINE), "schedule", "plan"]
+    assert list(found) == [
+        "graph",
+        *(name for name, _ in whole_pipeline(Options())),
+        "schedule",
+        "plan",
+    ]
     assert found["schedule"].after == found["plan"].before
     assert found["plan"].after == len(model.kernels)
     assert {r.rule for r in found["schedule"].rewrites} == {

@@ -23,7 +23,7 @@ from maxlab.analysis.advice.pricing import (
 from maxlab.analysis.bounds import Estimate, Traffic, estimates, traffic_of
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Marker, Options
-from maxlab.compiler.passes import applied, pipeline
+from maxlab.compiler.passes import applied, whole_pipeline
 from maxlab.compiler.plan import Plan, Step
 from maxlab.compiler.planner import Planner
 from maxlab.compiler.schedule import Schedule
@@ -109,7 +109,7 @@ class Context:
         """The plan of ``function``, of which nothing is compiled."""
         work = function.clone()
         marker = Marker(work, options.keep)
-        for _, apply in pipeline(options.split_k):  # not recorded: nothing is being compiled
+        for _, apply in whole_pipeline(options):  # not recorded: nothing is being compiled
             applied(work, apply)
         return Planner(Schedule(work, options, marker.taken_out().values())).build()
 

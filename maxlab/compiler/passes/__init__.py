@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.compiler.options import Options
 from maxlab.compiler.passes.canonicalise import canonicalise
 from maxlab.compiler.passes.cse import eliminate_common_subexpressions
 from maxlab.compiler.passes.dce import eliminate_dead_code
@@ -42,6 +43,14 @@ def pipeline(split_k: str) -> tuple[tuple[str, Pass], ...]:
     return (*PIPELINE[:at], ("split", split_products), *PIPELINE[at:])
 
 
+def whole_pipeline(options: Options) -> tuple[tuple[str, Pass], ...]:
+    """The passes for a whole graph with ``options``; bodies of loops and branches have no part of
+    their own that is computed when a model is loaded."""
+    from maxlab.compiler.passes.ahead import passes_with  # it asks the schedule, which has passes
+
+    return tuple(passes_with(pipeline(options.split_k), options))
+
+
 __all__ = [
     "PIPELINE",
     "Pass",
@@ -51,4 +60,5 @@ __all__ = [
     "recorded",
     "rewrites_of",
     "run",
+    "whole_pipeline",
 ]
