@@ -56,7 +56,10 @@ class Held:
         return WeightError(
             "ML729",
             f"{name!r} of {self._module} has changed since the module was imported",
-            why=[why, "products keep their weights packed, so the model has the old numbers"],
+            why=[
+                why,
+                "weights are packed and computed with when a model is loaded, so it has the old numbers",
+            ],
             fix="import the module again: model = maxlab.torch.load(module, *inputs)",
         )
 
