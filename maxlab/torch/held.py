@@ -58,7 +58,7 @@ class Held:
             f"{name!r} of {self._module} has changed since the module was imported",
             why=[
                 why,
-                "weights are packed and computed with when a model is loaded, so it has the old numbers",
+                "weights are packed when a model is loaded, so it has the old numbers",
             ],
             fix="import the module again: model = maxlab.torch.load(module, *inputs)",
         )
