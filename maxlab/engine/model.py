@@ -13,12 +13,13 @@ from maxlab.compiler import Compiled, Options
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.driver.tensor import host_tensor
 from maxlab.engine.arguments import HOST, Arguments
-from maxlab.engine.binding import Binding, SizeRules, out_of_range
+from maxlab.engine.binding import Binding, out_of_range
 from maxlab.engine.file_watch import LOST, settled
 from maxlab.engine.guard import FAILED, Guard
 from maxlab.engine.host_calls import HostCalls
 from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
 from maxlab.engine.kernel_view import KernelView
+from maxlab.engine.size_rules import SizeRules
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.stamps import StepTimer
 from maxlab.engine.times import plural

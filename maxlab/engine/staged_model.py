@@ -23,7 +23,6 @@ from maxlab.driver.tensor import host_tensor
 from maxlab.engine.binding import (
     CONTROL,
     HostSteps,
-    SizeRules,
     add_buffers,
     allocate,
     layout_arena,
@@ -33,6 +32,7 @@ from maxlab.engine.binding import (
 )
 from maxlab.engine.file_watch import settled
 from maxlab.engine.model import MAX_BINDINGS, Loader, Model
+from maxlab.engine.size_rules import SizeRules
 from maxlab.engine.stamps import BEGIN, END, Taken, side_by_side
 from maxlab.engine.weights import Prepared
 from maxlab.engine.whole import Outputs
