@@ -12,7 +12,7 @@ import pytest
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
-from scripts.structure import op_names, plans, typescript
+from scripts.structure import engine_names, op_names, plans, typescript
 from scripts.structure.__main__ import compared
 from scripts.structure.modules import Arc, ImportGraph
 
@@ -99,6 +99,45 @@ def test_names_of_ops_are_found(tmp_path: Path, source: str, ops: set[str]) -> N
     graph = ImportGraph(tree(tmp_path, {**files, "user.py": source}))
     assert {pair[1] for pair in op_names.pairs(graph, ROWS)} == ops
     assert {pair[0] for pair in op_names.pairs(graph, ROWS)} <= {"user.py"}
+
+
+# ---------------------------------------------------------------- the engine
+def test_models_are_counted_with_all_that_derive_from_them(tmp_path: Path) -> None:
+    files = {
+        "engine/model.py": "class Model: ...\nclass Staged(Model): ...",
+        "engine/other.py": "from fake.engine import model\nclass Deep(model.Model): ...",
+        "far.py": "class Deeper(Deep): ...\nclass Model: ...\nclass Other(Base): ...",
+    }
+    graph = ImportGraph(tree(tmp_path, files))
+    found = engine_names.model_classes(graph, "fake.engine")
+    assert [text.split()[1] for text in found] == ["Model", "Staged", "Deep", "Deeper"]
+
+
+@pytest.mark.parametrize(
+    ("source", "used"),
+    [
+        ("model._run()", ["_run"]),
+        ("def f(context):\n    return context.model._run", ["_run"]),
+        ("class Own:\n    def _run(self): self._run()", []),
+        ("class Own:\n    def _run(self, model): model._run()", ["_run"]),
+        ("whatever._bindings", ["_bindings"]),
+        ("whatever._kept", []),
+        ("model._kept", ["_kept"]),
+        ("model._elsewhere", []),
+        ("from fake.engine.model import _alloc", ["_alloc"]),
+        ("from fake.engine._inner import alloc", ["_inner"]),
+        ("import fake.engine._inner", ["_inner"]),
+        ("from fake.graph import _alloc", []),
+    ],
+)
+def test_uses_of_private_names_of_the_engine(tmp_path: Path, source: str, used: list[str]) -> None:
+    model = "class Model:\n    def _run(self): self._kept = self._bindings = 1\ndef _alloc(): ..."
+    files = {"engine/model.py": model, "graph/a.py": "class A:\n    _kept = _run = 1"}
+    graph = ImportGraph(tree(tmp_path, {**files, "user.py": source}))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(source)
+    found = engine_names.private_uses(graph, [tmp_path / "tests"], "fake.engine")
+    assert [text.split()[1] for text in found] == 2 * used
 
 
 # ---------------------------------------------------------------- TypeScript

@@ -12,6 +12,7 @@ number there, so that it never grows again. ``first`` in the table is the first 
 - ``op_pairs`` and ``op_pairs_outside_matchers``: see ``op_names``; the matchers of patterns, whose
   work it is to know ops by name, are listed in the table;
 - ``plan_callables``: see ``plans``;
+- ``model_classes`` and ``engine_private_uses``: see ``engine_names``;
 - ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
 """
 
@@ -26,10 +27,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from scripts.structure import op_names, plans, typescript  # noqa: E402 - after the path
+from scripts.structure import engine_names, op_names, plans, typescript  # noqa: E402 - after the path
 from scripts.structure.modules import ImportGraph  # noqa: E402
 
 LIMITS = Path(__file__).with_name("limits.json")
+OUTSIDE = ("tests", "benchmarks", "scripts")
+"""Folders of Python beside the package."""
 
 
 def sites(table: dict[str, Any]) -> dict[str, list[str]]:
@@ -50,6 +53,8 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
             text for (file, _), text in said.items() if file not in matchers
         ],
         "plan_callables": plans.sites(),
+        "model_classes": engine_names.model_classes(graph),
+        "engine_private_uses": engine_names.private_uses(graph, [ROOT / name for name in OUTSIDE]),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():

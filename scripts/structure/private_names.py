@@ -45,7 +45,7 @@ def uses(graph: ImportGraph) -> list[Use]:
     """Every use, in the order of the files."""
     bound: dict[str, set[str]] = {}
     for name, tree in graph.trees.items():
-        for private in _bound_in(tree):
+        for private in bound_in(tree):
             bound.setdefault(private, set()).add(package_of(name))
     found = []
     for name, tree in graph.trees.items():
@@ -87,7 +87,7 @@ def _imported(tree: ast.Module, graph: ImportGraph) -> Iterator[tuple[str, str, 
                 yield private, package_of(name), node.lineno
 
 
-def _bound_in(tree: ast.Module) -> Iterator[str]:
+def bound_in(tree: ast.Module) -> Iterator[str]:
     """The private names that a module binds: functions, classes, variables, attributes, slots."""
     for node in ast.walk(tree):
         names: list[str] = []
