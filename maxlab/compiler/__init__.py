@@ -16,6 +16,7 @@ from maxlab.compiler.passes import PassRecord, recorded, whole_pipeline
 from maxlab.compiler.passes.ahead import Ahead, ComputeAhead
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.compiler.planner import Planner
+from maxlab.compiler.recording import recorded_facts
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.steps_host import LONG_ROW_COST, in_strips
@@ -159,6 +160,7 @@ def compile_function(function: Function, options: Options = DEFAULT) -> Compiled
         planner = Planner(schedule)
         plan = planner.build()
         replace_texts(plan, options.replaced)
+        plan.facts = recorded_facts(function, work, planner.functions, plan)
     lap()
     units = {
         s.number: KernelSource(s.printed.symbol, s.printed.text)

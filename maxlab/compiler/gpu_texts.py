@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxlab.compiler.codegen import cuda
-from maxlab.compiler.codegen.cuda import CudaPrinted
 from maxlab.compiler.codegen.cuda_product import print_attention, print_product
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Kernel
+from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
 from maxlab.dtype import DType
 from maxlab.ir.poly import Poly

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from maxlab.compiler.op_facts import OpFacts
 from maxlab.errors import InputError
-from maxlab.ir import Op
 from maxlab.ir.poly import Poly
 from maxlab.opset import Check
 
@@ -20,8 +20,8 @@ class Guard:
         differences: Sizes that may come out negative or undefined, with the ops that make them.
     """
 
-    checks: list[tuple[Op, Check]] = field(default_factory=list)
-    differences: dict[Poly, Op] = field(default_factory=dict)
+    checks: list[tuple[OpFacts, Check]] = field(default_factory=list)
+    differences: dict[Poly, OpFacts] = field(default_factory=dict)
 
     @property
     def stated(self) -> bool:
@@ -40,9 +40,9 @@ class Guard:
             if size < 0:
                 raise InputError(
                     "ML623",
-                    f"{op.name.removeprefix('mo.')} would make a dim of the negative size {size}: "
+                    f"{op.word} would make a dim of the negative size {size}: "
                     f"{poly} ({sizes_text(env)})",
-                    at=op.loc,
+                    at=op.at,
                     fix="pass larger inputs",
                 )
         for op, check in self.checks:
@@ -53,7 +53,7 @@ class Guard:
                     "ML603",
                     f"{check.message}: {left} {check.relation} {right} does not hold"
                     + (f" ({sizes})" if sizes else ""),
-                    at=op.loc,
+                    at=op.at,
                     fix="pass inputs of sizes for which it holds",
                 )
 
@@ -74,7 +74,7 @@ def may_fail(poly: Poly) -> bool:
     )
 
 
-def evaluated(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
+def evaluated(poly: Poly, env: Mapping[str, int], op: OpFacts | None) -> int:
     """The size ``poly`` of ``op``.
 
     Raises:
@@ -86,7 +86,7 @@ def evaluated(poly: Poly, env: Mapping[str, int], op: Op | None) -> int:
         raise InputError(
             "ML624",
             f"the size {poly} is a division by zero ({sizes_text(env)})",
-            at=op.loc if op is not None else None,
+            at=op.at if op is not None else None,
             fix="pass larger inputs",
         ) from None
 

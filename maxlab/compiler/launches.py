@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maxlab.compiler.codegen.c import BLOCK
-from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.dtype import DType
 from maxlab.ir.poly import ZERO, Poly
@@ -217,7 +216,6 @@ class LibraryProduct:
 
 
 __all__ = [
-    "BLOCK",
     "Attention",
     "BatchedGemm",
     "Blocks",

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab.compiler.axes import Index
-from maxlab.compiler.codegen.c import Printed
+from maxlab.compiler.facts import Facts
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.launches import GpuFormula, HostFormula, LibraryProduct
 from maxlab.compiler.plan_text import plan_text
+from maxlab.compiler.printed import Printed
 from maxlab.compiler.traffic import Touching, in_bytes, touched_by
 from maxlab.dtype import DType
 from maxlab.ir import DeviceRef, HostCall
@@ -25,9 +26,9 @@ from maxlab.ir.poly import ONE, ZERO, Poly
 if TYPE_CHECKING:
     import numpy as np
 
-    from maxlab.compiler.codegen.cuda import CudaPrinted
     from maxlab.compiler.gpu_texts import CudaText
     from maxlab.compiler.lower import Lowered
+    from maxlab.compiler.printed import CudaPrinted
     from maxlab.driver.backend import Product
 
 SlotKind = Literal["input", "output", "weight", "constant", "packed", "arena"]
@@ -370,7 +371,8 @@ class Plan:
     the stages of the plan begin there. Most plans have one stage. ``aliases`` has, by its number,
     the slot of each output that is a buffer which the caller, or another output, has already.
     ``loops`` are the steps of loops, inner ones before those that they are in, and ``programs``
-    those of each op of the graph that has regions; the last of them does nothing.
+    those of each op of the graph that has regions; the last of them does nothing. ``facts`` are
+    what running it and reporting errors needs to know of the graph.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -380,6 +382,7 @@ class Plan:
     aliases: dict[int, int] = field(default_factory=dict)
     loops: list[range] = field(default_factory=list)
     programs: list[range] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
 
     @property
     def stages(self) -> list[range]:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from maxlab.compiler.axes import Index, shape_of
-from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.launches import HostFormula
 from maxlab.compiler.lower import Lowered
 from maxlab.compiler.plan import GpuKernels, Packing, Plan, Slot, Step
+from maxlab.compiler.printed import Printed
 from maxlab.compiler.schedule import Schedule
 from maxlab.compiler.traffic import Touching
 from maxlab.dtype import DType

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from maxlab.compiler.attention import Attention
 from maxlab.compiler.axes import AXES, Index, extents_of, own_index, shape_of
-from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.conventions import Operand
 from maxlab.compiler.loops import Axis
 from maxlab.compiler.lower import REDUCED
 from maxlab.compiler.schedule import Schedule

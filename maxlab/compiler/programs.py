@@ -31,6 +31,7 @@ from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard, may_fail
 from maxlab.compiler.launches import Items, Once
+from maxlab.compiler.op_facts import facts_of
 from maxlab.compiler.passes import pipeline, run
 from maxlab.compiler.plan import Exchange, Packing, Slot, Step
 from maxlab.compiler.plan_sink import Body, PlanSink, data_key
@@ -109,13 +110,14 @@ def compile_subgraph(sink: PlanSink, function: Function) -> Body:
 
 def guard_of(function: Function) -> Guard:
     """What ``function`` states of sizes."""
-    guard = Guard([(op, check) for op, check in checks_of(function) if not _holds(check)])
+    checks = [(facts_of(op), c) for op, c in checks_of(function) if not _holds(c)]
+    guard = Guard(checks)
     for op in function.ops:
         for result in op.results:
             if isinstance(result.type, Typed):
                 for poly in result.type.sizes:
                     if may_fail(poly):
-                        guard.differences.setdefault(poly, op)
+                        guard.differences.setdefault(poly, facts_of(op))
     return guard
 
 

@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.plan import Plan, Step
+from maxlab.compiler.printed import Printed
 from maxlab.errors import ArgumentError
 
 P = TypeVar("P", bound=Printed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from maxlab.compiler.codegen import cuda
+from maxlab.compiler.conventions import row_bytes
 from maxlab.compiler.gpu_templates import (
     ELEMENTS,
     attention_templates,
@@ -25,6 +26,7 @@ from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.masks import visible_keys
 from maxlab.compiler.plan import GpuKernels, Step
 from maxlab.compiler.plan_sink import PlanSink
+from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import Contraction, attention_of, contraction_of, is_batched
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import AttentionLoops, Loops, ProductLoops
@@ -192,7 +194,7 @@ def _is_tile(value: Expr) -> bool:
     return value.kind == "tile"
 
 
-def cuda_of(lowered: Lowered) -> cuda.CudaPrinted:
+def cuda_of(lowered: Lowered) -> CudaPrinted:
     """The usual CUDA kernel for the loops of a kernel."""
     kernel = lowered.kernel
     if kernel.kind == "col":
@@ -220,7 +222,7 @@ def _folded_rows(lowered: Lowered, lean: Callable[[], Lowered], extent: Poly) ->
     """
     kernel, kept, width = lowered.kernel, lowered.kept, lowered.kernel.inner.extent
     size = cuda.kept_size(kernel)
-    fits = width.is_constant and kept * cuda.row_bytes(width.value, size) <= LEAST_SHARED
+    fits = width.is_constant and kept * row_bytes(width.value, size) <= LEAST_SHARED
     less = lowered if fits or not kept else lean()
     texts = [
         RowsText(kernel, kept, "block"),

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from maxlab.compiler.codegen.c import Printed, print_columns, print_rows, strip_of
+from maxlab.compiler.codegen.c import print_columns, print_rows, strip_of
 from maxlab.compiler.codegen.product import (
-    HALVES,
-    Operand,
     print_attention,
     print_batched,
     print_gemm,
     print_pack,
 )
+from maxlab.compiler.conventions import BLOCK, HALVES, Operand
 from maxlab.compiler.groups import Group
-from maxlab.compiler.launches import BLOCK, Attention, BatchedGemm, Blocks, Gemm, Items
+from maxlab.compiler.launches import Attention, BatchedGemm, Blocks, Gemm, Items
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
 from maxlab.compiler.plan_sink import PlanSink
+from maxlab.compiler.printed import Printed
 from maxlab.compiler.products import attention_of, contraction_of, is_batched
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import AttentionLoops, Counted, Loops, ProductLoops, Touch

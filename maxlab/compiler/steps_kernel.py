@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from maxlab.compiler.axes import extents_of, own_index, shape_of
-from maxlab.compiler.codegen import cuda
-from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printed, Printer, finish
-from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
+from maxlab.compiler.codegen.c import NAME, SIGNATURE, Printer, finish
+from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.notes import assert_call, least_level, log_call
 from maxlab.compiler.codegen.scalar import compute_type, literal, loaded, stored, stored_type
 from maxlab.compiler.groups import Group
@@ -26,6 +25,7 @@ from maxlab.compiler.plan import (
     panels,
 )
 from maxlab.compiler.plan_sink import PlanSink
+from maxlab.compiler.printed import HEADERS, CudaPrinted, Printed
 from maxlab.compiler.traffic import Counted, Touch, Touched
 from maxlab.dtype import DType
 from maxlab.ir import BufferType, Op, TensorType
@@ -498,5 +498,5 @@ def _print_cuda(
         _write_lines(printer, _renamed(part.text, site, symbols), node)
     if part.faults:
         printer.checked.append(node)
-    headers = (*cuda.HEADERS, *site.headers)
+    headers = (*HEADERS, *site.headers)
     return finish_kernel(printer, pointers, part.threads, headers)

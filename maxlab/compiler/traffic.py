@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.conventions import Operand
 from maxlab.compiler.loops import Expr, Kernel, walk
 from maxlab.ir.poly import ONE, ZERO, Poly
 

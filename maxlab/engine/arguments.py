@@ -10,10 +10,9 @@ import numpy as np
 from maxlab.compiler import Compiled
 from maxlab.driver import CPU, Tensor
 from maxlab.dtype import check_scalar
-from maxlab.engine.ownership import is_copy, kept_apart, written_inputs
+from maxlab.engine.ownership import is_copy
 from maxlab.engine.times import plural
 from maxlab.errors import InputError, InputTypeError
-from maxlab.ir import BufferType
 
 HOST = CPU().default_stream
 
@@ -29,18 +28,19 @@ class Arguments:
     _inputs_on_host: ClassVar[bool] = True
 
     def __init__(self, compiled: Compiled) -> None:
-        self.name = compiled.source.name
+        facts = compiled.plan.facts
+        self.name = facts.name
         self.compiled = compiled
-        self._inputs = [(v.tensor_type.dtype, v.tensor_type.rank) for v in compiled.source.inputs]
+        self._inputs = [(x.dtype, len(x.shape)) for x in facts.inputs]
         self._fast_dtypes = tuple(d for d, _ in self._inputs)
         self._ranks = tuple(r for _, r in self._inputs)
         self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
         self._count = len(self._inputs)
-        self._written = written_inputs(compiled.source)
-        self._apart = kept_apart(compiled.source) if self._written else frozenset()
+        self._written = facts.written
+        self._apart = facts.apart
 
     def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        names = [v.name for v in self.compiled.source.inputs]
+        names = [v.name for v in self.compiled.plan.facts.inputs]
         bound = dict(zip(names, args, strict=False))
         if len(args) > len(names):
             raise InputTypeError(
@@ -117,7 +117,7 @@ class Arguments:
                     continue
                 if not x._nbytes() or not y._nbytes():
                     continue
-                is_buffer = isinstance(self.compiled.source.inputs[other].type, BufferType)
+                is_buffer = self.compiled.plan.facts.inputs[other].is_buffer
                 if is_buffer and (position, other) not in self._apart:
                     continue  # loads and stores are in order, whatever they are called
                 raise InputError(
@@ -133,12 +133,12 @@ class Arguments:
         return [x.copy() if n in self._written else x for n, x in enumerate(tensors)]
 
     def _name(self, position: int) -> str:
-        return self.compiled.source.inputs[position].name
+        return self.compiled.plan.facts.inputs[position].name
 
     def _convert(self, position: int, x: Any) -> Tensor:
         """Input ``position`` as a tensor, without copying what has memory of its own."""
         dtype, rank = self._inputs[position]
-        name = self.compiled.source.inputs[position].name
+        name = self.compiled.plan.facts.inputs[position].name
         if isinstance(x, np.ndarray):
             if not x.flags.c_contiguous:
                 raise InputError(
@@ -168,10 +168,10 @@ class Arguments:
         )
 
     def _type(self, position: int) -> str:
-        return str(self.compiled.source.inputs[position].type)
+        return self.compiled.plan.facts.inputs[position].type
 
     def _refuse_count(self, args: Sequence[Any]) -> NoReturn:
-        names = ", ".join(v.name for v in self.compiled.source.inputs)
+        names = ", ".join(v.name for v in self.compiled.plan.facts.inputs)
         raise InputError(
             "ML605",
             f"{self.name!r} takes {plural(self._count, 'input')}, got {len(args)}",
@@ -181,7 +181,7 @@ class Arguments:
     def _refuse(self, position: int, x: Tensor) -> None:
         """Say what is wrong with input ``position``, or wait until it has been written."""
         dtype, rank = self._inputs[position]
-        name = self.compiled.source.inputs[position].name
+        name = self.compiled.plan.facts.inputs[position].name
         what = f"input {position} ({name})"
         if x.device is not HOST.device and self._inputs_on_host:
             raise InputError(

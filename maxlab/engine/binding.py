@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxlab.compiler import Compiled
+from maxlab.compiler.facts import OutputFacts
 from maxlab.compiler.plan import Launch, Plan, Slot, Step
 from maxlab.driver import Device, Tensor
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.engine.launching import host_launch
 from maxlab.engine.size_rules import past_counting
 from maxlab.errors import ExecutionError
-from maxlab.ir import Value
 from maxlab.ir.dims import LARGEST
-from maxlab.opset import fault_of
 
 ALIGNMENT = 64
 ON_CALLER = 1
@@ -115,21 +114,20 @@ def stage_slots(compiled: Compiled) -> list[list[Slot]]:
     return found
 
 
-def output_shape(value: Value, env: Mapping[str, int]) -> tuple[tuple[int, ...], int]:
-    """The shape of the output ``value``, and its bytes.
+def output_shape(output: OutputFacts, env: Mapping[str, int]) -> tuple[tuple[int, ...], int]:
+    """The shape of ``output``, and its bytes.
 
     Raises:
         ShapeError: ML223, more bytes than 63 bits can count; sizes of 0 count as 1, as strides do.
     """
-    typed = value.tensor_type
-    shape = tuple(dim.evaluate(env) for dim in typed.shape)
-    nbytes = spread = typed.dtype.size_in_bytes
+    shape = tuple(size.evaluate(env) for size in output.shape)
+    nbytes = spread = output.dtype.size_in_bytes
     for size in shape:
         nbytes *= size
         spread *= size or 1
     if spread > LARGEST:
-        at = value.op.loc if value.op is not None else None
-        raise past_counting(f"an output of {typed.dtype.name} {list(shape)}", env, at)
+        what = f"an output of {output.dtype.name} {list(shape)}"
+        raise past_counting(what, env, output.at)
     return shape, nbytes
 
 
@@ -287,11 +285,11 @@ class HostSteps:
                 sizes = [size.evaluate(env) for size in step.sizes]
                 largest = max((launch.extent, *sizes, *launch.extra))
                 if largest > LARGEST:
-                    op = compiled.find(step.nodes[0]) if step.nodes else None
+                    op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
                     what = (
                         f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
                     )
-                    raise past_counting(what, env, op.loc if op is not None else None)
+                    raise past_counting(what, env, op.at if op is not None else None)
                 dims.extend(sizes)
                 dims.extend(launch.extra)
             self.pointers.extend(step.pointers)
@@ -332,7 +330,7 @@ class Binding:
         self._pointers = pointers
         self._addresses = addresses
         patches: list[tuple[int, int]] = []
-        inputs = len(compiled.source.inputs)
+        inputs = len(plan.facts.inputs)
         for position, number in enumerate(pointers):
             slot = plan.slots[number]
             if slot.kind == "input":
@@ -342,16 +340,14 @@ class Binding:
         self.npatch = len(patches)
         self.patches = ffi.new("mx_patch[]", patches) if patches else ffi.NULL
         self.io_count = inputs + len(plan.outputs)
-        output = compiled.function.output
-        assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int]] = []
-        for value in output.operands:
+        for output in plan.facts.outputs:
             alias = plan.aliases.get(len(self.outputs))
             if alias is not None:
                 self.outputs.append((None, (), alias_place(plan.slots[alias], inputs)))
                 continue
-            shape, total = output_shape(value, env)
-            self.outputs.append((value.tensor_type.dtype, shape, total))
+            shape, total = output_shape(output, env)
+            self.outputs.append((output.dtype, shape, total))
         self.free: list[Frame] = []
         self.held: object = None  # data that only this binding needs any more
 
@@ -373,11 +369,11 @@ class Binding:
         return Frame(ffi, arena, table, self.io_count)
 
 
-def out_of_range(compiled: Compiled, node: str, value: int, limit: int) -> ExecutionError:
+def out_of_range(plan: Plan, node: str, value: int, limit: int) -> ExecutionError:
     """The error for a number that a kernel of the op ``node`` refused."""
-    op = compiled.find(node)
+    op = plan.facts.ops.get(node)
     if op is not None:
-        return fault_of(op, value, limit)
+        return op.fault.error(value, limit, op.at)
     return ExecutionError(  # a kernel that the user wrote anew names no op
         "ML652",
         f"the index {value} is out of range for a dim of size {limit}",

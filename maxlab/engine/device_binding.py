@@ -215,11 +215,11 @@ class Faults:
         step, (kind, number, index, size) = found
         assert step.printed is not None
         if kind == 2:
-            raise assertion_error(number, index, place_of(self._compiled, step))
+            raise assertion_error(number, index, place_of(self._compiled.plan, step))
         if kind == 3:
-            raise nan_error(self._compiled, step, number, index)
+            raise nan_error(self._compiled.plan, step, number, index)
         node = next(iter(step.nodes_of(step.printed.checked[number])), "")
-        raise out_of_range(self._compiled, node, index, size)
+        raise out_of_range(self._compiled.plan, node, index, size)
 
 
 def step_logs(step: Step) -> bool:
@@ -287,15 +287,13 @@ class DeviceBinding:
             if offsets or spill:
                 self.arenas[device] = (offsets, -(-nbytes // 256) * 256, spill)
         self.arena_nbytes = sum(n + s for _, n, s in self.arenas.values())
-        output = compiled.function.output
-        assert output is not None
         self.outputs: list[tuple[Any, tuple[int, ...], int, DeviceStream]] = []
         self.output_numbers = sorted(slot.index for slot in mine if slot.kind == "output")
         for number in self.output_numbers:
-            typed = output.operands[number].tensor_type
-            shape, total = output_shape(output.operands[number], env)
-            stream = homes.get(typed.device, host).default_stream
-            self.outputs.append((typed.dtype, shape, total, stream))
+            output = plan.facts.outputs[number]
+            shape, total = output_shape(output, env)
+            stream = homes.get(output.device, host).default_stream
+            self.outputs.append((output.dtype, shape, total, stream))
         # Segments of one GPU alone are handed to its owner together.
         gpus = {s.device for s in self.segments if s.device is not None}
         self.only = next(iter(gpus)) if len(gpus) == 1 else None

@@ -16,8 +16,8 @@ import numpy as np
 
 from maxlab import trace
 from maxlab.compiler import Compiled
-from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.plan import Step
+from maxlab.compiler.printed import Printed
 from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Context, DeviceSource, Function, Loaded, Queue
 from maxlab.driver.gpu_memory import DeviceBlock
@@ -129,7 +129,7 @@ class DeviceModel(Model):
         self.gpu_kernels: dict[Variant, Loaded] = {}
         self._functions: dict[Variant, Function] = {}
         self._load(known_kernels(compiled, self.devices))
-        places = (v.tensor_type.device for v in compiled.source.inputs)
+        places = (x.device for x in compiled.plan.facts.inputs)
         self._streams = [devices.get(place, _HOST.device).default_stream for place in places]
         self._device_bindings: dict[Any, DeviceBinding] = {}
         self._last: dict[str, int] = {}
@@ -280,7 +280,7 @@ class DeviceModel(Model):
             return x.to(stream)  # the same memory; the model waits for what still writes it
         if not isinstance(given, Tensor) and not x.shape:
             return x.to(stream.device)  # a number
-        name = self.compiled.source.inputs[position].name
+        name = self.compiled.plan.facts.inputs[position].name
         number = stream.device.id
         place = f"driver.Accelerator({number})"
         if stream.device.is_host:

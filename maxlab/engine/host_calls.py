@@ -8,12 +8,12 @@ way, and only a number can pass it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from maxlab.compiler.facts import Facts
 from maxlab.compiler.plan import Step
-from maxlab.errors import ExecutionError, Location
-from maxlab.ir import Function
+from maxlab.errors import ExecutionError
 
 FAILED = 1000
 """What a step returns to the executor when its function raised something; kernels never do."""
@@ -64,15 +64,15 @@ class HostCalls:
 
         return ffi.callback("mx_fn", enter, error=FAILED)
 
-    def failure(self, step: Step, function: Function) -> BaseException:
+    def failure(self, step: Step, facts: Facts) -> BaseException:
         """What to raise on the thread on which the function of ``step`` raised something."""
         assert step.call is not None
         error: BaseException | None = getattr(self._raised, "error", None)
         self._raised.error = None
         if error is not None and not isinstance(error, Exception):
             return error  # the user pressed Ctrl-C
-        places: Mapping[str, Location | None] = {op.id: op.loc for op in function.walk()}
-        at = next((places[node] for node in step.nodes if places.get(node) is not None), None)
+        ops = (facts.ops.get(node) for node in step.nodes)
+        at = next((op.at for op in ops if op is not None and op.at is not None), None)
         made = ExecutionError(
             "ML685",
             f"{step.call.name} failed, which {step.call.kind} runs: {error}",

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Step
+from maxlab.compiler.plan import Plan, Step
 from maxlab.engine.binding import out_of_range
 from maxlab.errors import ExecutionError, Location
 from maxlab.opset.notes import BEGINS, INDEX, LEVELS, NAN, NOTES, VALUES
@@ -108,10 +108,10 @@ def _message(
     if note == BEGINS:
         return LEVELS["TRACE"], f"{step.id} {step.name}: items {values[0]} to {values[1]}"
     if note == INDEX:
-        error = out_of_range(compiled, _node(step, values[0]), values[1], values[2])
+        error = out_of_range(compiled.plan, _node(step, values[0]), values[1], values[2])
         return LEVELS["WARNING"], error.what
     if note == NAN:
-        return LEVELS["WARNING"], nan_error(compiled, step, values[0], values[1]).what
+        return LEVELS["WARNING"], nan_error(compiled.plan, step, values[0], values[1]).what
     known = NOTES[note]
     if known.kind == "assert":
         return known.level, assertion_error(note, item, None).what
@@ -147,22 +147,22 @@ def assertion_error(note: int, item: int, at: Location | None) -> ExecutionError
     )
 
 
-def place_of(compiled: Compiled, step: Step) -> Location | None:
+def place_of(plan: Plan, step: Step) -> Location | None:
     """The user's line of the first op that ``step`` computes."""
-    ops = (compiled.source.find(node) for node in step.nodes)
-    return next((op.loc for op in ops if op is not None and op.loc is not None), None)
+    ops = (plan.facts.ops.get(node) for node in step.nodes)
+    return next((op.at for op in ops if op is not None and op.at is not None), None)
 
 
-def nan_error(compiled: Compiled, step: Step, number: int, position: int) -> ExecutionError:
+def nan_error(plan: Plan, step: Step, number: int, position: int) -> ExecutionError:
     """The error for a result of the test ``number`` of ``step`` that is NaN."""
     nodes = [_node(step, number), *reversed(step.nodes)]  # a folded value names no op of its own
-    ops = (compiled.find(node) for node in nodes)
+    ops = (plan.facts.ops.get(node) for node in nodes)
     op = next((op for op in ops if op is not None), None)
-    what = op.name.removeprefix("mo.") if op is not None else step.name
+    what = op.word if op is not None else step.name
     return ExecutionError(
         "ML792",
         f"{what}: element {position} of what the kernel {step.id} ({step.name}) writes is NaN",
-        at=op.loc if op is not None else None,
+        at=op.at if op is not None else None,
         fix="maxlab.first_nonfinite(model, …) tells where it came from",
     )
 

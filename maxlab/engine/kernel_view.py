@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from maxlab import trace
 from maxlab.compiler import Compiled
-from maxlab.compiler.codegen.c import Printed
 from maxlab.compiler.plan import Step
+from maxlab.compiler.printed import Printed
 from maxlab.engine.binding import CONTROL
 from maxlab.engine.times import plural
 from maxlab.errors import Location, UnsupportedError

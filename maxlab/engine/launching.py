@@ -11,11 +11,9 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from maxlab.compiler.codegen.cuda import THREADS, row_bytes, split_bytes
-from maxlab.compiler.codegen.product import HALVES
+from maxlab.compiler.conventions import BLOCK, HALVES, THREADS, row_bytes, split_bytes
 from maxlab.compiler.gpu_templates import choose_attention, choose_product
 from maxlab.compiler.launches import (
-    BLOCK,
     Attention,
     BatchedGemm,
     Blocks,

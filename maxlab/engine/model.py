@@ -29,8 +29,8 @@ from maxlab.errors import ExecutionError
 from maxlab.toolchain.interrupts import STOPPED, raised
 
 if TYPE_CHECKING:
-    from maxlab.compiler.codegen.c import Printed
     from maxlab.compiler.plan import Plan, Step
+    from maxlab.compiler.printed import Printed
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
@@ -128,7 +128,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         self.num_threads = threads
         self.prepared = prepared
         self._runtime = runtime
-        self._rules = SizeRules(compiled)
+        self._rules = SizeRules(compiled.plan)
         self._team = runtime.team(threads)
         watch = prepared.watch
         self._execute_c: Any = runtime.lib.mx_execute if watch is None else watch.execute
@@ -157,16 +157,13 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     @property
     def input_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the inputs; a handle is a ``uint64`` of rank 0."""
-        types = ((v.name, v.tensor_type) for v in self.compiled.source.inputs)
-        return [spec_of(name, type.shape, type.dtype) for name, type in types]
+        return [spec_of(x.name, x.shape, x.dtype) for x in self.compiled.plan.facts.inputs]
 
     @property
     def output_metadata(self) -> list[TensorSpec]:
         """The names, shapes and dtypes of the outputs; a handle is a ``uint64`` of rank 0."""
-        output = self.compiled.source.output
-        assert output is not None
-        types = (v.tensor_type for v in output.operands)
-        return [spec_of(f"output{n}", t.shape, t.dtype) for n, t in enumerate(types)]
+        outputs = self.compiled.plan.facts.outputs
+        return [spec_of(f"output{n}", x.declared, x.dtype) for n, x in enumerate(outputs)]
 
     # ------------------------------------------------------------ running
     def execute(self, *args: Any) -> list[Tensor]:
@@ -400,18 +397,18 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         if kernel_code == FAILED:
             raise self.compiled.guard.failure()
         if step.call is not None:
-            raise self._host_calls.failure(step, self.compiled.source)
+            raise self._host_calls.failure(step, self.compiled.plan.facts)
         if step.guard is not None and kernel_code == REFUSED:
             step.guard.test(env)
         checked = step.printed.checked if step.printed is not None else []
         if kernel_code == 2:
-            raise assertion_error(value, limit, place_of(self.compiled, step))
+            raise assertion_error(value, limit, place_of(self.compiled.plan, step))
         if kernel_code == 3:
-            raise nan_error(self.compiled, step, info[4], value)
+            raise nan_error(self.compiled.plan, step, info[4], value)
         if kernel_code == 1:
             node = checked[info[4]] if info[4] < len(checked) else ""
             node = next(iter(step.nodes_of(node)), "")
-            raise out_of_range(self.compiled, node, value, limit)
+            raise out_of_range(self.compiled.plan, node, value, limit)
         raise ExecutionError(
             "ML651",
             f"the kernel {step.id} ({step.name}) failed with code {kernel_code}",

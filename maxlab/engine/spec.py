@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from maxlab.dtype import DType
-from maxlab.ir import Shape, StaticDim
+from maxlab.ir.poly import Poly
 
 
 class TensorSpec:
@@ -46,9 +48,9 @@ class TensorSpec:
         return f"TensorSpec(name={self._name!r}, shape={self._shape}, dtype={self._dtype.name})"
 
 
-def spec_of(name: str, shape: Shape, dtype: DType) -> TensorSpec:
+def spec_of(name: str, shape: Iterable[Poly], dtype: DType) -> TensorSpec:
     """The spec of a value of ``shape`` and ``dtype``."""
-    sizes = [dim.dim if isinstance(dim, StaticDim) else None for dim in shape]
+    sizes = [size.value if size.is_constant else None for size in shape]
     return TensorSpec(name, sizes, dtype)
 
 

@@ -84,11 +84,9 @@ class Stage:
         self.arena, self.arena_nbytes = layout_arena(here, slot_uses(compiled), env)
         self.offsets = {entry.slot: entry.offset for entry in self.arena}
         self.outputs: list[tuple[int, int, Any, tuple[int, ...], int]] = []
-        output = compiled.function.output
-        assert output is not None
         for slot in here:
             if slot.kind == "output":  # which may have another shape than what it is made of
-                shape, _ = output_shape(output.operands[slot.index], env)
+                shape, _ = output_shape(plan.facts.outputs[slot.index], env)
                 nbytes = slot.nbytes.evaluate(env)
                 self.outputs.append((slot.index, slot.number, slot.dtype, shape, nbytes))
         self.binds = [step.binds.slot for step in steps if step.binds is not None]
@@ -110,7 +108,7 @@ class Stage:
         found = self.later.get(sizes)
         if found is None:
             env = self.program.rules.bind(self.env, self.number, sizes)
-            name = self.program.compiled.source.name
+            name = self.program.compiled.plan.facts.name
             with trace.span("bind", name, dims=dict(env)):
                 found = Stage(self.program, self.number + 1, env)
             kept = dict(list(self.later.items())[1 - MAX_LATER :])

@@ -23,8 +23,8 @@ from maxlab.engine.file_watch import Watch
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.graph.weights.base import near_names
-from maxlab.ir import DeviceRef, Function, Op, TensorType
-from maxlab.opset import is_weight
+from maxlab.ir import DeviceRef
+from maxlab.ir.poly import Poly
 from maxlab.toolchain import Runtime
 from maxlab.toolchain.interrupts import STOPPED, raised
 
@@ -144,42 +144,41 @@ def prepare(
     """
     prepared = Prepared()
     devices, host = devices or {}, CPU()
-    declared = _declared(compiled.source)
+    declared = compiled.plan.facts.weights
     tensors: dict[str, Tensor] = {}
-    parts = {label: op.attrs["part"] for label, op in declared.items() if "part" in op.attrs}
-    for op in declared.values():
-        typed = op.result.type
-        assert isinstance(typed, TensorType)
-        name = registry_name(op)
+    parts = {
+        label: weight.part
+        for label, weight in declared.items()
+        if weight.part or label != weight.name
+    }
+    for weight in declared.values():
+        name = weight.name
         if name not in registry:
             close = next(iter(near_names(name, registry, 1)), None)
             raise MissingWeightError(
                 "ML613",
                 f"the weight {name!r} is not in the weights registry",
-                at=op.loc,
+                at=weight.at,
                 fix=f"did you mean {close!r}?"
                 if close
                 else "pass it in weights_registry={name: array}",
             )
-        place = devices.get(typed.device)
-        tensor = as_tensor(name, registry[name], op.loc, place)
-        if tensor._dtype is not typed.dtype:
+        place = devices.get(weight.device)
+        tensor = as_tensor(name, registry[name], weight.at, place)
+        if tensor._dtype is not weight.dtype:
             raise WeightError(
                 "ML614",
                 f"the weight {name!r} has the dtype {tensor._dtype.name}, "
-                f"the graph declares {typed.dtype.name}",
-                at=op.loc,
+                f"the graph declares {weight.dtype.name}",
+                at=weight.at,
                 fix="convert the array, or declare the weight with its own dtype",
             )
-        expected = list(op.attrs.get("whole", typed.shape))
-        if len(expected) != len(tensor.shape) or any(
-            d != s for d, s in zip(expected, tensor.shape, strict=True)
-        ):
+        if weight.shape != tuple(map(Poly.constant, tensor.shape)):
             raise WeightError(
                 "ML615",
                 f"the weight {name!r} has the shape {list(tensor.shape)}, the graph declares "
-                f"[{', '.join(map(str, expected))}]",
-                at=op.loc,
+                f"[{', '.join(map(str, weight.shape))}]",
+                at=weight.at,
                 fix="transpose or reshape the array, or declare the weight with its own shape",
             )
         tensors[name] = tensor
@@ -195,7 +194,7 @@ def prepare(
         if slot.kind == "weight":
             part = parts.get(slot.name, ())
             made = computed.get(slot.name)
-            tensor = tensors[registry_name(declared[slot.name])] if made is None else made
+            tensor = tensors[declared[slot.name].name] if made is None else made
         elif slot.kind == "constant":
             assert slot.data is not None
             tensor = Tensor.from_numpy(slot.data)
@@ -236,36 +235,6 @@ def prepare(
     if watch is not None:  # all that was packed or copied came from files as they were
         watch.require_whole()
     return prepared
-
-
-def registry_name(op: Op) -> str:
-    """The name in the registry of the weight ``op``, or of the weight that it is a shard of."""
-    attrs = op.attrs
-    return str(attrs["of"] if "of" in attrs else attrs["name"])
-
-
-def _declared(function: Function) -> dict[str, Op]:
-    """The op that declares each weight of ``function``, by name.
-
-    Raises:
-        WeightError: ML745, two of them have one name and different dtypes or shapes.
-    """
-    found: dict[str, Op] = {}
-    for op in function.ops:
-        if not is_weight(op):
-            continue
-        name = op.attrs["name"]
-        known = found.setdefault(name, op)
-        one, other = known.result.tensor_type, op.result.tensor_type
-        if (one.dtype, one.shape) != (other.dtype, other.shape):
-            raise WeightError(
-                "ML745",
-                f"the weight {name!r} is declared as {one} and as {other}",
-                at=op.loc,
-                why=[f"the first declaration is at {known.loc}"] if known.loc is not None else [],
-                fix="give different weights different names",
-            )
-    return found
 
 
 class UploadedWeight:

@@ -106,6 +106,14 @@ class Poly:
         return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
 
     @property
+    def is_symbol(self) -> bool:
+        """Whether it is a name and nothing else."""
+        match self.terms:
+            case (((((str(), 1),), 1)),):
+                return True
+        return False
+
+    @property
     def coefficients_are_positive(self) -> bool:
         """Whether no term is negative, nor any term of a quotient in it: then neither is the value,
         for dims and places in them."""

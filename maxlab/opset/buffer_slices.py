@@ -15,17 +15,15 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, DTypeError, ExecutionError
+from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import Dim, Op, Poly, Shape, TensorType, Type
 from maxlab.ir.poly import ONE, ZERO
 from maxlab.opset.attributes import DIMS, INTS, PAIRS
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, define, elements
 from maxlab.opset.effects import require_buffer, require_shape, require_source
+from maxlab.opset.faults import MISMATCH, Fault
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import same_device
-
-MISMATCH = -1
-"""In a fault of a computed slice, ``MISMATCH - size`` stands for the size that it must have."""
 
 
 def _store_infer(types: Sequence[Any], attrs: Attrs) -> list[Type]:
@@ -237,22 +235,8 @@ def _first_places(at: Site, bounds: Sequence[Buffer]) -> tuple[str, list[str]]:
     return "\n".join(lines), starts
 
 
-def _slice_fault(op: Op, value: int, limit: int) -> ExecutionError:
-    if limit < 0:
-        return ExecutionError(
-            "ML779",
-            f"buffer_store_slice: the slice has {value} elements along an axis where the "
-            f"source has {MISMATCH - limit}",
-            at=op.loc,
-            fix="let the bounds of the slice fit the source",
-        )
-    what = _name(op.attrs)
-    return ExecutionError(
-        "ML652",
-        f"{what}: the index {value} is out of range for a dim of size {limit}",
-        at=op.loc,
-        fix=f"indices go from {-limit} to {limit - 1}, bounds to {limit}; they are not clamped",
-    )
+def _slice_fault(op: Op) -> Fault:
+    return Fault(_name(op.attrs), "slice")
 
 
 define(

@@ -34,13 +34,14 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ExecutionError, GraphError
+from maxlab.errors import GraphError
 from maxlab.ir import ChainType, Dim, Function, HostCall, Op, Poly, Shape, TensorType, Type, Value
 from maxlab.ir.poly import ONE
 from maxlab.ir.types import Typed
 from maxlab.opset.attributes import Schema
 from maxlab.opset.builder import Ops
 from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarText
+from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity
 from maxlab.opset.kernel import Site
 
@@ -212,9 +213,9 @@ class OpDef:
     not the first one alone"""
     asserts: bool = False
     """whether the op says something of its operands, and so stays when nobody reads its result"""
-    fault: Callable[[Op, int, int], ExecutionError] | None = None
-    """the error for a number that a kernel refused, and its limit; without it, an index that is
-    out of range"""
+    fault: Callable[[Op], Fault] | None = None
+    """what the error says of a number that a kernel refused; without it, an index that is out of
+    range"""
     host: Callable[[Op], HostCall] | None = None
     """makes the function of an op of the kind ``host`` that has none among its attributes"""
 
@@ -256,7 +257,7 @@ class Facts(TypedDict, total=False):
     effect: Effect
     changed: Callable[[Attrs], tuple[int, ...]] | None
     asserts: bool
-    fault: Callable[[Op, int, int], ExecutionError] | None
+    fault: Callable[[Op], Fault] | None
     host: Callable[[Op], HostCall] | None
 
 
@@ -354,22 +355,10 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
         ]
 
 
-def fault_of(op: Op, value: int, limit: int) -> ExecutionError:
-    """The error for ``value``, which a kernel of ``op`` refused: it is not below ``limit``."""
+def fault_of(op: Op) -> Fault:
+    """What the error says of a number that a kernel of ``op`` refused."""
     row = lookup(op.name)
-    if row.fault is not None:
-        return row.fault(op, value, limit)
-    return index_fault(op.name.removeprefix("mo."), op, value, limit)
-
-
-def index_fault(what: str, op: Op, index: int, size: int) -> ExecutionError:
-    """The error for an index that is out of range; the message begins with ``what``."""
-    return ExecutionError(
-        "ML652",
-        f"{what}: the index {index} is out of range for a dim of size {size}",
-        at=op.loc,
-        fix=f"indices go from {-size} to {size - 1}",
-    )
+    return row.fault(op) if row.fault is not None else Fault(op.name.removeprefix("mo."))
 
 
 def flops_of(op: Op) -> Poly:

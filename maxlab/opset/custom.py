@@ -22,7 +22,7 @@ from maxlab.errors import (
 from maxlab.ir import Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.attributes import DEVICE, INT, PAIRS, TEXT, TYPES, Schema
-from maxlab.opset.core import Array, Attrs, Call, Cost, define, index_fault
+from maxlab.opset.core import Array, Attrs, Call, Cost, define
 from maxlab.opset.custom_binding import Bound, bind, declared_at
 from maxlab.opset.custom_text import Translator, came_from
 from maxlab.opset.declared import (
@@ -32,6 +32,7 @@ from maxlab.opset.declared import (
     ParameterRule,
     declaration,
 )
+from maxlab.opset.faults import Fault
 from maxlab.opset.kernel import Site
 
 OP, INPLACE = "mo.custom", "mo.custom.inplace"
@@ -300,7 +301,7 @@ define(
     infer=_infer,
     reference=_reference,
     kernel=_kernel,
-    fault=lambda op, index, size: index_fault(label_of(op), op, index, size),
+    fault=lambda op: Fault(label_of(op)),
     cost=_cost,
 )
 

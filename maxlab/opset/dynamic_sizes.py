@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, DTypeError, ExecutionError
+from maxlab.errors import ArgumentError, DTypeError
 from maxlab.ir import Dim, Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.attributes import DIM, INT, Attribute
@@ -15,6 +15,7 @@ from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define
 from maxlab.opset.dynamic import require_count
 from maxlab.opset.dynamic_elements import CHUNK, items_of, require_starts
 from maxlab.opset.facts import foreign_names
+from maxlab.opset.faults import Fault
 from maxlab.opset.kernel import Site
 from maxlab.opset.rules import require_integral, same_device, scalar_bounds
 
@@ -218,14 +219,8 @@ def _slice_samples() -> list[Sample]:
     return found
 
 
-def _slice_fault(op: Op, bound: int, size: int) -> ExecutionError:
-    low, high = (-size - 1, size - 1) if op.attrs["step"] < 0 else (-size, size)
-    return ExecutionError(
-        "ML652",
-        f"slice_tensor: the bound {bound} is out of range for a dim of size {size}",
-        at=op.loc,
-        fix=f"bounds go from {low} to {high}; they are not clamped",
-    )
+def _slice_fault(op: Op) -> Fault:
+    return Fault("slice_tensor", "reversed bounds" if op.attrs["step"] < 0 else "bounds")
 
 
 define(

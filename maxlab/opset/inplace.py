@@ -13,7 +13,7 @@ import numpy as np
 
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.ir import BufferType, HandleType, OpaqueType, Type
-from maxlab.opset.core import Array, Attrs, Call, define, index_fault
+from maxlab.opset.core import Array, Attrs, Call, define
 from maxlab.opset.custom import (
     ATTRIBUTES,
     INPLACE,
@@ -29,6 +29,7 @@ from maxlab.opset.custom import (
 )
 from maxlab.opset.custom_binding import declared_at
 from maxlab.opset.declared import Declaration
+from maxlab.opset.faults import Fault
 
 
 def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
@@ -111,7 +112,7 @@ define(
     infer=_infer,
     reference=_call_reference,
     kernel=_kernel,
-    fault=lambda op, index, size: index_fault(label_of(op), op, index, size),
+    fault=lambda op: Fault(label_of(op)),
     effect="write",
     changed=lambda attrs: declaration_of(attrs).changed,
     cost=lambda operands, results, attrs: _cost(as_tensors(operands), results, attrs),

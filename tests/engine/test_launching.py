@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import TENSOR_CORES, attention_templates
 from maxlab.compiler.launches import (
     Attention,

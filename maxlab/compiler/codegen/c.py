@@ -24,15 +24,14 @@ from maxlab.compiler.codegen.scalar import (
     stored,
     stored_type,
 )
+from maxlab.compiler.conventions import BLOCK
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
+from maxlab.compiler.printed import Printed
 from maxlab.dtype import DType
 from maxlab.ir.poly import FloorDiv, Poly
 from maxlab.opset.facts import Language
 from maxlab.opset.notes import BEGINS, INDEX, NAN
-
-BLOCK = 256
-"""Columns that a column kernel folds at a time: their accumulators stay in L1."""
 
 STRIP_COST = 1 << 26
 """Scalar operations in a kernel behind which it asks whether to go on: some milliseconds."""
@@ -40,36 +39,6 @@ STRIP_COST = 1 << 26
 SIGNATURE = "(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx)"
 EPILOGUE = "(void *const *b, const i64 *d, i64 r0, i64 r1, i64 c0, i64 c1, mx_ctx *ctx)"
 NAME = "KERNEL"
-
-
-@dataclass(slots=True)
-class Printed:
-    """A kernel as text.
-
-    Attributes:
-        symbol: ``k_`` and the hash of the text.
-        text: The C function.
-        symbols: The names whose sizes ``d[0] …`` hold, in order.
-        lines: (first line, last line, op id) of the lines that an op became; lines count from 1.
-        checked: The ids of the ops whose indices or results are tested, by the number that
-            ``ctx->err[2]`` has when one is out of range, or NaN.
-    """
-
-    symbol: str
-    text: str
-    symbols: list[str]
-    lines: list[tuple[int, int, str]]
-    checked: list[str] = field(default_factory=list)
-
-    @property
-    def logs(self) -> bool:
-        """Whether it writes to the log."""
-        return "mx_log(" in self.text
-
-    @property
-    def reports(self) -> bool:
-        """Whether it says anything: to the log, or what it found wrong."""
-        return bool(self.checked) or self.logs or "mx_assert(" in self.text
 
 
 @dataclass(slots=True)

@@ -22,37 +22,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from maxlab.compiler.codegen.c import NAME, Printed, Printer, initial
+from maxlab.compiler.codegen.c import NAME, Printer, initial
 from maxlab.compiler.codegen.notes import log_call
 from maxlab.compiler.codegen.scalar import compute_type, is_float, loaded, stored, stored_type
+from maxlab.compiler.conventions import THREADS
 from maxlab.compiler.loops import Expr, Fold, Kernel, Pass, Store, walk
 from maxlab.compiler.lower import INNER, REDUCED
+from maxlab.compiler.printed import HEADERS, CudaPrinted
 from maxlab.ir.poly import Poly
 from maxlab.opset.notes import BEGINS, INDEX, NAN
 
 _J = Poly.symbol(INNER)
-THREADS = 256
-"""Threads of a block, at most."""
 WARPS = THREADS // 32
 
 
 VECTOR_BYTES = 16
 """The widest access of one thread."""
 MAX_VECTOR = 8
-HEADERS = ("prelude.cuh",)
 
 
 ROW_BLOCKS = 5
 """Blocks of a row kernel that a multiprocessor should hold. Left to itself, ptxas aims for eight
 and spills a register for it on some architectures; these kernels wait for memory, not for threads.
 """
-
-
-def row_bytes(columns: int, size: int) -> int:
-    """The bytes of one kept row of elements of ``size`` bytes; `_ROW_BYTES` is the same in CUDA."""
-    return (columns * size + 127) // 128 * 128
 
 
 _ROW_BYTES = "({columns} * {size} + 127) / 128 * 128"
@@ -62,25 +55,6 @@ def kept_size(kernel: Kernel) -> int:
     """The bytes of an element of a kept row."""
     kinds = {compute_type(k.value.dtype) for current in kernel.passes for k in current.keeps}
     return 8 if kinds & {"f64", "i64", "u64"} else 4
-
-
-@dataclass(slots=True)
-class CudaPrinted(Printed):
-    """A kernel as CUDA text.
-
-    Attributes:
-        headers: The files of ``kernels/cuda`` that it is read behind.
-        width: Elements that one thread takes at a time.
-        threads: The threads of a block, at most.
-        shared: Bytes of dynamic shared memory, where these do not depend on sizes.
-        written: For each pointer, whether the kernel writes to it.
-    """
-
-    headers: tuple[str, ...] = HEADERS
-    width: int = 1
-    threads: int = THREADS
-    shared: int = 0
-    written: tuple[bool, ...] = ()
 
 
 class CudaPrinter(Printer):
@@ -368,13 +342,6 @@ def can_split(kernel: Kernel) -> bool:
     return bool(first.folds) and not (
         first.keeps or first.stores or any(p.keeps or p.folds or p.stores for p in later)
     )
-
-
-def split_bytes(rows: int, parts: int, folds: int) -> int:
-    """The memory that a split kernel needs, all zero before its first launch: a counter for each
-    row, then 8 bytes for each fold of each part. The counters are zero again after a launch.
-    """
-    return rows * (8 + parts * folds * 8)
 
 
 def print_split_rows(kernel: Kernel) -> CudaPrinted:

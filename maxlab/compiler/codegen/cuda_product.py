@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from maxlab.compiler.codegen.c import axis_name
-from maxlab.compiler.codegen.cuda import CudaPrinted, CudaPrinter, finish_kernel
-from maxlab.compiler.codegen.product import Operand
+from maxlab.compiler.codegen.cuda import CudaPrinter, finish_kernel
 from maxlab.compiler.codegen.scalar import stored, stored_type
+from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import ELEMENTS, AttentionTemplate, ProductTemplate
 from maxlab.compiler.loops import Axis, Expr, Kernel, walk
 from maxlab.compiler.lower import INNER
+from maxlab.compiler.printed import CudaPrinted
 from maxlab.compiler.products import AttentionCall, Contraction
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly

@@ -4,24 +4,21 @@ for what is fused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from maxlab.compiler.codegen.c import (
     EPILOGUE,
     NAME,
     SIGNATURE,
-    Printed,
     Printer,
     axis_name,
     finish,
 )
+from maxlab.compiler.conventions import HALVES, Operand
 from maxlab.compiler.loops import Axis, Expr, Kernel
 from maxlab.compiler.lower import INNER
+from maxlab.compiler.printed import Printed
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
 
-HALVES = {DType.bfloat16: 0, DType.float16: 1}
-"""The halves that the library multiplies, by what it calls them."""
 TILE_START = "const f32 *RS tiled = (const f32 *)ctx->scratch;"
 """In an epilogue: the tile of a product of halves, in rows of whole panels."""
 
@@ -29,19 +26,6 @@ SCORE = (
     "(void *const *b, const i64 *d, f32 *S, i64 lds, i64 batch, i64 head, i64 q0, i64 q1, i64 k0, "
     "i64 k1, mx_ctx *ctx)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """A strided operand: its pointer argument, its offset, and the strides of batch dims, rows and
-    columns.
-    """
-
-    pointer: int
-    offset: Poly
-    batch: tuple[Poly, ...]
-    row: Poly
-    column: Poly
 
 
 def _static(printer: Printer, name: str, parameters: str, symbols: list[str]) -> str:
@@ -309,4 +293,4 @@ def _named(printer: Printer, node: Expr) -> str:
     return printer.names[node.number]
 
 
-__all__ = ["HALVES", "Operand", "print_attention", "print_batched", "print_gemm", "print_pack"]
+__all__ = ["print_attention", "print_batched", "print_gemm", "print_pack"]

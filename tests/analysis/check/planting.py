@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxlab import engine
-from maxlab.compiler.codegen.cuda import CudaPrinted
+from maxlab.compiler.printed import CudaPrinted
 from maxlab.driver import Accelerator, Tensor
 from maxlab.dtype import DType
 from maxlab.engine.device_model import DeviceModel

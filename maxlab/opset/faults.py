@@ -1,0 +1,61 @@
+"""What the errors of a run say of numbers that kernels refuse, as plain values.
+
+A kernel that finds a number it cannot use writes the number and a limit, and stops the run. The
+rest of the error follows from the op, and is known when a plan is made: a `Fault`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from maxlab.errors import ExecutionError, Location
+
+MISMATCH = -1
+"""As the limit of a slice, ``MISMATCH - size`` stands for the size that the slice must have."""
+
+FaultKind = Literal["index", "slice", "bounds", "reversed bounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """How a number that a kernel refused is reported.
+
+    Attributes:
+        label: What the message calls the op.
+        kind: ``"index"``, one of a dim; ``"slice"``, a computed bound of a slice of a buffer, or
+            its size; ``"bounds"``, a computed bound of a slice of a tensor, ``"reversed bounds"``
+            of one that goes backwards.
+    """
+
+    label: str
+    kind: FaultKind = "index"
+
+    def error(self, value: int, limit: int, at: Location | None) -> ExecutionError:
+        """The error for ``value``, which is not below ``limit``, in an op of the line ``at``."""
+        if self.kind == "slice" and limit < 0:
+            return ExecutionError(
+                "ML779",
+                f"buffer_store_slice: the slice has {value} elements along an axis where the "
+                f"source has {MISMATCH - limit}",
+                at=at,
+                fix="let the bounds of the slice fit the source",
+            )
+        if self.kind in ("index", "slice"):
+            more = f", bounds to {limit}; they are not clamped" if self.kind == "slice" else ""
+            return ExecutionError(
+                "ML652",
+                f"{self.label}: the index {value} is out of range for a dim of size {limit}",
+                at=at,
+                fix=f"indices go from {-limit} to {limit - 1}{more}",
+            )
+        low, high = (-limit - 1, limit - 1) if self.kind == "reversed bounds" else (-limit, limit)
+        return ExecutionError(
+            "ML652",
+            f"{self.label}: the bound {value} is out of range for a dim of size {limit}",
+            at=at,
+            fix=f"bounds go from {low} to {high}; they are not clamped",
+        )
+
+
+__all__ = ["MISMATCH", "Fault", "FaultKind"]
