@@ -20,7 +20,7 @@ from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.graph import Graph, KernelLibrary, Module
 
-SECONDS = 3
+SECONDS = 30
 MEMORY = 3 << 30
 
 
