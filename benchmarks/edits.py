@@ -1,4 +1,4 @@
-"""What it costs to change one operation of a loaded graph: ``python -m benchmarks.edits [CASE ...]``.
+"""What changing one operation of a loaded graph costs: ``python -m benchmarks.edits [CASE ...]``.
 
     python -m benchmarks.edits [--old PATH] [--rounds 3] [--json FILE]
 
@@ -7,10 +7,11 @@ another one in another layer, and loaded and run again. All kernels but those of
 the cache on disk.
 
 - ``layers N``: whole transformer layers with weights of their own, at least N nodes;
-- ``flat N``: branches of elementwise operations, each with a weight of its own, at least N nodes.
+- ``flat N``: branches of elementwise operations, each with a weight of its own, at least N
+  nodes.
 
-``new``: the changed operation becomes a kernel that nobody has compiled; a compiler runs. ``known``:
-that kernel is in the cache, the graph has not been loaded before.
+``new``: the changed operation becomes a kernel that nobody has compiled; a compiler runs.
+``known``: that kernel is in the cache, the graph has not been loaded before.
 
 Every sample is a process of its own. With ``--old``, processes with the maxlab of that checkout and
 of this one take turns: old, new, new, old in each round. Told are the best of five changes, as CPU
@@ -88,7 +89,7 @@ def layers(count: int, other_at: int = -1, other: int = 0) -> Any:
 def flat(count: int, other_at: int = -1, other: int = 0) -> Any:
     """At least ``count`` nodes: weights, and what is computed of each and the input."""
     from maxlab.dtype import DType
-    from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
+    from maxlab.graph import DeviceRef, Graph, TensorType, Weight
 
     with Graph("flat", input_types=[TensorType(DType.float32, ["rows", WIDTH])]) as graph:
         x = graph.inputs[0].tensor

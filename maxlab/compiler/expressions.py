@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from maxlab.compiler.axes import Index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.loops import Buffer, Expr, Exprs
@@ -22,11 +24,17 @@ HALVES = (DType.bfloat16, DType.float16)
 
 
 class Expressions:
-    """Those of one kernel, and the pointer arguments that they read."""
+    """Those of one kernel, and the pointer arguments that they read.
 
-    def __init__(self, schedule: Schedule, group: Group) -> None:
+    ``names`` has what the loops call each op by; without it that is its id.
+    """
+
+    def __init__(
+        self, schedule: Schedule, group: Group, names: Mapping[Op, str] | None = None
+    ) -> None:
         self.schedule = schedule
         self.group = group
+        self._names = names
         self.exprs = Exprs(INNER)
         self.buffers: list[Buffer] = []
         self.values: list[Value] = []
@@ -34,6 +42,10 @@ class Expressions:
         self.tile: Value | None = None
         self.extents: dict[str, Poly] = {}
         self._memo: dict[tuple[Value, Index], Expr] = {}
+
+    def name_of(self, op: Op) -> str:
+        """What the loops call ``op`` by."""
+        return op.id if self._names is None else self._names[op]
 
     def buffer(self, value: Value, written: bool = False) -> int:
         """The number of the pointer argument that holds ``value``."""
@@ -143,7 +155,7 @@ class Expressions:
             else:
                 node = self.exprs.make("op", dtype, row.scalar_name(op.attrs), args)
         if not node.node:
-            node.node = op.id
+            node.node = self.name_of(op)
         return node
 
     def _by_reciprocal(self, dtype: DType, args: tuple[Expr, ...]) -> bool:
@@ -180,7 +192,7 @@ class Expressions:
         # The operand was laid out if it is no plain buffer, so that this is one address.
         position = flat_index(self.schedule, base, found)
         checked = self.exprs.make("wrap", DType.int64, size, (wide,))
-        checked.node = checked.node or op.id
+        checked.node = checked.node or self.name_of(op)
         return self.exprs.make(
             "gather", source.tensor_type.dtype, (self.buffer(base), position), (checked,)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,18 +37,30 @@ __all__ = ["INNER", "KEEP_WEIGHT", "REDUCED", "Lowered", "Lowering"]
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel and the values its buffers hold."""
+    """A kernel and the values its buffers hold.
+
+    ``ids`` are those of the ops that the loops call by their numbers; it is empty where they call
+    ops by their ids.
+    """
 
     kernel: Kernel
     values: list[Value]
     kept: int = 0
+    ids: Sequence[str] = ()
 
 
 class Lowering(Expressions):
     """Lowers one group."""
 
-    def __init__(self, schedule: Schedule, group: Group, *, keep_loads: bool = False) -> None:
-        super().__init__(schedule, group)
+    def __init__(
+        self,
+        schedule: Schedule,
+        group: Group,
+        names: Mapping[Op, str] | None = None,
+        *,
+        keep_loads: bool = False,
+    ) -> None:
+        super().__init__(schedule, group, names)
         self.keep_loads = keep_loads
         self.levels: dict[int, int] = {}
 
@@ -96,7 +108,7 @@ class Lowering(Expressions):
             self.accumulators[op.result] = (number, wide)
             self.levels[number] = level + 1
             operator = OPSET[op.name].reduce
-            passes[level].folds.append(Fold(number, operator, value, wide, op.id))  # type: ignore[arg-type]
+            passes[level].folds.append(Fold(number, operator, value, wide, self.name_of(op)))  # type: ignore[arg-type]
         for target in self._targets():
             full = shape_of(target)
             place = at if full == shape else (*at[:-1], ZERO)
@@ -301,7 +313,7 @@ class Lowering(Expressions):
         self.accumulators[op.result] = (0, wide)
         self.levels[0] = 1
         first, second = Pass(), Pass()
-        first.folds.append(Fold(0, operator, value, wide, op.id))  # type: ignore[arg-type]
+        first.folds.append(Fold(0, operator, value, wide, self.name_of(op)))  # type: ignore[arg-type]
         at = tuple(place)
         for made in group.ops:
             self.stored_value(made.result, at)

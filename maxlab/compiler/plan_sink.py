@@ -130,6 +130,16 @@ class PlanSink:
             found = self._slots[value] = self._new_slot(value)
         return found
 
+    def slots_of(self, values: Sequence[Value]) -> list[int]:
+        """The numbers of the slots that hold ``values``."""
+        return [self.slot(value) for value in values]
+
+    def slots_with(self, lowered: Lowered, output: Callable[[], int]) -> list[int]:
+        """The numbers of the slots that ``lowered`` reads, and, where it writes, that which
+        ``output`` makes."""
+        pairs = zip(lowered.values, lowered.kernel.buffers, strict=True)
+        return [output() if buffer.written else self.slot(value) for value, buffer in pairs]
+
     def packed_slot(self, packing: Packing, dtype: DType, shape: tuple[Poly, ...]) -> int:
         """The number of a slot that is packed from another when the model is loaded."""
         slots = self.plan.slots
@@ -179,6 +189,7 @@ class PlanSink:
         builtin: str = "",
         touching: Touching,
         computed: Sequence[Op] | None = None,
+        flops: Poly | None = None,
         loops: Lowered | None = None,
         gpu: GpuKernels | None = None,
     ) -> Step:
@@ -186,14 +197,14 @@ class PlanSink:
 
         ``touching`` says what it reads and writes of its pointers, ``computed`` are the ops whose
         arithmetic is done here, where these are not those of ``group`` and of what is inlined
-        there.
+        there; ``flops`` is that arithmetic where it is known.
         """
         nodes, names, called = _origins(self.schedule, group)
         schedule, slots = self.schedule, self.plan.slots
 
-        flops = ZERO
-        for op in schedule.inliner.ops_of(group) if computed is None else computed:
-            flops = flops + flops_of(op)
+        if flops is None:
+            ops = schedule.inliner.ops_of(group) if computed is None else computed
+            flops = sum(map(flops_of, ops), ZERO)
         step = Step(
             len(self.plan.steps),
             _label(called, kind),

@@ -7,7 +7,6 @@ from __future__ import annotations
 from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.launches import Once
-from maxlab.compiler.lower import Lowering
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.compiler.plan_sink import PlanSink, nbytes_of
 from maxlab.compiler.programs import add_program
@@ -91,10 +90,9 @@ class _Filling:
             elif group.kind == "concat":
                 self._concat(group)
             elif group.kind == "col":
-                target.columns(group, Lowering(schedule, group).columns())
+                target.columns(group)
             else:
-                lowering = Lowering(schedule, group, keep_loads=group.device.is_gpu())
-                target.rows(group, lowering.rows())
+                target.rows(group)
         if schedule.groups and schedule.groups[-1].binds:  # something is asserted at the end
             self.plan.cuts.append(len(self.plan.steps))
         by_output = {s.index: s.number for s in self.plan.slots if s.kind == "output"}
@@ -107,29 +105,20 @@ class _Filling:
         return self._gpu if group.device.is_gpu() else self._host
 
     def _output_copy(self, group: Group) -> None:
-        lowered = Lowering(self.schedule, group).rows()
-        pointers: list[int] = []
         source = group.source
         assert source is not None
-        for value, buffer in zip(lowered.values, lowered.kernel.buffers, strict=True):
-            if not buffer.written:
-                pointers.append(self.sink.slot(value))
-                continue
-            typed = source.tensor_type
-            shape = shape_of(source)
-            slot = Slot(
-                len(self.plan.slots),
-                "output",
-                typed.dtype,
-                nbytes_of(shape, typed.dtype),
-                shape,
-                source.id,
-                group.output,
+        typed, shape, slots = source.tensor_type, shape_of(source), self.plan.slots
+
+        def slot() -> int:
+            nbytes = nbytes_of(shape, typed.dtype)
+            made = Slot(
+                len(slots), "output", typed.dtype, nbytes, shape, source.id, group.output,
                 device=typed.device,
-            )
-            self.plan.slots.append(slot)
-            pointers.append(slot.number)
-        self.target(group).rows(group, lowered, pointers)
+            )  # fmt: skip
+            slots.append(made)
+            return made.number
+
+        self.target(group).output(group, slot)
 
     def _transfer(self, group: Group) -> None:
         op = group.main
@@ -180,9 +169,7 @@ class _Filling:
         axis = op.attrs["axis"] % len(group.domain)
         offset = ZERO
         for operand in op.operands:
-            lowered = Lowering(self.schedule, group).part(operand, axis, offset)
-            inlined = self.schedule.inliner.ops_for(group, operand)
-            self.target(group).rows(group, lowered, computed=inlined)
+            self.target(group).part(group, operand, axis, offset)
             offset = offset + shape_of(operand)[axis]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from maxlab.compiler.conventions import THREADS
@@ -27,6 +28,12 @@ class Printed:
     symbols: list[str]
     lines: list[tuple[int, int, str]]
     checked: list[str] = field(default_factory=list)
+
+    def named(self, ids: Sequence[str]) -> Printed:
+        """The same with the ids of its ops, which were called by their numbers."""
+        lines = [(first, last, ids[int(op)] if op else op) for first, last, op in self.lines]
+        checked = [ids[int(op)] if op else op for op in self.checked]
+        return Printed(self.symbol, self.text, self.symbols, lines, checked)
 
     @property
     def logs(self) -> bool:

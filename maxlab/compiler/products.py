@@ -24,7 +24,7 @@ class Contraction:
     Attributes:
         batched: Whether the right operand has more than one matrix; otherwise all leading dims of
             the left one are rows of one matrix.
-        left_base: The value in whose memory the left operand is; ``left`` says where.
+        left, right: Where the operands are in the memory that they are in.
     """
 
     m: Poly
@@ -32,9 +32,7 @@ class Contraction:
     k: Poly
     batch: list[Axis]
     batched: bool
-    left_base: Value
     left: Operand
-    right_base: Value
     right: Operand
 
     @property
@@ -83,8 +81,12 @@ def is_batched(op: Op) -> bool:
     return any(size != ONE for size in shape_of(op.operands[1])[:-2])
 
 
-def contraction_of(schedule: Schedule, op: Op, first: int) -> Contraction:
-    """The product ``op``; its operands are the pointers ``first`` and ``first + 1``."""
+def contraction_of(
+    schedule: Schedule, op: Op, first: int
+) -> tuple[Contraction, tuple[Value, Value]]:
+    """The product ``op``, and the values in whose memory its operands are, which are the pointers
+    ``first`` and ``first + 1``.
+    """
     shape = shape_of(op.result)
     x, y = op.operands
     k = shape_of(x)[-1]
@@ -100,39 +102,28 @@ def contraction_of(schedule: Schedule, op: Op, first: int) -> Contraction:
     right_base, right = operand_of(
         schedule, y, right_index, extents, names, REDUCED, column, first + 1
     )
-    return Contraction(
-        shape[-2],
-        shape[-1],
-        k,
-        [Axis(AXES[b], shape[b]) for b in batch],
-        is_batched(op),
-        left_base,
-        left,
-        right_base,
-        right,
-    )
+    places = [Axis(AXES[b], shape[b]) for b in batch]
+    found = Contraction(shape[-2], shape[-1], k, places, is_batched(op), left, right)
+    return found, (left_base, right_base)
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionCall:
-    """Fused attention: operands, and batch, heads, queries, keys, head size and value size.
-
-    ``bases`` are the values in whose memory q, k, v and the result are.
-    """
+    """Fused attention: operands, and batch, heads, queries, keys, head size and value size."""
 
     q: Operand
     k: Operand
     v: Operand
     out: Operand
-    bases: tuple[Value, Value, Value, Value]
     sizes: tuple[Poly, Poly, Poly, Poly, Poly, Poly]
     axes: list[str]
 
 
 def attention_of(
     schedule: Schedule, parts: Attention, first: int, *, free: bool = False
-) -> AttentionCall:
-    """The operands of ``parts``, which are the pointers from ``first`` on.
+) -> tuple[AttentionCall, tuple[Value, Value, Value, Value]]:
+    """The operands of ``parts``, which are the pointers from ``first`` on, and the values in whose
+    memory q, k, v and the result are.
 
     With ``free``, their offsets may depend on batch and head in any way, and they have no strides
     for these.
@@ -167,12 +158,5 @@ def attention_of(
         ONE,
     )
     heads = shape[1] if rank == 4 else ONE
-    return AttentionCall(
-        q_op,
-        k_op,
-        v_op,
-        out,
-        (q_base, k_base, v_base, product),
-        (shape[0], heads, shape[-2], shape[-1], dim, dim_v),
-        axes,
-    )
+    sizes = (shape[0], heads, shape[-2], shape[-1], dim, dim_v)
+    return AttentionCall(q_op, k_op, v_op, out, sizes, axes), (q_base, k_base, v_base, product)

@@ -113,7 +113,10 @@ def _renumbered(lowered: Lowered, target: int, source: int) -> Lowered:
     ]
     values = [lowered.values[old] for old in left]
     return Lowered(
-        dataclasses.replace(kernel, passes=passes, buffers=buffers), values, lowered.kept
+        dataclasses.replace(kernel, passes=passes, buffers=buffers),
+        values,
+        lowered.kept,
+        lowered.ids,
     )
 
 

@@ -31,7 +31,7 @@ from maxlab.compiler.products import Contraction, attention_of, contraction_of, 
 from maxlab.compiler.reuse import merged
 from maxlab.compiler.traffic import AttentionLoops, Loops, ProductLoops
 from maxlab.dtype import DType
-from maxlab.ir import Op
+from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, Poly
 
 LEAST_SHARED = 48 << 10
@@ -44,16 +44,32 @@ class GpuSteps:
     def __init__(self, sink: PlanSink) -> None:
         self.sink = sink
 
-    def rows(
+    def rows(self, group: Group) -> None:
+        """The step of a map or row kernel, or of a copy."""
+        lowered = Lowering(self.sink.schedule, group, keep_loads=True).rows()
+        self._rows(group, lowered, self.sink.slots_of(lowered.values))
+
+    def output(self, group: Group, slot: Callable[[], int]) -> None:
+        """The step that copies into an output; ``slot`` makes that."""
+        lowered = Lowering(self.sink.schedule, group).rows()
+        self._rows(group, lowered, self.sink.slots_with(lowered, slot))
+
+    def part(self, group: Group, operand: Value, axis: int, offset: Poly) -> None:
+        """The step that copies ``operand`` into a concat, ``offset`` along ``axis``."""
+        schedule = self.sink.schedule
+        lowered = Lowering(schedule, group).part(operand, axis, offset)
+        computed = schedule.inliner.ops_for(group, operand)
+        self._rows(group, lowered, self.sink.slots_of(lowered.values), computed)
+
+    def _rows(
         self,
         group: Group,
         lowered: Lowered,
-        slots: list[int] | None = None,
+        pointers: list[int],
         computed: Sequence[Op] | None = None,
     ) -> None:
-        """The step of a map or row kernel."""
+        """The step of ``lowered``."""
         sink, kernel = self.sink, lowered.kernel
-        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
         flat = kernel.kind == "map" and not kernel.rows
         extent = kernel.inner.extent if flat else ONE
         for axis in kernel.rows:
@@ -84,12 +100,16 @@ class GpuSteps:
             if made is None:
                 return None
             left = [n for at, n in enumerate(pointers) if at != target]
-            return sink.apart(lambda: self.rows(group, made, left, computed))
+            return sink.apart(lambda: self._rows(group, made, left, computed))
 
         sink.let_in_place(step, in_place)
 
-    def columns(self, group: Group, lowered: Lowered) -> None:
-        """The step of a column kernel, or of a product that has no faster way."""
+    def columns(self, group: Group) -> None:
+        """The step of a column kernel."""
+        self._columns(group, Lowering(self.sink.schedule, group).columns())
+
+    def _columns(self, group: Group, lowered: Lowered) -> None:
+        """The step of ``lowered``, a column kernel or a product that has no faster way."""
         sink, kernel = self.sink, lowered.kernel
         items = kernel.inner.extent
         for axis in kernel.rows:
@@ -115,13 +135,13 @@ class GpuSteps:
         assert op is not None
         dtype = op.result.tensor_type.dtype
         if dtype not in ELEMENTS:
-            self.columns(group, Lowering(schedule, group).columns(op))
+            self._columns(group, Lowering(schedule, group).columns(op))
             return
         lowering = Lowering(schedule, group)
         batched = is_batched(op)
         made = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, True)
         values = list(made.values)
-        product = contraction_of(schedule, op, len(values))
+        product, bases = contraction_of(schedule, op, len(values))
         templates = product_templates(dtype, product.right.row == ONE)
         node = op.origins[0]
         items, m = (product.items, product.m) if batched else (ONE, product.flat_left()[1])
@@ -133,7 +153,7 @@ class GpuSteps:
         tiles = Tiles((items, m, n), tuple(templates))
         texts = [ProductText(t, product, dtype, made.kernel, node) for t in templates]
         kernels = GpuKernels(texts, tiles, library)
-        pointers = [sink.slot(v) for v in (*values, product.left_base, product.right_base)]
+        pointers = [sink.slot(v) for v in (*values, *bases)]
         sink.add(
             group,
             "contract",
@@ -153,7 +173,7 @@ class GpuSteps:
         dtype = scores.tensor_type.dtype
         made = Lowering(schedule, group).score(parts.logits, scores, parts.maps)
         values = list(made.values)
-        call = attention_of(schedule, parts, len(values), free=True)
+        call, bases = attention_of(schedule, parts, len(values), free=True)
         batch, heads, queries, _, *head_sizes = call.sizes
         templates = attention_templates(max(p.evaluate({}) for p in head_sizes))
         ((store,),) = (made.kernel.passes[0].stores,)
@@ -167,7 +187,7 @@ class GpuSteps:
             group,
             "attention",
             kernels.printed(),
-            [sink.slot(x) for x in (*values, *call.bases)],
+            [sink.slot(x) for x in (*values, *bases)],
             None,
             batch * heads * queries,
             touching=AttentionLoops(made.kernel, call),

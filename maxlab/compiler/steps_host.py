@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from maxlab.compiler import forms
 from maxlab.compiler.codegen.c import print_columns, print_rows, strip_of
 from maxlab.compiler.codegen.product import (
     print_attention,
@@ -14,8 +15,9 @@ from maxlab.compiler.codegen.product import (
     print_pack,
 )
 from maxlab.compiler.conventions import BLOCK, HALVES, Operand
+from maxlab.compiler.forms import Form
 from maxlab.compiler.groups import Group
-from maxlab.compiler.launches import Attention, BatchedGemm, Blocks, Gemm, Items
+from maxlab.compiler.launches import Attention, BatchedGemm, Blocks, Gemm, HostFormula, Items
 from maxlab.compiler.loops import Kernel, walk
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
@@ -24,15 +26,62 @@ from maxlab.compiler.plan_sink import PlanSink
 from maxlab.compiler.printed import Printed
 from maxlab.compiler.products import attention_of, contraction_of, is_batched
 from maxlab.compiler.reuse import merged
-from maxlab.compiler.traffic import AttentionLoops, Counted, Loops, ProductLoops, Touch
+from maxlab.compiler.traffic import (
+    AttentionLoops,
+    Counted,
+    Loops,
+    ProductLoops,
+    Touch,
+    Touching,
+)
 from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import scalar_weight
+from maxlab.opset import flops_of, scalar_weight
 
 LONG_ROW_COST = 1 << 28
 """Scalar operations of a row that is gone through in strips. They take a tenth of a second: few
 models have rows as long, and the loop over strips would cost short ones a third of their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What all groups of one form become: a step without its place in a plan.
+
+    Attributes:
+        printed: The text; its ops are called by their numbers in the form.
+        launch: How it is launched.
+        extent: The parallel axis.
+        touching: What it touches of its pointers.
+        flops: The arithmetic of its ops.
+        values: What its pointers are, values by their numbers in the form.
+        kernel: The loops that it is printed from, where that is all it is printed from.
+        kept: The rows that these keep.
+        long: See `Step.long`.
+        right: Of a product of a packed matrix, what is packed.
+    """
+
+    printed: Printed
+    launch: HostFormula
+    extent: Poly
+    touching: Touching
+    flops: Poly = ZERO
+    values: tuple[int, ...] = ()
+    kernel: Kernel | None = None
+    kept: int = 0
+    long: Poly | None = None
+    right: _Right | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """The right operand of a product: the number of the value that it is in, where it is there, and
+    its rows and columns."""
+
+    base: int
+    operand: Operand
+    k: Poly
+    n: Poly
 
 
 class HostSteps:
@@ -42,143 +91,176 @@ class HostSteps:
         self.sink = sink
         self._packed: dict[Any, int] = {}
 
-    def rows(
+    def _made(
         self,
         group: Group,
-        lowered: Lowered,
-        slots: list[int] | None = None,
-        computed: Sequence[Op] | None = None,
-    ) -> None:
-        """The step of a map or row kernel."""
-        sink, kernel = self.sink, lowered.kernel
-        weight, width = _weight(kernel), kernel.inner.extent
-        flat = kernel.kind == "map" and not kernel.rows
+        how: Hashable,
+        make: Callable[[Form], tuple[Made, Sequence[Value]]],
+        operand: Value | None = None,
+    ) -> tuple[Made, Form]:
+        """What ``group`` becomes, which ``make`` makes of its form with the values of its pointers,
+        if nothing was made of that form before."""
+        schedule = self.sink.schedule
+        form = forms.Form(schedule, group, how, operand)
+        made: Made | None = forms.KEPT.get(form.key)
+        if made is None:
+            made, values = make(form)
+            ops = schedule.inliner.ops_of(group)
+            if operand is not None:
+                ops = schedule.inliner.ops_for(group, operand)
+            flops = sum(map(flops_of, ops), ZERO)
+            made = replace(made, flops=flops, values=tuple(form.numbers[v] for v in values))
+            forms.KEPT.put(form.key, made)
+        return made, form
 
-        row = Poly.constant(weight) * width
-        always = not flat and row.is_constant and row.value > LONG_ROW_COST
-        printed = in_strips(lowered) if always else print_rows(kernel, lowered.kept)
-        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
-        extent = kernel.inner.extent if flat else ONE
-        for axis in kernel.rows:
-            extent = extent * axis.extent
-        cost = Poly.constant(weight) if flat else row
-        launch = Items(extent, cost, _kept_bytes(lowered.kept, width))
-        kind = kernel.kind if group.kind in ("map", "row") else group.kind
-        step = sink.add(
+    # ------------------------------------------------------------ rows and columns
+    def rows(self, group: Group) -> None:
+        """The step of a map or row kernel, or of a copy."""
+        made, form = self._rows_of(group)
+        lowered = _lowered(made, form)
+        self._rows(group, made, lowered, self.sink.slots_of(lowered.values))
+
+    def output(self, group: Group, slot: Callable[[], int]) -> None:
+        """The step that copies into an output; ``slot`` makes that."""
+        made, form = self._rows_of(group)
+        lowered = _lowered(made, form)
+        self._rows(group, made, lowered, self.sink.slots_with(lowered, slot))
+
+    def _rows_of(self, group: Group) -> tuple[Made, Form]:
+        def make(form: Form) -> tuple[Made, Sequence[Value]]:
+            lowered = Lowering(self.sink.schedule, group, form.names).rows()
+            return _made_of_rows(lowered), lowered.values
+
+        return self._made(group, "rows", make)
+
+    def part(self, group: Group, operand: Value, axis: int, offset: Poly) -> None:
+        """The step that copies ``operand`` into a concat, ``offset`` along ``axis``."""
+
+        def make(form: Form) -> tuple[Made, Sequence[Value]]:
+            lowering = Lowering(self.sink.schedule, group, form.names)
+            lowered = lowering.part(operand, axis, offset)
+            return _made_of_rows(lowered), lowered.values
+
+        made, form = self._made(group, ("part", axis, offset), make, operand)
+        lowered = _lowered(made, form)
+        self._rows(group, made, lowered, self.sink.slots_of(lowered.values))
+
+    def _rows(self, group: Group, made: Made, lowered: Lowered, pointers: list[int]) -> None:
+        """The step of ``lowered``, which became ``made``."""
+        kind = lowered.kernel.kind if group.kind in ("map", "row") else group.kind
+        step = self._add(group, kind, made, lowered.ids, pointers, lowered)
+
+        def in_place(target: int, source: int) -> Step | None:
+            other = merged(lowered, target, source)
+            if other is None:
+                return None
+            left = [n for at, n in enumerate(pointers) if at != target]
+            again = replace(_made_of_rows(other), flops=made.flops)
+            return self.sink.apart(lambda: self._rows(group, again, other, left))
+
+        self.sink.let_in_place(step, in_place)
+
+    def columns(self, group: Group, product: Op | None = None) -> None:
+        """The step of a column kernel, or of a product without a faster way (``product``)."""
+
+        def make(form: Form) -> tuple[Made, Sequence[Value]]:
+            lowered = Lowering(self.sink.schedule, group, form.names).columns(product)
+            return _made_of_columns(lowered), lowered.values
+
+        made, form = self._made(group, "columns", make)
+        lowered = _lowered(made, form)
+        self._columns(group, made, lowered, self.sink.slots_of(lowered.values))
+
+    def _columns(self, group: Group, made: Made, lowered: Lowered, pointers: list[int]) -> None:
+        """The step of ``lowered``, which became ``made``."""
+        kind = "reduce" if group.kind == "col" else group.kind
+        step = self._add(group, kind, made, lowered.ids, pointers, lowered)
+
+        def in_place(target: int, source: int) -> Step | None:
+            other = merged(lowered, target, source)
+            if other is None:
+                return None
+            left = [n for at, n in enumerate(pointers) if at != target]
+            again = replace(_made_of_columns(other), flops=made.flops)
+            return self.sink.apart(lambda: self._columns(group, again, other, left))
+
+        self.sink.let_in_place(step, in_place)
+
+    def _add(
+        self,
+        group: Group,
+        kind: str,
+        made: Made,
+        ids: Sequence[str],
+        pointers: list[int],
+        loops: Lowered | None = None,
+    ) -> Step:
+        """The step that ``made`` is in the plan, with these ops and pointers."""
+        step = self.sink.add(
             group,
             kind,
-            printed,
+            made.printed.named(ids),
             pointers,
-            launch,
-            extent,
-            touching=Loops(kernel),
-            computed=computed,
-            loops=lowered,
+            made.launch,
+            made.extent,
+            touching=made.touching,
+            flops=made.flops,
+            loops=loops,
         )
-
-        def in_place(target: int, source: int) -> Step | None:
-            made = merged(lowered, target, source)
-            if made is None:
-                return None
-            left = [n for at, n in enumerate(pointers) if at != target]
-            return sink.apart(lambda: self.rows(group, made, left, computed))
-
-        sink.let_in_place(step, in_place)
-        step.long = None if flat or row.is_constant else row
-
-    def columns(self, group: Group, lowered: Lowered, slots: list[int] | None = None) -> None:
-        """The step of a column kernel."""
-        sink, kernel = self.sink, lowered.kernel
-        assert kernel.reduction is not None
-        weight = _weight(kernel)
-        inner, depth = kernel.inner.extent, kernel.reduction.extent
-
-        block = Poly.constant(weight * BLOCK) * depth
-        always = block.is_constant and block.value > LONG_ROW_COST
-        printed = in_strips(lowered) if always else print_columns(kernel)
-        rows = ONE
-        for axis in kernel.rows:
-            rows = rows * axis.extent
-
-        pointers = slots if slots is not None else [sink.slot(v) for v in lowered.values]
-        step = sink.add(
-            group,
-            "reduce" if group.kind == "col" else group.kind,
-            printed,
-            pointers,
-            Blocks(rows, inner, depth, weight),
-            rows * inner,
-            touching=Loops(kernel),
-            loops=lowered,
-        )
-
-        def in_place(target: int, source: int) -> Step | None:
-            made = merged(lowered, target, source)
-            if made is None:
-                return None
-            left = [n for at, n in enumerate(pointers) if at != target]
-            return sink.apart(lambda: self.columns(group, made, left))
-
-        sink.let_in_place(step, in_place)
-        step.long = None if block.is_constant else block
+        step.long = made.long
+        return step
 
     # ------------------------------------------------------------ products
     def contract(self, group: Group) -> None:
         """The step of a product of matrices."""
-        sink, schedule = self.sink, self.sink.schedule
+        sink, op = self.sink, group.main
+        assert op is not None
+        dtype = op.result.tensor_type.dtype
+        if dtype is not DType.float32 and dtype not in HALVES:
+            self.columns(group, op)
+            return
+        made, form = self._made(group, "contract", lambda form: self._product(group, form))
+        pointers = sink.slots_of([form.values[n] for n in made.values])
+        right = made.right
+        if right is not None:
+            base = form.values[right.base]
+            pointers.append(self._pack(group, base, right.operand, right.k, right.n))
+        self._add(group, "contract", made, form.ids, pointers)
+
+    def _product(self, group: Group, form: Form) -> tuple[Made, Sequence[Value]]:
+        """What the product of ``group`` becomes, and the values that it reads and writes."""
+        schedule = self.sink.schedule
         op = group.main
         assert op is not None
         dtype = op.result.tensor_type.dtype
         half = dtype in HALVES
-        if dtype is not DType.float32 and not half:
-            self.columns(group, Lowering(schedule, group).columns(op))
-            return
-        lowering = Lowering(schedule, group)
+        lowering = Lowering(schedule, group, form.names)
         # Tiles of halves are in the thread's own memory, and the epilogue stores what is wanted.
         result = -1 if half else lowering.buffer(self._tile_target(group, op.result), True)
         batched = is_batched(op)
         tests = schedule.options.assert_level in ("warn", "all")  # also of what is only stored
         store = half or tests
         epilogue = lowering.epilogue(op.result, op.result.tensor_type.sizes[-1], batched, store)
-        kernel = epilogue.kernel
-        values = list(epilogue.values)
-        found = contraction_of(schedule, op, len(values))
+        kernel, values = epilogue.kernel, list(epilogue.values)
+        found, (left_base, right_base) = contraction_of(schedule, op, len(values))
         m, n, k = found.m, found.n, found.k
-        pointers = [sink.slot(v) for v in values] + [sink.slot(found.left_base)]
-        node = op.origins[0]
-        if not batched:
-            left, rows = found.flat_left()
-            packed = self._pack(group, found.right_base, found.right, k, n)
-            pointers.append(packed)
-            printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node, dtype)
-
-            size = Poly.constant(dtype.size_in_bytes)
-            panels = sink.plan.slots[packed].nbytes.floordiv(size)
-            sink.add(
-                group,
-                "contract",
-                printed,
-                pointers,
-                Gemm(rows, n, k, dtype),
-                rows * n,
-                touching=ProductLoops(kernel, found, result, panels),
+        node = form.names[op]
+        if batched:
+            rows_only = lowering_rows(kernel, [axis.name for axis in found.batch])
+            printed = print_batched(
+                found.left, found.right, result, found.batch, m, n, k, rows_only, node, dtype
             )
-            return
-        pointers.append(sink.slot(found.right_base))
-        rows_only = lowering_rows(kernel, [axis.name for axis in found.batch])
-        printed = print_batched(
-            found.left, found.right, result, found.batch, m, n, k, rows_only, node, dtype
-        )
-        items = found.items
-        sink.add(
-            group,
-            "contract",
-            printed,
-            pointers,
-            BatchedGemm(items, m, n, k, dtype),
-            items,
-            touching=ProductLoops(kernel, found, result),
-        )
+            items = found.items
+            launch = BatchedGemm(items, m, n, k, dtype)
+            made = Made(printed, launch, items, ProductLoops(kernel, found, result))
+            return made, [*values, left_base, right_base]
+        left, rows = found.flat_left()
+        printed = print_gemm(left, len(values) + 1, result, rows, n, k, kernel, node, dtype)
+        panels = panels_nbytes(k, n, dtype).floordiv(Poly.constant(dtype.size_in_bytes))
+        touching = ProductLoops(kernel, found, result, panels)
+        right = _Right(form.numbers[right_base], found.right, k, n)
+        made = Made(printed, Gemm(rows, n, k, dtype), rows * n, touching, right=right)
+        return made, [*values, left_base]
 
     def _tile_target(self, group: Group, product: Value) -> Value:
         """The value whose memory the raw product is written to."""
@@ -233,28 +315,74 @@ class HostSteps:
 
     def attention(self, group: Group) -> None:
         """The step of fused attention."""
-        sink, schedule = self.sink, self.sink.schedule
+        made, form = self._made(group, "attention", lambda form: self._attended(group, form))
+        pointers = self.sink.slots_of([form.values[n] for n in made.values])
+        self._add(group, "attention", made, form.ids, pointers)
+
+    def _attended(self, group: Group, form: Form) -> tuple[Made, Sequence[Value]]:
+        """What the attention of ``group`` becomes, and the values that it reads and writes."""
+        schedule = self.sink.schedule
         parts = schedule.attentions[group.number]
-        lowering = Lowering(schedule, group)
+        lowering = Lowering(schedule, group, form.names)
         lowered = lowering.score(parts.logits, parts.scores.result, parts.maps)
         values = list(lowered.values)
-        found = attention_of(schedule, parts, len(values))
-        sizes = found.sizes
-        printed = print_attention(
-            found.q, found.k, found.v, found.out, sizes, lowered.kernel, parts.scores.origins[0]
-        )
-        pointers = [sink.slot(x) for x in (*values, *found.bases)]
-
+        found, bases = attention_of(schedule, parts, len(values))
+        sizes, node = found.sizes, form.names[parts.scores]
+        printed = print_attention(found.q, found.k, found.v, found.out, sizes, lowered.kernel, node)
         batch, heads, queries = sizes[:3]
-        sink.add(
-            group,
-            "attention",
-            printed,
-            pointers,
-            Attention(tuple(sizes)),
-            batch * heads * queries,
-            touching=AttentionLoops(lowered.kernel, found),
-        )
+        launch = Attention(tuple(sizes))
+        touching = AttentionLoops(lowered.kernel, found)
+        return Made(printed, launch, batch * heads * queries, touching), [*values, *bases]
+
+
+def _lowered(made: Made, form: Form) -> Lowered:
+    """The loops of ``made`` with the values and ops of ``form``."""
+    assert made.kernel is not None
+    values = [form.values[n] for n in made.values]
+    return Lowered(made.kernel, values, made.kept, form.ids)
+
+
+def _made_of_rows(lowered: Lowered) -> Made:
+    """What the loops of a map or row kernel become."""
+    kernel = lowered.kernel
+    weight, width = _weight(kernel), kernel.inner.extent
+    flat = kernel.kind == "map" and not kernel.rows
+    row = Poly.constant(weight) * width
+    always = not flat and row.is_constant and row.value > LONG_ROW_COST
+    extent = kernel.inner.extent if flat else ONE
+    for axis in kernel.rows:
+        extent = extent * axis.extent
+    cost = Poly.constant(weight) if flat else row
+    return Made(
+        in_strips(lowered) if always else print_rows(kernel, lowered.kept),
+        Items(extent, cost, _kept_bytes(lowered.kept, width)),
+        extent,
+        Loops(kernel),
+        kernel=kernel,
+        kept=lowered.kept,
+        long=None if flat or row.is_constant else row,
+    )
+
+
+def _made_of_columns(lowered: Lowered) -> Made:
+    """What the loops of a column kernel become."""
+    kernel = lowered.kernel
+    assert kernel.reduction is not None
+    weight = _weight(kernel)
+    inner, depth = kernel.inner.extent, kernel.reduction.extent
+    block = Poly.constant(weight * BLOCK) * depth
+    always = block.is_constant and block.value > LONG_ROW_COST
+    rows = ONE
+    for axis in kernel.rows:
+        rows = rows * axis.extent
+    return Made(
+        in_strips(lowered) if always else print_columns(kernel),
+        Blocks(rows, inner, depth, weight),
+        rows * inner,
+        Loops(kernel),
+        kernel=kernel,
+        long=None if block.is_constant else block,
+    )
 
 
 def lowering_rows(kernel: Kernel, batch: Sequence[str]) -> Kernel:

@@ -200,7 +200,7 @@ def _product(schedule: Schedule, group: Group, gpu: bool) -> Places:
     op = group.main
     assert op is not None
     shape = shape_of(op.result)
-    found = contraction_of(schedule, op, 0)
+    found, _ = contraction_of(schedule, op, 0)
     recorder = _Recorder(schedule, group)
     lowered = recorder.epilogue(op.result, shape[-1], found.batched, gpu)
     axes = [(AXES[n], size) for n, size in enumerate(shape[:-1]) if size != ONE]

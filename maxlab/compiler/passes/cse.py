@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
+from maxlab.compiler.keys import frozen_attrs
 from maxlab.ir import Op, Rewriting
 from maxlab.opset import OPSET
-
-
-def _freeze(attr: Any) -> Hashable:
-    if isinstance(attr, (list, tuple)):
-        return (type(attr).__name__, *map(_freeze, attr))
-    if isinstance(attr, float):
-        return ("float", attr.hex())  # 0.0 and -0.0 differ, NaN equals itself
-    return (type(attr), attr)
 
 
 def _key(op: Op) -> Hashable:
@@ -23,8 +15,7 @@ def _key(op: Op) -> Hashable:
     if row is not None and row.commutative:
         operands.sort()
     # Operands and attributes decide the types of the results.
-    attrs = tuple((name, _freeze(op.attrs[name])) for name in sorted(op.attrs))
-    return (op.name, tuple(operands), attrs)
+    return (op.name, tuple(operands), frozen_attrs(op.attrs))
 
 
 def eliminate_common_subexpressions(rewriting: Rewriting) -> None:
