@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from maxlab import progress, trace
+from maxlab.compiler.conventions import LONG_ROW_COST
 from maxlab.compiler.effects import take_chains_out
 from maxlab.compiler.handles import numbered
 from maxlab.compiler.options import DEFAULT, Marker, Options, check_ids
@@ -19,7 +20,6 @@ from maxlab.compiler.planner import Planner
 from maxlab.compiler.recording import recorded_facts
 from maxlab.compiler.replacing import replace_texts
 from maxlab.compiler.schedule import Schedule
-from maxlab.compiler.steps_host import LONG_ROW_COST, in_strips
 from maxlab.errors import GraphError
 from maxlab.ir import Function, Op, Value, at_revision, listen
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
@@ -77,8 +77,8 @@ class Compiled:
         """
         if step.long is None or step.long.evaluate(env) <= LONG_ROW_COST:
             return self.kernels[step.number].address
-        assert step.loops is not None, "what has long rows is printed from loops"
-        printed = in_strips(step.loops)
+        printed = step.in_strips()
+        assert printed is not None, "what may have long rows has a text for them"
         found = self.long_kernels.get(printed.symbol)
         if found is None:
             source = KernelSource(printed.symbol, printed.text)

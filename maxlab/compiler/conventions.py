@@ -9,6 +9,9 @@ from maxlab.ir.poly import Poly
 
 BLOCK = 256
 """Columns that a column kernel folds at a time: their accumulators stay in L1."""
+LONG_ROW_COST = 1 << 28
+"""Scalar operations of a row that is gone through in strips. They take a tenth of a second: few
+models have rows as long, and the loop over strips would cost short ones a third of their time."""
 THREADS = 256
 """Threads of a block, at most."""
 HALVES = {DType.bfloat16: 0, DType.float16: 1}
@@ -40,4 +43,4 @@ def split_bytes(rows: int, parts: int, folds: int) -> int:
     return rows * (8 + parts * folds * 8)
 
 
-__all__ = ["BLOCK", "HALVES", "THREADS", "Operand", "row_bytes", "split_bytes"]
+__all__ = ["BLOCK", "HALVES", "LONG_ROW_COST", "THREADS", "Operand", "row_bytes", "split_bytes"]

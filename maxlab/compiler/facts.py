@@ -140,6 +140,23 @@ class SizeFacts:
 
 
 # ---------------------------------------------------------------- the whole
+@dataclass(frozen=True, slots=True)
+class AheadFacts:
+    """What is computed of weights when the model is loaded, by a plan of its own.
+
+    Attributes:
+        names: The names that its outputs have as weights of this plan, in their order.
+        sources: The names of the weights that it reads.
+        count: How many operations compute them.
+        nbytes: The bytes of all of them.
+    """
+
+    names: tuple[str, ...]
+    sources: tuple[str, ...]
+    count: int
+    nbytes: int
+
+
 @dataclass(slots=True)
 class Facts:
     """All that a plan knows of its graph.
@@ -154,6 +171,7 @@ class Facts:
             second.
         sizes: How sizes follow from each other.
         ops: The ops that steps compute, by id.
+        ahead: What is computed when the model is loaded, if anything.
     """
 
     name: str = ""
@@ -164,9 +182,11 @@ class Facts:
     apart: frozenset[tuple[int, int]] = frozenset()
     sizes: SizeFacts = field(default_factory=SizeFacts)
     ops: Mapping[str, OpFacts] = field(default_factory=dict)
+    ahead: AheadFacts | None = None
 
 
 __all__ = [
+    "AheadFacts",
     "Bound",
     "Conditions",
     "Facts",

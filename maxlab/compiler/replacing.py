@@ -37,7 +37,7 @@ def replace_texts(plan: Plan, replaced: Sequence[tuple[str, str]]) -> None:
                 step.gpu.replace(variant, made)  # type: ignore[arg-type]  # they print CUDA
             if variant == 0:
                 step.printed = made
-                step.long = None
+                step.long = step.strips = None
     if missed:
         symbol = next(iter(missed))
         close = difflib.get_close_matches(symbol, known, 1, 0.0)

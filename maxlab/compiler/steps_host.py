@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from maxlab.compiler import forms
-from maxlab.compiler.codegen.c import print_columns, print_rows, strip_of
+from maxlab.compiler.codegen.c import print_columns, print_rows
 from maxlab.compiler.codegen.product import (
     print_attention,
     print_batched,
     print_gemm,
     print_pack,
 )
-from maxlab.compiler.conventions import BLOCK, HALVES, Operand
+from maxlab.compiler.conventions import BLOCK, HALVES, LONG_ROW_COST, Operand
 from maxlab.compiler.forms import Form
 from maxlab.compiler.groups import Group
+from maxlab.compiler.host_texts import StripsText, weight_of
 from maxlab.compiler.launches import Attention, BatchedGemm, Blocks, Gemm, HostFormula, Items
-from maxlab.compiler.loops import Kernel, walk
+from maxlab.compiler.loops import Kernel
 from maxlab.compiler.lower import Lowered, Lowering
 from maxlab.compiler.plan import PACK_KERNELS, Slot, Step, panels_nbytes
 from maxlab.compiler.plan import panels as panels_of
@@ -37,11 +38,7 @@ from maxlab.compiler.traffic import (
 from maxlab.dtype import DType
 from maxlab.ir import Op, Value
 from maxlab.ir.poly import ONE, ZERO, Poly
-from maxlab.opset import flops_of, scalar_weight
-
-LONG_ROW_COST = 1 << 28
-"""Scalar operations of a row that is gone through in strips. They take a tenth of a second: few
-models have rows as long, and the loop over strips would cost short ones a third of their time."""
+from maxlab.opset import flops_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +205,8 @@ class HostSteps:
             loops=loops,
         )
         step.long = made.long
+        if made.long is not None and loops is not None:
+            step.strips = StripsText(loops.kernel, loops.kept)
         return step
 
     # ------------------------------------------------------------ products
@@ -345,7 +344,7 @@ def _lowered(made: Made, form: Form) -> Lowered:
 def _made_of_rows(lowered: Lowered) -> Made:
     """What the loops of a map or row kernel become."""
     kernel = lowered.kernel
-    weight, width = _weight(kernel), kernel.inner.extent
+    weight, width = weight_of(kernel), kernel.inner.extent
     flat = kernel.kind == "map" and not kernel.rows
     row = Poly.constant(weight) * width
     always = not flat and row.is_constant and row.value > LONG_ROW_COST
@@ -354,7 +353,7 @@ def _made_of_rows(lowered: Lowered) -> Made:
         extent = extent * axis.extent
     cost = Poly.constant(weight) if flat else row
     return Made(
-        in_strips(lowered) if always else print_rows(kernel, lowered.kept),
+        StripsText(kernel, lowered.kept).printed() if always else print_rows(kernel, lowered.kept),
         Items(extent, cost, _kept_bytes(lowered.kept, width)),
         extent,
         Loops(kernel),
@@ -368,7 +367,7 @@ def _made_of_columns(lowered: Lowered) -> Made:
     """What the loops of a column kernel become."""
     kernel = lowered.kernel
     assert kernel.reduction is not None
-    weight = _weight(kernel)
+    weight = weight_of(kernel)
     inner, depth = kernel.inner.extent, kernel.reduction.extent
     block = Poly.constant(weight * BLOCK) * depth
     always = block.is_constant and block.value > LONG_ROW_COST
@@ -376,7 +375,7 @@ def _made_of_columns(lowered: Lowered) -> Made:
     for axis in kernel.rows:
         rows = rows * axis.extent
     return Made(
-        in_strips(lowered) if always else print_columns(kernel),
+        StripsText(kernel, lowered.kept).printed() if always else print_columns(kernel),
         Blocks(rows, inner, depth, weight),
         rows * inner,
         Loops(kernel),
@@ -395,21 +394,3 @@ def _kept_bytes(kept: int, width: Poly) -> Poly:
     """The bytes of ``kept`` rows of ``width`` numbers, each row from a cache line on."""
     lines = (width * Poly.constant(8) + Poly.constant(63)).floordiv(Poly.constant(64))
     return Poly.constant(64 * kept) * lines if kept else ZERO
-
-
-def in_strips(lowered: Lowered) -> Printed:
-    """The text of a map, row or column kernel that goes through long rows in strips, behind each of
-    which it asks whether to go on."""
-    kernel, weight = lowered.kernel, _weight(lowered.kernel)
-    if kernel.kind == "col":
-        return print_columns(kernel, strip_of(weight * BLOCK))
-    return print_rows(kernel, lowered.kept, strip_of(weight))
-
-
-def _weight(kernel: Kernel) -> int:
-    """Scalar operations for each element of the inner axis."""
-    total = 1
-    for node in walk(list(kernel.expressions())):
-        if node.varies:
-            total += scalar_weight(node.data) if node.kind == "op" else 1
-    return total

@@ -31,6 +31,9 @@ _STRING = re.compile(r'(?:"(?:\\.|[^"\\\n])*"\s*)+')
 _SPEC = re.compile(r"%(?:%|([-+ #0]*\d*(?:\.\d+)?)(?:ll|l)?([diuoxXcfFeEgG]))")
 
 
+_NUMBER = re.compile(r"\b(\d{10,18})ll\b")
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """One ``MX_LOG`` or ``MX_ASSERT`` of a text.
@@ -66,6 +69,11 @@ def remembered(note: Note) -> int:
     """The number of ``note``, which readers of messages know from now on."""
     NOTES[note.number] = note
     return note.number
+
+
+def numbers_in(text: str) -> list[int]:
+    """The numbers of the notes that the text of a kernel may name."""
+    return [int(number) for number in _NUMBER.findall(text)]
 
 
 def call_at(text: str, start: int) -> tuple[list[str], int] | None:
@@ -161,6 +169,7 @@ __all__ = [
     "VALUES",
     "Note",
     "call_at",
+    "numbers_in",
     "read_note",
     "remembered",
     "wrong_note",
