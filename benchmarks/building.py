@@ -18,6 +18,11 @@ processes). A case is no slower than it was when its interval begins at 1 or bel
 - ``load``: ``InferenceSession.load`` of a graph of 1,000 ops whose kernels are compiled;
 - ``compile``: the same with kernels that nobody has compiled, without the compiler's own processes;
 - ``run``: a program of three small kernels, 5,000 times;
+- ``dispatch``: one kernel on 16 numbers, 20,000 times;
+- ``loop``: one of three turns, 5,000 times;
+- ``computed``: ``nonzero`` and its computed dim, 2,000 times;
+- ``simulated``: three kernels on a simulated GPU, 1,000 times;
+- ``minilm``: the tutorial's model on 1 × 16 tokens, one thread, 10 times;
 - ``edit``: one op of 1,000 reads another value; the view shows it again;
 - ``rerun``: the view gets a graph of a cell that ran again, of whose 1,000 ops one is another op.
 
@@ -50,10 +55,23 @@ CASES = (
     "load",
     "compile",
     "run",
+    "dispatch",
+    "loop",
+    "computed",
+    "simulated",
+    "minilm",
     "edit",
     "rerun",
 )
-UNITS = {"record": ("µs an op", 1e6)}  # of 1,000 ops, in nanoseconds
+UNITS = {
+    "record": ("µs an op", 1e6),  # of 1,000 ops, in nanoseconds
+    "dispatch": ("µs a run", 2e7),  # of 20,000 runs
+    "run": ("µs a run", 5e6),
+    "loop": ("µs a run", 5e6),
+    "computed": ("µs a run", 2e6),
+    "simulated": ("µs a run", 1e6),
+    "minilm": ("ms a run", 1e7),
+}
 ROUNDS = 5
 """Rounds of a pair of processes."""
 
@@ -226,6 +244,94 @@ def run(timed: Timed) -> Iterator[int]:
         yield 0
 
 
+def repeated(timed: Timed, call: Callable[[], object], runs: int) -> Iterator[int]:
+    """``call``, so many times."""
+
+    def calls() -> None:
+        for _ in range(runs):
+            call()
+
+    call()  # what is bound and recorded first counts for nobody
+    call()
+    while True:
+        timed(calls)
+        yield 0
+
+
+def model_of(body: Callable[[Any], Any], shape: list[Any]) -> Any:
+    """The model of ``body`` on one thread, which takes floats of ``shape``."""
+    from maxlab.dtype import DType
+    from maxlab.engine import InferenceSession
+    from maxlab.graph import Graph, TensorType
+
+    with Graph("timed", input_types=[TensorType(DType.float32, shape)]) as graph:
+        graph.output(body(graph.inputs[0].tensor))
+    return InferenceSession(num_threads=1).load(graph)
+
+
+def dispatch(timed: Timed) -> Iterator[int]:
+    """One kernel on 16 numbers."""
+    from maxlab.driver import Tensor
+
+    model, x = model_of(lambda x: x + 1, [16]), Tensor.from_numpy(np.ones(16, np.float32))
+    return repeated(timed, lambda: model(x), 20_000)
+
+
+def loop(timed: Timed) -> Iterator[int]:
+    """Three turns of a loop."""
+    from maxlab.dtype import DType
+    from maxlab.graph import DeviceRef, ops
+
+    def body(x: Any) -> Any:
+        zero = ops.constant(0, DType.int64, DeviceRef.CPU())
+        return ops.while_loop([zero, x], lambda i, _: i < 3, lambda i, y: [i + 1, y * 2 + x])[1]
+
+    model, x = model_of(body, [16]), np.ones(16, np.float32)
+    return repeated(timed, lambda: model(x), 5000)
+
+
+def computed(timed: Timed) -> Iterator[int]:
+    """A dim whose size is computed."""
+    from maxlab.graph import ops
+
+    model, x = (
+        model_of(lambda x: ops.nonzero(x, "hits"), ["n"]),
+        np.eye(4, dtype=np.float32).ravel(),
+    )
+    return repeated(timed, lambda: model(x), 2000)
+
+
+def simulated(timed: Timed) -> Iterator[int]:
+    """Kernels on a simulated GPU, and what they make."""
+    from maxlab import driver
+    from maxlab.dtype import DType
+    from maxlab.engine import InferenceSession
+    from maxlab.graph import DeviceRef, Graph, TensorType, ops
+
+    driver.use_simulator()
+    gpu = driver.Accelerator()
+    kind = TensorType(DType.float32, [4, 8], DeviceRef.GPU())
+    with Graph("timed", input_types=[kind]) as graph:
+        x = graph.inputs[0].tensor
+        graph.output(ops.softmax(x * 2), ops.softmax(ops.sum(x + 2)))
+    model = InferenceSession(devices=[gpu], num_threads=1).load(graph)
+    given = driver.Tensor.from_numpy(np.ones((4, 8), np.float32)).to(gpu)
+    return repeated(timed, lambda: model.run_to_the_end(given), 1000)
+
+
+def minilm(timed: Timed) -> Iterator[int]:
+    """The tutorial's model on one sentence."""
+    from benchmarks import tutorial
+    from maxlab.engine import InferenceSession
+
+    names = tutorial.minilm()
+    network, rng = names["minilm"], np.random.default_rng(0)
+    ids, mask = rng.integers(1000, 20000, (1, 16)), np.ones((1, 16), np.int64)
+    graph = tutorial.minilm_graph(names)
+    model = InferenceSession(num_threads=1).load(graph, weights_registry=network.state_dict())
+    return repeated(timed, lambda: model(ids, mask), 10)
+
+
 def edit(timed: Timed) -> Iterator[int]:
     """One op of 1,000 reads another value."""
     graph = graph_of(1000)
@@ -267,6 +373,11 @@ WORK: dict[str, Callable[[Timed], Iterator[int]]] = {
     "load": load,
     "compile": compile_new,
     "run": run,
+    "dispatch": dispatch,
+    "loop": loop,
+    "computed": computed,
+    "simulated": simulated,
+    "minilm": minilm,
     "edit": edit,
     "rerun": rerun,
 }

@@ -119,7 +119,7 @@ def measure(case: Case, rounds: int) -> dict[str, Any]:
     timer = model.timer()
 
     def unwatched(self: engine.Model, *args: Any) -> Any:
-        return self._run(args, None)
+        return self._run(args)
 
     watched = type(model).execute
 

@@ -13,7 +13,8 @@ from maxlab.compiler.plan import GpuLaunch, LibraryCall, Step
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.driver.backend import Context, Function, Queue
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
+from maxlab.engine.observing import HostTimes, Observer
 from maxlab.graph import Graph
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +28,7 @@ class _Kernel:
     words: tuple[int, ...]
 
 
-class _Words:
+class _Words(Observer):
     """Collects the words of every launch of one run."""
 
     def __init__(self) -> None:
@@ -37,12 +38,9 @@ class _Words:
         """Keep the words of ``step``."""
         self.found[step.number] = tuple(words)
 
-    def end(self, step: Step, context: Context, queue: Queue) -> None:
-        """Nothing."""
-
-    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
+    def host(self, times: HostTimes) -> None:
         """Refuse: what the host does is no launch."""
-        raise ValueError(f"{step.id} runs on the host")
+        raise ValueError(f"{times.steps[0].id} runs on the host")
 
 
 class Launches:
@@ -56,22 +54,22 @@ class Launches:
         ValueError: a step runs on the host or is a transfer.
     """
 
-    def __init__(self, model: DeviceModel, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, model: Model, inputs: Sequence[Tensor]) -> None:
         words = _Words()
         self.inputs = list(inputs)
         self.outputs = model.run_observed(self.inputs, words)
         model.wait()
-        binding = model.bind_devices(tuple(tuple(int(d) for d in x.shape) for x in inputs))
+        program = model.bind(tuple(tuple(int(d) for d in x.shape) for x in inputs))
         # Its memory for intermediate results is this run's for ever: nobody else gets the frame.
-        self._frame = binding.free.pop()
-        if len(binding.segments) != 1:
+        self._frame = program.free.pop()
+        if len(program.segments) != 1:
             raise ValueError("the model waits for the host or for another device")
         (device,) = model.devices.values()
         self.device: Accelerator = device
         self.context = device.context
         self.kernels = [
             _Kernel(k.function, k.launch, k.call, words.found[k.step.number])
-            for k in binding.segments[0].kernels
+            for k in program.segments[0].kernels
         ]
 
     def __len__(self) -> int:
@@ -113,12 +111,10 @@ class Launches:
         return [down(tensor) for tensor in self.outputs]
 
 
-def load(device: Accelerator, graph: Graph, weights: Any = None) -> DeviceModel:
+def load(device: Accelerator, graph: Graph, weights: Any = None) -> Model:
     """The model of ``graph``, whose types name the device."""
     session = engine.InferenceSession(devices=[device])
-    model = session.load(graph, weights_registry=weights)
-    assert isinstance(model, DeviceModel), "its graph names the device"
-    return model
+    return session.load(graph, weights_registry=weights)
 
 
 def up(device: Accelerator, array: Array) -> Tensor:

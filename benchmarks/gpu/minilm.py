@@ -16,7 +16,7 @@ from benchmarks.gpu.launching import Array, Launches, load, up
 from benchmarks.gpu.timing import Contender, repeated
 from benchmarks.tutorial import NOTEBOOK, minilm_graph
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
 
 CONFIG: dict[str, Any] = {
     "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
@@ -92,7 +92,7 @@ class Case:
     """The model at one size; the reference is computed when it is needed first."""
 
     bench: Bench
-    model: DeviceModel
+    model: Model
     config: Mapping[str, Any]
     weights: Weights
     batch: int

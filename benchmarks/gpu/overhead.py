@@ -13,7 +13,8 @@ from benchmarks.gpu.launching import Launches, down, load, up
 from benchmarks.gpu.timing import Contender, Play, repeated
 from maxlab.driver.backend import DeviceSource, Queue
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
+from maxlab.engine.segments import KernelSegment
 from maxlab.graph import DeviceRef, Graph, TensorType
 
 KERNELS, SIZE = 100, 32
@@ -90,9 +91,12 @@ def models(bench: Bench) -> None:
     (got,) = Launches(_model(bench), [x, w]).results()
     want = array.astype(np.float64) @ np.linalg.matrix_power(turn.astype(np.float64), KERNELS)
     error = data.check(got, want, F32, "a hundred products")
-    plain.bind_devices((array.shape, turn.shape)).recordable = False
+    (kernels,) = plain.bind((array.shape, turn.shape)).segments
+    if not isinstance(kernels, KernelSegment):
+        raise TypeError("all work is the device's")
+    kernels.is_recordable = False
 
-    def called(model: DeviceModel) -> Callable[[int], Play]:
+    def called(model: Model) -> Callable[[int], Play]:
         for _ in range(3):  # the second call of the same memory records
             model(x, w)
         return repeated(lambda: model(x, w))
@@ -109,7 +113,7 @@ def models(bench: Bench) -> None:
     host(bench, "model of 100 kernels, per kernel", "CUDA graph, host", lambda: model(x, w), count)
 
 
-def _model(bench: Bench) -> DeviceModel:
+def _model(bench: Bench) -> Model:
     """A chain of small products: each needs all of the one before, so nothing can be fused."""
     place = DeviceRef.GPU()
     types = [TensorType(F32, (4, SIZE), place), TensorType(F32, (SIZE, SIZE), place)]

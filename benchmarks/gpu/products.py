@@ -23,7 +23,7 @@ from maxlab.compiler.plan import Env, GpuLaunch
 from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Product, Properties, Queue
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
 from maxlab.engine.launching import device_launch, grid_of
 from maxlab.graph import DeviceRef, Graph, TensorType
 
@@ -116,7 +116,7 @@ def _product(a: Any, b: Any) -> Any:
     return a @ b
 
 
-def product_model(device: Accelerator, dtype: DType, shape: tuple[int, int, int]) -> DeviceModel:
+def product_model(device: Accelerator, dtype: DType, shape: tuple[int, int, int]) -> Model:
     """``[m, k] @ [k, n]``, both by rows."""
     m, k, n = shape
     place = DeviceRef.GPU()
@@ -145,7 +145,7 @@ def _templates(
 
 
 def force(
-    model: DeviceModel, number: int, template: ProductTemplate, shape: tuple[int, int, int]
+    model: Model, number: int, template: ProductTemplate, shape: tuple[int, int, int]
 ) -> None:
     """Let ``model``, a product ``[m, k] @ [k, n]``, be made by template ``number``, whatever the
     rule and the library say.

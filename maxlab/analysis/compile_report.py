@@ -11,7 +11,6 @@ from pathlib import Path
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.plan import Step
 from maxlab.engine import Model
-from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import plural, size_text
 from maxlab.tabular import Field, Tabular
@@ -189,7 +188,6 @@ def _loaded(
     compiled = model.compiled
     for step in compiled.plan.steps:
         if step.gpu is not None:
-            assert isinstance(model, DeviceModel)
             for (number, variant), loaded in model.gpu_kernels.items():
                 if number == step.number:
                     symbol = step.gpu.printed(variant).symbol

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.plan import Slot
 from maxlab.engine import Model
-from maxlab.engine.binding import layout_arena, slot_uses, stage_slots
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.layout import layout_arena, slot_uses, stage_slots
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import size_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
@@ -18,7 +17,7 @@ from maxlab.opset import is_call
 from maxlab.tabular import Field, Tabular
 
 GPU_ARENA = 256
-"""Arenas of models with GPUs are multiples of so many bytes (``engine.device_binding``)."""
+"""Arenas on GPUs are multiples of so many bytes (``engine.program``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +301,7 @@ def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, in
             places.setdefault(slot.device, []).append(slot)
         for place, here in places.items():
             entries, nbytes = layout_arena(here, uses, env)
-            step = GPU_ARENA if place.is_gpu() or isinstance(model, DeviceModel) else 1
+            step = GPU_ARENA if place.is_gpu() else 1
             yield {e.slot: e.offset for e in entries}, -(-nbytes // step) * step
 
 

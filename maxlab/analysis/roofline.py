@@ -234,7 +234,7 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
 def terms_of(profile: Profile, roof: Ceilings) -> list[Estimate]:
     """An ``Estimate`` for each kernel of ``profile`` on the machine that it was taken on."""
     model = profile.model
-    found = estimates(model.plan, profile.dims, profile.threads, model._runtime, roof)
+    found = estimates(model.plan, profile.dims, profile.threads, model.runtime, roof)
     return [e.of_turns(k.turns) for e, k in zip(found, profile.kernels, strict=True)]
 
 

@@ -19,7 +19,6 @@ from maxlab.analysis import timeline_events
 from maxlab.analysis.slices import COLUMN_DTYPES, TRACK_KINDS, Builder, Columns, Track, TrackKind
 from maxlab.analysis.told import TimelineHead
 from maxlab.analysis.trace_export import write_chrome
-from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
 from maxlab.errors import ArgumentError, DocumentError
@@ -422,10 +421,7 @@ def _place(model: Any, step: Step) -> tuple[str, TrackKind, str]:
 
 
 def _is_simulated(profile: Profile) -> bool:
-    model = profile.model
-    return isinstance(model, DeviceModel) and any(
-        device.context.properties.simulated for device in model.devices.values()
-    )
+    return any(device.simulated for device in profile.model.devices.values())
 
 
 def in_order(begin: Array, end: Array) -> tuple[Array, Array]:

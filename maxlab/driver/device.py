@@ -15,8 +15,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
+import numpy as np
+
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentTypeError, DeviceError, elsewhere, shown
+from maxlab.toolchain.cffi_abi import ffi
 from maxlab.trace import emit, reading
 
 
@@ -296,6 +299,22 @@ class DeviceStream:
             with self._changed:
                 self._ended += 1
                 self._changed.notify_all()
+
+    def bytes_at(self, address: int, nbytes: int) -> Any:
+        """The ``nbytes`` at ``address``, an array of uint8: the host's own memory, or a copy of
+        what is there on an accelerator when its work has come that far."""
+        if not nbytes:
+            return np.zeros(0, np.uint8)
+        return np.frombuffer(ffi.buffer(ffi.cast("char *", address), nbytes), np.uint8)
+
+    def fill_bytes(self, address: int, value: int, nbytes: int) -> None:
+        """Set each of the ``nbytes`` at ``address`` to ``value``, in the order of the stream."""
+        if nbytes:
+            ffi.buffer(ffi.cast("char *", address), nbytes)[:] = bytes([value]) * nbytes
+
+    def copy_bytes(self, target: int, source: int, nbytes: int) -> None:
+        """Copy ``nbytes`` within the memory of the device, in the order of the stream."""
+        ffi.memmove(ffi.cast("char *", target), ffi.cast("char *", source), nbytes)
 
     def reached(self) -> Any:
         """What `wait_until` takes to mean everything given to the stream so far."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from maxlab.driver.backend import Context, Mark, Queue
 from maxlab.driver.device import Device, DeviceStream
@@ -110,6 +112,26 @@ class AcceleratorStream(DeviceStream):
     def follow(self, other: AcceleratorStream) -> None:
         """Start what comes next only after all that ``other`` has been given."""
         follow(self, other)
+
+    def bytes_at(self, address: int, nbytes: int) -> Any:
+        """A copy of the ``nbytes`` at ``address``, an array of uint8, when what the stream was
+        given has ended."""
+        made = np.empty(nbytes, np.uint8)
+        if nbytes:
+            context, queue, to = self._context, self._queue, made.ctypes.data
+            context.call(lambda: context.download(queue, to, address, nbytes))
+        return made
+
+    def fill_bytes(self, address: int, value: int, nbytes: int) -> None:
+        """Set each of the ``nbytes`` at ``address`` to ``value``, in the order of the stream."""
+        if nbytes:
+            context, queue = self._context, self._queue
+            context.call(lambda: context.fill(queue, address, value, nbytes))
+
+    def copy_bytes(self, target: int, source: int, nbytes: int) -> None:
+        """Copy ``nbytes`` within the memory of the device, in the order of the stream."""
+        context, queue = self._context, self._queue
+        context.call(lambda: context.copy(queue, target, source, nbytes))
 
     def lead(self, handle: int) -> None:
         """Let a stream of another library, a ``CUstream`` as a number, wait for all that this

@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from maxlab.compiler import Compiled
-from maxlab.driver import CPU, Tensor
+from maxlab.driver import Tensor
+from maxlab.driver.device import DeviceStream
 from maxlab.dtype import check_scalar
+from maxlab.engine.handles import Handles
 from maxlab.engine.ownership import is_copy
 from maxlab.engine.times import plural
 from maxlab.errors import InputError, InputTypeError
 
-HOST = CPU().default_stream
-
 
 class Arguments:
     """The part of a model that looks at its inputs.
+
+    Args:
+        streams: By its number, the stream in whose order each input is read.
+        on_host: Whether the graph names no device but the host.
+        handles: Which inputs are opaque handles, if any are.
 
     Attributes:
         name: The name of the graph.
         compiled: The graph, its kernels and its plan.
     """
 
-    _inputs_on_host: ClassVar[bool] = True
-
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(
+        self,
+        compiled: Compiled,
+        streams: Sequence[DeviceStream],
+        on_host: bool,
+        handles: Handles | None,
+    ) -> None:
         facts = compiled.plan.facts
         self.name = facts.name
         self.compiled = compiled
+        self._streams = tuple(streams)
+        self._on_host = on_host
+        self._handles = handles
         self._inputs = [(x.dtype, len(x.shape)) for x in facts.inputs]
-        self._fast_dtypes = tuple(d for d, _ in self._inputs)
-        self._ranks = tuple(r for _, r in self._inputs)
-        self._unaligned = tuple(d.size_in_bytes - 1 for d, _ in self._inputs)
+        handed = handles.inputs if handles is not None else {}
+        self._expected = tuple(  # no dtype is that of a handle, which is looked at more closely
+            (n, None if n in handed else dtype, rank, dtype.size_in_bytes - 1, stream)
+            for n, ((dtype, rank), stream) in enumerate(zip(self._inputs, streams, strict=True))
+        )
         self._count = len(self._inputs)
         self._written = facts.written
         self._apart = facts.apart
@@ -71,25 +85,34 @@ class Arguments:
             )
         return [bound[n] for n in names]
 
-    def _accepted(self, args: Sequence[Any]) -> list[Tensor]:
-        """The inputs as tensors, everything about them checked but their sizes."""
+    def _accepted(self, args: Sequence[Any]) -> tuple[list[Tensor], tuple[Any, ...]]:
+        """The inputs as tensors in the order of their streams, everything about them checked but
+        their sizes; and their shapes.
+
+        Raises:
+            InputError: A wrong number of inputs, or one of the wrong dtype, rank, layout or device.
+            InputTypeError: An input of a type that is no tensor.
+        """
         if len(args) != self._count:
             self._refuse_count(args)
         tensors = []
-        for position, given in enumerate(args):
+        shapes = []
+        for position, dtype, rank, unaligned, stream in self._expected:
+            given = args[position]
             x = given if given.__class__ is Tensor else self._convert(position, given)
             if (
-                x._dtype is not self._fast_dtypes[position]
-                or len(x._shape) != self._ranks[position]
+                x._dtype is not dtype
+                or len(x._shape) != rank
                 or x._strides is not None
-                or x._stream is not HOST
-                or x.address & self._unaligned[position]
+                or x._stream is not stream
+                or x.address & unaligned
             ):
-                self._refuse(position, x)
+                x = self._placed(position, x, given)
             tensors.append(x)
+            shapes.append(x._shape)
         if self._written:
             self._require_own(args, tensors)
-        return tensors
+        return tensors, tuple(shapes)
 
     def _require_own(self, args: Sequence[Any], tensors: Sequence[Tensor]) -> None:
         """Nothing, when the inputs that the model changes are memory of the caller that it may
@@ -139,6 +162,8 @@ class Arguments:
         """Input ``position`` as a tensor, without copying what has memory of its own."""
         dtype, rank = self._inputs[position]
         name = self.compiled.plan.facts.inputs[position].name
+        if self._handles is not None and position in self._handles.inputs:
+            return self._handles.tensor(position, x)
         if isinstance(x, np.ndarray):
             if not x.flags.c_contiguous:
                 raise InputError(
@@ -178,17 +203,21 @@ class Arguments:
             fix=f"its inputs are {names}" if names else "it has no inputs",
         )
 
-    def _refuse(self, position: int, x: Tensor) -> None:
-        """Say what is wrong with input ``position``, or wait until it has been written."""
+    def _placed(self, position: int, x: Tensor, given: Any) -> Tensor:
+        """Input ``position`` in the order of its stream, if nothing else is wrong with it.
+
+        Raises:
+            InputError: ML606, ML608, ML609 or ML610, its layout, device, dtype or rank.
+            InputTypeError: ML786, it is no handle of its type.
+        """
         dtype, rank = self._inputs[position]
-        name = self.compiled.plan.facts.inputs[position].name
-        what = f"input {position} ({name})"
-        if x.device is not HOST.device and self._inputs_on_host:
-            raise InputError(
-                "ML608",
-                f"{what} lives on {x.device}, the graph runs on the CPU",
-                fix="pass x.to(driver.CPU())",
-            )
+        stream = self._streams[position]
+        what = f"input {position} ({self._name(position)})"
+        if self._handles is not None and position in self._handles.inputs:
+            self._handles.require(position, x)
+        elsewhere = x.device is not stream.device
+        if elsewhere and (self._on_host or isinstance(given, Tensor) or x.shape):
+            raise self._misplaced(what, x, given, stream)
         if x._dtype is not dtype:
             raise InputError(
                 "ML609",
@@ -204,12 +233,41 @@ class Arguments:
             )
         if not x.is_contiguous:
             raise InputError("ML606", f"{what} is not contiguous", fix="pass x.contiguous()")
-        if x.address & self._unaligned[position]:
+        if x.address & (dtype.size_in_bytes - 1):
             raise InputError(
                 "ML606",
                 f"{what} is not aligned: its elements of {dtype.size_in_bytes} bytes begin at "
                 f"{x.address:#x}",
                 fix="pass x.copy()",
             )
-        if x._stream is not HOST and self._inputs_on_host:
+        if elsewhere:
+            return x.to(stream.device)  # a number
+        if x._stream is stream:
+            return x
+        if x.is_host:
             x._stream.synchronize()  # whatever still writes it comes first
+            return x
+        return x.to(stream)  # the same memory; the model waits for what still writes it
+
+    def _misplaced(self, what: str, x: Tensor, given: Any, stream: DeviceStream) -> InputError:
+        """The error for an input that is not on the device that the graph takes it on."""
+        if self._on_host:
+            return InputError(
+                "ML608",
+                f"{what} lives on {x.device}, the graph runs on the CPU",
+                fix="pass x.to(driver.CPU())",
+            )
+        number = stream.device.id
+        place = f"driver.Accelerator({number})"
+        if stream.device.is_host:
+            place = f"driver.CPU({number or ''})"
+        return InputError(
+            "ML608",
+            f"{what} lives on {x.device}, the graph takes it on {stream.device}",
+            why=["they were opened before and after devices were chosen anew, and are two devices"]
+            if str(x.device) == str(stream.device)
+            else [],
+            fix=f"copy it there: driver.Tensor.from_numpy(x).to({place})"
+            if not isinstance(given, Tensor)
+            else f"copy it there: x.to({place})",
+        )

@@ -41,15 +41,15 @@ class Captured:
 
 
 class ShownOnDevices(Shown, Protocol):
-    """A model on devices, as far as its kernels can be looked at and taken away.
+    """A model on devices, as far as its kernels can be looked at and taken away."""
 
-    Attributes:
-        chosen: By the number of a step, which of its kernels the last run took.
-        devices: The accelerators that it runs on.
-    """
+    @property
+    def chosen(self) -> dict[int, int]:
+        """By the number of a step, which of its kernels the last run took."""
 
-    chosen: dict[int, int]
-    devices: dict[DeviceRef, Accelerator]
+    @property
+    def devices(self) -> dict[DeviceRef, Accelerator]:
+        """The accelerators that it runs on."""
 
     @property
     def name(self) -> str:

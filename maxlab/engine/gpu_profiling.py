@@ -18,8 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab import trace
-from maxlab.engine.device_timer import DeviceTimer
-from maxlab.engine.observing import Observed
+from maxlab.engine.timing import Observed, Timer
 from maxlab.toolchain import nvtx
 
 if TYPE_CHECKING:
@@ -89,10 +88,10 @@ class GpuProfiler:
         model = self._model
         with self._lock, nvtx.ranges(model.name):
             model.wait()
-            timer = _RangedTimer(model) if self.mode == "detailed" else None
+            timer = _RangedTimer(model, 0) if self.mode == "detailed" else None
             begin = {d: _mark(d) for d in model.devices.values()}
             start_ns = time.monotonic_ns()
-            made = timer.run(args) if timer is not None else model.run_observed(args, None)
+            made = model.run_observed(args) if timer is None else timer.run(args)
             end = {d: _mark(d) for d in model.devices.values()}
             model.wait()
             dur_ns = time.monotonic_ns() - start_ns
@@ -115,11 +114,16 @@ class GpuProfiler:
             )
 
 
-class _RangedTimer(DeviceTimer):
+class _RangedTimer(Timer):
     """Times every step, with a range over each launch."""
+
+    def __init__(self, model: Observed, threads: int) -> None:
+        super().__init__(model, threads)
+        self._given: list[Step] = []
 
     def begin(self, step: Step, context: Context, queue: Queue, words: Sequence[int]) -> None:
         """Mark where the step begins."""
+        self._given.append(step)
         nvtx.push(f"{step.id} {step.name}")
         super().begin(step, context, queue, words)
 
@@ -139,7 +143,7 @@ class _RangedTimer(DeviceTimer):
                 int(stamps[step.number, 0]),
                 int(stamps[step.number, 1] - stamps[step.number, 0]),
             )
-            for step in self.timed_steps
+            for step in self._given
         ]
 
 

@@ -219,20 +219,22 @@ class Handles:
         self.model = source.name
         self.names = [v.name for v in source.inputs]
 
-    def tensors(self, args: Sequence[Any]) -> list[Any]:
-        """The inputs ``args``, those that are handles as the addresses that kernels take.
+    def tensor(self, number: int, given: Any) -> Tensor:
+        """Input ``number`` as the address that kernels take.
 
         Raises:
-            InputTypeError: ML786, one is no handle of its type.
+            InputTypeError: ML786, it is no handle of its type.
         """
-        made = list(args)
-        for number, wanted in self.inputs.items():
-            if number < len(made):
-                made[number] = self._tensor(number, wanted, made[number])
-        return made
+        found = self.require(number, given)
+        return given if isinstance(given, Tensor) else found._tensor(self.runtime)
 
-    def _tensor(self, number: int, wanted: str, given: Any) -> Tensor:
-        found = _handle_of(given)
+    def require(self, number: int, given: Any) -> MojoValue:
+        """The handle that input ``number`` is, or is the address of.
+
+        Raises:
+            InputTypeError: ML786, it is no handle of its type.
+        """
+        wanted, found = self.inputs[number], _handle_of(given)
         name = f"{self.names[number]} of {self.model}"
         what = f"input {number} ({name}) must be a handle of {wanted!r}, got"
         if found is None or found._name != wanted:
@@ -247,7 +249,7 @@ class Handles:
                 f"{what} {found} of a library that declares {wanted!r} otherwise",
                 fix="make it anew: what it points to is laid out as the other text says",
             )
-        return given if isinstance(given, Tensor) else found._tensor(self.runtime)
+        return found
 
     def given(self, tensors: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """``outputs`` with a `MojoValue` for each that is a handle; one that an input, or another

@@ -19,7 +19,6 @@ import numpy as np
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Plan, Step
-from maxlab.engine.binding import out_of_range
 from maxlab.errors import ExecutionError, Location
 from maxlab.opset.notes import BEGINS, INDEX, LEVELS, NAN, NOTES, VALUES
 
@@ -153,6 +152,18 @@ def place_of(plan: Plan, step: Step) -> Location | None:
     return next((op.at for op in ops if op is not None and op.at is not None), None)
 
 
+def out_of_range(plan: Plan, node: str, value: int, limit: int) -> ExecutionError:
+    """The error for a number that a kernel of the op ``node`` refused."""
+    op = plan.facts.ops.get(node)
+    if op is not None:
+        return op.fault.error(value, limit, op.at)
+    return ExecutionError(  # a kernel that the user wrote anew names no op
+        "ML652",
+        f"the index {value} is out of range for a dim of size {limit}",
+        fix=f"indices go from {-limit} to {limit - 1}",
+    )
+
+
 def nan_error(plan: Plan, step: Step, number: int, position: int) -> ExecutionError:
     """The error for a result of the test ``number`` of ``step`` that is NaN."""
     nodes = [_node(step, number), *reversed(step.nodes)]  # a folded value names no op of its own
@@ -175,6 +186,7 @@ __all__ = [
     "assertion_error",
     "log_of",
     "nan_error",
+    "out_of_range",
     "place_of",
     "tell",
 ]

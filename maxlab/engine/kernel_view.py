@@ -10,7 +10,7 @@ from maxlab import trace
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Step
 from maxlab.compiler.printed import Printed
-from maxlab.engine.binding import CONTROL
+from maxlab.engine.host_steps import CONTROL
 from maxlab.engine.times import plural
 from maxlab.errors import Location, UnsupportedError
 

@@ -8,25 +8,30 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from maxlab import progress, trace
-from maxlab.compiler import Compiled, Options
-from maxlab.driver import CPU, Device, Tensor
+from maxlab import trace
+from maxlab.compiler import Options
+from maxlab.driver import CPU, Accelerator, Device, Tensor
+from maxlab.driver.backend import Loaded
 from maxlab.driver.tensor import host_tensor
-from maxlab.engine.arguments import HOST, Arguments
-from maxlab.engine.binding import Binding, out_of_range
-from maxlab.engine.file_watch import LOST, settled
-from maxlab.engine.guard import FAILED, Guard
-from maxlab.engine.host_calls import HostCalls
-from maxlab.engine.kernel_log import assertion_error, log_of, nan_error, place_of
+from maxlab.engine.arguments import Arguments
+from maxlab.engine.capturing import Captured, captured
+from maxlab.engine.device_kernel import DeviceKernelView
+from maxlab.engine.executable import Executable, Variant
+from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
+from maxlab.engine.gpu_profiling import Mode as GpuMode
+from maxlab.engine.guard import Guard
+from maxlab.engine.handles import some_run
 from maxlab.engine.kernel_view import KernelView
-from maxlab.engine.size_rules import SizeRules
+from maxlab.engine.observing import Observer, Observers
+from maxlab.engine.program import Program, bound
+from maxlab.engine.running import execute
 from maxlab.engine.spec import TensorSpec, spec_of
-from maxlab.engine.stamps import StepTimer
 from maxlab.engine.times import plural
+from maxlab.engine.timing import Timer
 from maxlab.engine.weights import Prepared
 from maxlab.engine.whole import AsModule, Outputs, Whole
-from maxlab.errors import ExecutionError
-from maxlab.toolchain.interrupts import STOPPED, raised
+from maxlab.ir import DeviceRef
+from maxlab.opset.effects import silent
 
 if TYPE_CHECKING:
     from maxlab.compiler.plan import Plan, Step
@@ -35,15 +40,9 @@ if TYPE_CHECKING:
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
 
-PAUSED = 4
-"""The executor's code for a program that has used up its slice (mx_abi.h)."""
-SLICE_NS = 50_000_000
-"""How long a program runs before signals are looked at."""
-REFUSED = 3
-"""The code of the kernel that stands for a condition that does not hold (mx_abi.h)."""
-
-MAX_BINDINGS = 64
-"""Tuples of sizes whose memory and plans a model keeps; the oldest goes first."""
+MAX_PROGRAMS = 64
+"""Tuples of sizes whose programs a model keeps; the oldest goes first."""
+_HOST = CPU().default_stream
 
 
 class Loader(Protocol):
@@ -58,6 +57,16 @@ class Loader(Protocol):
 
 class Model(Arguments, trace.Displayed, AsModule, Whole):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
+
+    Its plan is bound to the sizes of the inputs, `Program`, and kept by them; where dims are
+    computed while it runs, in stages. Outputs on a GPU may not be finished when a call returns:
+    they belong to the default stream of their device, and whatever reads them waits for it. What a
+    kernel there found wrong is raised by the first wait.
+
+    Attributes:
+        graph: The graph.
+        last_profile: The newest profile of it.
+        revision: How often what views show of it has changed.
 
     Example:
         >>> import numpy as np
@@ -113,45 +122,51 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         "state_dict": "model.weights has the weights by name",
     }
 
-    def __init__(
-        self,
-        compiled: Compiled,
-        prepared: Prepared,
-        threads: int,
-        runtime: Any,
-        graph: Any,
-        loader: Loader,
-    ) -> None:
-        super().__init__(compiled)
+    def __init__(self, executable: Executable, graph: Any, loader: Loader) -> None:
+        compiled = executable.compiled
+        places = [x.device for x in compiled.plan.facts.inputs]
+        streams = [executable.device_of(place).default_stream for place in places]
+        super().__init__(compiled, streams, not executable.placed, executable.handles)
         self.graph = graph
         self._loader = loader
-        self.num_threads = threads
-        self.prepared = prepared
-        self._runtime = runtime
-        self._rules = SizeRules(compiled.plan)
-        self._team = runtime.team(threads)
-        watch = prepared.watch
-        self._execute_c: Any = runtime.lib.mx_execute if watch is None else watch.execute
-        self._execute_slice: Any = (
-            runtime.lib.mx_execute_program if watch is None else watch.execute_program
-        )
-        log = log_of(compiled)
-        if log is not None:
-            self._execute_c = log.around(self._execute_c)
-            self._execute_slice = log.around(self._execute_slice)
-        self._null = runtime.ffi.NULL
-        self._bindings: dict[Any, Binding] = {}
+        self._executable = executable
+        self._programs: dict[Any, Program] = {}
         self._lock = threading.Lock()
-        tell = None if log is None else log.tell
-        self._host_calls = HostCalls(compiled.plan.steps, runtime.ffi, tell)
-        self._builtins = self._host_calls.addresses | {
-            step.builtin: runtime.address(step.builtin)
-            for step in compiled.plan.steps
-            if step.builtin and step.call is None
-        }
+        self._last: dict[str, int] = {}
+        self._gpu_profiler: GpuProfiler | None = None
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
+
+    @property
+    def prepared(self) -> Prepared:
+        """Its weights, as programs read them."""
+        return self._executable.prepared
+
+    @property
+    def num_threads(self) -> int:
+        """Threads that run its steps on the host, the caller's included."""
+        return self._executable.threads
+
+    @property
+    def runtime(self) -> Any:
+        """The runtime library that runs it."""
+        return self._executable.runtime
+
+    @property
+    def devices(self) -> dict[DeviceRef, Accelerator]:
+        """The accelerators that it runs on, by the names that its graph has for them."""
+        return self._executable.devices
+
+    @property
+    def chosen(self) -> dict[int, int]:
+        """By the number of a step, which of its kernels it took last."""
+        return self._executable.chosen
+
+    @property
+    def gpu_kernels(self) -> dict[Variant, Loaded]:
+        """The loaded kernels of GPUs, by the number of their step and which of its kernels."""
+        return self._executable.kernels
 
     # ------------------------------------------------------------ metadata
     @property
@@ -192,7 +207,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args, None)
+        return self._run(args)
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The outputs; inputs may be given by name (``input0``, ``input1`` …).
@@ -204,7 +219,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             args = tuple(self.bind_arguments(args, kwargs))
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args, None)
+        return self._run(args)
 
     def _watched(
         self,
@@ -215,106 +230,139 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """The outputs, as somebody watches or records the runs."""
         start_ns = time.monotonic_ns()
         try:
-            made: list[Tensor] = self._run(args, None) if record is None else record(self, args)
+            made: list[Tensor] = self._run(args) if record is None else record(self, args)
             return made
         finally:
             if tell is not None:
                 tell(self.name, start_ns, time.monotonic_ns())
 
-    def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]:
-        if len(args) != self._count:
-            self._refuse_count(args)
-        tensors = []
-        shapes = []
-        for position, given in enumerate(args):
-            x = given if given.__class__ is Tensor else self._convert(position, given)
-            if (
-                x._dtype is not self._fast_dtypes[position]
-                or len(x._shape) != self._ranks[position]
-                or x._strides is not None
-                or x._stream is not HOST
-                or x.address & self._unaligned[position]
-            ):
-                self._refuse(position, x)
-            tensors.append(x)
-            shapes.append(x._shape)
-        if self._written:
-            self._require_own(args, tensors)
-        key = tuple(shapes)
-        binding = self._bindings.get(key)
-        if binding is None:
-            binding = self._bind(key)
-        frame = binding.frame()
-        io = frame.io
-        for position, x in enumerate(tensors):
-            io[position] = x.address
-        position = len(tensors)
-        outputs: list[Tensor] = Outputs()
-        for dtype, shape, nbytes in binding.outputs:
-            if dtype is not None:
-                made = host_tensor(dtype, shape, nbytes)
-            else:  # a buffer: the tensor of an input, or of another output
-                made = (*tensors, *outputs)[nbytes]
-            io[position] = made.address
-            position += 1
+    def _run(self, args: Sequence[Any]) -> list[Tensor]:
+        tensors, key = self._accepted(args)
+        program = self._programs.get(key)
+        if program is None:
+            program = self.bind(key)
+        direct = program.direct
+        if direct is None:
+            if self._gpu_profiler is not None:
+                return self._gpu_profiler.run(tensors)
+            return self._execute(program, tensors, ())[0]
+        try:
+            frame = program.free.pop()
+        except IndexError:
+            frame = program.new_frame()
+        addresses = frame.addresses
+        for number, slot in program.inputs:
+            addresses[slot] = tensors[number].address
+        outputs = Outputs()
+        for slot, dtype, shape, nbytes in program.rows:
+            made = host_tensor(dtype, shape, nbytes)
+            addresses[slot] = made.address
             outputs.append(made)
-        run = self._execute_program if binding.is_program else self._execute_c
-        code = run(
-            self._team,
-            binding.steps,
-            binding.nsteps,
-            frame.argp,
-            binding.dims,
-            binding.patches,
-            binding.npatch,
-            frame.pointers,
-            binding.scratch,
-            self._null if times is None else times,
-            frame.info,
-        )
+        code = direct(*frame.call)
         if code:
-            info = list(frame.info)
-            if code & ~LOST != STOPPED:  # whoever ends a run wants its memory back
-                binding.free.append(frame)
-            code = settled(code, self.prepared.watch, (x.address for x in tensors))
-            if code:
-                self._failed(code, info, binding.env)
-            return outputs
-        binding.free.append(frame)
-        return outputs
+            program.settle(code, frame, [x.address for x in tensors])
+        program.free.append(frame)
+        return program.with_buffers(tensors, outputs) if program.has_buffers else outputs
 
-    def _execute_program(self, *args: Any) -> int:
-        """What ``mx_execute`` gives, for steps with branches and jumps: the thread comes back now
-        and then, so that a loop that does not end can be interrupted.
+    def run_observed(self, args: Sequence[Any], *observers: Observer) -> list[Tensor]:
+        """The outputs; ``observers`` see every step."""
+        tensors, key = self._accepted(args)
+        return self._execute(self.bind(key), tensors, observers)[0]
+
+    def _execute(
+        self, program: Program, tensors: Sequence[Tensor], observers: Observers
+    ) -> tuple[Outputs, list[Program]]:
+        """The outputs, and the programs that made them."""
+        handles = program.executable.handles
+        if handles is None:
+            outputs, programs = execute(program, tensors, observers)
+        else:
+            with some_run(program.executable.runtime):
+                outputs, programs = execute(program, tensors, observers)
+                outputs = Outputs(handles.given(tensors, outputs))
+        self._last = programs[-1].env
+        return outputs, programs
+
+    def wait(self) -> None:
+        """Return when its GPUs have done all that they were given.
+
+        Raises:
+            ExecutionError: A kernel found something wrong in an earlier call.
         """
-        at = self._runtime.ffi.new("i64[1]")
-        code: int = self._execute_slice(*args, at, SLICE_NS)
-        if code & ~LOST == PAUSED:  # a loop may have exchanged what is patched: that is done once
-            args = (*args[:6], 0, *args[7:])
-        while code & ~LOST == PAUSED:  # Python handles signals between two slices
-            settled(code, self.prepared.watch, ())
-            progress.check()
-            code = self._execute_slice(*args, at, SLICE_NS)
-        return code
+        self._executable.wait()
+
+    def bind(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+        """The program for inputs of ``shapes``; of a plan in stages, the first one.
+
+        Raises:
+            InputError: ML602 or ML603, sizes that the graph does not take.
+        """
+        found = self._programs.get(shapes)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._programs.get(shapes)
+            if found is not None:
+                return found
+            executable = self._executable
+            with executable.lock:
+                made = bound(executable, executable.rules.resolve(shapes), 0)
+            if len(self._programs) >= MAX_PROGRAMS:
+                del self._programs[next(iter(self._programs))]
+            self._programs[shapes] = made
+            return made
+
+    def unbind(self) -> None:
+        """Forget all programs: the next run is bound anew, to what `compiled` has then."""
+        with self._lock:
+            self._programs = {}
+
+    def programs_for(self, inputs: Sequence[Tensor]) -> list[Program]:
+        """The programs of a run on ``inputs``, which is made when there are several."""
+        program = self.bind(tuple(x._shape for x in inputs))
+        if program.is_last:
+            return [program]
+        with silent():  # the caller's buffers stay as they are
+            return self._execute(program, self._copies(inputs), ())[1]
 
     def printed(self, step: Step) -> Printed | None:
-        """The text of the kernel that ``step`` runs; None when it is no generated text."""
-        return step.printed
+        """The text of the kernel that ``step`` took last, and before the first run the usual one;
+        None when it is no generated text.
+        """
+        if step.gpu is None:
+            return step.printed
+        return step.gpu.printed(self.chosen.get(step.number, 0))
 
     # ------------------------------------------------------------ timing
+    def profile_gpus(self, mode: GpuMode | None) -> None:
+        """Record runs on GPUs from now on, or no more when ``mode`` is None. See
+        ``InferenceSession.gpu_profiling``."""
+        named = mode is not None and bool(self._executable.placed)
+        self._gpu_profiler = GpuProfiler(self, mode) if named and mode is not None else None
+
     @property
-    def gpu_profiling(self) -> Any:
-        """How much of its runs on GPUs is recorded: ``"off"``, for it has none."""
-        return "off"
+    def gpu_profiling(self) -> str:
+        """How much of its runs on GPUs is recorded: ``"off"``, ``"on"`` or ``"detailed"``."""
+        return "off" if self._gpu_profiler is None else self._gpu_profiler.mode
+
+    @property
+    def gpu_runs(self) -> list[GpuRun]:
+        """The newest runs that were recorded, the newest last; see
+        ``InferenceSession.gpu_profiling``."""
+        return [] if self._gpu_profiler is None else list(self._gpu_profiler.runs)
 
     @property
     def device_name(self) -> str:
-        """What it runs on: ``"cpu"``."""
-        return "cpu"
+        """The GPU's name, or that it is simulated; several are joined by ``+``. ``"cpu"``
+        without one: virtual CPUs are cores of the same."""
+        found = [d.context.properties for d in self.devices.values()]
+        names = ["simulated GPU" if p.simulated else p.name for p in found]
+        return " + ".join(names) or "cpu"
 
-    def timer(self) -> Any:
+    def timer(self) -> Timer:
         """What runs the model and times its steps."""
-        return StepTimer(self)
+        threads = 0 if self._executable.placed else self.num_threads
+        return Timer(self, threads)
 
     def run_to_the_end(self, *args: Any) -> None:
         """Run the model on the inputs ``args``, and return when all of its work has ended.
@@ -322,98 +370,47 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Raises:
             ExecutionError: Something was found wrong while it ran; on a GPU too.
         """
-        self._run(args, None)
+        self._run(args)
+        self.wait()
 
     def placed(self, arrays: Sequence[Any]) -> list[Any]:
         """The inputs ``arrays``, which are on the host, on the devices that the model takes them
         on.
         """
-        return list(arrays)
+        return [
+            x if stream is _HOST else self._convert(n, x).to(stream)
+            for n, (x, stream) in enumerate(zip(arrays, self._streams, strict=True))
+        ]
 
     @property
     def bound_shapes(self) -> list[tuple[tuple[int, ...], ...]]:
         """The shapes of inputs that the model has run with and remembers, the newest last."""
-        return list(self._bindings)
+        return list(self._programs)
 
     @property
     def last_sizes(self) -> dict[str, int]:
-        """The size of every symbol in the newest of ``bound_shapes``; empty before the first
-        run."""
+        """The size of every symbol in the newest of ``bound_shapes``, or in the last run when some
+        are computed; empty before the first run."""
+        if self.compiled.plan.cuts:
+            return self._last
         shapes = self.bound_shapes
-        return self._rules.resolve(shapes[-1]) if shapes else {}
+        return self._executable.rules.resolve(shapes[-1]) if shapes else {}
 
     def arenas(self, env: Mapping[str, int]) -> list[tuple[dict[int, int], int]] | None:
         """The arenas of runs with the sizes ``env``, each as the offsets of its slots and its
         bytes; None when no run had these sizes."""
-        for binding in self._bindings.values():
-            if binding.env == env:
-                return [({e.slot: e.offset for e in binding.arena}, binding.arena_nbytes)]
+        for program in self._programs.values():
+            if program.env == env:
+                return [(dict(arena.offsets), arena.nbytes) for arena in program.arenas]
         return None
 
     def inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
-        """The inputs as tensors."""
-        return self._accepted(args)
+        """The inputs as tensors on their devices, everything about them checked but their sizes."""
+        return self._accepted(args)[0]
 
     def sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         """The size of every symbol for these inputs."""
-        return self._bind(tuple(x._shape for x in tensors)).env
-
-    def _bind(self, key: tuple[tuple[int, ...], ...]) -> Binding:
-        """The binding for inputs of the shapes ``key``."""
-        with self._lock:
-            found = self._bindings.get(key)
-            if found is not None:
-                return found
-            env = self._rules.resolve(key)
-            start = time.perf_counter_ns()
-            with trace.span("bind", self.name, dims=dict(env)):
-                made = Binding(
-                    self.compiled,
-                    env,
-                    self.prepared.addresses,
-                    self.num_threads,
-                    self._runtime,
-                    self._builtins,
-                )
-            self.compiled.timings_ns["bind"] = time.perf_counter_ns() - start
-            if len(self._bindings) >= MAX_BINDINGS:
-                del self._bindings[next(iter(self._bindings))]
-            self._bindings[key] = made
-            return made
-
-    # ------------------------------------------------------------ errors
-    def _failed(self, code: int, info: Any, env: Mapping[str, int]) -> None:
-        """Raise what a kernel found wrong, where dims have the sizes ``env``."""
-        step_number, kernel_code, value, limit = info[0], info[1], info[2], info[3]
-        if code == STOPPED:
-            raise raised()
-        if code != 1:
-            raise ExecutionError(
-                "ML651",
-                f"{self.name} could not run: the executor's code is {code}",
-                fix="free some memory and try again",
-            )
-        step = self.compiled.plan.steps[step_number]
-        if kernel_code == FAILED:
-            raise self.compiled.guard.failure()
-        if step.call is not None:
-            raise self._host_calls.failure(step, self.compiled.plan.facts)
-        if step.guard is not None and kernel_code == REFUSED:
-            step.guard.test(env)
-        checked = step.printed.checked if step.printed is not None else []
-        if kernel_code == 2:
-            raise assertion_error(value, limit, place_of(self.compiled.plan, step))
-        if kernel_code == 3:
-            raise nan_error(self.compiled.plan, step, info[4], value)
-        if kernel_code == 1:
-            node = checked[info[4]] if info[4] < len(checked) else ""
-            node = next(iter(step.nodes_of(node)), "")
-            raise out_of_range(self.compiled.plan, node, value, limit)
-        raise ExecutionError(
-            "ML651",
-            f"the kernel {step.id} ({step.name}) failed with code {kernel_code}",
-            fix="please report it with this message",
-        )
+        return self.programs_for(tensors)[-1].env
 
     # ------------------------------------------------------------ looking
     def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
@@ -432,8 +429,17 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
 
     @property
     def kernels(self) -> dict[str, Any]:
-        """The steps of the plan by id, with their C in ``.source``."""
-        return {step.id: KernelView(self, step) for step in self.compiled.plan.steps}
+        """The steps of the plan by id, with their C in ``.source``; those of a GPU with their CUDA,
+        PTX, SASS and resources."""
+        return {
+            step.id: KernelView(self, step) if step.gpu is None else DeviceKernelView(self, step)
+            for step in self.compiled.plan.steps
+        }
+
+    def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
+        """The memory of the GPU step ``number`` before and after it, in a run on ``inputs``."""
+        tensors = self.inputs_of(inputs)
+        return captured(self, self.programs_for(tensors), number, tensors)
 
     @property
     def passes(self) -> dict[str, Any]:
@@ -497,25 +503,18 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             other: A model that ``reload`` of this one made.
         """
         with self._lock:
-            self._take_over(other)
+            self.wait()
+            own, theirs = self._executable, other._executable
+            theirs.chosen = {**own.chosen, **theirs.chosen}  # the steps are the same
+            self._executable = theirs
+            self.compiled = theirs.compiled
+            self._programs = {}  # those that are running keep what they read
+            self.last_profile = None
         self.revision += 1
-
-    def _take_over(self, other: Model) -> None:
-        """Have what ``other`` has; the lock is held."""
-        for binding in self._bindings.values():
-            binding.held = self.prepared  # whoever runs one now reads its weights to the end
-        self.prepared = other.prepared
-        self._builtins = other._builtins
-        self._rules = other._rules
-        self.compiled = other.compiled
-        self._execute_c = other._execute_c
-        self._execute_slice = other._execute_slice
-        self._bindings = {}
-        self.last_profile = None
 
     def session_devices(self) -> list[Device]:
         """The devices that a session needs for the graph."""
-        return [CPU()]
+        return [CPU(), *self._executable.placed.values()]
 
     @property
     def weights(self) -> Mapping[str, Tensor]:

@@ -15,13 +15,10 @@ from maxlab.compiler import Compiled, Options, compile_function
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, Tensor, cpu_count
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.executable import Executable
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
-from maxlab.engine.handle_models import DeviceHandleModel, HandleModel, StagedHandleModel
-from maxlab.engine.handles import has_handles
 from maxlab.engine.model import LIVE, Model
 from maxlab.engine.profile import profile_model
-from maxlab.engine.staged_model import StagedModel
 from maxlab.engine.weights import prepare
 from maxlab.engine.whole import Whole
 from maxlab.errors import (
@@ -139,7 +136,7 @@ class InferenceSession(Whole):
         chosen = config().num_threads if num_threads is None else int(num_threads)
         self.num_threads = chosen
         self._gpu_profiling = GPUProfilingMode.OFF
-        self._beside = Child()  # guarded kernels of all models run there, one at a time
+        self.beside = Child()  # guarded kernels of all models run there, one at a time
         self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
 
@@ -330,7 +327,7 @@ class InferenceSession(Whole):
                 runtime_ahead(products=True)
             compiled = compile_function(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
-                compiled.guard = Guarding(guarding, self._beside, compiled)
+                compiled.guard = Guarding(guarding, self.beside, compiled)
             progress.step("compiling", what="the runtime library")
             library = runtime()
             progress.step("weights")
@@ -346,13 +343,8 @@ class InferenceSession(Whole):
                 weights = prepared.tensors
                 prepared.again = lambda: self._computed_ahead(compiled, weights)
                 computed.clear()
-            given = (compiled, prepared, self.num_threads, library, graph, _Loader())
-            handles = has_handles(compiled)
-            if not devices and compiled.plan.cuts:
-                return (StagedHandleModel if handles else StagedModel)(*given)
-            if not devices:
-                return (HandleModel if handles else Model)(*given)
-            made = (DeviceHandleModel if handles else DeviceModel)(*given, devices)
+            executable = Executable(compiled, prepared, self.num_threads, library, devices)
+            made = Model(executable, graph, _Loader())
             if self._gpu_profiling is not GPUProfilingMode.OFF:
                 made.profile_gpus(self._gpu_profiling.value)
             return made
@@ -370,7 +362,7 @@ class InferenceSession(Whole):
         with trace.span("ahead", compiled.source.name, ops=ahead.count, nbytes=ahead.nbytes):
             part = self.load(graph, weights_registry=registry, options=ahead.options)
             LIVE.discard(part)  # it is no model of the user's
-            made = part._run((), None)
+            made = part._run(())
         return dict(zip(ahead.names, made, strict=True))
 
     def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
@@ -509,7 +501,7 @@ class _Loader:
         """The graph and weights of ``model`` as another model, loaded as it was."""
         session = InferenceSession(model.session_devices(), num_threads)
         session._options = {name: getattr(model.options, name) for name in OF_SESSION}
-        session.gpu_profiling(model.gpu_profiling)
+        session.gpu_profiling(GPUProfilingMode(model.gpu_profiling))
         return session.load(
             model.graph,
             weights_registry=model.weights,

@@ -6,17 +6,11 @@ event stream, so that runs, compilations and the user's own spans stand on one a
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-
-from maxlab.compiler import Compiled
-from maxlab.driver import Tensor
-from maxlab.engine.binding import CONTROL
 
 Array = np.ndarray[Any, Any]
 
@@ -131,49 +125,3 @@ def side_by_side(steps: Array, threads: Array, begin: int) -> Array:
     threads[..., BEGIN] = np.where(ran, steps[:, 0], 0)
     threads[..., END] = np.where(ran, threads[..., END] + steps[:, 0], 0)
     return turns
-
-
-class Timed(Protocol):
-    """A model of the CPU, as far as its steps can be timed."""
-
-    compiled: Compiled
-    num_threads: int
-    _runtime: Any
-
-    def _run(self, args: Sequence[Any], times: Any) -> list[Tensor]: ...
-
-
-class StepTimer:
-    """Runs a model of the CPU and keeps when each step ran, and on which threads."""
-
-    def __init__(self, model: Timed) -> None:
-        ffi = model._runtime.ffi
-        steps, threads = len(model.compiled.plan.steps), model.num_threads
-        self._model = model
-        self._steps = ffi.new("i64[]", max(2 * steps, 1))
-        self._threads = ffi.new("i64[]", max(3 * threads * steps, 1))
-        self._times = ffi.new("mx_times *", {"steps": self._steps, "threads": self._threads})
-        stamps = np.frombuffer(ffi.buffer(self._steps), np.int64)[: 2 * steps]
-        self._step_rows = stamps.reshape(steps, 2)
-        rows = np.frombuffer(ffi.buffer(self._threads), np.int64)[: 3 * threads * steps]
-        self._thread_rows = rows.reshape(threads, steps, 3)
-        self._call = (0, 0)
-        self._summed = any(step.kind in CONTROL for step in model.compiled.plan.steps)
-
-    def run(self, tensors: Sequence[Any]) -> list[Tensor]:
-        """The outputs of the model, run once."""
-        if self._summed:
-            self._step_rows[:] = 0
-            self._thread_rows[:] = 0
-        begin = time.monotonic_ns()
-        made = self._model._run(tensors, self._times)
-        self._call = (begin, time.monotonic_ns())
-        return made
-
-    def taken(self) -> Taken:
-        """The stamps of the last run, which this thread made."""
-        steps, threads = self._step_rows.copy(), self._thread_rows.copy()
-        turns = np.ones(len(steps), np.int64)
-        if self._summed:
-            turns = side_by_side(steps, threads, self._call[0])
-        return Taken(self._call, steps, threads, threading.get_ident(), turns)

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
-from maxlab.driver.tensor import host_tensor
-from maxlab.engine.binding import Binding, Frame, HostSteps, add_buffers
-from maxlab.engine.device_binding import DeviceBinding, DeviceFrame, Kernel, Segment
-from maxlab.engine.device_model import DeviceModel
-from maxlab.engine.file_watch import settled
+from maxlab.engine.frame import Frame
 from maxlab.engine.handles import Made
 from maxlab.engine.launching import host_launch
+from maxlab.engine.layout import add_buffers
 from maxlab.engine.model import Model
-from maxlab.engine.staged_model import Blocks, Run, Stage, StagedModel
-from maxlab.ir import DeviceRef, Value
+from maxlab.ir import Value
 from maxlab.toolchain.cffi_abi import ffi
 
 Array = np.ndarray[Any, Any]
@@ -80,17 +76,21 @@ class Walk:
     def __init__(self, model: Model, inputs: Sequence[Any]) -> None:
         self.model = model
         self.inputs = model.inputs_of(inputs)  # refuses wrong inputs
-        self._made = Made(model._runtime)  # what it makes lives as long as it is looked at
-        self.outputs: list[Tensor] = []
-        self._at: _HostWalk | _StagedWalk | _DeviceWalk
-        if isinstance(model, DeviceModel):
-            self._at = _DeviceWalk(model, self.inputs)
-        elif isinstance(model, StagedModel):
-            self._at = _StagedWalk(model, self.inputs)
-        else:
-            self._at = _HostWalk(model, self.inputs)
-        self.env: dict[str, int] = self._at.env
-        self.outputs = self._at.outputs
+        self._made = Made(model.runtime)  # what it makes lives as long as it is looked at
+        self._programs = model.programs_for(self.inputs)
+        self._executable = self._programs[0].executable
+        self.env: dict[str, int] = self._programs[-1].env
+        # Its memory is its own: nobody else gets it while the walk is looked at.
+        self._frames: list[Frame] = []
+        made: dict[int, Tensor] = {}
+        for program in self._programs:
+            frame = program.new_frame()
+            program.place(frame, self._frames[-1] if self._frames else None, self.inputs, made)
+            self._frames.append(frame)
+        self._addresses = self._frames[-1].addresses
+        self._poison()
+        add_buffers(model.compiled.plan, self.inputs, made)  # which nobody poisons
+        self.outputs: list[Tensor] = [made[n] for n in sorted(made)]
         self._data: dict[int, Array] = {}
         self._again: dict[str, Tensor] = {}
         self._sources: dict[str, Tensor] = {}
@@ -102,13 +102,30 @@ class Walk:
         Raises:
             ExecutionError: What the step found wrong, such as an index out of range.
         """
-        steps = self._at.run()
+        steps = self._steps()
         while True:
             with self._made.taken():
                 step = next(steps, None)
             if step is None:
                 return
             yield step
+
+    def _steps(self) -> Iterator[Step]:
+        for program, frame in zip(self._programs, self._frames, strict=True):
+            for run, step in program.pieces():
+                run(frame, ())
+                self._executable.wait()
+                for faults in frame.fault.values():
+                    faults.check()
+                yield step
+
+    def _poison(self) -> None:
+        """Fill the memory that steps write."""
+        for slot in self.model.compiled.plan.slots:
+            address = self._addresses[slot.number]
+            if slot.kind in ("output", "arena") and address:
+                stream = self._executable.device_of(slot.device).default_stream
+                stream.fill_bytes(address, POISON, slot.nbytes.evaluate(self.env))
 
     def nbytes(self, slot: int) -> int:
         """The bytes of the slot for these sizes."""
@@ -124,7 +141,8 @@ class Walk:
         if slots[slot].kind == "weight" and slot not in prepared.addresses:
             found = self._computed_again(slots[slot].name, self.nbytes(slot))
         else:
-            found = self._at.memory(slot, self.nbytes(slot))
+            stream = self._executable.device_of(slots[slot].device).default_stream
+            found = stream.bytes_at(self._addresses[slot], self.nbytes(slot))
         if slots[slot].kind in ("weight", "constant", "packed"):
             self._data[slot] = found  # nobody writes it
         return found
@@ -177,18 +195,19 @@ class Walk:
 
     def call_of(self, step: Step) -> HostCall | DeviceCall | None:
         """How ``step`` is called for these sizes; None for a transfer or a vendor's library."""
-        return self._at.call_of(step)
-
-
-def whole_steps(programs: Sequence[range], numbers: range) -> Iterator[tuple[int, int]]:
-    """The first and the last of ``numbers`` of what is run in one go: a step, or all steps of an op
-    that has regions."""
-    ends = {steps.start: steps[-1] for steps in programs}
-    at = numbers.start
-    while at < numbers.stop:
-        last = ends.get(at, at)
-        yield at, last
-        at = last + 1
+        for program in self._programs:
+            for segment in program.segments:
+                for kernel in segment.kernels:
+                    if kernel.step is step:
+                        if kernel.call is not None or segment.device is None:
+                            return None
+                        return DeviceCall(kernel.launch, tuple(kernel.tail), segment.device)
+        if step.kind == "transfer":
+            return None
+        executable, env = self._executable, self.env
+        launch = host_launch(step.launch, env, executable.threads, executable.runtime)
+        sizes = [size.evaluate(env) for size in step.sizes]
+        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
 
 
 def host_array(tensor: Tensor) -> Array:
@@ -211,12 +230,9 @@ def intercepted(model: Model, run: Callable[[Sequence[Any]], list[Tensor]]) -> I
     """
     before = model.__dict__.get("_run")
 
-    def shadow(args: Sequence[Any], times: Any) -> list[Tensor]:
-        return run(args) if times is None else type(model)._run(model, args, times)
-
     # The attribute of the one model stands before the method of its class, so that models that
     # nobody watches do not ask for a watcher at every call.
-    model.__dict__["_run"] = shadow
+    model.__dict__["_run"] = run
     try:
         yield
     finally:
@@ -224,241 +240,6 @@ def intercepted(model: Model, run: Callable[[Sequence[Any]], list[Tensor]]) -> I
             del model.__dict__["_run"]
         else:
             model.__dict__["_run"] = before
-
-
-def _poison(address: int, nbytes: int) -> None:
-    ffi.buffer(ffi.cast("char *", address), nbytes)[:] = bytes([POISON]) * nbytes
-
-
-class _HostWalk:
-    """The steps of a model of the CPU."""
-
-    def __init__(self, model: Model, inputs: Sequence[Tensor]) -> None:
-        self._model = model
-        self.binding: Binding = model._bind(tuple(x._shape for x in inputs))
-        self.env = self.binding.env
-        self._frame: Frame = self.binding._new_frame()
-        self.outputs: list[Tensor] = []
-        for dtype, shape, nbytes in self.binding.outputs:
-            if dtype is None:  # a buffer, which nobody poisons
-                self.outputs.append([*inputs, *self.outputs][nbytes])
-                continue
-            x = host_tensor(dtype, shape, nbytes)
-            _poison(x.address, x.num_elements * x.element_size)
-            self.outputs.append(x)
-        _poison(int(ffi.cast("uintptr_t", self._frame.arena)), self.binding.arena_nbytes)
-        for position, x in enumerate([*inputs, *self.outputs]):
-            self._frame.io[position] = x.address
-        slots = model.compiled.plan.slots
-        self._addresses: dict[int, int] = {}
-        for position, number in enumerate(self.binding._pointers):
-            self._addresses[number] = int(self._frame.keep[position])
-        for slot in slots:
-            if slot.kind == "input":
-                self._addresses[slot.number] = inputs[slot.index].address
-            elif slot.kind == "output":
-                self._addresses[slot.number] = self.outputs[slot.index].address
-            elif slot.number in model.prepared.addresses:
-                self._addresses[slot.number] = model.prepared.addresses[slot.number]
-
-    def run(self) -> Iterator[Step]:
-        model, binding, frame = self._model, self.binding, self._frame
-        plan = model.compiled.plan
-        for first, last in whole_steps(plan.programs, range(len(plan.steps))):
-            execute = model._execute_program if last > first else model._execute_c
-            code = execute(
-                model._team,
-                binding.steps + first,
-                last - first + 1,
-                frame.argp,
-                binding.dims,
-                binding.patches,
-                binding.npatch,
-                frame.pointers,
-                binding.scratch,
-                model._null,
-                frame.info,
-            )
-            code = settled(code, model.prepared.watch, self._addresses.values())
-            if code:
-                info = list(frame.info)
-                info[0] += first
-                model._failed(code, info, binding.env)
-            yield plan.steps[last]
-
-    def memory(self, slot: int, nbytes: int) -> Array:
-        return _bytes_at(self._addresses[slot], nbytes)
-
-    def call_of(self, step: Step) -> HostCall:
-        launch = self.binding.launches[step.number]
-        sizes = [size.evaluate(self.binding.env) for size in step.sizes]
-        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
-
-
-class _StagedWalk:
-    """The steps of a model of the CPU whose dims are in part computed."""
-
-    def __init__(self, model: StagedModel, inputs: Sequence[Tensor]) -> None:
-        self._model = model
-        self._stages: list[Stage] = model.stages_of(inputs)
-        self.env = self._stages[-1].env
-        # Its memory is its own: nobody else gets it while the walk is looked at.
-        self._run = Run(self._stages[0].program, inputs, Blocks(model._runtime))
-        for stage in self._stages:
-            self._run.enter(stage)
-        for size, block in self._run.blocks:
-            _poison(int(ffi.cast("uintptr_t", block)), size)
-        for x in self._run.made.values():
-            _poison(x.address, x.num_elements * x.element_size)
-        self.outputs = self._run.outputs()  # and buffers, which nobody poisons
-
-    def run(self) -> Iterator[Step]:
-        plan = self._model.compiled.plan
-        for stage in self._stages:
-            numbers = plan.stages[stage.number]
-            for first, last in whole_steps(plan.programs, numbers):
-                at, count = first - numbers.start, last - first + 1
-                self._model.execute_steps(stage.host, self._run.addresses, at, count, None)
-                yield plan.steps[last]
-
-    def memory(self, slot: int, nbytes: int) -> Array:
-        return _bytes_at(self._run.addresses[slot], nbytes)
-
-    def call_of(self, step: Step) -> HostCall:
-        stage = next(stage for stage in self._stages if step in stage.host.walked)
-        launch = stage.host.launches[stage.host.walked.index(step)]
-        sizes = [size.evaluate(self.env) for size in step.sizes]
-        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
-
-
-class _DeviceWalk:
-    """The steps of a model with GPUs."""
-
-    def __init__(self, model: DeviceModel, inputs: Sequence[Tensor]) -> None:
-        self._model = model
-        self._stages: list[DeviceBinding] = model.stages_of(inputs)
-        self.env = self._stages[-1].env
-        self._frames: list[DeviceFrame] = []
-        made: dict[int, Tensor] = {}
-        for binding in self._stages:
-            frame = DeviceFrame(binding)
-            made.update(zip(binding.output_numbers, binding.new_outputs(), strict=True))
-            binding.place(frame, self._frames[-1] if self._frames else None, inputs, made)
-            self._frames.append(frame)
-        add_buffers(model.compiled.plan, inputs, made)
-        self.outputs = [made[n] for n in sorted(made)]
-        self._addresses = self._frames[-1].addresses
-        for slot in model.compiled.plan.slots:
-            if slot.kind in ("output", "arena") and self._addresses[slot.number]:
-                nbytes = slot.nbytes.evaluate(self.env)
-                self._fill(self._addresses[slot.number], nbytes, slot.device)
-
-    def _fill(self, address: int, nbytes: int, place: DeviceRef) -> None:
-        if not nbytes:
-            return
-        if not place.is_gpu():
-            _poison(address, nbytes)
-            return
-        device = self._model.devices[place]
-        context, queue = device.context, device.default_stream.queue
-        context.call(lambda: context.fill(queue, address, POISON, nbytes))
-
-    def run(self) -> Iterator[Step]:
-        for binding, frame in zip(self._stages, self._frames, strict=True):
-            yield from self._stage(binding, frame)
-
-    def _stage(self, binding: DeviceBinding, frame: DeviceFrame) -> Iterator[Step]:
-        model = self._model
-        watcher = _Nobody()
-        plan = model.compiled.plan
-        programs = {steps.start: steps for steps in plan.programs}
-        at = 0
-        while at < len(binding.segments):
-            segment = binding.segments[at]
-            program = programs.get(segment.first)
-            here = segment.host.walked[-1].number if segment.host is not None else -1
-            if program is not None and program[-1] > here:  # devices work in it
-                end = binding.segment_at(program.stop)
-                binding.run_part(frame, model._host_steps, watcher, at, end)
-                model.wait()
-                at = end
-                yield plan.steps[program[-1]]
-                continue
-            at += 1
-            if segment.transfer is not None:
-                binding._transfer(segment.device, segment.transfer, frame, watcher)
-                model.wait()
-                yield segment.transfer.step
-            elif segment.host is not None:
-                walked = segment.host.walked
-                numbers = range(walked[0].number, walked[-1].number + 1)
-                for first, last in whole_steps(plan.programs, numbers):
-                    some = HostSteps(
-                        plan.steps[first : last + 1],
-                        model.compiled,
-                        binding.env,
-                        binding.threads,
-                        binding.runtime,
-                        model._builtins,
-                    )
-                    model._host_steps(some, frame.addresses, None)
-                    yield plan.steps[last]
-            elif segment.device is not None:
-                for kernel in segment.kernels:
-                    part = replace(segment, kernels=[kernel])
-                    binding._launch_segment(part, segment.device, frame, watcher)
-                    model.wait()
-                    if segment.device in frame.fault:
-                        frame.fault[segment.device].check()
-                    yield kernel.step
-
-    def memory(self, slot: int, nbytes: int) -> Array:
-        place = self._model.compiled.plan.slots[slot].device
-        address = self._addresses[slot]
-        if not place.is_gpu():
-            return _bytes_at(address, nbytes)
-        device = self._model.devices[place]
-        made = np.empty(nbytes, np.uint8)
-        if nbytes:
-            context, queue = device.context, device.default_stream.queue
-            context.call(lambda: context.download(queue, made.ctypes.data, address, nbytes))
-        return made
-
-    def call_of(self, step: Step) -> HostCall | DeviceCall | None:
-        found = self._kernel(step)
-        if found is not None:
-            segment, kernel = found
-            assert segment.device is not None
-            if kernel.call is not None:
-                return None
-            return DeviceCall(kernel.launch, tuple(kernel.tail), segment.device)
-        if step.kind == "transfer":
-            return None
-        env, binding = self.env, self._stages[0]
-        launch = host_launch(step.launch, env, binding.threads, binding.runtime)
-        sizes = [size.evaluate(env) for size in step.sizes]
-        return HostCall((*sizes, *launch.extra), launch.extent, launch.grain, launch.scratch)
-
-    def _kernel(self, step: Step) -> tuple[Segment, Kernel] | None:
-        for binding in self._stages:
-            for segment in binding.segments:
-                for kernel in segment.kernels:
-                    if kernel.step is step:
-                        return segment, kernel
-        return None
-
-
-class _Nobody:
-    """Sees the steps and does nothing: with an observer, no launch is a replay of a recording."""
-
-    def begin(self, step: Step, context: Any, queue: Any, words: Sequence[int]) -> None:
-        """Nothing."""
-
-    def end(self, step: Step, context: Any, queue: Any) -> None:
-        """Nothing."""
-
-    def host(self, step: Step, begin_ns: int, end_ns: int) -> None:
-        """Nothing."""
 
 
 __all__ = ["DeviceCall", "HostCall", "Walk", "host_array", "intercepted"]

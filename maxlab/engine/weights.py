@@ -18,8 +18,8 @@ from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Slot
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.driver.mapped import LOST, FileMemory
-from maxlab.engine.binding import room_on
 from maxlab.engine.file_watch import Watch
+from maxlab.engine.layout import room_on
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
 from maxlab.graph.weights.base import near_names

@@ -100,6 +100,8 @@ def _used(
             yield from ((part, node.lineno) for part in parts if private_names.is_private(part))
         elif isinstance(node, ast.Attribute) and node.attr in known:
             receiver = node.value
+            if isinstance(receiver, ast.Call) and receiver.args:  # type(model)
+                receiver = receiver.args[0]
             is_object = (
                 isinstance(receiver, (ast.Name, ast.Attribute)) and _last(receiver) in OBJECTS
             )

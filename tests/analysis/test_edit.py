@@ -284,12 +284,12 @@ def test_a_run_that_goes_on_while_a_kernel_is_kept() -> None:
     w = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
     model = load(graph_of(residual), weights_registry={"w": w})
     want = out(model, X)
-    binding = model._bind((X.shape,))
+    program = model.bind((X.shape,))
     kernel = next(s.id for s in model.plan.steps if s.kind == "row")
     made = edit_kernel(model, kernel, model.kernels[kernel].source + "\n", X, runs=1)
     made.keep()
-    assert binding.held is not None
-    assert model._bind((X.shape,)) is not binding
+    assert program.executable.prepared is not model.prepared
+    assert model.bind((X.shape,)) is not program
     np.testing.assert_array_equal(out(model, X), want)
 
 

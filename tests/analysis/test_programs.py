@@ -321,7 +321,7 @@ def test_rates_and_estimates_are_of_all_turns(place: str) -> None:
     point = next(p for p in maxlab.roofline(made.profile).points if div in p.nodes)
     model = made.model
     roof = ceilings.ceilings(model.num_threads)
-    once = estimates(model.plan, made.profile.dims, model.num_threads, model._runtime, roof)
+    once = estimates(model.plan, made.profile.dims, model.num_threads, model.runtime, roof)
     number = next(s.number for s in model.plan.steps if s.id == point.kernel)
     assert point.estimate is not None
     assert point.estimate.ns == pytest.approx(6 * once[number].ns)

@@ -93,7 +93,7 @@ def test_larger_data_comes_from_further_away() -> None:
     model = model_of(lambda x: x + 1.0, (F32, ["n"]))
     levels = []
     for count in (1 << 10, 1 << 16, 1 << 20, 1 << 24):
-        (found,) = estimates(model.plan, {"n": count}, 1, model._runtime, made.ceilings())
+        (found,) = estimates(model.plan, {"n": count}, 1, model.runtime, made.ceilings())
         levels.append(found.level)
         # as many bytes read as written: the rate of a copy
         copy = {"L1": 200.0, "L2": 100.0, "L3": 40.0, "DRAM": 16.0}[found.level]
@@ -104,7 +104,7 @@ def test_larger_data_comes_from_further_away() -> None:
 # ---------------------------------------------------------------- arithmetic
 def test_products_are_held_against_the_peak_and_expected_at_the_rate_of_products() -> None:
     model = model_of(ops.matmul, (F32, [2, 64, 64]), (F32, [2, 64, 64]))
-    (found,) = estimates(model.plan, {}, 1, model._runtime, made.ceilings())
+    (found,) = estimates(model.plan, {}, 1, model.runtime, made.ceilings())
     flops = 2 * 2 * 64**3
     assert found.compute_ns == pytest.approx(flops / 100)
     assert found.expected_ns == pytest.approx(flops / 90)
@@ -114,26 +114,26 @@ def test_products_are_held_against_the_peak_and_expected_at_the_rate_of_products
 
 def test_functions_are_held_against_generated_loops() -> None:
     model = model_of(ops.exp, (F32, [1000]))
-    (found,) = estimates(model.plan, {}, 1, model._runtime, made.ceilings())
+    (found,) = estimates(model.plan, {}, 1, model.runtime, made.ceilings())
     assert found.compute_ns == pytest.approx(8000 / 25)
 
 
 def test_sums_do_half_of_what_multiply_adds_do() -> None:
     model = model_of(lambda x: x + 1.0, (F32, [1000]))
-    (found,) = estimates(model.plan, {}, 1, model._runtime, made.ceilings())
+    (found,) = estimates(model.plan, {}, 1, model.runtime, made.ceilings())
     assert found.compute_ns == pytest.approx(1000 / 50)
 
 
 def test_doubles_have_ceilings_of_their_own() -> None:
     model = model_of(ops.exp, (F64, [1000]))
-    (found,) = estimates(model.plan, {}, 1, model._runtime, made.ceilings())
+    (found,) = estimates(model.plan, {}, 1, model.runtime, made.ceilings())
     assert found.compute_ns == pytest.approx(8000 / 2)
     assert dtype_of(model.plan, model.plan.steps[0]) == "float64"
 
 
 def test_what_computes_nothing_has_no_arithmetic() -> None:
     model = model_of(lambda x: ops.permute(x, [1, 0]), (F32, [8, 8]))
-    (found,) = estimates(model.plan, {}, 1, model._runtime, made.ceilings())
+    (found,) = estimates(model.plan, {}, 1, model.runtime, made.ceilings())
     assert (found.compute_ns, found.expected_ns, found.rate) == (0.0, 0.0, None)
 
 
@@ -141,8 +141,8 @@ def test_a_step_that_one_thread_runs_has_the_ceilings_of_one() -> None:
     small = model_of(lambda x: x + 1.0, (F32, [16]), threads=2)
     large = model_of(lambda x: x + 1.0, (F32, [1 << 22]), threads=2)
     for model, wanted in ((small, made.ceilings(1)), (large, made.ceilings(2))):
-        given = estimates(model.plan, {}, 2, model._runtime, made.ceilings(2), made.ceilings(1))
-        alone = estimates(model.plan, {}, 2, model._runtime, wanted)
+        given = estimates(model.plan, {}, 2, model.runtime, made.ceilings(2), made.ceilings(1))
+        alone = estimates(model.plan, {}, 2, model.runtime, wanted)
         assert [e.compute_ns for e in given] == [e.compute_ns for e in alone]
 
 

@@ -27,7 +27,7 @@ text = step.printed.text.replace("- 0.5f", "- 0.25f").replace(step.printed.symbo
 def plant():
     step.printed = replace(step.printed, symbol="k_planted", text=text)
     (model.compiled.kernels[0],) = compile_units([KernelSource("k_planted", text)])
-    model._bindings.clear()
+    model.unbind()
 profile
 """
 

@@ -13,6 +13,7 @@ import pytest
 from maxlab import driver, engine
 from maxlab.compiler import Options
 from maxlab.dtype import DType
+from maxlab.engine.layout import layout_arena, slot_uses
 from maxlab.errors import ArgumentError, ArgumentTypeError, ToolchainError
 from maxlab.graph import DeviceRef, Graph, TensorType, Weight, ops
 from maxlab.ir import Function
@@ -204,17 +205,17 @@ def value_of(model: engine.Model, id: str, x: Any) -> Array:
     compiled = model.compiled
     slot = compiled.slot_of(compiled.kept[id])
     assert slot is not None
-    binding = model._bind((x.shape,))
     if slot.kind == "output":
         return np.array(model(x)[slot.index].to_numpy())
     model(x)
-    frame = binding.frame()
-    (entry,) = (e for e in binding.arena if e.slot == slot.number)
-    ffi = binding.ffi
-    data = bytes(ffi.buffer(ffi.cast("char *", frame.arena) + entry.offset, entry.nbytes))
-    shape = [size.evaluate(binding.env) for size in slot.shape]
+    program = model.bind((x.shape,))
+    stream = program.executable.device_of(slot.device).default_stream
+    frame = program.frame()  # the one that the run has used
+    address = frame.addresses[slot.number]
+    data: Array = stream.bytes_at(address, slot.nbytes.evaluate(program.env)).copy()
+    shape = [size.evaluate(program.env) for size in slot.shape]
     order = slot.order or tuple(range(len(shape)))
-    stored = np.frombuffer(data, slot.dtype.ml_numpy).reshape([shape[n] for n in order])
+    stored: Array = data.view(slot.dtype.ml_numpy).reshape([shape[n] for n in order])
     return stored.transpose(np.argsort(order))
 
 
@@ -247,13 +248,14 @@ def test_kept_values_are_in_memory() -> None:
 
 def overwritten(model: engine.Model, number: int) -> bool:
     """Whether a later value has the place of the slot ``number`` in the arena."""
-    binding = model._bind((X.shape,))
-    (own,) = (e for e in binding.arena if e.slot == number)
+    uses, env = slot_uses(model.compiled), model.bind((X.shape,)).env
+    entries, _ = layout_arena(model.plan.slots, uses, env)
+    (own,) = (e for e in entries if e.slot == number)
     return any(
         e.first > own.last
         and e.offset < own.offset + own.nbytes
         and own.offset < e.offset + e.nbytes
-        for e in binding.arena
+        for e in entries
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 import maxlab
 from maxlab import driver, engine
 from maxlab.dtype import DType
+from maxlab.engine.observing import HostTimes, Observer
 from maxlab.errors import ExecutionError, InputError
 from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, TensorValue, Weight, ops
 
@@ -46,7 +47,7 @@ def test_a_counter_on_the_device(gpu: driver.Accelerator) -> None:
     x = np.array([1, 2, 3], np.float32)
     seen: dict[str, int] = {}
 
-    class Counter:
+    class Counter(Observer):
         def begin(self, step: Any, context: Any, queue: Any, words: Any) -> None:
             kind = "kernel"
             if step.kind == "settle":
@@ -56,10 +57,8 @@ def test_a_counter_on_the_device(gpu: driver.Accelerator) -> None:
                 kind = f"{source.device_type.value} to {target.device_type.value}"
             seen[kind] = seen.get(kind, 0) + 1
 
-        def end(self, step: Any, context: Any, queue: Any) -> None: ...
-
-        def host(self, step: Any, begin_ns: int, end_ns: int) -> None:
-            seen["host"] = seen.get("host", 0) + 1
+        def host(self, times: HostTimes) -> None:
+            seen["host"] = seen.get("host", 0) + len(times.steps)
 
     i, y = (v.to(driver.CPU()).to_numpy() for v in model.run_observed(model.placed([x]), Counter()))
     assert i == 7

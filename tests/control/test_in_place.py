@@ -15,7 +15,7 @@ from maxlab import driver, engine
 from maxlab.compiler import Options
 from maxlab.compiler.turns import SMALL_BYTES
 from maxlab.dtype import DType
-from maxlab.engine import model as model_module
+from maxlab.engine import executor
 from maxlab.engine.stepping import Walk
 from maxlab.errors import ArgumentError, ExecutionError
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
@@ -307,7 +307,7 @@ def test_single_numbers_of_a_device_are_read_by_all_threads(checked: driver.Acce
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.kinds], ids=str)
 def test_a_pause_forgets_no_exchange(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_module, "SLICE_NS", 0)
+    monkeypatch.setattr(executor, "SLICE_NS", 0)
     model = engine.InferenceSession(num_threads=1).load(build(case, CPU))
     rows = inputs(case)
     close([y.to_numpy() for y in model(5, *rows)], expected(case, 5, rows))

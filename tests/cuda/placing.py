@@ -11,7 +11,6 @@ from maxlab import engine
 from maxlab.compiler import Compiled, compile_function
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.driver.backend import DeviceSource
-from maxlab.engine.device_model import DeviceModel
 from maxlab.graph import Graph
 from maxlab.ir import DeviceRef, Function, TensorType, Value
 from maxlab.ir.types import BufferType
@@ -47,13 +46,11 @@ def _placed(type: Any, device: DeviceRef) -> Any:
 
 def load_on(
     gpu: Accelerator, function: Function, weights: Mapping[str, Any] | None = None
-) -> DeviceModel:
+) -> engine.Model:
     """The model of ``function``, whose types name ``gpu``."""
     graph = Graph(function.name)
     graph.function = function
-    model = engine.InferenceSession(devices=[gpu]).load(graph, weights_registry=weights)
-    assert isinstance(model, DeviceModel)
-    return model
+    return engine.InferenceSession(devices=[gpu]).load(graph, weights_registry=weights)
 
 
 def run_on(gpu: Accelerator, model: engine.Model, inputs: Sequence[Array]) -> list[Array]:

@@ -15,7 +15,7 @@ from maxlab.compiler.plan import GpuLaunch
 from maxlab.driver import CPU, Accelerator, Tensor, simulated
 from maxlab.driver.backend import DeviceSource
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
 from maxlab.engine.launching import device_launch
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.toolchain import kernels_dir
@@ -136,7 +136,7 @@ def test_no_races_and_no_strays(name: str) -> None:
             compare_all(case, got, interpret(function, arrays), arrays)
 
 
-def force(model: DeviceModel, variant: int) -> None:
+def force(model: Model, variant: int) -> None:
     """Let steps that choose among kernels of rows take this one."""
     for step in model.compiled.plan.steps:
         if step.gpu is not None and len(step.gpu) >= 3:

@@ -11,7 +11,7 @@ from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver import CPU, Accelerator, Tensor
 from maxlab.driver.backend import Properties
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine import Model
 from maxlab.graph import DeviceRef, Graph, TensorType, TensorValue, ops
 from tests.compiler.interpret import Array, Builder, host, interpret, same
 from tests.cuda.launched import launch_as
@@ -20,7 +20,7 @@ from tests.cuda.placing import GPU, load_on, on_gpu, run_on
 H200 = Properties("test", "sm_90", 132, 227 << 10, False)
 
 
-def take(model: DeviceModel, kind: str, variant: int) -> None:
+def take(model: Model, kind: str, variant: int) -> None:
     """Let the steps of a kind use one of their templates, with a grid smaller than the work."""
     for step in model.plan.steps:
         if step.kind == kind:
@@ -156,7 +156,7 @@ def reference(q: Array, k: Array, v: Array, seen: Array | None) -> Array:
 
 def attention_model(
     gpu: Accelerator, dim: int, heads: tuple[int, int] = (2, 3), **options: object
-) -> DeviceModel:
+) -> Model:
     """A model of attention alone, its numbers of queries and keys symbolic."""
     types = [
         TensorType(DType.float32, [*heads, name, dim], DeviceRef.GPU()) for name in ("q", "k", "k")

@@ -504,7 +504,7 @@ def test_memory_for_large_arguments_is_given_back() -> None:
     for _ in range(2):
         assert (model(x)[0].to_numpy() == 3).all()
         assert model(X)[0].to_numpy().tolist() == [1, 3, 5, 7]
-    (process,) = here._beside._found
+    (process,) = here.beside._found
     assert os.fstat(process.memory).st_blocks * 512 < 1 << 20
 
 

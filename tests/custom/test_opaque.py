@@ -203,7 +203,7 @@ def test_what_changes_a_handle_does_its_items_in_order(live: Any) -> None:
     count = 4_000_000
     run = model([COUNTER], lambda c: [next_of(c, count)], num_threads=4)
     launches = [step.launch for step in run.plan.steps if step.name != "chain"]
-    assert count in {host_launch(launch, {}, 4, run._runtime).grain for launch in launches}
+    assert count in {host_launch(launch, {}, 4, run.runtime).grain for launch in launches}
     (found,) = run(c)
     np.testing.assert_array_equal(found.to_numpy(), np.arange(count))
     assert reader()(c)[0].item() == count

@@ -90,7 +90,7 @@ def check(left, right, forward, expected, calls):
     a, b = (rng.normal(size=s).astype(np.float32) for s in (left, right))
     made = model(left, right, forward)
     got = back(made(*(Tensor.from_numpy(x).to(gpu) for x in (a, b)))[0])
-    kernels = [k for s in made.bind_devices((left, right)).segments for k in s.kernels]
+    kernels = [k for s in made.bind((left, right)).segments for k in s.kernels]
     assert sum(k.call is not None for k in kernels) == calls, kernels
     np.testing.assert_allclose(got, expected(a, b), rtol=1e-4, atol=1e-3)
 plain = lambda x, w: x @ w

@@ -242,12 +242,15 @@ def test_outputs_share_memory_with_nothing() -> None:
     x0 = Tensor.from_numpy(ones(5, 4))
     first, second = model(x0), model(x0)
     taken = addresses([*first, *second, x0, Tensor.from_numpy(w)])
+    program = model.bind(((5, 4),))
     arenas = [
-        (start, start + binding.arena_nbytes)
-        for binding in model._bindings.values()
-        for frame in binding.free
-        for start in [int(binding.ffi.cast("uintptr_t", frame.arena))]
+        (start, start + arena.nbytes)
+        for arena in program.arenas
+        for frame in program.free
+        for slot, offset in list(arena.offsets.items())[:1]
+        for start in [frame.addresses[slot] - offset]
     ]
+    assert arenas
     spans = sorted([*taken, *arenas])
     for (_, end), (start, _) in itertools.pairwise(spans):
         assert end <= start

@@ -305,7 +305,8 @@ def test_threads_of_a_session(threads: Any) -> None:
     model = engine.InferenceSession(num_threads=threads).load(graph)
     assert model.num_threads == threads
     assert type(model.num_threads) is int
-    assert model._runtime.lib.mx_team_size(model._team) == threads
+    team = model.bind(((1 << 20,),)).executable.executor.team
+    assert model.runtime.lib.mx_team_size(team) == threads
     profile = model.profile(np.ones(1 << 20, np.float32), runs=3, warmup=1)
     assert profile.stamps.threads.shape[1] == threads
 

@@ -84,7 +84,7 @@ class Context:
             plan,
             self.dims if dims is None else dims,
             count,
-            self.model._runtime,
+            self.model.runtime,
             chosen.ceilings(count),
             chosen.ceilings(1),
             self.traffic if plan is self.plan and dims is None else None,

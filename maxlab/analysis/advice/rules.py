@@ -217,7 +217,7 @@ def _narrow_ns(context: Context, kernel: Kernel, dtype: str, old: DType) -> floa
         for narrow in [context.plan.slots[item.slot].dtype is old]
     ]
     shared = profile.threads > 1 and is_shared(
-        step, context.dims, profile.threads, context.model._runtime
+        step, context.dims, profile.threads, context.model.runtime
     )
     roof = context.machine.ceilings(profile.threads if shared else 1)
     computed = "float32" if dtype == "bfloat16" else dtype

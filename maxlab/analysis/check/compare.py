@@ -19,7 +19,6 @@ from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, Written, facts_of
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.effects import has_effect
-from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
@@ -263,7 +262,7 @@ class _Comparer:
 
     def _places(self, facts: StepFacts) -> Places | None:
         model, step = self._model, facts.step
-        variant = model.chosen.get(step.number, 0) if isinstance(model, DeviceModel) else 0
+        variant = model.chosen.get(step.number, 0)
         written = facts.writes[0] if facts.writes else None
         return places_of(model.compiled.schedule, facts.group, step, variant, written)
 

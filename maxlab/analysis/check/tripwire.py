@@ -20,8 +20,7 @@ from maxlab.analysis.check.taps import read_scalars
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.effects import has_effect
 from maxlab.driver import Tensor
-from maxlab.engine.binding import CONTROL
-from maxlab.engine.device_model import DeviceModel
+from maxlab.engine.host_steps import CONTROL
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array, intercepted
@@ -170,7 +169,7 @@ def tripwire(
     model = model_behind(target, "tripwire")
 
     def run(inputs: Sequence[Any]) -> list[Tensor]:
-        outputs = type(model)._run(model, inputs, None)
+        outputs = model.run_observed(inputs)
         if every or any(_has(host_array(t), infinities) for t in outputs):
             trip = _Search(model, inputs, infinities).run()
             if trip is not None:
@@ -310,7 +309,7 @@ class _Search:
     def _inside(self, facts: StepFacts, read: Mapping[Value, Array]) -> Trip | None:
         """The first op of the kernel that was seen to make it; None when none was."""
         model, step, walk = self._model, facts.step, self._walk
-        variant = model.chosen.get(step.number, 0) if isinstance(model, DeviceModel) else 0
+        variant = model.chosen.get(step.number, 0)
         written = facts.writes[0]
         places = places_of(model.compiled.schedule, facts.group, step, variant, written)
         alone = Alone.of(walk, step, {w.slot for w in facts.writes})

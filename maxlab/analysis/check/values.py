@@ -17,7 +17,6 @@ from maxlab.analysis.check.rounding import Rounded, exact
 from maxlab.analysis.check.steps import StepFacts, facts_of
 from maxlab.analysis.check.taps import read_scalars
 from maxlab.analysis.target import model_behind
-from maxlab.engine.device_model import DeviceModel
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
@@ -421,7 +420,7 @@ class Edges:
         mine = wanted & made
         if not mine:
             return {}
-        variant = model.chosen.get(step.number, 0) if isinstance(model, DeviceModel) else 0
+        variant = model.chosen.get(step.number, 0)
         written = facts.writes[0] if facts.writes else None
         places = places_of(model.compiled.schedule, facts.group, step, variant, written)
         alone = Alone.of(walk, step, {w.slot for w in facts.writes})

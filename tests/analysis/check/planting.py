@@ -12,7 +12,6 @@ from maxlab import engine
 from maxlab.compiler.printed import CudaPrinted
 from maxlab.driver import Accelerator, Tensor
 from maxlab.dtype import DType
-from maxlab.engine.device_model import DeviceModel
 from maxlab.graph import DeviceRef, Graph, TensorType
 from maxlab.toolchain import KernelSource, compile_units
 
@@ -51,19 +50,17 @@ def plant(model: engine.Model, kernel: str, *changes: tuple[str, str]) -> None:
         text = text.replace(old, new, 1)
     symbol = printed.symbol[:-4] + "0bad"
     made = replace(printed, symbol=symbol, text=text.replace(printed.symbol, symbol))
-    if isinstance(model, DeviceModel):
-        assert step.gpu is not None
+    if step.gpu is not None:
         variant = model.chosen.get(step.number, 0)
         assert isinstance(made, CudaPrinted)
         step.gpu.replace(variant, made)
         model.gpu_kernels.pop((step.number, variant), None)
-        model._load([(step.number, variant)])
-        model._device_bindings.clear()
+        model.unbind()
         return
     step.printed = made
     (loaded,) = compile_units([KernelSource(made.symbol, made.text)])
     model.compiled.kernels[step.number] = loaded
-    model._bindings.clear()
+    model.unbind()
 
 
 def tensor(array: Array) -> Tensor:

@@ -1,0 +1,138 @@
+"""Steps of the host for one tuple of sizes, written down for the C executor."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from maxlab.compiler import Compiled
+from maxlab.compiler.plan import Launch, Step
+from maxlab.engine.launching import host_launch
+from maxlab.engine.size_rules import past_counting
+from maxlab.ir.dims import LARGEST
+
+ON_CALLER = 1
+"""The kind of a step that only the thread that calls the executor may run (mx_abi.h)."""
+CONTROL = {"branch": 2, "jump": 3, "exchange": 4}
+"""The kinds of steps that say where to go on, or which memory the next ones have."""
+
+
+def refused_steps(steps: Sequence[Step], env: Mapping[str, int]) -> frozenset[int]:
+    """The numbers of the steps that cannot run for these sizes: those behind a ``refuse`` whose
+    guard does not hold."""
+    found: set[int] = set()
+    for step in steps:
+        if step.guard is not None and step.number not in found and not step.guard.holds(env):
+            found.update(range(step.number + 1, step.number + step.jump))
+    return frozenset(found)
+
+
+def _exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[int]:
+    """What the executor is told of an ``exchange``: how many pointers it takes and where each is,
+    how many it sets and, of each, where it is and which of those taken it becomes.
+
+    Args:
+        own: The place of the step in its table.
+        steps: All steps of that.
+        starts: Where the pointers of each begin.
+    """
+    step = steps[own]
+    assert step.exchange is not None
+    taken = dict(zip(step.pointers, range(starts[own], starts[own + 1]), strict=True))
+    moves = dict(step.exchange.moves)
+    numbers = {slot: n for n, slot in enumerate(moves)}
+    listed = [len(moves), *(taken[source] for source in moves.values())]
+    places: list[int] = []
+    for at in (*step.exchange.steps, *step.exchange.settling):
+        other = steps[own + at]
+        first = len(other.pointers) // 2 if at in step.exchange.settling else 0
+        for n, slot in enumerate(other.pointers[first:], starts[own + at] + first):
+            if slot in numbers:
+                places += (n, numbers[slot])
+    return [*listed, len(places) // 2, *places]
+
+
+class HostSteps:
+    """Steps that the C executor walks.
+
+    Args:
+        kept: The slots whose addresses a frame never changes: pointers to others are read from the
+            frame when the steps are run.
+        refused: The numbers of the steps that cannot run for these sizes.
+
+    Attributes:
+        walked: The steps.
+        env: The sizes.
+        launches: How each step is cut into chunks.
+        pointers: The slots that the pointers of all steps stand for, one behind the other.
+        is_program: Whether some steps say where to go on.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        compiled: Compiled,
+        env: Mapping[str, int],
+        threads: int,
+        runtime: Any,
+        builtins: Mapping[str, int],
+        kept: Collection[int],
+        refused: frozenset[int],
+    ) -> None:
+        ffi = runtime.ffi
+        rows: list[tuple[Any, int, int, int, int, int, int]] = []
+        dims: list[int] = []
+        self.pointers: list[int] = []
+        self.scratch = 64
+        self.launches: list[Launch] = []
+        self._held: list[Any] = []
+        self.env = env
+        self.is_program = any(step.kind in CONTROL for step in steps)
+        starts = [0, *itertools.accumulate(len(step.pointers) for step in steps)]
+        for step in steps:
+            idle = step.number in refused or (step.guard is not None and step.guard.holds(env))
+            launch = (
+                Launch((), 0, 1, 0) if idle else host_launch(step.launch, env, threads, runtime)
+            )
+            self.launches.append(launch)
+            if step.kind in CONTROL:
+                kind = CONTROL[step.kind]
+                rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind, 0))
+                if step.exchange is not None:
+                    listed = _exchanged(len(rows) - 1, steps, starts)
+                    dims.extend(listed)
+                    self.scratch = max(self.scratch, listed[0] * 8)
+                self.pointers.extend(step.pointers)
+                continue
+            address = builtins[step.builtin] if step.builtin else compiled.address_of(step, env)
+            function = ffi.cast("mx_fn", address)
+            kind = ON_CALLER if step.call is not None else 0
+            if compiled.guard is not None and step.arguments and launch.extent:
+                function = compiled.guard.entry(step, env, launch, threads)
+                kind = ON_CALLER
+                self._held.append(function)
+            if compiled.log is not None and step.printed is not None and step.printed.logs:
+                dims.append(compiled.log.address(step.number))  # the word before the sizes
+            place = len(self.pointers), len(dims)
+            piece = 0 if kind == ON_CALLER else launch.piece  # Python is called once
+            rows.append((function, *place, launch.extent, launch.grain, kind, piece))
+            if launch.extent:
+                sizes = [size.evaluate(env) for size in step.sizes]
+                largest = max((launch.extent, *sizes, *launch.extra))
+                if largest > LARGEST:
+                    op = compiled.plan.facts.ops.get(step.nodes[0]) if step.nodes else None
+                    what = (
+                        f"a size of {step.id}, which computes {', '.join(step.nodes) or step.kind}"
+                    )
+                    raise past_counting(what, env, op.at if op is not None else None)
+                dims.extend(sizes)
+                dims.extend(launch.extra)
+            self.pointers.extend(step.pointers)
+            self.scratch = max(self.scratch, launch.scratch)
+        self.walked = list(steps)
+        self.steps = ffi.new("mx_step[]", rows) if rows else ffi.NULL
+        self.dims = ffi.new("i64[]", dims or [0])
+        patches = [(n, slot) for n, slot in enumerate(self.pointers) if slot not in kept]
+        self.patches = ffi.new("mx_patch[]", patches) if patches else ffi.NULL
+        self.npatch = len(patches)
