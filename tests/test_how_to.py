@@ -25,6 +25,7 @@ PAGES = {
     "how-to/run-on-a-gpu.md": 3,
     "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
+    "how-to/change-a-graph.md": 5,
     "how-to/write-a-kernel.md": 9,
     "how-to/write-loops-and-branches.md": 7,
 }

@@ -59,6 +59,8 @@ from maxlab.ir import (
     user_frame,
     user_location,
 )
+from maxlab.ir.edit import Edit
+from maxlab.ir.edit_log import Log, touched
 from maxlab.ir.printer import generic, pretty
 from maxlab.opset import OPSET, lookup, operations
 from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
@@ -479,6 +481,21 @@ class Graph(trace.Displayed):
         self._writer.write(function)
 
     @property
+    def log(self) -> Log:
+        """The changes of the graph, as records in their order."""
+        return self._writer.log
+
+    def reread(self, edits: Iterable[Edit] = ()) -> None:
+        """Knows what ``edits``, which were made to the function itself, have changed beside its
+        operations: the newest chain of each device, and which operations are still those of a
+        subgraph that was called."""
+        function = self._writer.function
+        self._chains.read(function)
+        made = {v.id: op.id for op in function.walk() for v in op.results} if function.calls else {}
+        changed = {made.get(id, id) for id in touched(edits)} if made else set()
+        function.calls = [c for c in function.calls if changed.isdisjoint(c.ids.values())]
+
+    @property
     def _error(self) -> MaxlabError | None:
         return self._writer.error
 
@@ -490,6 +507,10 @@ class Graph(trace.Displayed):
     @property
     def inputs(self) -> Sequence[Value]:
         """The input values, in the order of the input types."""
+        values = self._writer.function.inputs
+        if [v._ir() for v in self._inputs] != values:  # an edit added or removed some
+            known = {value._ir(): value for value in self._inputs}
+            self._inputs = [known[v] if v in known else wrap(v) for v in values]
         return self._inputs
 
     @staged
@@ -647,7 +668,7 @@ class Graph(trace.Displayed):
         return pretty(self._writer.function)
 
     def __repr__(self) -> str:
-        inputs, ops = len(self._inputs), operations(self._writer.function)
+        inputs, ops = len(self.inputs), operations(self._writer.function)
         return (
             f"Graph({self.name!r}, {inputs} input{'s' * (inputs != 1)}, {ops} op{'s' * (ops != 1)})"
         )

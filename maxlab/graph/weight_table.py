@@ -33,7 +33,7 @@ class WeightTable:
         """
         name = weight.name
         known = self.weights.get(name)
-        if known is not None:
+        if known is not None and self.values[name].block is not None:  # it was not removed
             if not weight._stands_for(known):
                 raise self._name_taken(name)
             return self.values[name]

@@ -393,6 +393,22 @@ class Block:
         op.drop()
         op.block = None
 
+    def move(self, op: Op, before: Op | None) -> None:
+        """Put ``op`` of the block before the op ``before``, at the end for None.
+
+        Values are still made before they are read there: whoever moves an op has looked.
+        """
+        ops = self.ops
+        index = ops.index(op)
+        following = ops[index + 1] if index + 1 < len(ops) else None
+        if before is op or before is following:
+            return
+        log = _log_of(self)
+        if log is not None:
+            log.op_moved(op, self, following, before)
+        del ops[index]
+        ops.insert(len(ops) if before is None else ops.index(before), op)
+
     def keep(self, ops: Iterable[Op]) -> None:
         """Let the block consist of ``ops`` of it; the ones left out stop reading their operands."""
         kept = list(ops)

@@ -11,6 +11,7 @@ only, and what happens in them comes again as part of the op that gets them.
 
 ======================================  ===========================================================
 `AddOp`, `RemoveOp`                     an op, with its regions and all they have
+`MoveOp`                                an op at another place of its block
 `AddArgument`, `RemoveArgument`         an argument of a block; of the function's own, an input
 `OrderArguments`                        the arguments of a block in another order
 `SetOperands`                           what one op reads
@@ -111,6 +112,20 @@ class RemoveOp:
     def invert(self) -> AddOp:
         """The op at the same place, with the same id."""
         return AddOp(self.block, self.before, self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOp:
+    """The op, which ``old`` follows in ``block``, is put before ``new``."""
+
+    block: BlockId
+    op: str
+    old: str | None
+    new: str | None
+
+    def invert(self) -> MoveOp:
+        """The op at the place that it had."""
+        return MoveOp(self.block, self.op, self.new, self.old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +276,7 @@ class SetParameters:
 Edit = (
     AddOp
     | RemoveOp
+    | MoveOp
     | AddArgument
     | RemoveArgument
     | OrderArguments
@@ -294,6 +310,7 @@ __all__ = [
     "BlockData",
     "BlockId",
     "Edit",
+    "MoveOp",
     "OpData",
     "OrderArguments",
     "RemoveArgument",

@@ -19,6 +19,7 @@ from maxlab.ir.edit import (
     BlockData,
     BlockId,
     Edit,
+    MoveOp,
     OpData,
     OrderArguments,
     RemoveArgument,
@@ -58,6 +59,8 @@ class _Check:
             self._add_op(edit)
         elif isinstance(edit, RemoveOp):
             self._remove_op(edit)
+        elif isinstance(edit, MoveOp):
+            self._move_op(edit)
         elif isinstance(edit, (AddArgument, RemoveArgument, OrderArguments)):
             self._arguments(edit)
         elif isinstance(edit, (SetOperands, SetResults, SetAttr, SetSource)):
@@ -165,6 +168,24 @@ class _Check:
         if used is not None:
             self._fail(f"{next(iter(used.uses)).id} reads {used.id}")
         self._same(f"the op {op.id}", op_data(op), edit.op)
+
+    def _move_op(self, edit: MoveOp) -> None:
+        op, block = self._op(edit.op), self._block(edit.block)
+        if op.block is not block:
+            self._fail(f"{op.id} is in another block")
+        places = {known: place for place, known in enumerate(block.ops)}
+        place = places[op]
+        behind = block.ops[place + 1] if place + 1 < len(block.ops) else None
+        self._same(f"the op behind {op.id}", behind, self._next(block, edit.old))
+        before = self._next(block, edit.new)
+        target = len(block.ops) if before is None else places[before]
+        for value in op.operands:
+            if value.op is not None and places.get(value.op, -1) >= target:
+                self._fail(f"{op.id} reads {value.id}, which would be made behind it")
+        for value in op.results:
+            for reader in value.uses:
+                if places.get(reader, target) < target:
+                    self._fail(f"{reader.id} reads {value.id}, which would be made behind it")
 
     def _arguments(self, edit: AddArgument | RemoveArgument | OrderArguments) -> None:
         block = self._block(edit.block)
@@ -293,6 +314,10 @@ def _remove_op(edit: RemoveOp, objects: Objects) -> None:
         op.block = None
 
 
+def _move_op(edit: MoveOp, objects: Objects) -> None:
+    _block(objects, edit.block).move(_op(objects, edit.op), objects.op(edit.new))
+
+
 def _add_argument(edit: AddArgument, objects: Objects) -> None:
     block = _block(objects, edit.block)
     value = objects.made_value(edit.value, block, edit.index)
@@ -353,6 +378,7 @@ def _set_parameters(edit: SetParameters, objects: Objects) -> None:
 _PERFORM: dict[type, Callable[[Any, Objects], None]] = {
     AddOp: _add_op,
     RemoveOp: _remove_op,
+    MoveOp: _move_op,
     AddArgument: _add_argument,
     RemoveArgument: _remove_argument,
     OrderArguments: _order_arguments,

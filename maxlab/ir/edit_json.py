@@ -23,6 +23,7 @@ from maxlab.ir.edit import (
     AddOp,
     BlockData,
     Edit,
+    MoveOp,
     OpData,
     OrderArguments,
     RemoveArgument,
@@ -44,6 +45,7 @@ from maxlab.ir.types import HandleType, Type
 KINDS: tuple[type[Edit], ...] = (
     AddOp,
     RemoveOp,
+    MoveOp,
     AddArgument,
     RemoveArgument,
     OrderArguments,
@@ -258,6 +260,7 @@ _ADDED_ARGUMENT: dict[str, Reader] = {"block": _place, "index": _number, "value"
 _READERS: dict[type[Edit], dict[str, Reader]] = {
     AddOp: _ADDED_OP,
     RemoveOp: _ADDED_OP,
+    MoveOp: {"block": _place, "op": _text, "old": _maybe(_text), "new": _maybe(_text)},
     AddArgument: _ADDED_ARGUMENT,
     RemoveArgument: _ADDED_ARGUMENT,
     OrderArguments: {"block": _place, "old": _texts, "new": _texts},

@@ -47,6 +47,7 @@ from maxlab.ir.edit import (
     AddOp,
     BlockId,
     Edit,
+    MoveOp,
     OrderArguments,
     RemoveArgument,
     RemoveOp,
@@ -209,6 +210,16 @@ class Log:
             count_uses(self._objects, self.function._next)
             raise interrupted
 
+    @property
+    def steps(self) -> int:
+        """How many steps `undo` can take back."""
+        return len(self._steps) + len(self) - self._stepped
+
+    @property
+    def undone(self) -> int:
+        """How many steps `redo` can do again."""
+        return len(self._undone)
+
     def transaction(self) -> Transaction:
         """A ``with`` block that is done as a whole: an exception takes back what was changed in it.
         The outermost one is a step of `undo`."""
@@ -325,6 +336,11 @@ class Log:
         self._objects.note(op)
         following = None if before is None else before.id
         self._record(RemoveOp(self._id(block), following, op_data(op)), block)
+
+    def op_moved(self, op: Op, block: Block, old: Op | None, new: Op | None) -> None:
+        """See `listening.Listener`."""
+        ids = [None if other is None else other.id for other in (old, new)]
+        self._record(MoveOp(self._id(block), op.id, ids[0], ids[1]), block)
 
     def operands_set(self, op: Op, new: Sequence[Value]) -> None:
         """See `listening.Listener`."""
@@ -449,7 +465,9 @@ def touched(edits: Iterable[Edit]) -> set[str]:
     for edit in edits:
         if isinstance(edit, (AddOp, RemoveOp)):
             found.add(edit.op.id)
-        if isinstance(edit, (AddOp, RemoveOp, AddArgument, RemoveArgument, OrderArguments)):
+        if isinstance(edit, MoveOp):
+            found.add(edit.op)
+        elif isinstance(edit, (AddOp, RemoveOp, AddArgument, RemoveArgument, OrderArguments)):
             if edit.block[0] is not None:
                 found.add(edit.block[0])
             elif not isinstance(edit, (AddOp, RemoveOp, OrderArguments)):

@@ -43,6 +43,15 @@ class Listener(Protocol[Op_contra, Block_contra, Value_contra]):
     def op_removed(self, op: Op_contra, block: Block_contra, before: Op_contra | None) -> None:
         """``op``, which ``before`` follows in ``block``, is to leave it."""
 
+    def op_moved(
+        self,
+        op: Op_contra,
+        block: Block_contra,
+        old: Op_contra | None,
+        new: Op_contra | None,
+    ) -> None:
+        """``op``, which ``old`` follows in ``block``, is to stand before ``new`` there."""
+
     def operands_set(self, op: Op_contra, new: Sequence[Value_contra]) -> None:
         """``op`` is to read ``new``."""
 

@@ -6,7 +6,7 @@ import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -347,6 +347,17 @@ class Typed(Type):
         self.sizes = tuple(dim.poly for dim in self.shape)
         self._key = (type(self), dtype, tuple(self.shape), self.device, _layout)
         self._hash = None
+
+    def with_shape(self, shape: Iterable[DimLike]) -> Self:
+        """A type of the same dtype and device, with the dims ``shape``.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import TensorType
+            >>> TensorType(DType.float32, ["n"]).with_shape([4, "n"])
+            TensorType(dtype=DType.float32, shape=[Dim(4), Dim('n')], device=cpu:0)
+        """
+        return type(self)(self.dtype, shape, self.device, self._layout)
 
     @property
     def rank(self) -> int:

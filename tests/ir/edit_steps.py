@@ -207,6 +207,18 @@ class Steps:
                 value.replace_with(pick(known, b))
         op.block.remove(op)
 
+    def move_op(self, a: int, b: int, c: int) -> None:
+        """An op stands elsewhere in its block: behind what it reads, before what reads it."""
+        op = pick_or_none(self.ops(), a)
+        if op is None or op.block is None:
+            return
+        order = op.block.ops
+        made = [order.index(v.op) + 1 for v in op.operands if v.op in order]
+        read = [order.index(user) for v in op.results for user in v.uses if user in order]
+        first, last = max(made, default=0), min(read, default=len(order) - order[-1].ends_block)
+        target = first + b % (last - first + 1)
+        op.block.move(op, order[target] if target < len(order) else None)
+
     def rewrite(self, a: int, b: int, c: int) -> None:
         """A pass: many ops go, and others come, in one go."""
         with Rewriting(self.f) as rewriting:
@@ -323,8 +335,9 @@ class Steps:
 
 
 STEPS: tuple[Callable[[Steps, int, int, int], None], ...] = (
-    Steps.add_op, Steps.add_region, Steps.remove_op, Steps.rewrite, Steps.set_operands,
-    Steps.set_operand, Steps.replace_uses, Steps.set_results, Steps.set_attr, Steps.set_attrs,
+    Steps.add_op, Steps.add_region, Steps.remove_op, Steps.move_op, Steps.rewrite,
+    Steps.set_operands, Steps.set_operand, Steps.replace_uses, Steps.set_results, Steps.set_attr,
+    Steps.set_attrs,
     Steps.set_source, Steps.rename, Steps.retype, Steps.add_argument, Steps.remove_argument,
     Steps.order_arguments, Steps.set_parameters,
 )  # fmt: skip
