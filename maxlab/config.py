@@ -54,6 +54,7 @@ class Config:
     simulator_check: bool = False
     cache_limit: int = 2048
     at_load: bool = True
+    plan_cache: bool = True
 
 
 def _integer(
@@ -147,6 +148,7 @@ def read_config(env: Mapping[str, str] | None = None) -> Config:
         simulator=_integer(env, "MAXLAB_SIMULATOR", 0, least=0),
         simulator_check=env.get("MAXLAB_SIMULATOR_CHECK", "0") not in ("", "0"),
         at_load=env.get("MAXLAB_AT_LOAD", "") != "0",
+        plan_cache=env.get("MAXLAB_PLAN_CACHE", "") != "0",
     )
 
 

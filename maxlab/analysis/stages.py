@@ -308,7 +308,7 @@ def _scheduled(model: Model, fates: _Fates, ops: tuple[StageOp, ...], count: int
             old = fates.nodes[id]
             state: State = "fused" if shares else old.state
             fates.nodes[id] = Fate(state, kernel, text, shares)
-    ns = compiled.timings_ns.get("schedule")
+    ns = compiled.debug.timings_ns.get("schedule")
     nodes = fates.next_stage()
     return Stage("schedule", count, len(schedule.groups), ns, ops, tuple(rewrites), nodes)
 
@@ -327,7 +327,7 @@ def _planned(model: Model, fates: _Fates, ops: tuple[StageOp, ...]) -> Stage:
         "plan",
         len(groups),
         len(compiled.plan.steps),
-        compiled.timings_ns.get("plan"),
+        compiled.debug.timings_ns.get("plan"),
         ops,
         tuple(rewrites),
         fates.next_stage(),

@@ -149,12 +149,14 @@ class AheadFacts:
         sources: The names of the weights that it reads.
         count: How many operations compute them.
         nbytes: The bytes of all of them.
+        program: The digests of its graph and options, by which the cache has its plan.
     """
 
     names: tuple[str, ...]
     sources: tuple[str, ...]
     count: int
     nbytes: int
+    program: str
 
 
 @dataclass(slots=True)
@@ -172,6 +174,7 @@ class Facts:
         sizes: How sizes follow from each other.
         ops: The ops that steps compute, by id.
         ahead: What is computed when the model is loaded, if anything.
+        has_handles: Whether any value is a handle of an opaque type.
     """
 
     name: str = ""
@@ -183,6 +186,7 @@ class Facts:
     sizes: SizeFacts = field(default_factory=SizeFacts)
     ops: Mapping[str, OpFacts] = field(default_factory=dict)
     ahead: AheadFacts | None = None
+    has_handles: bool = False
 
 
 __all__ = [

@@ -311,8 +311,7 @@ class Writer:
     """Lines of text, and what they share.
 
     Args:
-        places: The user's lines that need not be written: whoever reads the text has them, by the
-            ids of ops.
+        places: The user's lines, by the ids of ops: whoever reads the text may have newer ones.
     """
 
     def __init__(self, places: Places | None = None) -> None:
@@ -324,9 +323,10 @@ class Writer:
         self.data: dict[str, np.ndarray[Any, Any]] = {}
 
     def location(self, at: Location) -> Any:
-        """A place in the user's code, or the id of the op that has it."""
+        """A place in the user's code, with the id of an op that has it."""
+        place = [*dataclasses.astuple(at)]
         known = self.places.get(at)
-        return [*dataclasses.astuple(at)] if known is None else known
+        return place if known is None else {"of": known, "was": place}
 
     def op(self, op: op_facts.OpFacts) -> int:
         """The number of ``op`` in the table of ops."""
@@ -387,7 +387,7 @@ def written(
 
     Args:
         plan: The plan.
-        places: The user's lines that whoever reads the text has, by the ids of ops.
+        places: The user's lines, by the ids of ops: whoever reads the text may have newer ones.
 
     Raises:
         GraphError: ML331, a step calls a function of Python.
@@ -403,6 +403,7 @@ def written(
         "programs": [[r.start, r.stop] for r in plan.programs],
         "written": list(known.written),
         "apart": sorted(known.apart),
+        "has_handles": known.has_handles,
     }
     lines = [HEAD, *LEGEND, _line("plan", {k: v for k, v in head.items() if v})]
     body = [_line("input", write_record(x, to)) for x in known.inputs]
@@ -482,8 +483,10 @@ class Reader:
         self.kernels: list[tuple[dict[str, Any], list[str]]] = []
 
     def location(self, at: Any) -> Location | None:
-        """The place that ``at`` spells, or that of the op that it names."""
-        return self.places[at] if isinstance(at, str) else Location(*at)
+        """The place of the op that ``at`` names, or that it spells."""
+        if isinstance(at, list):
+            return Location(*at)
+        return self.places[at["of"]] if at["of"] in self.places else Location(*at["was"])
 
     def kernel(self, given: Mapping[str, Any]) -> Printed:
         """The kernel that ``given`` names."""
@@ -515,7 +518,7 @@ def read(
     Args:
         text: The text.
         data: The arrays beside it, by digest.
-        places: The user's lines that were left out of it, by the ids of ops.
+        places: The user's lines of today, by the ids of ops.
 
     Raises:
         ParseError: ML349, it is no plan of this version, or a part of it is missing.
@@ -588,6 +591,7 @@ def _read(
                 }
                 known.written = tuple(given.get("written", []))
                 known.apart = frozenset(map(tuple, given.get("apart", [])))
+                known.has_handles = given.get("has_handles", False)
             case _:
                 raise ValueError(f"{word!r} is nothing of a plan")
     if [*rows] != [""]:

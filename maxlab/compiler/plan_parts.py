@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxlab.compiler.axes import Index
 from maxlab.compiler.guards import Guard
-from maxlab.compiler.launches import GpuFormula, HostFormula, LibraryProduct
+from maxlab.compiler.launches import Blocks, GpuFormula, HostFormula, LibraryProduct, Tiles
 from maxlab.compiler.printed import Printed
 from maxlab.compiler.traffic import Touched, Touching, in_bytes, touched_by
 from maxlab.dtype import DType
@@ -373,6 +373,15 @@ class Step:
     def touched(self) -> Touched:
         """The elements that it reads and writes, by the number of the pointer."""
         return touched_by(self.touching)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether a product is made by tiles, or by the library of products, and not by loops."""
+        if self.kind != "contract":
+            return False
+        if self.gpu is not None:
+            return isinstance(self.gpu.launch, Tiles)
+        return not isinstance(self.launch, Blocks)
 
     def in_strips(self) -> Printed | None:
         """The text for very long rows; None where there is none."""

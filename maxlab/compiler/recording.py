@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from maxlab.compiler.facts import (
+    AheadFacts,
     Bound,
     Conditions,
     Facts,
@@ -14,19 +15,35 @@ from maxlab.compiler.facts import (
     SizeFacts,
     WeightFacts,
 )
+from maxlab.compiler.fingerprint import fingerprint
 from maxlab.compiler.guards import may_fail
 from maxlab.compiler.op_facts import OpFacts, facts_of
 from maxlab.compiler.ownership import kept_apart, written_inputs
+from maxlab.compiler.passes.ahead import Ahead
 from maxlab.compiler.plan import Plan, Step
 from maxlab.errors import InputError, WeightError
-from maxlab.ir import BufferType, Dim, Function, Op, StaticDim, SymbolicDim, TensorType
+from maxlab.ir import (
+    BufferType,
+    Dim,
+    Function,
+    HandleType,
+    Op,
+    StaticDim,
+    SymbolicDim,
+    TensorType,
+    Value,
+)
 from maxlab.ir.poly import Poly
 from maxlab.opset import checks_of, is_weight
 from maxlab.opset.dynamic import definitions, named_dims, plain_symbol, region_definitions
 
 
 def recorded_facts(
-    source: Function, function: Function, bodies: Sequence[Function], plan: Plan
+    source: Function,
+    function: Function,
+    bodies: Sequence[Function],
+    plan: Plan,
+    ahead: Ahead | None = None,
 ) -> Facts:
     """What ``plan`` needs to know of its graph.
 
@@ -35,6 +52,7 @@ def recorded_facts(
         function: What the passes made of it.
         bodies: The functions that loops, branches and calls run.
         plan: The plan, complete but for its facts.
+        ahead: What the passes took out, to be computed when the model is loaded.
 
     Raises:
         InputError: ML601, a dim has no size.
@@ -57,7 +75,21 @@ def recorded_facts(
         kept_apart(source) if written else frozenset(),
         _Sizes(source, plan).found,
         _named_ops((source, *reversed(bodies), function), plan.steps),
+        None if ahead is None else _ahead(ahead),
+        any(isinstance(value.type, HandleType) for value in _values(source)),
     )
+
+
+def _values(function: Function) -> Iterator[Value]:
+    yield from function.inputs
+    for op in function.walk():
+        yield from op.results
+
+
+def _ahead(ahead: Ahead) -> AheadFacts:
+    found = fingerprint(ahead.function, ahead.options)
+    key = f"{found.graph}.{found.options}"
+    return AheadFacts(ahead.names, ahead.sources, ahead.count, ahead.nbytes, key)
 
 
 def _outputs(source: Function, function: Function) -> tuple[OutputFacts, ...]:

@@ -279,8 +279,7 @@ def _address(tensor: Tensor) -> int:
 
 def has_handles(compiled: Compiled) -> bool:
     """Whether any value of the graph is a handle."""
-    values = [*compiled.source.inputs, *(v for op in compiled.source.walk() for v in op.results)]
-    return any(isinstance(value.type, HandleType) for value in values)
+    return compiled.plan.facts.has_handles
 
 
 def failure(compiled: Compiled, step: Step, code: int, info: Sequence[int]) -> ExecutionError:

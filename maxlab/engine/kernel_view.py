@@ -69,7 +69,7 @@ class KernelView:
         """
         from maxlab.compiler.steps_gpu import cuda_of
 
-        loops = self.step.loops
+        loops = self._model.compiled.loops_of(self.step)
         if loops is None:
             raise UnsupportedError(
                 "ML902",

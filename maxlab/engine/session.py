@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from maxlab import progress, trace
-from maxlab.compiler import Compiled, Options, compile_function
+from maxlab.compiler import Compiled, Options, cached
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, Tensor, cpu_count
@@ -325,45 +325,67 @@ class InferenceSession(Whole):
                 for op in function.walk()
             ):
                 runtime_ahead(products=True)
-            compiled = compile_function(function, chosen)
+            bypass = "" if guarding is None else "kernels of users are guarded"
+            compiled = cached.load(function, chosen, bypass=bypass)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
-            progress.step("compiling", what="the runtime library")
-            library = runtime()
-            progress.step("weights")
             registry = weights_registry if weights_registry is not None else {}
-            start = time.perf_counter_ns()
-            computed = self._computed_ahead(compiled, registry)
-            if compiled.ahead is not None:
-                compiled.timings_ns["ahead"] = time.perf_counter_ns() - start
-            start = time.perf_counter_ns()
-            prepared = prepare(compiled, registry, library, self.num_threads, devices, computed)
-            compiled.timings_ns["weights"] = time.perf_counter_ns() - start
-            if computed:
-                weights = prepared.tensors
-                prepared.again = lambda: self._computed_ahead(compiled, weights)
-                computed.clear()
-            executable = Executable(compiled, prepared, self.num_threads, library, devices)
-            made = Model(executable, graph, _Loader())
-            if self._gpu_profiling is not GPUProfilingMode.OFF:
-                made.profile_gpus(self._gpu_profiling.value)
-            return made
+            return self._model(compiled, graph, registry, devices)
 
-    def _computed_ahead(self, compiled: Compiled, registry: Mapping[str, Any]) -> dict[str, Tensor]:
+    def _model(
+        self,
+        compiled: Compiled,
+        graph: Graph | None,
+        registry: Mapping[str, Any],
+        devices: dict[DeviceRef, Device],
+    ) -> Model:
+        """The model that runs ``compiled`` with the weights of ``registry``."""
+        progress.step("compiling", what="the runtime library")
+        library = runtime()
+        progress.step("weights")
+        start = time.perf_counter_ns()
+        computed = self._computed_ahead(compiled, registry, devices)
+        if compiled.plan.facts.ahead is not None:
+            compiled.timings_ns["ahead"] = time.perf_counter_ns() - start
+        start = time.perf_counter_ns()
+        prepared = prepare(compiled, registry, library, self.num_threads, devices, computed)
+        compiled.timings_ns["weights"] = time.perf_counter_ns() - start
+        if computed:
+            weights = prepared.tensors
+            prepared.again = lambda: self._computed_ahead(compiled, weights, devices)
+            computed.clear()
+        executable = Executable(compiled, prepared, self.num_threads, library, devices)
+        made = Model(executable, graph, _Loader())
+        if self._gpu_profiling is not GPUProfilingMode.OFF:
+            made.profile_gpus(self._gpu_profiling.value)
+        return made
+
+    def _computed_ahead(
+        self,
+        compiled: Compiled,
+        registry: Mapping[str, Any],
+        devices: dict[DeviceRef, Device],
+    ) -> dict[str, Tensor]:
         """What ``compiled`` reads of weights that is computed once, by the names it has there.
 
         Raises:
             MaxlabError: A weight is missing or wrong, as `load` says.
         """
-        ahead = compiled.ahead
-        if ahead is None:
+        facts = compiled.plan.facts.ahead
+        if facts is None:
             return {}
-        graph = Graph(path=ahead.function)
-        with trace.span("ahead", compiled.source.name, ops=ahead.count, nbytes=ahead.nbytes):
-            part = self.load(graph, weights_registry=registry, options=ahead.options)
+        with trace.span("ahead", compiled.plan.facts.name, ops=facts.count, nbytes=facts.nbytes):
+            known = cached.load_ahead(compiled)
+            if known is not None:
+                part = self._model(known, None, registry, devices)
+            else:
+                ahead = compiled.ahead
+                assert ahead is not None, "the plan says that there is something"
+                graph = Graph(path=ahead.function)
+                part = self.load(graph, weights_registry=registry, options=ahead.options)
             LIVE.discard(part)  # it is no model of the user's
             made = part._run(())
-        return dict(zip(ahead.names, made, strict=True))
+        return dict(zip(facts.names, made, strict=True))
 
     def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
         """The function of ``graph``, or a copy whose custom ops are those of the libraries.

@@ -175,7 +175,7 @@ class Walk:
         """The data of the weights that kernels read, flat, by name; before them, of those that were
         read when the model was loaded, as they are now."""
         found: dict[str, Array] = {}
-        ahead = self.model.compiled.ahead
+        ahead = self.model.compiled.plan.facts.ahead
         for name in ahead.sources if ahead is not None else ():
             tensor = self.model.weights[name].to(CPU())
             self._sources[name] = tensor  # whose memory it is

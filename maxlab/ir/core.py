@@ -577,6 +577,11 @@ class Function:
 
     # ------------------------------------------------------------ reading
     @property
+    def numbering(self) -> tuple[int, int]:
+        """The numbers of the next op and of the next input: what decides the ids of new ones."""
+        return self._next, self._inputs
+
+    @property
     def inputs(self) -> list[Value]:
         """The arguments."""
         return self.block.args

@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from maxlab import trace
 from maxlab.config import config
@@ -56,6 +56,8 @@ _BUILD = "build-"
 _BUILDS = 4
 _TRIES = 100
 PARTS = ("text", "prelude", "flags", "compiler", "cpu")
+ENDINGS = (".so", ".plan")
+"""How the names of artefacts end: libraries, and plans of graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,35 @@ class Key:
     compiler: str
     cpu: str
 
+    parts: ClassVar[tuple[str, ...]] = PARTS
+
     def filename(self) -> str:
         """The file name inside its folder."""
         return f"{self.text}.{self.prelude}.{self.flags}.{self.compiler}.{self.cpu}.so"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKey:
+    """The digests that name the plan of a graph.
+
+    Attributes:
+        text: Of the graph.
+        version: Of the compiler that made the plan.
+        options: Of what it was told.
+    """
+
+    text: str
+    version: str
+    options: str
+
+    parts: ClassVar[tuple[str, ...]] = ("text", "version", "options")
+
+    def filename(self) -> str:
+        """The file name inside its folder."""
+        return f"{self.text}.{self.version}.{self.options}.plan"
+
+
+AnyKey = Key | PlanKey
 
 
 class CacheInfo(NamedTuple):
@@ -113,7 +141,7 @@ class Cache:
 
     # -------------------------------------------------------------- reading
 
-    def find(self, key: Key) -> tuple[Artefact | None, str | None]:
+    def find(self, key: AnyKey) -> tuple[Artefact | None, str | None]:
         """(artefact, None) of a good one, or (None, why there is none)."""
         corrupt = False
         for root in self._readable():
@@ -130,7 +158,7 @@ class Cache:
                 corrupt = True
         return None, "corrupt entry rebuilt" if corrupt else self._why(key)
 
-    def _verified(self, root: Path, key: Key) -> Content | None:
+    def _verified(self, root: Path, key: AnyKey) -> Content | None:
         """The content of the file of ``key``; None if it is not what was kept under this name.
 
         Raises:
@@ -165,9 +193,9 @@ class Cache:
             os.close(handle)
         return content if name in content.names else None
 
-    def _why(self, key: Key) -> str:
+    def _why(self, key: AnyKey) -> str:
         """Which part of ``key`` is new, judged by the artefacts of the same text."""
-        wanted = [getattr(key, part) for part in PARTS]
+        *wanted, ending = key.filename().split(".")
         best: list[str] | None = None
         for root in self._readable():
             try:
@@ -176,8 +204,8 @@ class Cache:
                 continue
             for name in names:
                 parts = name.split(".")
-                if name.startswith(key.text) and parts[len(PARTS) :] == ["so"]:
-                    pairs = zip(PARTS, wanted, parts, strict=False)
+                if name.startswith(key.text) and parts[len(wanted) :] == [ending]:
+                    pairs = zip(key.parts, wanted, parts, strict=False)
                     differ = [part for part, a, b in pairs if a != b]
                     if best is None or len(differ) < len(best):
                         best = differ
@@ -189,7 +217,7 @@ class Cache:
 
     def build(
         self,
-        keys: Sequence[Key],
+        keys: Sequence[AnyKey],
         make: Callable[[Path], Path],
         accept: Callable[[Artefact], object] | None = None,
         source: str | None = None,
@@ -262,7 +290,7 @@ class Cache:
             raise _cannot_write(self.spare, error) from error
 
     def _publish(
-        self, built: Path, content: Content, keys: Sequence[Key], source: Path | None
+        self, built: Path, content: Content, keys: Sequence[AnyKey], source: Path | None
     ) -> list[Artefact]:
         """The artefacts of the sealed file ``built``, which is now kept."""
         root = self.spare if self.spare is not None else self.root
@@ -359,7 +387,7 @@ class Cache:
     def __repr__(self) -> str:
         return f"Cache({str(self.root)!r})"
 
-    def path(self, root: Path, key: Key) -> Path:
+    def path(self, root: Path, key: AnyKey) -> Path:
         """Where ``root`` keeps the artefact of ``key``."""
         return root / "kernels" / key.text[:2] / key.filename()
 
@@ -421,7 +449,7 @@ class Cache:
                 for file in _entries(folder.path) if folder.is_dir(follow_symlinks=False) else ():
                     with contextlib.suppress(FileNotFoundError):  # removed by another process
                         info = file.stat(follow_symlinks=False)
-                        if stat.S_ISREG(info.st_mode) and file.name.endswith(".so"):
+                        if stat.S_ISREG(info.st_mode) and file.name.endswith(ENDINGS):
                             found[info.st_dev, info.st_ino] = info.st_size
         return [(inode, size) for (_, inode), size in found.items()]
 
@@ -537,6 +565,7 @@ __all__ = [
     "CacheInfo",
     "Content",
     "Key",
+    "PlanKey",
     "cache",
     "is_whole",
 ]

@@ -56,7 +56,7 @@ def forget(folder: Path) -> None:
 
 
 def shrink(kernels: Path, most: int) -> int:
-    """The bytes that were freed below ``kernels``, which may hold ``most``.
+    """The bytes that were freed below ``kernels``, libraries and plans, which may hold ``most``.
 
     Links to one file are one library: they go together, with the sources that lie beside them.
     """
@@ -69,22 +69,23 @@ def shrink(kernels: Path, most: int) -> int:
                 info = file.stat(follow_symlinks=False)
                 if not dot or not stat.S_ISREG(info.st_mode):
                     continue
-                if ending == "so":
+                if ending in ("so", "plan"):
                     key = info.st_dev, info.st_ino
-                    libraries.setdefault(key, (info.st_mtime, info.st_size, []))[2].append(stem)
+                    row = libraries.setdefault(key, (info.st_mtime, info.st_size, []))
+                    row[2].append(file.path)
                 else:
                     beside.setdefault(stem, []).append(file.path)
     total = sum(size for _, size, _ in libraries.values())
     if total <= most:
         return 0
     freed = 0
-    for _, size, stems in sorted(libraries.values(), key=lambda one: one[0]):
+    for _, size, paths in sorted(libraries.values(), key=lambda one: one[0]):
         if total - freed <= KEPT * most:
             break
-        for stem in stems:
-            for path in (f"{stem}.so", *beside.get(stem, ())):
+        for path in paths:
+            for one in (path, *beside.get(path.rpartition(".")[0], ())):
                 with contextlib.suppress(OSError):
-                    os.unlink(path)
+                    os.unlink(one)
         freed += size
     return freed
 

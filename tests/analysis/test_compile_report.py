@@ -20,8 +20,8 @@ from maxlab.toolchain.units import forget
 F32 = DType.float32
 W = {"w": np.ones((32, 32), np.float32)}
 
-COMMON = [name for name in PHASES if name != "ahead"]
-"""The phases of a model of which nothing is computed of weights alone."""
+COMMON = [name for name in PHASES if name not in ("cached", "ahead")]
+"""The phases of a new graph of which nothing is computed of weights alone."""
 
 
 def layers(device: DeviceRef | None = None) -> Graph:

@@ -58,7 +58,7 @@ def strides(context: Context) -> Iterator[Action]:
         # That it is slow is seen in its time, so that a busy machine would be taken for it.
         if context.withheld or kernel.ns < 3 * terms.ns:
             continue
-        if kernel.step.kind == "copy" or not _is_strided(kernel):
+        if kernel.step.kind == "copy" or not _is_strided(context, kernel):
             continue
         where = context.place(kernel.step.nodes)
         yield context.action(
@@ -80,8 +80,8 @@ def _above(kernel: Kernel, ns: float) -> Saving:
     return lambda times: np.asarray(np.maximum(times(kernel) - ns, 0.0))
 
 
-def _is_strided(kernel: Kernel) -> bool:
-    lowered = kernel.step.loops
+def _is_strided(context: Context, kernel: Kernel) -> bool:
+    lowered = context.model.compiled.loops_of(kernel.step)
     if lowered is None:
         return False
     inner = lowered.kernel.inner.name

@@ -143,7 +143,7 @@ def places_of(
     if written is not None and written.source is not None:
         return _part(schedule, group, written)
     gpu = group.device.is_gpu()
-    if group.kind == "contract" and step.loops is None:
+    if group.kind == "contract" and step.is_product:
         return _product(schedule, group, gpu)
     if group.kind == "attention":
         return _scores(schedule, group)

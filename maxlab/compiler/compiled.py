@@ -1,0 +1,252 @@
+"""``Compiled``: a graph as a plan and loaded kernels, and what only debuggers ask of how it became
+them.
+
+A model runs by its plan and its kernels alone. The passes, the schedule and the loops are `Debug`:
+whoever compiled has them, and a model whose plan came from the cache compiles its graph once more
+when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from maxlab.compiler.conventions import LONG_ROW_COST
+from maxlab.compiler.handles import numbered
+from maxlab.compiler.options import DEFAULT, Options, check_ids
+from maxlab.compiler.plan import Plan, Slot, Step
+from maxlab.errors import GraphError
+from maxlab.ir import Function, Op, Value
+from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
+from maxlab.toolchain.flags import Flags
+
+if TYPE_CHECKING:
+    from maxlab.compiler.lower import Lowered
+    from maxlab.compiler.passes import PassRecord
+    from maxlab.compiler.passes.ahead import Ahead
+    from maxlab.compiler.schedule import Schedule
+
+
+@dataclass(slots=True)
+class Debug:
+    """How a graph became a plan.
+
+    Attributes:
+        source: The function that was compiled.
+        function: The function after all passes.
+        plan: The plan, with the loops of its steps.
+        schedule: The groups of the function.
+        passes: What each pass did.
+        kept: By the ids of ``options.keep``, the value of ``function`` that each became; of an op,
+            also by the ids of its results.
+        slots: The number of the slot that holds a value of ``function``, for those in memory.
+        bodies: The functions that loops and branches run, after all passes.
+        schedules: The schedules of all bodies, each with the subgraph that it is of, or that it is
+            a part of; None for what the graph itself runs.
+        ahead: The function of what is computed when the model is loaded, if anything.
+        timings_ns: Nanoseconds of the phases ``passes``, ``schedule`` and ``plan``.
+    """
+
+    source: Function
+    function: Function
+    plan: Plan
+    schedule: Schedule
+    passes: list[PassRecord]
+    kept: dict[str, Value] = field(default_factory=dict)
+    slots: dict[Value, int] = field(default_factory=dict)
+    bodies: list[Function] = field(default_factory=list)
+    schedules: list[tuple[Function | None, Schedule]] = field(default_factory=list)
+    ahead: Ahead | None = None
+    timings_ns: dict[str, int] = field(default_factory=dict)
+
+
+class Compiled:
+    """A compiled function.
+
+    Args:
+        debug: How it was compiled, or what compiles it once more when that is asked for.
+        source: The function that was compiled; that of ``debug`` where it is not given.
+
+    Attributes:
+        plan: Slots and steps.
+        kernels: The loaded machine code of each step, by step number; built-in kernels have none.
+        timings_ns: Nanoseconds of the phases ``passes``, ``schedule``, ``plan`` and ``kernels``, or
+            ``cached`` and ``kernels``, to which the engine adds ``weights`` and the newest
+            ``bind``.
+        options: What was asked for.
+        cached: Where the plan came from, or why it did not come from the cache, in words.
+        long_kernels: The kernels for sizes with very long rows, by symbol; see ``address_of``.
+        log: Where its kernels on the host write messages, once the engine has made it.
+        guard: What runs its kernels of users in another process, where the engine guards them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        debug: Debug | Callable[[], Debug],
+        kernels: dict[int, LoadedKernel],
+        timings_ns: dict[str, int],
+        options: Options = DEFAULT,
+        cached: str = "",
+        source: Function | None = None,
+    ) -> None:
+        self.plan = plan
+        self.kernels = kernels
+        self.timings_ns = timings_ns
+        self.options = options
+        self.cached = cached
+        self.long_kernels: dict[str, LoadedKernel] = {}
+        self.log: Any = None
+        self.guard: Any = None
+        self._debug = debug
+        self._source = source
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------ how it was compiled
+    @property
+    def debug(self) -> Debug:
+        """How it was compiled; compiled once more where the plan came from the cache."""
+        if not isinstance(self._debug, Debug):
+            with self._lock:
+                if not isinstance(self._debug, Debug):
+                    self._debug = self._debug()
+        return self._debug
+
+    @property
+    def source(self) -> Function:
+        """The function that was compiled."""
+        return self.debug.source if self._source is None else self._source
+
+    @property
+    def function(self) -> Function:
+        """The function after all passes."""
+        return self.debug.function
+
+    @property
+    def schedule(self) -> Schedule:
+        """The groups of ``function``."""
+        return self.debug.schedule
+
+    @property
+    def passes(self) -> list[PassRecord]:
+        """What each pass did."""
+        return self.debug.passes
+
+    @property
+    def kept(self) -> dict[str, Value]:
+        """The values that ``options.keep`` names; see ``Debug``."""
+        return self.debug.kept
+
+    @property
+    def slots(self) -> dict[Value, int]:
+        """The number of the slot that holds a value of ``function``, for those in memory."""
+        return self.debug.slots
+
+    @property
+    def bodies(self) -> list[Function]:
+        """The functions that loops and branches run, after all passes."""
+        return self.debug.bodies
+
+    @property
+    def schedules(self) -> list[tuple[Function | None, Schedule]]:
+        """The schedules of all bodies; see ``Debug``."""
+        return self.debug.schedules
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """The function of what is computed when the model is loaded; ``plan.facts.ahead`` says what
+        that is."""
+        return None if self.plan.facts.ahead is None else self.debug.ahead
+
+    def loops_of(self, step: Step) -> Lowered | None:
+        """The loops that the kernel of ``step`` is printed from; None of products and of what has
+        kernels of its own."""
+        return step.loops if step.loops is not None else self.debug.plan.steps[step.number].loops
+
+    # ------------------------------------------------------------ running
+    def address_of(self, step: Step, env: Mapping[str, int]) -> int:
+        """The address of the kernel that ``step``, which has a text, runs for dims of these sizes.
+
+        Raises:
+            ToolchainError: A kernel for long rows, which is compiled when it is first needed, could
+                not be compiled.
+        """
+        if step.long is None or step.long.evaluate(env) <= LONG_ROW_COST:
+            return self.kernels[step.number].address
+        printed = step.in_strips()
+        assert printed is not None, "what may have long rows has a text for them"
+        found = self.long_kernels.get(printed.symbol)
+        if found is None:
+            source = KernelSource(printed.symbol, printed.text)
+            (found,) = compile_units([source], flags=Flags(fast_math=self.options.fast_math))
+            self.long_kernels[printed.symbol] = found
+        return found.address
+
+    # ------------------------------------------------------------ looking
+    def find(self, id: str) -> Op | None:
+        """The op with this id, as it was compiled or as it was written."""
+        for function in (self.function, *self.bodies, self.source):
+            found = function.find(id)
+            if found is not None:
+                return found
+        return None
+
+    def slot_of(self, value: Value) -> Slot | None:
+        """The slot that holds ``value`` of ``function``, or, of a view, what it looks at; None when
+        it is in no memory.
+        """
+        base = value
+        while base not in self.slots and self.schedule.is_view(base):
+            assert base.op is not None
+            base = base.op.operands[0]
+        number = self.slots.get(base)
+        return None if number is None else self.plan.slots[number]
+
+    def step(self, id: str) -> Step:
+        """The step ``k<number>``.
+
+        Raises:
+            KeyError: There is no such step.
+        """
+        for step in self.plan.steps:
+            if step.id == id:
+                return step
+        raise KeyError(id)
+
+
+def compilable(function: Function, options: Options) -> Function:
+    """``function`` as it is compiled, with opaque values as numbers.
+
+    Raises:
+        GraphError: ML322, it has no output; ML784, two kernels declare one opaque type otherwise.
+        ArgumentError: ML626, ``options`` name what it does not have.
+    """
+    if function.output is None:
+        raise GraphError(
+            "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
+        )
+    function = numbered(function)
+    check_ids(function, options)
+    return function
+
+
+def loaded_kernels(plan: Plan, options: Options) -> dict[int, LoadedKernel]:
+    """The kernels of ``plan`` on the CPU, by the numbers of their steps; compiled if they are new.
+
+    Raises:
+        ToolchainError: No compiler, or one that failed.
+    """
+    units = {
+        s.number: KernelSource(s.printed.symbol, s.printed.text)
+        for s in plan.steps
+        if s.printed and s.gpu is None
+    }
+    names = {unit.name: plan.steps[number].name for number, unit in units.items()}
+    flags = Flags(fast_math=options.fast_math)
+    loaded = compile_units(list(units.values()), flags=flags, called=names)
+    return dict(zip(units, loaded, strict=True))
+
+
+__all__ = ["Compiled", "Debug", "compilable", "loaded_kernels"]
