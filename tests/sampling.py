@@ -49,7 +49,11 @@ _NONE = Fraction(0)
 _HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
 
 FAMILIES: tuple[Family, ...] = (
-    Family("random steps of an editor", "tests/graph/test_editing.py::test_random_", _EIGHTH),
+    Family(
+        "random steps of an editor",
+        "tests/graph/test_editing.py::test_random_steps_are_whole_or_nothing_and_are_taken_back_exactly",
+        _EIGHTH,
+    ),
     Family("ops on a GPU", "tests/cuda/test_ops.py", _QUARTER),
     Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _EIGHTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _THIRD),
