@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from maxlab import torch as torch
     from maxlab.dtype import DType as DType
     from maxlab.engine import InferenceSession as InferenceSession
+    from maxlab.engine.front import load as compile
     from maxlab.engine.front import load as load
     from maxlab.engine.front import save as save
     from maxlab.graph import BufferType as BufferType
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from maxlab.graph import TensorType as TensorType
     from maxlab.graph import Weight as Weight
     from maxlab.graph import ops as ops
-
-    compile = load
 
 __version__ = "0.1.0"
 
@@ -187,8 +186,8 @@ def _missing(name: str) -> AttributeError:
         return AttributeError(f"module 'maxlab' has no attribute {name!r}")
     known = [*_LAZY, *_FRONT, *_PACKAGES, *_dtypes()]
     if name not in _INSTEAD:
-        names = _found("maxlab.graph:ops")
-        if name in dir(names):
+        of_ops = _found("maxlab.graph.ops.elsewhere:names")
+        if name in of_ops(vars(_found("maxlab.graph:ops"))):
             return _errors.MissingNameError(
                 "ML964", f"maxlab has no attribute {name!r}", fix=f"it is an op: maxlab.ops.{name}"
             )

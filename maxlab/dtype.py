@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, ParamSpec,
 
 import numpy as np
 
-from maxlab.errors import ArgumentTypeError, DTypeError, TensorError, missing, nearest, shown
+from maxlab.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    MissingKeyError,
+    TensorError,
+    elsewhere,
+    missing,
+    shown,
+)
 
 if TYPE_CHECKING:
     import torch  # type: ignore[import-not-found,unused-ignore]
@@ -87,6 +95,7 @@ _SPECS: dict[int, _Spec] = {
 _ML_DTYPES = ("bfloat16", "float4_e2m1fn")  # and every name that starts with "float8"
 
 
+_LIKE_THIS = "use DType.float32, or DType.from_numpy(array.dtype)"
 _OTHER_NAMES = {
     **dict.fromkeys(("float", "single", "f32", "fp32"), "DType.float32"),
     **dict.fromkeys(("double", "f64", "fp64"), "DType.float64"),
@@ -99,12 +108,18 @@ _OTHER_NAMES = {
     **dict.fromkeys(("byte", "u8"), "DType.uint8"),
     **dict.fromkeys(("float8", "fp8", "f8"), "DType.float8_e4m3fn or DType.float8_e5m2"),
     **dict.fromkeys(("complex", "complex64", "complex128"), "two float32 tensors"),
+    **dict.fromkeys(("string", "str", "object"), "no tensor holds text: its bytes are DType.uint8"),
 }
 
 
 class _Names(EnumMeta):
     def __getattr__(cls, name: str) -> Any:
         raise missing("DType", name, cls.__members__, _OTHER_NAMES)
+
+    def __getitem__(cls, name: str) -> Any:
+        if name not in cls.__members__:
+            raise MissingKeyError("ML399", f"no dtype is called {shown(name)}", fix=_LIKE_THIS)
+        return cls.__members__[name]
 
 
 class DType(Enum, metaclass=_Names):
@@ -154,7 +169,19 @@ class DType(Enum, metaclass=_Names):
 
     @classmethod
     def _missing_(cls, value: object) -> DType | None:
-        return dtype_of(value)
+        found = dtype_of(value)
+        if found is None:
+            raise DTypeError("ML399", f"no dtype is {shown(value)}", fix=_LIKE_THIS)
+        return found
+
+    def __lt__(self, other: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "ML974",
+            f"{self} and {shown(other)} have no order",
+            fix="compare what is meant: DType.float32.size_in_bytes",
+        )
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     def __repr__(self) -> str:
         return f"DType.{self._name_}"
@@ -369,7 +396,22 @@ class DType(Enum, metaclass=_Names):
         return result
 
 
-nearest(DType, "dtype")
+elsewhere(
+    DType,
+    "dtype",
+    {
+        "kind": "x.dtype.is_float(), x.dtype.is_integral()",
+        "type": "x.dtype.to_numpy()",
+        "char": "x.dtype.short",
+        "bits": "x.dtype.size_in_bits",
+        "nbytes": "x.dtype.itemsize",
+        "size": "x.dtype.itemsize",
+        "numpy": "x.dtype.to_numpy()",
+        "max": "x.dtype.largest; as NumPy's: np.finfo(x.dtype).max",
+        "min": "x.dtype.lowest; as NumPy's: np.finfo(x.dtype).min",
+        "eps": "np.finfo(x.dtype).eps",
+    },
+)
 
 
 def dtype_of(given: object) -> DType | None:

@@ -34,6 +34,9 @@
     ├── ModuleError     ML7xx   (ValueError)              modules and their state dicts
     ├── CancelledError  ML897   (RuntimeError)            a work that somebody cancelled
     ├── MissingNameError ML96x  (AttributeError)          a name that is not there; says what is
+    ├── MissingKeyError ML97x   (KeyError)                a key that is not there; says what is
+    │   └── MissingEntryError   (IndexError, TypeError)   the same of a list
+    ├── OutputsError    ML97x   (TypeError, IndexError)   outputs of a model used as one tensor
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
     ├── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
@@ -304,6 +307,21 @@ class MissingNameError(MaxlabError, AttributeError):
     """A name that is not there, with what there is instead."""
 
 
+class MissingKeyError(MaxlabError, KeyError):
+    """A key that a dict does not have, with those that it has."""
+
+    def __str__(self) -> str:  # KeyError would print the repr
+        return self._message()
+
+
+class MissingEntryError(MissingKeyError, IndexError, TypeError):
+    """A number or key that a list does not have."""
+
+
+class OutputsError(MaxlabError, TypeError, IndexError):
+    """The list of a model's outputs used as one tensor."""
+
+
 class UnsupportedError(MaxlabError, NotImplementedError):
     """Something that the API names and this version cannot do."""
 
@@ -370,7 +388,9 @@ def missing(
     if hint is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [one for one in known if not one.startswith("_")], 3, 0.6)
+        public = [one for one in known if not one.startswith("_")]
+        near = [one for one in public if one.lower() == name.lower()]
+        near = near or get_close_matches(name, public, 3, 0.6)
         found = " or ".join(f"{owner}.{one}" for one in near)
         hint = f"did you mean {found}?" if near else f"dir({owner}) has the names that there are"
     return MissingNameError("ML964", plain, fix=hint)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from maxlab.errors import ArgumentTypeError, MaxlabError
+from maxlab.errors import ArgumentTypeError, Location, MaxlabError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,13 +23,21 @@ class Elements(int):
         return self.shape if dim is None else self.shape[dim]
 
 
-def fitting(code: str, fix: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def is_count(value: object, least: int) -> bool:
+    """Whether ``value`` is an int, of ``least`` or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def fitting(
+    code: str, fix: str, where: Callable[[], Location | None] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A decorator: arguments that the function does not take, or that are missing, raise the error
     ``code``, and not the TypeError of Python. A call that fits costs nothing.
 
     Args:
         code: The code of the error.
         fix: What to write instead.
+        where: Gives the place that the error names, which is the user's line.
 
     Example:
         >>> @fitting("ML421", "half(8)")
@@ -51,11 +59,13 @@ def fitting(code: str, fix: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 here = error.__traceback__
                 if isinstance(error, MaxlabError) or (here is not None and here.tb_next):
                     raise  # it comes from within
-                raise ArgumentTypeError(code, str(error), fix=f"write {fix}") from None
+                at = None if where is None else where()
+                said = str(error).removeprefix("Methods.").removeprefix("TensorValue.")
+                raise ArgumentTypeError(code, said, at=at, fix=f"write {fix}") from None
 
         return call
 
     return of
 
 
-__all__ = ["Elements", "fitting"]
+__all__ = ["Elements", "fitting", "is_count"]

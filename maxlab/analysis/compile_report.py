@@ -13,6 +13,7 @@ from maxlab.compiler.plan import Step
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import plural, size_text
+from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 
 PHASES = {
@@ -134,6 +135,7 @@ class CompileReport(Tabular):
         )
 
 
+@fitting("ML975", "maxlab.compile_report(model)")
 def compile_report(target: Model | Profile) -> CompileReport:
     """What compiling ``target``, a model or the model of a profile, took.
 

@@ -16,6 +16,7 @@ from maxlab.compiler.schedule import Schedule
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
+from maxlab.habits import fitting
 from maxlab.ir import Call, Function, Op, Value
 from maxlab.opset import OPSET, is_call, is_weight
 
@@ -48,6 +49,7 @@ class Why:
         return f"{text}\n  to change it: {self.attempt}" if self.attempt else text
 
 
+@fitting("ML975", "maxlab.why(model, 'n0', 'n1')")
 def why(model: Model | Profile, a: str, b: str) -> Why:
     """Why the operations ``a`` and ``b`` of a graph, of which one reads the other, are in one
     kernel or are not.

@@ -12,6 +12,7 @@ from maxlab.engine.layout import layout_arena, slot_uses, stage_slots
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import size_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.habits import fitting
 from maxlab.ir import Call, DeviceRef
 from maxlab.opset import is_call
 from maxlab.tabular import Field, Tabular
@@ -168,6 +169,7 @@ class MemoryPlan(Tabular):
         )
 
 
+@fitting("ML975", "maxlab.memory(model)")
 def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> MemoryPlan:
     """The memory plan of ``target``, a model or the model of a profile.
 

@@ -22,6 +22,7 @@ from maxlab.engine.profile import Profile, announce, profile_of_calls
 from maxlab.engine.stamps import Stamps, Taken, stacked
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError
+from maxlab.habits import fitting
 
 MOST_RUNS = 512
 """Runs of one model and size whose stamps are kept; of more, every second one, and so on."""
@@ -245,6 +246,7 @@ class Recording:
         self._seen.clear()
 
 
+@fitting("ML975", "with maxlab.record() as recording: ...; maxlab.record() takes nothing")
 def record() -> Recording:
     """A ``Recording`` of all runs of models in a ``with`` block, and of the spans of
     ``maxlab.profiler`` in it, which it turns on.

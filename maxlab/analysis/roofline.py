@@ -13,6 +13,7 @@ from maxlab.analysis.machine import Ceilings, Machine
 from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
+from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class Roofline(Tabular):
         return f"Roofline({self.device!r}, {len(self.points)} kernels)"
 
 
+@fitting("ML975", "maxlab.roofline(profile)")
 def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
     """The kernels of ``profile`` against the measured ceilings of the machine.
 

@@ -16,6 +16,7 @@ from maxlab.compiler.passes import rewrites_of, whole_pipeline
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
+from maxlab.habits import fitting
 from maxlab.ir import Function, Op, Rewrite
 from maxlab.opset import OPSET, is_output, operations
 from maxlab.opset.identities import IDENTITY_RULES
@@ -149,6 +150,7 @@ class _Fates:
         return now
 
 
+@fitting("ML975", "maxlab.stages(model)")
 def stages(target: Model | Profile) -> list[Stage]:
     """The stages of the compiler on the graph of ``target``, from what was written to its kernels.
 

@@ -22,6 +22,7 @@ from maxlab.analysis.trace_export import write_chrome
 from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
 from maxlab.errors import ArgumentError, DocumentError
+from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 from maxlab.trace import Event
 
@@ -156,6 +157,7 @@ class Timeline(Tabular):
             id = self.kernels[kernel] if kernel >= 0 else None
             yield row.process, row.name, self.names[name], id, *numbers
 
+    @fitting("ML975", "profile.timeline.to_chrome(path)")
     def to_chrome(self, path: str | Path) -> Path:
         """The path of the trace file that was written, for Perfetto, ``chrome://tracing`` and
         whatever else reads the Trace Event Format; a name that ends in ``.gz`` is compressed.

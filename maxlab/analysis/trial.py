@@ -26,6 +26,7 @@ from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, UnsupportedError
+from maxlab.habits import fitting
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -115,6 +116,10 @@ class Trial:
         return f"at most {self.max_abs:.2g} apart{of}"
 
 
+@fitting(
+    "ML975",
+    "maxlab.try_action(profile, action), where maxlab.advice(profile) has the actions",
+)
 def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
     """The model of ``profile`` beside the same with ``action`` done, on the profile's inputs.
 

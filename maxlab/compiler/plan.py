@@ -129,7 +129,8 @@ class Plan:
         return self.table(None)
 
     def __repr__(self) -> str:
-        return f"Plan({len(self.steps)} steps, {len(self.slots)} buffers)"
+        steps, slots = len(self.steps), len(self.slots)
+        return f"Plan({steps} step{'s' * (steps != 1)}, {slots} buffer{'s' * (slots != 1)})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.table())

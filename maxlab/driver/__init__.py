@@ -59,7 +59,15 @@ _INSTEAD = {
         ("devices", "device_count", "list_devices", "get_devices", "available_devices"),
         "driver.accelerator_count(), driver.scan_available_devices()",
     ),
-    "GPU": "driver.Accelerator()",
+    **dict.fromkeys(("GPU", "CUDA"), "driver.Accelerator(); driver.accelerator_count() tells"),
+    **dict.fromkeys(("cpu", "Cpu"), "driver.CPU()"),
+    "synchronize": "driver.CPU().synchronize(), and as much of an accelerator",
+    **dict.fromkeys(
+        ("empty_cache", "memory_allocated", "mem_get_info"), "driver.CPU().stats has the memory"
+    ),
+    **dict.fromkeys(("current_device", "get_device"), "maxlab.device('cpu'), tensor.device"),
+    **dict.fromkeys(("zeros", "empty", "ones"), "driver.Tensor.zeros([2], DType.float32)"),
+    **dict.fromkeys(("from_numpy", "array", "asarray"), "driver.Tensor.from_numpy(array)"),
     "is_available": "driver.accelerator_count() > 0",
 }
 

@@ -17,7 +17,7 @@ from maxlab.driver import copying, dlpack, printing
 from maxlab.driver.device import CPU, Device, DeviceStream
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.driver.layout import contiguous_strides
+from maxlab.driver.layout import check_index, contiguous_strides
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
@@ -130,12 +130,22 @@ class TensorBase:
 
     # -------------------------------------------------------- values on the host
 
-    def item(self) -> Any:
-        """The element of a tensor of rank 0, as a bool, int or float; copied from a device.
+    def item(self, *index: Any) -> Any:
+        """The element of a tensor of rank 0, as a bool, int or float; copied from a device. Of
+        others the element at ``index``, or at one number among all elements, as NumPy's.
 
         Raises:
             TensorError: ML422 (a ValueError), the tensor has axes.
+            TensorIndexError: ML426 (an IndexError), there is no such element.
         """
+        if index:
+            flat = len(index) == 1 and len(self._shape) != 1 and not isinstance(index[0], tuple)
+            count = math.prod(self._shape)
+            shape = (count,) if flat else self._shape
+            place = check_index(index[0] if isinstance(index[0], tuple) else index, shape)
+            array = self._on_host().to_ml_numpy()
+            value = (array.reshape(-1) if flat else array)[place][()]
+            return float(value) if self._dtype.is_float() else value.item()
         if self._shape:
             raise TensorError(
                 "ML422",
@@ -160,13 +170,16 @@ class TensorBase:
         self._require_host()
         dtype = self._dtype
         if dtype is DType.bfloat16 or dtype is DType.float4_e2m1fn:
-            bits = "uint16" if dtype is DType.bfloat16 else "uint8"
-            raise TensorError(
-                "ML428",
-                f"NumPy has no dtype for a tensor of {dtype.name}",
-                fix=f"use tensor.to_ml_numpy(), or its bits: tensor.view(DType.{bits}).to_numpy()",
-            )
+            raise self._no_dtype()
         return self._array(dtype.to_numpy())
+
+    def _no_dtype(self) -> TensorError:
+        bits = "uint16" if self._dtype is DType.bfloat16 else "uint8"
+        return TensorError(
+            "ML428",
+            f"NumPy has no dtype for a tensor of {self._dtype.name}",
+            fix=f"use tensor.to_ml_numpy(), or its bits: tensor.view(DType.{bits}).to_numpy()",
+        )
 
     def to_ml_numpy(self) -> Array:
         """A NumPy array of the tensor's memory for every dtype, those of `ml_dtypes` included.
@@ -180,7 +193,12 @@ class TensorBase:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """The tensor as `numpy.asarray` takes it: its own memory, unless converted."""
         require_copy(copy)
-        array = self.to_numpy()
+        if self._dtype.ml_numpy.isbuiltin != 1:  # the bits would pass for numbers
+            if dtype is None:
+                raise self._no_dtype()
+            array = self.to_ml_numpy()
+        else:
+            array = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise TensorError(

@@ -19,6 +19,7 @@ import numpy as np
 
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentTypeError, DeviceError, elsewhere, shown
+from maxlab.habits import fitting
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.trace import emit, reading
 
@@ -347,8 +348,10 @@ def system_memory() -> dict[str, int]:
     return {"total_memory": total, "free_memory": free}
 
 
-def device_named(name: str) -> Device:
-    """The device that ``name`` names: ``"cpu"``, ``"gpu"``, ``"gpu:1"``; ``cuda`` is a GPU too.
+@fitting("ML975", "maxlab.device('cpu')")
+def device_named(name: Any) -> Device:
+    """The device that ``name`` names: ``"cpu"``, ``"gpu"``, ``"gpu:1"``; ``cuda`` is a GPU too. A
+    device, a reference to one or a ``torch.device`` stands for itself.
 
     Raises:
         ArgumentTypeError: ML421 (a TypeError), it names none.
@@ -359,7 +362,13 @@ def device_named(name: str) -> Device:
         >>> device_named("cpu")
         Device(type=cpu,id=0)
     """
-    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", name)
+    if isinstance(name, Device):
+        return name
+    if hasattr(name, "to_device"):
+        named: Device = name.to_device()
+        return named
+    told = str(name) if isinstance(name, str) or type(name).__module__ == "torch" else ""
+    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", told)
     if match is None:
         raise ArgumentTypeError(
             "ML421",

@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from maxlab.errors import ArgumentTypeError, TensorError, shown
 
 MAX_RANK = 64
@@ -102,6 +104,26 @@ def check_index(index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
                 )
             axis += 1
     return items if ... in items else (*items, ...)
+
+
+def places_of(index: Any) -> Any:
+    """``index`` for an array of NumPy where it has lists, arrays or tensors of places, or masks;
+    None where it has ints and slices alone."""
+    items = index if isinstance(index, tuple) else (index,)
+    found = [_array_of(item) for item in items]
+    if all(item is None for item in found):
+        return None
+    return tuple(item if array is None else array for item, array in zip(items, found, strict=True))
+
+
+def _array_of(item: Any) -> Any:
+    """The array of ``item``, a list, array or tensor with axes; None for other indices."""
+    if isinstance(item, list):
+        array = np.asarray(item)
+        return array if array.size else array.astype(np.int64)
+    if not hasattr(item, "__dlpack__") or not getattr(item, "ndim", 0):
+        return None
+    return np.asarray(item)
 
 
 def _one_index(item: Any) -> Any:

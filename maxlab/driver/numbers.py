@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from maxlab.dtype import DType, dtype_of
-from maxlab.errors import ArgumentTypeError, TensorError, elsewhere, shown, untrained
-from maxlab.habits import Elements
+from maxlab.errors import (
+    NO_GRADIENTS,
+    ArgumentTypeError,
+    TensorError,
+    elsewhere,
+    shown,
+    untrained,
+)
+from maxlab.habits import Elements, fitting
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray, list, tuple)
@@ -32,6 +39,8 @@ def _binary(
     def method(self: Numbers, other: Any) -> Any:
         own = self.to_ml_numpy()
         narrow = _wide(own) is not own
+        if _is_of_torch(other):
+            other = self._of_torch(other)
         if isinstance(other, Numbers):
             array = other.to_ml_numpy()
             narrow = narrow and array.dtype == own.dtype
@@ -42,7 +51,7 @@ def _binary(
             raise ArgumentTypeError(
                 "ML421",
                 f"{word} of a tensor takes a tensor, an array or a number, got {shown(other)}",
-                fix="convert it first: float(text), or np.asarray(values)",
+                fix="convert it first: a text such as float('1'), values by np.asarray(values)",
             )
         else:
             return NotImplemented
@@ -65,22 +74,36 @@ def _binary(
     return method
 
 
+def _is_of_torch(x: object) -> bool:
+    """Whether ``x`` is a tensor of PyTorch, or of another library that speaks DLPack as it does."""
+    return type(x).__module__.partition(".")[0] == "torch" and hasattr(x, "__dlpack__")
+
+
 def _unary(act: Callable[[Any], Any], word: str) -> Callable[[Any], Any]:
     def method(self: Numbers) -> Any:
         own = self.to_ml_numpy()
-        return self._of(np.asarray(act(_wide(own))).astype(own.dtype))
+        try:
+            made = np.asarray(act(_wide(own)))
+        except TypeError as error:
+            raise TensorError(
+                "ML422",
+                f"{word} of a tensor of {own.dtype}: {error}",
+                fix="convert it first: tensor.astype('int32'); a mask is inverted by ~(tensor > 0)",
+            ) from error
+        return self._of(made.astype(own.dtype))
 
     method.__doc__ = f"The {word}, by NumPy, on the host."
     return method
 
 
 def _compare(act: Callable[[Any, Any], Any], word: str) -> Callable[[Any, Any], Any]:
-    compute = _binary(act, word)
+    compute = _binary(act, "comparison")
+    orders = act not in (operator.eq, operator.ne)
 
     def method(self: Numbers, other: Any) -> Any:
-        if not isinstance(other, (Numbers, *_NUMBERS)):
-            return NotImplemented
-        return compute(self, other)
+        if isinstance(other, (Numbers, *_NUMBERS)) or orders or _is_of_torch(other):
+            return compute(self, other)
+        return NotImplemented
 
     method.__doc__ = f"Whether the elements are {word}: a bool tensor, by NumPy, on the host."
     return method
@@ -105,6 +128,8 @@ def _fold(name: str) -> Callable[..., Any]:
         own = self.to_ml_numpy()
         wide = _wide(own)
         where = axis if dim is None else dim
+        if "unbiased" in kwargs:
+            kwargs["ddof"] = int(kwargs.pop("unbiased"))
         try:
             found = getattr(np, name)(wide, axis=where, keepdims=keepdims or keepdim, **kwargs)
         except (ValueError, TypeError) as error:
@@ -171,6 +196,11 @@ class Numbers:
     @staticmethod
     def _of(array: Array) -> Any:
         """The tensor of a result."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _of_torch(array: Any) -> Any:
+        """The tensor of the memory of a tensor of PyTorch."""
         raise NotImplementedError
 
     @classmethod
@@ -325,6 +355,9 @@ class Numbers:
         """The tensor as text; of rank 0, its element in the format ``spec`` when there is one."""
         return format(self.item(), spec) if spec else str(self)
 
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
     # ------------------------------------------------------------ conversions
     def numpy(self) -> Array:
         """The same as ``to_numpy``."""
@@ -335,7 +368,8 @@ class Numbers:
         """The elements as Python's numbers, in nested lists."""
         return _wide(self.to_ml_numpy()).tolist()
 
-    def astype(self, dtype: Any) -> Self:
+    @fitting("ML421", "tensor.astype('float16')")
+    def astype(self, dtype: Any, copy: builtins.bool = True) -> Self:
         """A tensor of the elements converted to ``dtype`` by NumPy.
 
         Raises:
@@ -378,9 +412,15 @@ class Numbers:
             ) from error
         return made
 
-    def flatten(self) -> Self:
-        """The elements as one row."""
-        return self.reshape(-1)
+    @fitting("ML421", "tensor.flatten()")
+    def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Self:
+        """The tensor with the axes from ``start_dim`` to ``end_dim``, inclusive, as one."""
+        sizes, rank = self.shape, len(self.shape)
+        if not rank:
+            return self.reshape(-1)
+        first, last = start_dim % rank, end_dim % rank
+        one = math.prod(sizes[first : last + 1])
+        return self.reshape(*sizes[:first], one, *sizes[last + 1 :])
 
     @property
     def T(self) -> Self:  # noqa: N802 - as NumPy calls it
@@ -406,7 +446,10 @@ class Numbers:
     swapaxes = _by_numpy("swapaxes")
     squeeze = _by_numpy("squeeze")
     unsqueeze = _by_numpy("expand_dims")
-    ravel = flatten
+
+    def ravel(self) -> Self:
+        """The elements as one row."""
+        return self.reshape(-1)
 
     def tobytes(self) -> bytes:
         """The bytes of the elements, in the order of rows."""
@@ -431,6 +474,18 @@ class Numbers:
     def detach(self) -> Any:
         """The tensor itself: results have no gradients."""
         return self
+
+    # ------------------------------------------------------------ PyTorch's names of operators
+    add = _binary(operator.add, "sum")
+    sub = _binary(operator.sub, "difference")
+    mul = _binary(operator.mul, "product")
+    div = _binary(operator.truediv, "quotient")
+    eq = _compare(operator.eq, "equal")
+    ne = _compare(operator.ne, "not equal")
+    lt = _compare(operator.lt, "less")
+    le = _compare(operator.le, "less or equal")
+    gt = _compare(operator.gt, "greater")
+    ge = _compare(operator.ge, "greater or equal")
 
     # ------------------------------------------------------------ folds
     sum = _fold("sum")
@@ -462,8 +517,37 @@ elsewhere(
         "eye": "driver.Tensor.from_numpy(np.eye(2))",
         "empty": "driver.Tensor(DType.float32, [2])",
         "from_torch": "driver.Tensor.from_dlpack(array)",
-        "from_list": "driver.Tensor.from_numpy(np.array([1]))",
-        "from_array": "driver.Tensor.from_numpy(np.array([1]))",
+        **dict.fromkeys(
+            ("from_list", "from_array", "array", "tensor", "asarray", "as_tensor"),
+            "driver.Tensor.from_numpy(np.array([1]))",
+        ),
+        **dict.fromkeys(
+            ("values", "indices"),
+            "tensor.max(1) gives the elements alone, and tensor.argmax(1) where they are",
+        ),
+        "take": "np.take(tensor.to_numpy(), [0])",
+        "tile": "np.tile(tensor.to_numpy(), 2)",
+        "expand_dims": "tensor.unsqueeze(0)",
+        "broadcast_to": "np.broadcast_to(tensor.to_numpy(), tensor.shape)",
+        "masked_fill": "np.where(tensor > 0, 0, tensor)",
+        "where": "np.where(tensor > 0, tensor, 0)",
+        "gather": "np.take_along_axis(tensor.to_numpy(), indices, axis=1)",
+        "index_select": "tensor[[1, 0]]",
+        "masked_select": "tensor[tensor > 0]",
+        "flip": "np.flip(tensor.to_numpy())",
+        "roll": "np.roll(tensor.to_numpy(), 1)",
+        "unbind": "list(tensor)",
+        "trace": "np.trace(tensor.to_numpy())",
+        "diagonal": "np.diagonal(tensor.to_numpy())",
+        "isclose": "np.isclose(tensor, array)",
+        "data_ptr": "tensor.address",
+        **dict.fromkeys(("save", "dump", "dumps"), "np.save(path, tensor)"),
+        "tofile": "tensor.to_numpy().tofile(path)",
+        "get_device": "tensor.device",
+        **dict.fromkeys(
+            ("layout", "flags", "storage", "untyped_storage", "base", "ctypes", "is_sparse"),
+            "tensor.strides, tensor.is_contiguous, tensor.owner and tensor.address",
+        ),
         "constant": "driver.Tensor.scalar(1, DType.float32)",
         "stack": "np.stack([tensor, tensor])",
         "cat": "np.concatenate([tensor, tensor])",
@@ -488,11 +572,14 @@ elsewhere(
         **dict.fromkeys(("fill_", "zero_", "copy_", "fill"), "tensor[...] = 0"),
         **dict.fromkeys(("add_", "mul_", "sub_", "div_"), "tensor[...] = tensor.to_numpy() * 2"),
         **dict.fromkeys(
-            ("softmax", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "matmul", "mm", "bmm"),
+            (
+                *("softmax", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "matmul", "mm"),
+                *("bmm", "sin", "cos", "tan", "floor", "ceil", "gelu", "silu", "rsqrt", "square"),
+            ),
             _OPS,
         ),
     },
 )
-untrained(Numbers, "tensor")
+untrained(Numbers, "tensor", (*NO_GRADIENTS, "is_leaf", "register_hook"))
 
 __all__ = ["Numbers"]

@@ -26,7 +26,13 @@ from maxlab.driver.device import (
 )
 from maxlab.driver.gpu_memory import DeviceBlock, PinnedDeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
-from maxlab.driver.layout import TensorIndexError, canonical_strides, check_index, check_shape
+from maxlab.driver.layout import (
+    TensorIndexError,
+    canonical_strides,
+    check_index,
+    check_shape,
+    places_of,
+)
 from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.numbers import Numbers
 from maxlab.driver.virtual import VirtualBlock
@@ -74,6 +80,10 @@ class Tensor(TensorBase, Numbers):
     @staticmethod
     def _of(array: Array) -> Tensor:
         return Tensor.from_numpy(array)
+
+    @staticmethod
+    def _of_torch(array: Any) -> Tensor:
+        return Tensor.from_dlpack(array)
 
     @overload
     def __init__(
@@ -253,10 +263,12 @@ class Tensor(TensorBase, Numbers):
 
     # ----------------------------------------------------------------- views
 
-    def view(self, dtype: DType, shape: Sequence[int] | None = None) -> Tensor:
+    @fitting("ML421", "tensor.view(DType.int32), or tensor.view(-1)")
+    def view(self, dtype: Any, shape: Any = None, *more: int) -> Tensor:
         """A tensor of the same memory, read as ``dtype`` and ``shape``.
 
-        Without a shape, the last axis is counted in the new elements.
+        Without a shape, the last axis is counted in the new elements. Sizes instead of a dtype
+        give the elements another shape, as PyTorch's ``view``.
 
         Raises:
             TensorError: ML422 (a ValueError), the bytes do not make that dtype and shape, or
@@ -266,6 +278,9 @@ class Tensor(TensorBase, Numbers):
             >>> Tensor.zeros([2, 4], DType.float32).view(DType.uint8).shape
             (2, 16)
         """
+        if isinstance(dtype, (int, tuple, list)) and not isinstance(dtype, bool):
+            sizes = dtype if isinstance(dtype, (tuple, list)) else (dtype, shape, *more)
+            return self.reshape(*(size for size in sizes if size is not None))
         dtype = _dtype(dtype)
         old, new = self._dtype._nbytes, dtype._nbytes
         sizes = self._view_shape(dtype) if shape is None else check_shape(shape)
@@ -309,11 +324,14 @@ class Tensor(TensorBase, Numbers):
         """The part of the tensor at ``index``, sharing its memory.
 
         Integers, slices, ``...`` and ``None`` work as in NumPy, and fewer indices than axes
-        keep the rest: ``t[0]`` is the first row.
+        keep the rest: ``t[0]`` is the first row. Lists and arrays of places, and masks, give a
+        copy, on the host.
 
         Raises:
             TensorIndexError: ML426 (an IndexError), out of range, or another kind of index.
         """
+        if not isinstance(index, (int, slice)) and (places := places_of(index)) is not None:
+            return self._of(np.array(self._chosen(places), order="C"))
         part = self._bits()[check_index(index, self._shape)]
         size = self._dtype._nbytes
         strides = canonical_strides(part.shape, tuple(step // size for step in part.strides))
@@ -332,6 +350,8 @@ class Tensor(TensorBase, Numbers):
                 not fit.
         """
         self._require_writable()
+        if not isinstance(value, (Tensor, np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
+            value = Tensor.from_dlpack(value)
         if isinstance(value, Tensor):
             value = value._on_host().to_ml_numpy()
         if isinstance(value, np.ndarray) and value.ndim:
@@ -348,19 +368,34 @@ class Tensor(TensorBase, Numbers):
             value = check_array(array, self._dtype)
         else:
             value = check_scalar(value, self._dtype)
+        if not isinstance(index, (int, slice)) and (places := places_of(index)) is not None:
+            shape = self._chosen(places).shape
+            try:
+                self.to_ml_numpy()[places] = np.asarray(value, self._dtype.ml_numpy)
+            except ValueError as error:
+                raise _no_fit(value, shape) from error
+            return
         part = self[index]
         on_device = isinstance(self._stream, AcceleratorStream)
         place = np.empty(part._shape, self._dtype.ml_numpy) if on_device else part.to_ml_numpy()
         try:
             place[...] = value
         except ValueError as error:
-            raise TensorError(
-                "ML422",
-                f"values of shape {np.shape(value)} do not fit into {place.shape}",
-                fix="give one number, or an array of that shape",
-            ) from error
+            raise _no_fit(value, place.shape) from error
         if on_device:
             copying.fill(part, Tensor.from_numpy(place))
+
+    def _chosen(self, places: Any) -> Array:
+        """The elements at ``places``, by NumPy."""
+        try:
+            chosen: Array = self.to_ml_numpy()[places]
+        except IndexError as error:
+            raise TensorIndexError(
+                "ML426",
+                f"a tensor of shape {self._shape} has not all of these places: {error}",
+                fix="give places from -size to size - 1, or a bool for each",
+            ) from error
+        return chosen
 
     def __iter__(self) -> Iterator[Tensor]:
         """The parts along the first axis, each sharing the tensor's memory."""
@@ -428,6 +463,10 @@ class Tensor(TensorBase, Numbers):
                 "ML421", f"to() takes one target, got {len(given)}", fix="write tensor.to(CPU())"
             )
         target = given[0]
+        if not isinstance(target, (Device, DeviceStream)):
+            kind = dtype_of(target)
+            if kind is not None:
+                return self.astype(kind)
         if isinstance(target, str):
             target = device_named(target)
         if isinstance(target, (Device, DeviceStream)):
@@ -540,6 +579,14 @@ def host_tensor(dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:
     """A new contiguous host tensor; the caller vouches for ``nbytes``. Below 1 µs."""
     block = Block(nbytes)
     return _wrap(block.address, dtype, shape, None, block, _HOST, False)
+
+
+def _no_fit(value: Any, shape: tuple[int, ...]) -> TensorError:
+    return TensorError(
+        "ML422",
+        f"values of shape {np.shape(value)} do not fit into {shape}",
+        fix="give one number, or an array of that shape",
+    )
 
 
 def tensor_on(stream: DeviceStream, dtype: DType, shape: tuple[int, ...], nbytes: int) -> Tensor:

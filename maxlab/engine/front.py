@@ -8,8 +8,15 @@ from typing import Any
 from maxlab.engine.model import Model
 from maxlab.engine.session import InferenceSession
 from maxlab.graph import Graph
+from maxlab.habits import fitting
 
 
+@fitting(
+    "ML975",
+    "maxlab.load(graph); "
+    "its inputs are given to the model: maxlab.load(graph)(array); "
+    "modules of PyTorch: maxlab.torch.load(module, x)",
+)
 def load(graph: Graph | Path | str, **options: Any) -> Model:
     """The model of a graph, or of the file of one: what a new ``InferenceSession`` loads.
 
@@ -28,6 +35,7 @@ def load(graph: Graph | Path | str, **options: Any) -> Model:
     return InferenceSession().load(graph, **options)
 
 
+@fitting("ML975", "maxlab.save(graph, path)")
 def save(graph: Graph, path: Path | str) -> None:
     """Nothing; ``graph`` is written to ``path``: see ``Graph.save``."""
     graph.save(path)

@@ -29,7 +29,8 @@ from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.times import plural
 from maxlab.engine.timing import Timer
 from maxlab.engine.weights import Prepared
-from maxlab.engine.whole import AsModule, Outputs, Whole
+from maxlab.engine.whole import AsModule, Named, Outputs, Whole
+from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 from maxlab.opset.effects import silent
 
@@ -103,8 +104,17 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             ("outputs", "output_names", "get_outputs"),
             "model.output_metadata has a type per output",
         ),
+        "input_types": "model.input_metadata has a type per input",
+        **dict.fromkeys(("infer", "run_async", "warmup"), "call it: model(array)[0]"),
         **dict.fromkeys(
-            ("to", "cuda", "cpu", "device"),
+            ("flops", "cost", "stats", "nbytes"), "model.profile(array).kernels[0].flops, .nbytes"
+        ),
+        "memory": "maxlab.memory(model)",
+        "threads": "model.num_threads",
+        "signature": "model.input_metadata and model.output_metadata",
+        "coverage": "maxlab.torch.load gives models that tell it: everything is compiled here",
+        **dict.fromkeys(
+            ("to", "cuda", "cpu", "device", "devices"),
             "the graph's types name devices: TensorType(dtype, shape, 'gpu')",
         ),
         **dict.fromkeys(
@@ -413,6 +423,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         return self.programs_for(tensors)[-1].env
 
     # ------------------------------------------------------------ looking
+    @fitting("ML975", "model.profile(array, runs=20)")
     def profile(self, *inputs: Any, runs: int = 20, warmup: int = 3) -> Any:
         """A ``Profile``: what each kernel costs on ``inputs``.
 
@@ -431,10 +442,13 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     def kernels(self) -> dict[str, Any]:
         """The steps of the plan by id, with their C in ``.source``; those of a GPU with their CUDA,
         PTX, SASS and resources."""
-        return {
-            step.id: KernelView(self, step) if step.gpu is None else DeviceKernelView(self, step)
-            for step in self.compiled.plan.steps
-        }
+        return Named(
+            "model.kernels",
+            {
+                step.id: (KernelView if step.gpu is None else DeviceKernelView)(self, step)
+                for step in self.compiled.plan.steps
+            },
+        )
 
     def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
         """The memory of the GPU step ``number`` before and after it, in a run on ``inputs``."""
@@ -444,7 +458,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     @property
     def passes(self) -> dict[str, Any]:
         """What each pass did, by name; ``.diff()`` lists the rewrites."""
-        return {record.name: record for record in self.compiled.passes}
+        return Named("model.passes", {record.name: record for record in self.compiled.passes})
 
     @property
     def plan(self) -> Plan:
@@ -519,7 +533,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     @property
     def weights(self) -> Mapping[str, Tensor]:
         """The graph's weights as tensors, by name."""
-        return self.prepared.tensors
+        return Named("model.weights", self.prepared.tensors)
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))

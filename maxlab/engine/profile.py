@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from maxlab import progress, trace
 from maxlab.engine.stamps import Stamps, imbalance, stacked
 from maxlab.engine.times import KernelTime, Times, plural, time_text
-from maxlab.engine.whole import Whole
-from maxlab.errors import ArgumentError
+from maxlab.engine.whole import Numbered, Whole
+from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.habits import fitting, is_count
 
 if TYPE_CHECKING:
     from maxlab.compiler.plan import Step
@@ -95,7 +96,7 @@ class Profile(Times, trace.Displayed, Whole):
     ) -> None:
         self.model = model
         self.name = model.name
-        self.kernels = list(kernels)
+        self.kernels = Numbered("profile.kernels", kernels)
         self.dims = dict(dims)
         self.device = model.device_name
         self.threads = threads
@@ -126,6 +127,16 @@ class Profile(Times, trace.Displayed, Whole):
         which thread or stream."""
         return trace.reading("timeline")(self)
 
+    def _not_compared(self, other: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "ML973",
+            "profiles are neither subtracted nor ordered: their times are noisy",
+            fix="compare them: maxlab.diff(profile, profile)",
+        )
+
+    __sub__ = __add__ = __truediv__ = __lt__ = __le__ = __gt__ = __ge__ = _not_compared
+
+    @fitting("ML975", "profile.save(path)")
     def save(self, path: Any, *, label: str = "") -> Any:
         """The path of the file that the run was saved to, with its graph, its times of every run,
         and the machine; ``maxlab.load_run`` reads it again, anywhere.
@@ -221,11 +232,11 @@ def measure_model(model: Model, inputs: Sequence[Any], runs: int = 20, warmup: i
         ArgumentError: ML653, ``runs`` is less than 1 or ``warmup`` less than 0.
         InputError: Inputs that the model does not take.
     """
-    if runs < 1 or warmup < 0:
+    if not is_count(runs, 1) or not is_count(warmup, 0):
         raise ArgumentError(
             "ML653",
             f"profile: runs must be 1 or more and warmup 0 or more, got {runs} and {warmup}",
-            fix="leave them out for 20 runs after 3",
+            fix="give ints, model.profile(array, runs=20), or leave them out: 20 runs after 3",
         )
     with progress.working(f"profile {model.name}"):
         return _measured(model, inputs, runs, warmup)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.errors import elsewhere
+from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 
 
@@ -112,6 +113,7 @@ class Times(Tabular):
                 k.share, k.flops, k.nbytes,
             )  # fmt: skip
 
+    @fitting("ML975", "print(profile.table()), whose rows are sorted by time")
     def table(self, rows: int | None = 20) -> str:
         """The kernels as text, the most expensive first, below a line about the whole run.
 

@@ -3,10 +3,23 @@ instead."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from maxlab.driver import Tensor
-from maxlab.errors import ArgumentTypeError, elsewhere, unlisted, untrained
+from maxlab.engine.times import plural
+from maxlab.errors import (
+    ArgumentTypeError,
+    MissingEntryError,
+    MissingKeyError,
+    OutputsError,
+    elsewhere,
+    shown,
+    unlisted,
+    untrained,
+)
+
+V = TypeVar("V")
 
 
 class Whole:
@@ -53,20 +66,128 @@ class AsModule:
         return call(*args, **kwargs)
 
 
+def _refusing(sign: str) -> Callable[..., Any]:
+    def method(self: Outputs, *others: object) -> NoReturn:
+        other = f" with {type(others[0]).__name__}" if others else ""
+        raise OutputsError(
+            "ML977",
+            f"a model gives a list, here of {plural(len(self), 'tensor')}, and a list has no "
+            f"{sign}{other}",
+            fix="take an output first: outputs[0] + 1",
+        )
+
+    return method
+
+
 class Outputs(list[Any]):
-    """The outputs of a model: a list of tensors, also where there is one."""
+    """The outputs of a model: a list of tensors, also where there is one. What is meant for one of
+    them, arithmetic and indices of several numbers, raises ML977."""
 
     __slots__ = ()
 
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except (TypeError, IndexError):
+            several = isinstance(index, tuple)
+            raise OutputsError(
+                "ML977",
+                f"a model gives a list, here of {plural(len(self), 'tensor')}, and it has no "
+                f"[{shown(index)}]",
+                fix="take an output first: outputs[0][0, 0]"
+                if several
+                else "outputs are numbered from outputs[0] on; model.output_metadata describes "
+                "them",
+            ) from None
 
+    def __add__(self, other: Any) -> Any:
+        return super().__add__(other) if isinstance(other, list) else _refusing("+")(self, other)
+
+    def __float__(self) -> NoReturn:
+        raise OutputsError(
+            "ML977",
+            f"a model gives a list, here of {plural(len(self), 'tensor')}, which is no number",
+            fix="take an element of an output: outputs[0][0, 0].item()",
+        )
+
+    __int__ = __index__ = __float__
+    __radd__ = _refusing("+")
+    __mul__ = __rmul__ = _refusing("*")  # which would repeat the list
+    __sub__ = __rsub__ = _refusing("-")
+    __truediv__ = __rtruediv__ = _refusing("/")
+    __matmul__ = __rmatmul__ = _refusing("@")
+    __pow__ = __rpow__ = _refusing("**")
+    __neg__ = _refusing("-")
+
+    def __lt__(self, other: Any) -> Any:
+        return super().__lt__(other) if isinstance(other, list) else _refusing("<")(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return super().__gt__(other) if isinstance(other, list) else _refusing(">")(self, other)
+
+
+_NAMED = "outputs[0] is the first; model.output_metadata describes them"
 elsewhere(
     Outputs,
     "the list of outputs",
     {
-        name: f"of the first output: outputs[0].{name}"
-        for name in dir(Tensor)
-        if not name.startswith("_") and not hasattr(list, name)
+        **dict.fromkeys(("keys", "items", "values", "logits", "last_hidden_state"), _NAMED),
+        **dict.fromkeys(("pooler_output", "loss", "hidden_states", "outputs"), _NAMED),
+        **{
+            name: f"of the first output: outputs[0].{name}"
+            for name in dir(Tensor)
+            if not name.startswith("_") and not hasattr(list, name)
+        },
     },
 )
 
-__all__ = ["AsModule", "Outputs", "Whole"]
+
+class Named(dict[str, V]):
+    """What a model has by name, called ``called`` in messages. A key that is not there raises
+    ML976, a KeyError, with those that are."""
+
+    __slots__ = ("called",)
+
+    def __init__(self, called: str, entries: Mapping[str, V]) -> None:
+        super().__init__(entries)
+        self.called = called
+
+    def __missing__(self, key: object) -> NoReturn:
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(key), self, 1, 0.4) or list(self)[:1]
+        known = ", ".join(map(repr, list(self)[:8])) + (", …" if len(self) > 8 else "")
+        raise MissingKeyError(
+            "ML976",
+            f"{self.called} has no {shown(key)}",
+            fix=f"its keys are {known}; write {self.called}[{near[0]!r}]"
+            if near
+            else f"{self.called} is empty",
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Named, (self.called, dict(self)))
+
+
+class Numbered(list[V]):
+    """What a profile has by number, called ``called`` in messages. A key or number that is not
+    there raises ML976, an IndexError and a KeyError."""
+
+    __slots__ = ("called",)
+
+    def __init__(self, called: str, entries: Iterable[V]) -> None:
+        super().__init__(entries)
+        self.called = called
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except (TypeError, IndexError):
+            raise MissingEntryError(
+                "ML976",
+                f"{self.called} is a list of {len(self)}, and has no {shown(index)}",
+                fix=f"its numbers begin at 0: {self.called}[0]",
+            ) from None
+
+
+__all__ = ["AsModule", "Named", "Numbered", "Outputs", "Whole"]

@@ -199,7 +199,8 @@ def sides(what: str, lhs: Any, rhs: Any) -> tuple[TensorValue | None, TensorValu
             "ML318",
             f"{what}: neither operand is a tensor of the graph "
             f"({type(lhs).__name__} and {type(rhs).__name__})",
-            fix="make one with ops.constant, or compute it with Python or NumPy",
+            fix="make one with ops.constant, or compute it with Python or NumPy; 1 where a mask is "
+            "true and else 0: ops.cast(b, DType.float32)",
         )
     return (
         None if left_weak else tensor(lhs, f"{what}: the left operand"),

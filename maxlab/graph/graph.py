@@ -48,6 +48,7 @@ from maxlab.graph.weight_table import WeightTable
 from maxlab.graph.weights import Weights
 from maxlab.graph.weights.declared import DeclaredWeights
 from maxlab.graph.writer import Transaction, Writer
+from maxlab.habits import fitting
 from maxlab.ir import (
     Constant,
     DeviceRef,
@@ -624,6 +625,7 @@ class Graph(trace.Displayed):
         """The symbolic dims of the inputs, in order."""
         return symbols_of(v.type for v in self._writer.function.inputs)
 
+    @fitting("ML975", "graph.save(path)")
     def save(self, path: Path | str) -> None:
         """Write the graph to a file, in MLIR's generic form; ``Graph(path=...)`` reads it.
 

@@ -6,10 +6,12 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from maxlab.dtype import DType, dtype_of
 from maxlab.graph import refusals
-from maxlab.habits import Elements
-from maxlab.ir import DeviceRef, Dim, StaticDim, TensorType
+from maxlab.habits import Elements, fitting
+from maxlab.ir import DeviceRef, Dim, StaticDim, TensorType, user_location
 from maxlab.opset.builder import builder, current
 
 
@@ -33,6 +35,17 @@ def _ops(x: Any, name: str) -> Any:
     return b.ops
 
 
+def _fold(name: str) -> Callable[..., Any]:
+    """A method that is the fold ``name``."""
+
+    def method(self: Any, axis: Any = -1, *keepdims: builtins.bool, **dims: Any) -> Any:
+        return self._fold(name, axis, keepdims, dims)
+
+    method.__name__ = name
+    method.__doc__ = f"The result of ``ops.{name}`` on the tensor; see there."
+    return method
+
+
 def _cast(dtype: DType) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         return _ops(self, "cast").cast(self, dtype)
@@ -52,7 +65,7 @@ def _same(what: str) -> Callable[..., Any]:
 
 def several(given: tuple[Any, ...]) -> Any:
     """The sizes or dims that a method was given: one by one, or as one list."""
-    if len(given) == 1 and not isinstance(given[0], (int, str, Dim)):
+    if len(given) == 1 and not isinstance(given[0], (int, str, Dim, np.integer)):
         return given[0]
     return given
 
@@ -119,14 +132,14 @@ class Methods:
         return _ops(self, "transpose").transpose(self, -1, -2)
 
     # ------------------------------------------------------------ ops
-    sum = _op("sum")
-    argmin = _op("argmin")
-    std = _op("std")
-    any = _op("any")
-    all = _op("all")
+    sum = _fold("sum")
+    argmin = _fold("argmin")
+    std = _fold("std")
+    any = _fold("any")
+    all = _fold("all")
     cumsum = _op("cumsum")
-    norm = _op("norm")
-    logsumexp = _op("logsumexp")
+    norm = _fold("norm")
+    logsumexp = _fold("logsumexp")
     relu = _op("relu")
     gelu = _op("gelu")
     silu = _op("silu")
@@ -201,9 +214,38 @@ class Methods:
             return ops.squeeze(self, place)
         return ops.reshape(self, [one for one in self.type.shape if one != 1])
 
+    def _fold(self, name: str, axis: Any, keepdims: tuple[Any, ...], dims: dict[str, Any]) -> Any:
+        """The fold ``name`` with the arguments of a method of NumPy or PyTorch: ``keepdims`` behind
+        the axis, None for all axes, and ``dtype``, which the elements are converted to first."""
+        ops, value = _ops(self, name), self
+        if len(keepdims) == 1 and isinstance(keepdims[0], builtins.bool):
+            dims["keepdims"] = keepdims[0]
+        elif keepdims:
+            raise refusals.no_such_fold(name, keepdims)
+        if (dtype := dims.pop("dtype", None)) is not None:
+            value = ops.cast(self, dtype)
+        if unknown := dims.keys() - {"dim", "keepdim", "keepdims", "ddof", "correction"}:
+            raise refusals.no_such_fold(name, sorted(unknown))
+        if "dim" not in dims or axis != -1:
+            dims["axis"] = tuple(range(self.ndim)) if axis is None else axis
+        return getattr(ops, name)(value, **dims)
+
     def view(self, *shape: Any) -> Any:
-        """The same elements in another shape; see ``ops.reshape``."""
+        """The same elements in another shape; see ``ops.reshape``.
+
+        Raises:
+            ArgumentTypeError: ML336, a dtype: no op reads the bits as another one.
+        """
+        if len(shape) == 1 and not isinstance(shape[0], (builtins.int, Dim)):
+            found = dtype_of(shape[0])
+            if found is not None:
+                raise refusals.no_bits(found)
         return _ops(self, "reshape").reshape(self, several(shape))
+
+    def unflatten(self, dim: builtins.int, sizes: Sequence[Any]) -> Any:
+        """The tensor with ``dim`` cut into the dims ``sizes``, one of which may be -1."""
+        at, shape = dim % self.ndim, self.type.shape
+        return _ops(self, "reshape").reshape(self, [*shape[:at], *sizes, *shape[at + 1 :]])
 
     def view_as(self, other: Any) -> Any:
         """The same elements in the shape of ``other``; see ``ops.reshape``."""
@@ -215,6 +257,7 @@ class Methods:
         """The tensor repeated to the shape of ``other``; see ``ops.broadcast_to``."""
         return self.expand(other.type.shape)
 
+    @fitting("ML330", "x.where(b, y)", user_location)
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where ``condition`` is true, elsewhere ``other``, as PyTorch's ``where``; see
         ``ops.where``."""
@@ -246,8 +289,19 @@ class Methods:
         return self.itemsize
 
     def t(self) -> Any:
-        """The tensor with its last two dims swapped."""
+        """The tensor with its last two dims swapped; of fewer dims the tensor itself."""
+        return self.mT if self.ndim > 1 else self
+
+    def adjoint(self) -> Any:
+        """The tensor with its last two dims swapped: its elements are real."""
         return self.mT
+
+    @property
+    def H(self) -> Any:  # noqa: N802 - as NumPy and PyTorch call it
+        """The tensor with its last two dims swapped: its elements are real."""
+        return self.mT
+
+    mH = H  # noqa: N815 - as above
 
     def expand(self, *shape: Any) -> Any:
         """The tensor repeated to a shape, in which -1 keeps a dim; see ``ops.broadcast_to``."""
@@ -278,10 +332,16 @@ class Methods:
             sizes = [sizes] * whole + [rest] * bool(rest)
         return _ops(self, "split").split(self, sizes, dim)
 
-    def astype(self, dtype: Any) -> Any:
+    @fitting("ML330", "x.astype('float16')", user_location)
+    def astype(self, dtype: Any, copy: builtins.bool = True) -> Any:
         """The elements converted to ``dtype``; see ``ops.cast``."""
         return _ops(self, "cast").cast(self, dtype)
 
+    def type_as(self, other: Any) -> Any:
+        """The elements converted to the dtype of ``other``; see ``ops.cast``."""
+        return self.astype(other.dtype)
+
+    short = _cast(DType.int16)
     float = _cast(DType.float32)
     double = _cast(DType.float64)
     half = _cast(DType.float16)

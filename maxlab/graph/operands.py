@@ -171,8 +171,21 @@ def no_tensor(x: object, what: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         "ML317",
         f"{what} must be a tensor of the graph, got {type(x).__name__}",
-        fix="make one with ops.constant(x, DType.float32, DeviceRef.CPU())",
+        fix=_made_from(x),
     )
+
+
+def _made_from(x: object) -> str:
+    """How a tensor is made of ``x``, which is none."""
+    if x is None:
+        return "look where it comes from: a function without return gives None; ops.zeros_like(x)"
+    if isinstance(x, str):
+        return "write the number without quotes, or convert it: float('1')"
+    if isinstance(x, complex):
+        return "no dtype is complex: keep the parts in two tensors, x * 2 + y * 3"
+    if isinstance(x, (set, frozenset, dict)):
+        return "an array has an order: pass a list, such as list({1, 2})"
+    return "make one with ops.constant(x, DType.float32, DeviceRef.CPU())"
 
 
 def plain(value: Any) -> Any:

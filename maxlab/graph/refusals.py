@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from maxlab.errors import (
+    NO_GRADIENTS,
     ArgumentError,
     ArgumentTypeError,
     Elsewhere,
@@ -95,6 +98,26 @@ def no_function_of_torch(name: str, has_op: bool, is_unary: bool) -> ArgumentTyp
     )
 
 
+def no_bits(dtype: object) -> ArgumentTypeError:
+    """The error for ``x.view(dtype)``."""
+    return ArgumentTypeError(
+        "ML336",
+        f"x.view({dtype}): no op reads the bits of elements as another dtype; x.view takes a shape",
+        at=user_location(),
+        fix=f"of a result: result.view({dtype}); to convert the elements: x.astype({dtype})",
+    )
+
+
+def no_such_fold(name: str, given: Iterable[object]) -> ArgumentTypeError:
+    """The error for arguments that the fold ``x.name()`` does not take."""
+    return ArgumentTypeError(
+        "ML330",
+        f"x.{name}() does not take {', '.join(map(str, given))}",
+        at=user_location(),
+        fix=f"it takes an axis, keepdims and dtype: x.{name}(axis=0, keepdims=False)",
+    )
+
+
 def no_shift() -> ArgumentTypeError:
     """The error for ``x << 1``."""
     return ArgumentTypeError(
@@ -105,7 +128,17 @@ def no_shift() -> ArgumentTypeError:
     )
 
 
+_PAIR = "x.max(dim=0) gives the elements alone, and x.argmax(dim=0) where they are"
 _INSTEAD = {
+    "values": _PAIR,
+    "indices": _PAIR,
+    **dict.fromkeys(("byte", "char"), "use x.astype('uint8') or x.astype('int8')"),
+    **dict.fromkeys(("scatter_add", "index_add", "index_put"), "use ops.scatter or ops.scatter_nd"),
+    "masked_select": "the number of results is a dim: ops.gather_nd(x, ops.nonzero(b, 'count'))",
+    **dict.fromkeys(
+        ("pin_memory", "share_memory_", "layout", "is_sparse", "to_sparse"),
+        "a tensor of a graph has no memory; a result has: result.strides",
+    ),
     "data": "the elements are known when the model runs",
     "data_ptr": "a tensor of a graph has no memory; a result has: result.address",
     "strides": "a tensor of a graph has no memory; a result has: result.strides",
@@ -131,7 +164,7 @@ _INSTEAD = {
 def refuse(kind: type) -> None:
     """Let tensors of a graph, of the class ``kind``, say what there is instead of names of NumPy
     and PyTorch that they do not have."""
-    untrained(kind, "x")
+    untrained(kind, "x", (*NO_GRADIENTS, "is_leaf", "register_hook"))
     never = "and a tensor of a graph never changes"
     names = "add sub mul div pow relu exp sqrt clamp clip neg abs masked_fill round"
     for name in names.split():
@@ -145,11 +178,13 @@ def refuse(kind: type) -> None:
 
 __all__ = [
     "no_array",
+    "no_bits",
     "no_change",
     "no_key",
     "no_length",
     "no_number",
     "no_shift",
+    "no_such_fold",
     "no_value",
     "refuse",
 ]

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar, Union, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import (
+    Any,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    runtime_checkable,
+)
 
 import numpy as np
 
@@ -13,6 +22,7 @@ from maxlab.graph import refusals
 from maxlab.graph.methods import Methods, several, target_of
 from maxlab.graph.operands import is_array, no_tensor
 from maxlab.graph.staged import staged
+from maxlab.habits import fitting
 from maxlab.ir import (
     BufferType,
     ChainType,
@@ -42,6 +52,14 @@ def _do(name: str, *args: Any, **kwargs: Any) -> TensorValue:
         b = builder(what=f"ops.{name}")
     made: TensorValue = getattr(b.ops, name)(*args, **kwargs)
     return made
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _fitting(fix: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    return fitting("ML330", fix, user_location)
 
 
 @runtime_checkable
@@ -336,28 +354,30 @@ class TensorValue(Value, Methods):
     # ------------------------------------------------------------ methods
     @property
     def T(self) -> TensorValue:  # noqa: N802 - the documented name
-        """The tensor with its last two dims swapped.
+        """The tensor with its last two dims swapped; of fewer dims the tensor itself."""
+        return self if self.rank < 2 else _do("transpose", self, -1, -2)
 
-        Raises:
-            AxisError: ML303, fewer than two dims.
-        """
-        return _do("transpose", self, -1, -2)
-
-    def transpose(self, dim_1: int | None = None, dim_2: int | None = None) -> TensorValue:
-        """The tensor with two dims swapped, or without arguments all dims in the other order, as
-        NumPy's; see ``ops.transpose``.
+    @_fitting("x.transpose(0, 1)")
+    def transpose(self, dim_1: Any = None, dim_2: int | None = None, *more: int) -> TensorValue:
+        """The tensor with two dims swapped; see ``ops.transpose``. As NumPy's, without arguments
+        all dims are in the other order, and a list of dims, or all of them, is their new order.
 
         Raises:
             AxisError: ML303 (an IndexError), a dim out of range.
+            ArgumentError: ML307, not an order of the dims.
         """
         if dim_1 is None:
             return _do("permute", self, list(reversed(range(self.rank))))
-        return _do("transpose", self, dim_1, dim_2)
+        if dim_2 is not None and not more:
+            return _do("transpose", self, dim_1, dim_2)
+        return _do("permute", self, several((dim_1,) if dim_2 is None else (dim_1, dim_2, *more)))
 
+    @_fitting("x.permute(1, 0)")
     def permute(self, dims: Sequence[int] | int, *more: int) -> TensorValue:
         """The tensor with its dims in the order ``dims``; see ``ops.permute``."""
         return _do("permute", self, several((dims, *more)))
 
+    @_fitting("x.reshape(-1), or x.reshape(4, 2)")
     def reshape(self, shape: Iterable[DimLike] | DimLike, *more: DimLike) -> TensorValue:
         """The same elements in the shape ``shape``, where one dim may be -1; see
         ``ops.reshape``."""
@@ -380,15 +400,26 @@ class TensorValue(Value, Methods):
         """The elements converted to ``dtype``; see ``ops.cast``."""
         return _do("cast", self, dtype)
 
-    def to(self, device: DeviceRef | str | Any = None, dtype: Any = None) -> TensorValue:
+    @_fitting("x.to('cpu')")
+    def to(
+        self,
+        device: DeviceRef | str | Any = None,
+        dtype: Any = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+        memory_format: Any = None,
+    ) -> TensorValue:
         """The tensor on ``device``, which may be named: ``"cpu"``, ``"gpu:1"``; see
         ``ops.transfer_to``. A dtype in its place, or beside it, converts the elements, as in
-        PyTorch.
+        PyTorch, whose other arguments say nothing of a tensor of a graph: kernels choose how it
+        lies in memory, and it never changes.
 
         Raises:
             ArgumentTypeError: ML327, neither is given.
         """
         if device is None and dtype is None:
+            if memory_format is not None:
+                return self
             raise ArgumentTypeError(
                 "ML327",
                 "x.to() needs a device or a dtype, got neither",
@@ -400,23 +431,27 @@ class TensorValue(Value, Methods):
         moved = self if device is None else _do("transfer_to", self, device)
         return moved if dtype is None else _do("cast", moved, dtype)
 
-    def max(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def max(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The largest along ``axis``, which stays with size 1; NaN if there is one."""
-        return _do("max", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("max", axis, keepdims, dims)
+        return made
 
-    def min(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def min(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The smallest along ``axis``, which stays with size 1; NaN if there is one."""
-        return _do("min", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("min", axis, keepdims, dims)
+        return made
 
-    def mean(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def mean(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The mean along ``axis``, which stays with size 1."""
-        return _do("mean", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("mean", axis, keepdims, dims)
+        return made
 
-    def argmax(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def argmax(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The int64 index of the first largest element along ``axis``, which stays with size 1."""
-        return _do("argmax", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("argmax", axis, keepdims, dims)
+        return made
 
-    def var(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def var(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The population variance along ``axis``, which stays with size 1: the mean of the squared
         deviations from the mean.
 
@@ -424,16 +459,18 @@ class TensorValue(Value, Methods):
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
-        return _do("var", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("var", axis, keepdims, dims)
+        return made
 
-    def stdev(self, axis: Axis = -1, **dims: Any) -> TensorValue:
+    def stdev(self, axis: Axis = -1, *keepdims: bool, **dims: Any) -> TensorValue:
         """The population standard deviation along ``axis``, which stays with size 1.
 
         Raises:
             DTypeError: ML107, not a float tensor.
             AxisError: ML303, ``axis`` is out of range.
         """
-        return _do("std", self, **_axis(self, axis, dims))
+        made: TensorValue = self._fold("std", axis, keepdims, dims)
+        return made
 
     def print(self, label: str = "debug_tensor") -> None:
         """Nothing; the tensor is printed each time the model comes here; see ``ops.print``."""
@@ -556,11 +593,11 @@ class TensorValue(Value, Methods):
     def __rxor__(self, lhs: TensorValueLike) -> TensorValue:
         return _do("logical_xor", lhs, self)
 
-    def __eq__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
-        return _do("equal", self, rhs)
+    def __eq__(self, rhs: TensorValueLike | None) -> Any:  # type: ignore[override]
+        return False if rhs is None else _do("equal", self, rhs)
 
-    def __ne__(self, rhs: TensorValueLike) -> TensorValue:  # type: ignore[override]
-        return _do("not_equal", self, rhs)
+    def __ne__(self, rhs: TensorValueLike | None) -> Any:  # type: ignore[override]
+        return True if rhs is None else _do("not_equal", self, rhs)
 
     def __gt__(self, rhs: TensorValueLike) -> TensorValue:
         return _do("greater", self, rhs)
@@ -579,13 +616,6 @@ class TensorValue(Value, Methods):
 
     def __bool__(self) -> NoReturn:
         raise _no_truth("the truth of a tensor of the graph")
-
-
-def _axis(x: TensorValue, axis: Axis, dims: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a fold: ``axis``, None for all, unless only a ``dim`` is given."""
-    if "dim" in dims and axis == -1:
-        return dims
-    return {"axis": tuple(range(x.rank)) if axis is None else axis, **dims}
 
 
 def _no_truth(what: str) -> ArgumentTypeError:

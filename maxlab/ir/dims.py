@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from maxlab.errors import (
     MaxlabError,
     ParseError,
     ShapeError,
+    elsewhere,
     shown,
 )
 from maxlab.ir.dimtext import read_poly
@@ -106,6 +107,8 @@ class Dim:
             return other._poly
         if isinstance(other, (str, int, np.integer)) and not isinstance(other, bool):
             return Dim(other)._poly
+        if isinstance(other, (float, np.floating)):
+            raise _no_whole(f"{self} with {shown(other)}")
         return None
 
     def __add__(self, other: DimLike) -> Dim:
@@ -141,6 +144,12 @@ class Dim:
     def __neg__(self) -> Dim:
         return from_poly(-self._poly)
 
+    def __truediv__(self, other: object) -> NoReturn:
+        raise _no_whole(f"{self} / {shown(other)}")
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        raise _no_whole(f"{shown(other)} / {self}")
+
     # ------------------------------------------------------------ identity
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim):
@@ -157,6 +166,11 @@ class Dim:
         if isinstance(self, SymbolicDim):
             return hash(self.name)
         return hash(self._poly)
+
+    def __lt__(self, other: object) -> bool:
+        raise _no_order(self, other)
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     def __int__(self) -> int:
         raise ArgumentTypeError(
@@ -368,7 +382,15 @@ def _no_order(left: object, right: object) -> ArgumentTypeError:
     return ArgumentTypeError(
         "ML395",
         f"the dims {left} and {right} have no order while the graph is built",
-        fix="rebind the symbolic dim to a static size, or choose without comparing",
+        fix="ask for equality, x.shape[0] == 1, or rebind the symbolic dim to a static size",
+    )
+
+
+def _no_whole(what: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        "ML393",
+        f"{what} is not a whole number, and a dim is one",
+        fix="divide by //, as in x.shape[0] // 2; ops.arange(x.shape[0]) counts to a dim",
     )
 
 
@@ -411,6 +433,13 @@ class Shape(list[Dim]):
     def rank(self) -> int:
         """The number of dims."""
         return len(self)
+
+    def __add__(self, other: Any) -> Any:
+        """The dims of both, as a list; with a tuple, as those of NumPy and PyTorch are, a shape."""
+        return Shape([*self, *other]) if isinstance(other, tuple) else super().__add__(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return Shape([*other, *self]) if isinstance(other, tuple) else NotImplemented
 
     @staticmethod
     def is_static(shape: Shape) -> bool:
@@ -470,3 +499,7 @@ class Shape(list[Dim]):
 
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self)) + "]"
+
+
+elsewhere(Dim, "dim", {"value": "dim.dim of a static one; of others only a run knows it"})
+elsewhere(Shape, "shape", {"ndim": "len(x.shape), x.ndim", "size": "x.shape.numel()"})

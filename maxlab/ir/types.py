@@ -69,9 +69,13 @@ class DeviceRef:
     device_type: DeviceKind
     id: int
 
-    def __init__(self, device_type: DeviceKind | str, id: int = 0) -> None:
+    def __init__(self, device_type: DeviceKind | str = "", id: int = 0) -> None:
         if not isinstance(device_type, DeviceKind):
-            device_type = DeviceKind.from_string(device_type)
+            named = _named(device_type)
+            if named is not None and not id:
+                id = named.id
+            kind = device_type if named is None else named.device_type.value
+            device_type = DeviceKind.from_string(kind)
         object.__setattr__(self, "device_type", device_type)
         if isinstance(id, bool) or not isinstance(id, (int, np.integer)):
             raise ArgumentTypeError(
@@ -190,7 +194,8 @@ def _named(device: object) -> DeviceRef | None:
     match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", str(device))
     if match is None:
         return None
-    return DeviceRef(match[1].replace("cuda", "gpu"), int(match[2] or 0))
+    kind = DeviceKind.CPU if match[1] == "cpu" else DeviceKind.GPU
+    return DeviceRef(kind, int(match[2] or 0))
 
 
 class _LayoutMixin:
@@ -320,24 +325,26 @@ class Typed(Type):
 
     def __init__(
         self,
-        dtype: DType,
+        dtype: DType = DType.float32,
         shape: Iterable[DimLike] = _UNSAID,
         device: Any = None,
         _layout: FilterLayout | None = None,
     ) -> None:
         if shape is _UNSAID:
+            known = dtype_of(dtype) or DType.float32
             raise ArgumentTypeError(
                 "ML302",
-                f"a type needs a shape, got {shown(dtype)} alone",
-                fix=f"write {type(self).__name__}({dtype}, []) for a single element, or "
-                f"{type(self).__name__}({dtype}, ['n', 4])",
+                f"a type needs a dtype and a shape, got {shown(dtype)} alone",
+                fix=f"write {type(self).__name__}({known}, []) for a single element, or "
+                f"{type(self).__name__}({known}, ['n', 4])",
             )
         found = dtype if dtype.__class__ is DType else dtype_of(dtype)
         if found is None:
             raise ArgumentTypeError(
                 "ML399",
                 f"the dtype of a type must be a DType, got {shown(dtype)}",
-                fix="use DType.float32, or DType.from_numpy(array.dtype)",
+                fix="use DType.float32, or DType.from_numpy(array.dtype)"
+                + _swapped(type(self), dtype, shape),
             )
         self.dtype = dtype = found
         self.shape = _shape(shape, dtype)
@@ -363,6 +370,21 @@ class Typed(Type):
     def rank(self) -> int:
         """The number of dims."""
         return len(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """`rank`, as NumPy and PyTorch call it."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements: an int, or a dim of the graph."""
+        total = self.shape.num_elements
+        return total.dim if isinstance(total, StaticDim) else total
+
+    def numel(self) -> Any:
+        """`size`, as PyTorch calls it."""
+        return self.size
 
     def num_elements(self) -> int:
         """The number of elements.
@@ -406,6 +428,22 @@ class Typed(Type):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.dtype, list(self.shape), self.device, self._layout))
+
+
+_LIKE = "TensorType(array.dtype, array.shape)"
+elsewhere(
+    Typed,
+    "type",
+    dict.fromkeys(("from_numpy", "like", "of", "from_array", "from_torch"), _LIKE),
+)
+
+
+def _swapped(kind: type, dtype: object, shape: object) -> str:
+    """What is added to a fix where a shape was written before the dtype."""
+    found = dtype_of(shape)
+    if found is None or not isinstance(dtype, (list, tuple)):
+        return ""
+    return f"; the dtype comes first: {kind.__name__}({found}, {list(dtype)})"
 
 
 _CPU0 = DeviceRef.CPU()

@@ -14,6 +14,7 @@ from maxlab import __version__, files
 from maxlab.driver import Accelerator, accelerator_count
 from maxlab.driver.accelerator import missing_for_accelerators
 from maxlab.errors import FileError, MaxlabError
+from maxlab.habits import fitting
 from maxlab.lab import bundle
 from maxlab.toolchain import doctor_rows
 from maxlab.toolchain.doctor import DoctorRow
@@ -39,6 +40,7 @@ def rows() -> list[DoctorRow]:
     return found
 
 
+@fitting("ML975", "maxlab.doctor()")
 def doctor() -> Report:
     """A report of what maxlab found on this machine; as the last expression of a cell it is shown.
 

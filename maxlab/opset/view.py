@@ -253,7 +253,7 @@ def _permutation(what: str, dims: Any, rank: int) -> list[int]:
         raise ArgumentError(
             "ML307",
             f"{what}: {list(dims)} is not an order of the {rank} axes",
-            fix="name every axis once",
+            fix="name every axis once; two are swapped by x.transpose(0, 1)",
         )
     return found
 

@@ -13,11 +13,13 @@ from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentTypeError, UnsupportedError
 from maxlab.graph import Graph
+from maxlab.habits import fitting
 
 if TYPE_CHECKING:
     from maxlab.torch.model import TorchModel
 
 
+@fitting("ML975", "maxlab.profile(model, array)")
 def profile(
     target: Any,
     *inputs: Any,

@@ -32,7 +32,7 @@ from maxlab.graph import (
     Weight,
     ops,
 )
-from tests.habits import building, calls, front, functions, results
+from tests.habits import building, calls, front, functions, hour_after, hour_building, results
 from tests.habits import names as names_
 from tests.habits.rows import Refused, Row
 
@@ -51,7 +51,23 @@ FAMILIES: dict[str, list[Row]] = {
     "afterwards": names_.AFTERWARDS,
     "calls": calls.CALLS_WHILE_BUILDING,
     "calls afterwards": calls.CALLS_AFTERWARDS,
+    "shapes in an hour": hour_building.SHAPES,
+    "indices in an hour": hour_building.INDICES,
+    "numpy in an hour": hour_building.NUMPY,
+    "ops in an hour": hour_building.OPS,
+    "results in an hour": hour_after.RESULTS,
+    "types in an hour": hour_after.TYPES,
+    "graphs in an hour": hour_after.GRAPHS,
+    "loading in an hour": hour_after.LOADING,
+    "models in an hour": hour_after.MODELS,
+    "front in an hour": hour_after.FRONT,
 }
+_HOUR = ("results", "types", "graphs", "loading", "models", "front")
+AFTERWARDS = (
+    *("results", "front", "objects", "afterwards", "calls afterwards"),
+    *(f"{one} in an hour" for one in _HOUR),
+)
+"""The families whose rows are typed outside of any graph."""
 BARE = Path(__file__).with_name("bare.txt")
 """Rows that are not kept yet, one a line: ``family: text``. Empty when the table is done."""
 
@@ -185,7 +201,7 @@ def outcomes(family: str) -> dict[str, Any]:
     """What each row of ``family`` gives: all are tried in one graph, which then runs once."""
     found: dict[str, Any] = {}
     graph, where = place("habits")
-    if family in ("results", "front", "objects", "afterwards", "calls afterwards"):
+    if family in AFTERWARDS:
         where = dict(names())
     made: list[tuple[str, TensorValue]] = []
     for row in FAMILIES[family]:

@@ -31,6 +31,7 @@ from maxlab.analysis.advice.context import Context
 from maxlab.analysis.machine import Machine
 from maxlab.compiler.options import Options
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ _found: weakref.WeakKeyDictionary[Profile, tuple[Machine, Advice]]
 _found = weakref.WeakKeyDictionary()
 
 
+@fitting("ML975", "maxlab.advice(profile)")
 def advice(profile: Profile, *, measure: bool = True) -> Advice:
     """What would make the model of ``profile`` faster, the largest predicted saving first.
 
@@ -173,6 +175,7 @@ def context_of(profile: Profile, *, measure: bool = True) -> Context:
     return Context(profile, known)
 
 
+@fitting("ML975", "maxlab.experiments(profile)")
 def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
     """What can be tried whether or not it is predicted to save anything: fusion off or on, for the
     whole model and for ``nodes``, fast_math, and every number of threads that was measured.

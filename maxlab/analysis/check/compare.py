@@ -24,6 +24,7 @@ from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.engine.times import plural
 from maxlab.errors import CancelledError, ExecutionError, InputError, MaxlabError
+from maxlab.habits import fitting
 from maxlab.ir import ChainType, Op, Value
 from maxlab.opset import evaluate, is_output, is_weight
 from maxlab.opset.control import GAVE_UP
@@ -36,6 +37,7 @@ UNKNOWN = "it has no reference: what its kernel wrote is taken as it is"
 """What is said of custom ops that nothing in NumPy is known of."""
 
 
+@fitting("ML975", "maxlab.compare(model, array)")
 def compare(target: Model | Profile, *inputs: Any, all: bool = False) -> Comparison:
     """Whether ``target`` computes on ``inputs`` what its graph says, and where it does not.
 

@@ -25,6 +25,7 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array, intercepted
 from maxlab.errors import ExecutionError, Location, MaxlabError
+from maxlab.habits import fitting
 from maxlab.ir import ChainType, Op, Value
 from maxlab.opset import is_constant
 
@@ -100,6 +101,7 @@ class NonFiniteError(ExecutionError):
         )
 
 
+@fitting("ML975", "maxlab.first_nonfinite(model, array)")
 def first_nonfinite(target: Model | Profile, *inputs: Any, infinities: bool = True) -> Trip | None:
     """The first op that makes NaN or an infinity when ``target`` runs on ``inputs``; None when none
     does.

@@ -21,6 +21,7 @@ from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.stepping import Walk, host_array
 from maxlab.errors import ArgumentError, MaxlabError
+from maxlab.habits import fitting
 from maxlab.ir import Call, ChainType, Op, Value
 from maxlab.opset import OPSET, is_call, is_weight
 
@@ -185,6 +186,7 @@ class Values:
         )
 
 
+@fitting("ML975", "maxlab.values(model, 'n1')")
 def values(target: Model | Profile, node: str, *inputs: Any) -> Values:
     """What the op ``node`` computes when ``target`` runs on ``inputs``.
 

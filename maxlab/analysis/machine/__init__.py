@@ -23,6 +23,7 @@ from maxlab.analysis.machine.ceilings import VERSION, Ceilings, Level, Machine, 
 from maxlab.config import config
 from maxlab.driver import Accelerator
 from maxlab.errors import ArgumentError, FileError
+from maxlab.habits import fitting
 from maxlab.toolchain import find_compiler
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _known: dict[Path, Machine] = {}
 _lock = threading.Lock()
 
 
+@fitting("ML975", "maxlab.machine()")
 def machine(
     threads: int | None = None, *, device: Accelerator | None = None, refresh: bool = False
 ) -> Machine:

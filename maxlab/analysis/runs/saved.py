@@ -18,6 +18,7 @@ from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import KernelTime, Times, plural
 from maxlab.errors import ArgumentTypeError, DocumentError
+from maxlab.habits import fitting
 
 if TYPE_CHECKING:
     from maxlab.analysis.timeline import Timeline
@@ -208,6 +209,7 @@ def save_run(profile: Profile, path: Path | str, *, label: str = "") -> Path:
     return record(profile, label=label or files.as_path(path).stem).save(path)
 
 
+@fitting("ML975", "maxlab.load_run('name.mlprof')")
 def load_run(path: Path | str) -> SavedRun:
     """The run that ``profile.save`` wrote to the file ``path``, on whatever machine.
 

@@ -18,6 +18,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile, measure_model
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
+from maxlab.habits import fitting
 from maxlab.tabular import Field
 
 Array = np.ndarray[Any, Any]
@@ -265,6 +266,7 @@ class Sweep(Recorded):
         return f"Sweep({self.name!r}, {sizes}, {plural(len(self.kernels), 'kernel')})"
 
 
+@fitting("ML975", "maxlab.sweep(model, batch=[1, 2, 4])")
 def sweep(
     model: Model,
     inputs: Inputs | Sizes | None = None,

@@ -549,6 +549,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Nothing: the error for a name that is not there, with what there is instead."""
-        from maxlab.graph.ops.elsewhere import INSTEAD
+        from maxlab.graph.ops import elsewhere
 
-        raise missing("ops", name, [one for one in globals() if one.islower()], INSTEAD)
+        raise missing("ops", name, elsewhere.names(globals()), elsewhere.INSTEAD)

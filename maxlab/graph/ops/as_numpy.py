@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentTypeError, GraphError
+from maxlab.errors import ArgumentTypeError, GraphError, shown
 from maxlab.graph.build import cast, staged, tensor
 from maxlab.graph.ops import (
     arranging,
+    composed,
     contracting,
     elementwise,
     folds,
@@ -26,7 +27,6 @@ from maxlab.graph.ops import (
     reduction,
     scanning,
     shaping,
-    sorting,
     unary,
 )
 from maxlab.graph.value import TensorValue
@@ -96,8 +96,10 @@ _RENAMED: dict[str, Callable[..., Any]] = {
     "fmin": naming.minimum,
 }
 _MODULES = (elementwise, unary, naming, linalg)
-UFUNCS: dict[str, Callable[..., Any]] = _RENAMED | {
-    name: getattr(next(m for m in _MODULES if hasattr(m, name)), name) for name in _NAMES
+UFUNCS: dict[str, Callable[..., Any]] = {
+    **_RENAMED,
+    **composed.UFUNCS,
+    **{name: getattr(next(m for m in _MODULES if hasattr(m, name)), name) for name in _NAMES},
 }
 """The op of each ufunc, by its name."""
 
@@ -110,8 +112,17 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dic
         ArgumentTypeError: ML965, no op does it; ML961, the result is to go into an array.
     """
     name = ufunc.__name__
+    if method == "at":
+        raise GraphError(
+            "ML961",
+            f"np.{name}.at: a tensor of a graph never changes",
+            fix="make another: ops.scatter(x, updates, indices, axis)",
+        )
     if method != "__call__":
-        raise _without_op(f"np.{name}.{method}", "use ops.sum(x), ops.max(x) or ops.cumsum(x)")
+        fix = "ops.outer(v, v) multiplies" if method == "outer" else ""
+        raise _without_op(
+            f"np.{name}.{method}", fix or "use ops.sum(x), ops.max(x) or ops.cumsum(x)"
+        )
     out = kwargs.pop("out", None)
     # `array += x` asks for it, and takes what is returned.
     if out is not None and out[0] is not inputs[0]:
@@ -122,10 +133,26 @@ def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dic
             fix="leave out= away; of a result: np.copyto(array, result)",
         )
     made = UFUNCS.get(name)
+    if (dtype := kwargs.pop("dtype", None)) is not None:
+        inputs = [elementwise.cast(x, dtype) if isinstance(x, TensorValue) else x for x in inputs]
     if made is None or any(value is not True for value in kwargs.values()):
-        holes = ", ".join(["np.asarray(result)"] * len(inputs))
-        raise _without_op(f"np.{name}", f"compute it of results: np.{name}({holes})")
+        raise _without_op(f"np.{name}", f"compute it of results: {_of_results(name, inputs, {})}")
     return made(*inputs)
+
+
+def _of_results(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """The call of NumPy's ``name`` with a result in the place of each tensor of the graph."""
+
+    def text(x: Any) -> str:
+        if isinstance(x, TensorValue):
+            return "np.asarray(result)"
+        if isinstance(x, (list, tuple)) and any(isinstance(one, TensorValue) for one in x):
+            return f"[{', '.join(map(text, x))}]"
+        return shown(x)
+
+    given = [text(x) for x in args]
+    given += [f"{key}={text(x)}" for key, x in kwargs.items()]
+    return f"np.{name}({', '.join(given)})"
 
 
 def _without_op(what: str, fix: str) -> ArgumentTypeError:
@@ -147,10 +174,13 @@ def apply_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
 @staged
 def _applied(what: str, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     made = FUNCTIONS.get(function)
+    of_result = _of_results(what.removeprefix("np."), args, kwargs)
     if made is None:
-        raise _without_op(what, f"compute it of a result: {what}(np.asarray(result))")
+        if function in _BETTER:
+            of_result = f"{of_result}; {_BETTER[function]}"
+        raise _without_op(what, f"compute it of a result: {of_result}")
     try:
-        return made(*args, **kwargs)
+        return made(*args, **{key: x for key, x in kwargs.items() if x is not np._NoValue})
     except TypeError as error:
         if isinstance(error, ArgumentTypeError) or error.__traceback__ is None:
             raise
@@ -158,7 +188,7 @@ def _applied(what: str, function: Any, args: Sequence[Any], kwargs: dict[str, An
             raise
         raise _without_op(
             f"{what} with these arguments",
-            f"compute it of a result: {what}(np.asarray(result)); {error}",
+            f"{_BETTER.get(function, 'compute it of a result')}: {of_result}; {error}",
         ) from error
 
 
@@ -249,10 +279,6 @@ def _where(condition: Any, x: Any, y: Any) -> TensorValue:
     return elementwise.where(condition, x, y)
 
 
-def _sort(x: Any, axis: int = -1) -> TensorValue:
-    return folds.sort(x, axis)
-
-
 def _round(x: Any, decimals: int = 0) -> TensorValue:
     value = tensor(x)
     return unary.round(value) if not decimals else value.__round__(decimals)
@@ -295,14 +321,13 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.transpose: _transpose,
     np.swapaxes: arranging.swapaxes,
     np.moveaxis: arranging.moveaxis,
-    np.expand_dims: arranging.expand_dims,
     np.squeeze: arranging.dropped,
     np.broadcast_to: shaping.broadcast_to,
     np.tile: _tile,
     np.repeat: _repeat,
     np.where: _where,
-    np.clip: naming.clip,
     np.round: _round,
+    np.around: _round,
     np.dot: contracting.dot,
     np.inner: contracting.inner,
     np.outer: linalg.outer,
@@ -311,19 +336,26 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.zeros_like: making.zeros_like,
     np.ones_like: making.ones_like,
     np.full_like: making.full_like,
-    np.argsort: sorting.argsort,
-    np.sort: _sort,
     np.take: folds.take,
     np.tril: arranging.tril,
     np.triu: arranging.triu,
     np.flip: folds.flip,
-    np.roll: arranging.roll,
     np.pad: _pad,
     np.shape: _shape,
     np.ndim: _ndim,
     np.size: _size,
+    **composed.FUNCTIONS,
 }
 """What is done for each function of NumPy."""
+_NONZERO = "in the graph the number of places is a dim: ops.nonzero(b, 'count')"
+_BETTER: dict[Any, str] = {
+    np.nonzero: _NONZERO.replace("(b", "(x"),
+    np.argwhere: _NONZERO.replace("(b", "(x"),
+    np.flatnonzero: _NONZERO.replace("(b", "(x"),
+    np.where: _NONZERO,
+    np.sum: "write np.sum(x) + 1, or np.sum(ops.where(b, x, 0)); of a result",
+}
+"""What is done in the graph instead, where NumPy's function has no counterpart."""
 
 
 __all__ = ["FUNCTIONS", "UFUNCS", "apply_function", "apply_ufunc"]

@@ -12,7 +12,15 @@ from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import buffer, builder, cast, is_number, is_weak, literal, staged, tensor
 from maxlab.graph.ops.dynamic import one_int, to_device
-from maxlab.graph.ops.indexing import _Cut, _cut, _entries, _first_of, _named, _reshaped, _slice
+from maxlab.graph.ops.indexing import (
+    _Cut,
+    _entries,
+    _first_of,
+    _named,
+    _reshaped,
+    _slice,
+    cut_of_one,
+)
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
 from maxlab.opset.effects import require_buffer, require_shape, require_source
@@ -93,7 +101,7 @@ def buffer_load_slice(x: BufferValue | HasBufferValue, indices: Sequence[Any]) -
     cuts: list[_Cut] = []
     for entry in entries:
         if entry is not None:
-            cuts.append(_cut(entry, value.shape[len(cuts)], len(cuts)))
+            cuts.append(cut_of_one(entry, value.shape[len(cuts)], len(cuts)))
     if _is_whole(cuts, value.shape):
         return _reshaped(add_op("buffer.load", [value]), entries, cuts)
     computed: list[tuple[int, str]] = []
@@ -268,7 +276,7 @@ def _slot(entry: Any, size: Dim, axis: int) -> _Cut:
     """
     if isinstance(entry, slice):
         return _slice(entry, size, axis, "?")
-    return _cut(entry, size, axis)
+    return cut_of_one(entry, size, axis)
 
 
 @staged

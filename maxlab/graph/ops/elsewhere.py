@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import ModuleType
+
 _TORCH = (
     "run the module with maxlab.torch.load(module, x), which lets torch run what maxlab has not"
 )
@@ -38,9 +41,80 @@ INSTEAD: dict[str, str] = {
     "fori_loop": "use ops.while_loop",
     "vmap": "ops broadcast over leading dims: give the input one dim more",
     "grad": "graphs compute no gradients in this version",
+    "expand": "use ops.broadcast_to(x, shape)",
+    "astype": "use ops.cast(x, DType.float16)",
+    "addmm": "write x + y @ m @ w: each operator is an op",
+    "baddbmm": "write x + y @ z: ops.matmul has batches too",
+    "lerp": "write x + (y - x) * 0.5",
+    "addcmul": "write x + y * p",
+    "addcdiv": "write x + y / p",
+    "fmod": "use ops.mod(x, y), whose sign is that of y",
+    **dict.fromkeys(
+        ("atan2", "arctan2"), "compute it of a result: np.arctan2(result.to_numpy(), 1)"
+    ),
+    "diag": "NumPy's works: np.diag(v)",
+    "diagonal": "NumPy's works: np.diagonal(q)",
+    "trace": "NumPy's works: np.trace(q)",
+    "diff": "NumPy's works: np.diff(x)",
+    **dict.fromkeys(("allclose", "isclose"), "NumPy's work: np.allclose(x, y), np.isclose(x, y)"),
+    "repeat": "use ops.repeat_interleave as NumPy's, ops.tile as PyTorch's",
+    "masked_select": "the number of elements is a dim: ops.gather_nd(x, ops.nonzero(b, 'count'))",
+    "unique": "compute it of a result: np.unique(result.to_numpy())",
+    "bincount": "compute it of a result: np.bincount(result.to_numpy())",
+    "histc": "compute it of a result: np.histogram(result.to_numpy())",
+    "searchsorted": "compute it of a result: np.searchsorted(result.to_numpy(), v)",
+    "meshgrid": "use ops.unsqueeze and ops.broadcast_to",
+    "identity": "use ops.eye for a matrix; a value of the graph is its own identity",
+    "reduce_sum": "use ops.sum(x)",
+    "reduce_mean": "use ops.mean(x)",
+    "reduce_max": "use ops.max(x)",
+    "reduce_min": "use ops.min(x)",
+    "ReLU": "use ops.relu(x); as a layer maxlab.nn.ReLU()",
+    "GELU": "use ops.gelu(x); as a layer maxlab.nn.GELU()",
+    "Softmax": "use ops.softmax(x); as a layer maxlab.nn.Softmax()",
+    "attention": "use ops.scaled_dot_product_attention(q, k, v)",
+    **dict.fromkeys(("nn", "functional"), "the functions are in ops itself: ops.relu(x)"),
+    "set_seed": "use ops.random.set_seed(0)",
+    **dict.fromkeys(
+        ("stop_gradient", "checkpoint", "detach"), "leave it away: graphs compute no gradients"
+    ),
+    "prelu": "write ops.where(x > 0, x, x * y)",
+    "cdist": "write ops.norm(x) of differences: ops.unsqueeze(x, 1) - ops.unsqueeze(y, 0)",
+    "pairwise_distance": "write ops.norm(x - y)",
+    **dict.fromkeys(("lgamma", "digamma", "erfinv", "erfc", "gammaln"), _TORCH),
+    **dict.fromkeys(("complex", "view_as_complex"), "no dtype is complex: keep two tensors"),
+    **dict.fromkeys(("shift_left", "left_shift"), "no op shifts bits: write x * 2**n"),
+    "map": "ops broadcast over leading dims; a loop is ops.while_loop",
+    **dict.fromkeys(("assert_", "check"), "a graph checks shapes: ops.rebind(x, shape, message)"),
     "prod": "use ops.exp(ops.sum(ops.log(x))) for positive elements",
     "bitwise_and": "use ops.logical_and for bools",
     "size": "use x.shape",
     "view": "use ops.reshape",
     "to": "use ops.cast or ops.transfer_to",
 }
+
+RANDOM: dict[str, str] = {
+    **dict.fromkeys(("randn", "standard_normal"), "use ops.random.normal"),
+    **dict.fromkeys(("rand", "random"), "use ops.random.uniform"),
+    **dict.fromkeys(("seed", "manual_seed", "key", "PRNGKey"), "use ops.random.set_seed(0)"),
+    **dict.fromkeys(
+        ("randint", "integers"), "round numbers of ops.random.uniform: ops.cast(x, DType.int32)"
+    ),
+}
+"""Names of other libraries that ``ops.random`` does not have."""
+
+LINALG: dict[str, str] = {
+    "norm": "use ops.norm(x), or NumPy's: np.linalg.norm(x)",
+    **{
+        name: f"compute it of a result: np.linalg.{name}(result.to_numpy()[:2, :2])"
+        for name in ("inv", "det", "svd", "eig", "eigh", "qr", "cholesky", "pinv")
+    },
+    "solve": "compute it of a result: np.linalg.solve(result.to_numpy(), b)",
+}
+"""Names of other libraries that ``ops.linalg`` does not have."""
+
+
+def names(module: Mapping[str, object]) -> list[str]:
+    """The functions among the names of ``ops``, which has modules too; and its random numbers."""
+    functions = [name for name, one in module.items() if not isinstance(one, ModuleType)]
+    return [name for name in (*functions, "random") if name.islower()]

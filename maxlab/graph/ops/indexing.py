@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
+from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError, shown
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import is_weak, known_dim, literal, staged, tensor
+from maxlab.graph.build import (
+    is_array,
+    is_weak,
+    known_dim,
+    literal,
+    staged,
+    tensor,
+    to_numpy,
+)
 from maxlab.graph.ops.dims import along
 from maxlab.graph.ops.dynamic import bind_dim, one_int, to_device
 from maxlab.graph.value import Index, TensorValue, TensorValueLike
@@ -56,7 +64,7 @@ def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> Tenso
 class _Cut:
     """What is read of one dim: ``size`` elements from ``start`` in steps of ``step``.
 
-    ``drop`` removes the dim afterwards, ``pick`` is a tensor that chooses one element of it,
+    ``drop`` removes the dim afterwards, ``pick`` is an array or tensor of the elements to choose,
     ``name`` the dim that the result is asserted to have, ``bounds`` the tensors between which the
     elements are, and whether each is still counted from either end.
     """
@@ -74,7 +82,7 @@ class _Cut:
 def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
     """The part of ``x`` that ``x[indices]`` names; nothing is copied before somebody needs it.
 
-    As NumPy's basic indexing, with two differences. Bounds are not clamped: a bound outside of
+    As NumPy's indexing, with two differences. Bounds are not clamped: a bound outside of
     ``[-dim, dim]`` (``[-dim - 1, dim - 1]`` for a negative step) is an error, while the graph is
     built or, for symbolic dims, when the model is called. And a slice may be given with the dim of
     its result, as ``(slice, dim)``: bounds may then be integer tensors of rank 0, and a new name is
@@ -84,7 +92,8 @@ def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
         x: A tensor.
         indices: At most one entry per dim, from the first: an int or dim (removes the dim), a slice
             of ints and dims, a rank-0 integer tensor (reads one element, removes the dim), ``None``
-            (a new dim of size 1), one ``...``.
+            (a new dim of size 1), one ``...``. One may be a list, array or tensor of integers,
+            whose dims replace the dim as those of ``gather`` do, or bools, one for each place.
 
     Raises:
         ShapeError: ML215, an index or bound is out of range; ML216, too many indices.
@@ -111,10 +120,31 @@ def slice_tensor(x: TensorValueLike, indices: Iterable[Index]) -> TensorValue:
     for axis, cut in enumerate(cuts):
         if cut.bounds is not None:
             value = _computed_slice(value, axis, cut)
+    _require_one_array(entries, cuts)
     for axis in reversed(range(len(cuts))):
         if cuts[axis].pick is not None:
-            value = add_op("gather", [value, cuts[axis].pick], axis=axis)
+            index = cuts[axis].pick
+            if isinstance(index, np.ndarray):
+                index = literal(index, DType.int64, value.device)
+            value = add_op("gather", [value, index], axis=axis)
     return _reshaped(value, entries, cuts)
+
+
+def _require_one_array(entries: list[Any], cuts: list[_Cut]) -> None:
+    """Raises unless at most one entry is an array, and what is dropped stands beside it: NumPy
+    pairs the elements of several, and moves their dims to the front where a slice is between."""
+    arrays = [i for i, cut in enumerate(cuts) if cut.pick is not None and cut.pick.ndim]
+    if not arrays:
+        return
+    places = [i for i, entry in enumerate(entries) if entry is not None]
+    one = [places[i] for i, cut in enumerate(cuts) if cut.drop or cut.pick is not None]
+    if len(arrays) > 1 or one != list(range(one[0], one[-1] + 1)):
+        raise ArgumentTypeError(
+            "ML344",
+            "an index has several lists of places, or an int apart from one, whose elements NumPy "
+            "pairs",
+            fix="index by one after the other, or pair them: ops.gather_nd(x, indices)",
+        )
 
 
 def _entries(indices: list[Any], rank: int) -> list[Any]:
@@ -130,6 +160,22 @@ def _entries(indices: list[Any], rank: int) -> list[Any]:
     return [*indices[:at], *rest, *indices[at + 1 :]]
 
 
+def cut_of_one(entry: Any, size: Dim, axis: int) -> _Cut:
+    """What ``entry`` reads or changes of ``axis`` of a buffer: one place, or a slice.
+
+    Raises:
+        ArgumentTypeError: ML344, a list of places, besides what is no index at all.
+    """
+    cut = _cut(entry, size, axis)
+    if cut.pick is not None and cut.pick.ndim:
+        raise ArgumentTypeError(
+            "ML344",
+            f"axis {axis} of a buffer is indexed by one place or a slice, got several places",
+            fix="index what ops.buffer_load(x) gives, or store place by place",
+        )
+    return cut
+
+
 def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
     if isinstance(entry, slice):
         return _slice(entry, size, axis)
@@ -139,19 +185,23 @@ def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
         return found
     if hasattr(entry, "_ir") or hasattr(entry, "__tensorvalue__"):
         pick = tensor(entry)
-        if pick.rank or not pick.dtype.is_integral():
+        if not pick.dtype.is_integral():
             raise ArgumentTypeError(
                 "ML344",
-                f"an index tensor must be one integer, got {pick.type}",
-                fix="use ops.gather(x, indices, axis) for many indices, ops.where for masks",
+                f"an index tensor must have integers, got {pick.type}",
+                fix="use ops.where for masks, ops.nonzero(b, 'count') for the places of one; "
+                "convert numbers: ops.cast(i, DType.int64)",
             )
         return _Cut(Dim(0), 1, size, pick=pick)
-    if isinstance(entry, np.ndarray) and not entry.ndim:
+    if isinstance(entry, list) or is_array(entry):
+        entry = to_numpy(entry)
+        if entry.ndim:
+            return _Cut(Dim(0), 1, size, pick=_places(entry, size, axis))
         entry = entry[()]
     if isinstance(entry, bool) or not isinstance(entry, (int, np.integer, Dim)):
         raise ArgumentTypeError(
             "ML344",
-            f"{type(entry).__name__} {entry!r} is not an index",
+            f"{type(entry).__name__} {shown(entry)} is not an index",
             fix="use ints, dims, slices, None and ...; ops.gather takes arrays of indices",
         )
     start = Dim(entry)
@@ -165,6 +215,43 @@ def _cut(entry: Any, size: Dim, axis: int) -> _Cut:
         if start.dim < 0:
             start = size + start
     return _Cut(start, 1, Dim(1), drop=True)
+
+
+def _places(entry: np.ndarray[Any, Any], size: Dim, axis: int) -> np.ndarray[Any, Any]:
+    """The indices that ``entry``, an array as the index of ``axis``, names.
+
+    Raises:
+        ArgumentTypeError: ML344, neither integers nor a bool for each place.
+        ShapeError: ML215, an index is out of range.
+    """
+    if not entry.size:
+        return entry.astype(np.int64)
+    if entry.dtype == bool:
+        if entry.shape != (size,):
+            raise ArgumentTypeError(
+                "ML344",
+                f"a mask of the shape {list(entry.shape)} for axis {axis} of size {size}",
+                fix="give a bool for each place: x.shape has the sizes; ops.where takes masks of "
+                "any shape",
+            )
+        return np.flatnonzero(entry)
+    if entry.dtype.kind not in "iu":
+        raise ArgumentTypeError(
+            "ML344",
+            f"an array of {entry.dtype} is not an index",
+            fix="convert it: indices.astype(int); a tensor of the graph: ops.cast(i, DType.int64)",
+        )
+    if isinstance(size, StaticDim):
+        wrong = entry[(entry < -size.dim) | (entry >= size.dim)]
+        if wrong.size:
+            raise ShapeError(
+                "ML215",
+                f"the index {wrong[0]} is out of range for axis {axis} of size {size}",
+                fix=f"use {-size.dim} to {size.dim - 1}, such as x[[{-size.dim}, {size.dim - 1}]]"
+                if size.dim
+                else "the axis is empty",
+            )
+    return entry.astype(np.int64)
 
 
 def _bound(bound: Any, size: Dim, axis: int, low: int, high: int) -> Dim:
@@ -320,7 +407,6 @@ def _named(x: TensorValue, cuts: list[_Cut], what: str) -> TensorValue:
 
 def _reshaped(x: TensorValue, entries: list[Any], cuts: list[_Cut]) -> TensorValue:
     """``x`` without the dims that an int removed and with those that ``None`` adds."""
-    alive = [c for c in cuts if c.pick is None]  # the gathers have removed the others
     dims: list[Dim] = []
     added: list[int] = []
     dropped: list[int] = []
@@ -332,14 +418,16 @@ def _reshaped(x: TensorValue, entries: list[Any], cuts: list[_Cut]) -> TensorVal
             continue
         cut = cuts[position]
         position += 1
-        if cut.pick is not None:
+        if cut.pick is not None:  # its dims have replaced the dim
+            dims.extend(x.shape[axis : axis + cut.pick.ndim])
+            axis += cut.pick.ndim
             continue
         if cut.drop:
             dropped.append(axis)
         else:
             dims.append(x.shape[axis])
         axis += 1
-    assert axis == len(alive)
+    assert axis == x.rank
     if len(dropped) == 1 and not added:
         return add_op("squeeze", [x], axis=dropped[0])
     if len(added) == 1 and not dropped:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from maxlab.errors import ShapeError
+from typing import TYPE_CHECKING
+
+from maxlab.errors import ShapeError, missing
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import pair, staged
 from maxlab.graph.value import TensorValue, TensorValueLike
@@ -73,3 +75,14 @@ def outer(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
     column = add_op("reshape", [left], shape=Shape([left.shape.num_elements, 1]))
     row = add_op("reshape", [right], shape=Shape([1, right.shape.num_elements]))
     return add_op("mul", [column, row])
+
+
+__all__ = ["matmul", "outer"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Nothing: the error for a name that is not there, with what there is instead."""
+        from maxlab.graph.ops.elsewhere import LINALG
+
+        raise missing("ops.linalg", name, __all__, LINALG)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maxlab.dtype import DType, check_unmasked
-from maxlab.errors import ArgumentError, ArgumentTypeError, SeedError
+from maxlab.errors import ArgumentError, ArgumentTypeError, SeedError, missing
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, builder, cast, is_number, literal, staged, tensor
 from maxlab.graph.value import TensorValue, TensorValueLike, Value
@@ -291,3 +291,12 @@ def gaussian(
 normal = gaussian
 
 __all__ = ["SeedType", "gaussian", "normal", "set_seed", "uniform"]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Nothing: the error for a name that is not there, with what there is instead."""
+        from maxlab.graph.ops.elsewhere import RANDOM
+
+        raise missing("ops.random", name, __all__, RANDOM)

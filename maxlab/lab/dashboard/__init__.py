@@ -10,6 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maxlab.habits import fitting
+
 if TYPE_CHECKING:
     from maxlab.diagnostics import Recording
     from maxlab.lab.dashboard.widget import DashboardView
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DashboardView", "dashboard"]
 
 
+@fitting("ML975", "maxlab.dashboard()")
 def dashboard(
     replay: str | Path | Recording | None = None, *, height: int = 0, theme: str = "auto"
 ) -> DashboardView:
