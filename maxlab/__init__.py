@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from maxlab import torch as torch
     from maxlab.dtype import DType as DType
     from maxlab.engine import InferenceSession as InferenceSession
-    from maxlab.engine.front import load as compile
     from maxlab.engine.front import load as load
     from maxlab.engine.front import save as save
     from maxlab.graph import BufferType as BufferType
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from maxlab.graph import TensorType as TensorType
     from maxlab.graph import Weight as Weight
     from maxlab.graph import ops as ops
+
+    compile: Any
 
 __version__ = "0.1.0"
 

@@ -282,8 +282,8 @@ def test_indexing_is_numpys_and_aliases(index: Any) -> None:
     [
         (2, "index 2 is outside of axis 0"), (-3, "outside of axis 0"), ((0, 0, 9), "axis 2"),
         ((..., 4), "axis 2"), ((0, 0, 0, 0), "4 indices"), ((..., ...), "2 indices|once|0 indices"),
-        ("a", "indexed by str"), ([0, 1], "indexed by list"), (True, "indexed by bool"),
-        (np.array([0]), "indexed by ndarray"), (1.0, "indexed by float"),
+        ("a", "indexed by str"), ([0, 9], "not all of these"), (True, "indexed by bool"),
+        (np.array([0.5]), "not all of these"), ({}, "indexed by dict"), (1.0, "indexed by float"),
     ],
     ids=repr,
 )  # fmt: skip
