@@ -72,7 +72,7 @@ class DeviceRef:
     def __init__(self, device_type: DeviceKind | str = "", id: int = 0) -> None:
         if not isinstance(device_type, DeviceKind):
             named = _named(device_type)
-            if named is not None and not id:
+            if named is not None and named.id:
                 id = named.id
             kind = device_type if named is None else named.device_type.value
             device_type = DeviceKind.from_string(kind)
