@@ -104,6 +104,35 @@ _INSTEAD = {
     **dict.fromkeys(
         ("set_num_threads", "get_num_threads"), "maxlab.InferenceSession(num_threads=2)"
     ),
+    **dict.fromkeys(
+        ("devices", "list_devices", "get_device", "is_available", "backends"),
+        "maxlab.driver.accelerator_count() counts the GPUs, maxlab.device('cpu') is the CPU",
+    ),
+    "linalg": "maxlab.ops.matmul, maxlab.ops.norm and NumPy's: np.linalg.norm(x)",
+    "fft": "of a result: np.fft.fft(result.to_numpy())",
+    "Linear": "maxlab.nn.Linear(4, 4)",
+    "Sequential": "maxlab.nn.Sequential",
+    **dict.fromkeys(("Parameter", "Variable"), "maxlab.Weight(name, dtype, shape)"),
+    **dict.fromkeys(
+        ("Input", "placeholder"),
+        "inputs are types of a graph: maxlab.TensorType(maxlab.float32, ['n', 4])",
+    ),
+    **dict.fromkeys(("version", "VERSION"), "maxlab.__version__"),
+    **dict.fromkeys(("info", "help", "show_versions"), "maxlab.doctor()"),
+    **dict.fromkeys(
+        ("from_torch", "from_onnx", "script", "convert"),
+        "graphs come from Python or from PyTorch: maxlab.torch.load(module, x)",
+    ),
+    **{
+        name: f"NumPy's: np.{name}"
+        for name in ("newaxis", "inf", "nan", "pi", "e", "set_printoptions")
+    },
+    "ndarray": "results are maxlab.driver.Tensor, values of a graph maxlab.graph.TensorValue",
+    **dict.fromkeys(("simulator", "use_simulator"), "maxlab.driver.use_simulator()"),
+    "testing": "maxlab.compare(model, array) holds a model against references",
+    **dict.fromkeys(
+        ("quantize", "quantization"), "nothing is quantised here; ops.dequantize reads blocks"
+    ),
     "explain": "maxlab.compile_report(model), maxlab.stages(model)",
     "summary": "print(graph)",
     "clear_cache": "maxlab.cache().clear()",

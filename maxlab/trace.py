@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from maxlab.config import config
-from maxlab.errors import ArgumentTypeError
+from maxlab.errors import ArgumentTypeError, QueryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +257,13 @@ class Displayed:
             id  op   scope  type    time
             n1  mul         f32[n]
         """
+        if not isinstance(query, str):
+            raise QueryError(
+                "ML910",
+                f"a query is text, got {type(query).__name__}",
+                str(query),
+                fix="write graph.find('op=mul'), or graph.find(op='mul')",
+            )
         said = [f"({query})"] if query and terms else [query] if query else []
         for name, value in terms.items():
             text = f"[{','.join(map(str, value))}]" if isinstance(value, (list, tuple)) else value

@@ -21,7 +21,7 @@ from maxlab.analysis.told import TimelineHead
 from maxlab.analysis.trace_export import write_chrome
 from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
-from maxlab.errors import ArgumentError, DocumentError
+from maxlab.errors import ArgumentError, DocumentError, elsewhere
 from maxlab.habits import fitting
 from maxlab.tabular import Field, Tabular
 from maxlab.trace import Event
@@ -450,6 +450,13 @@ def _count(count: int, word: str) -> str:
 
 def _told(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
+elsewhere(
+    Timeline,
+    "timeline",
+    dict.fromkeys(("save", "export", "to_json", "to_perfetto"), "profile.timeline.to_chrome(path)"),
+)
 
 
 __all__ = ["Timeline", "Track", "in_order", "of_profile", "of_profiles", "timeline"]

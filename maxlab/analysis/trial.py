@@ -25,7 +25,7 @@ from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.times import plural, time_text
-from maxlab.errors import ArgumentError, UnsupportedError
+from maxlab.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from maxlab.habits import fitting
 
 if TYPE_CHECKING:
@@ -152,6 +152,12 @@ def try_action(profile: Profile, action: Action, *, runs: int = RUNS) -> Trial:
             "ML653",
             f"try_action: runs must be 1 or more, got {runs}",
             fix=f"leave it out for {RUNS}",
+        )
+    if not isinstance(action, Action):
+        raise ArgumentTypeError(
+            "ML671",
+            f"try_action takes an action, got {type(action).__name__}",
+            fix="maxlab.advice(profile) has the actions: maxlab.advice(profile)[0]",
         )
     if action.recipe is None:
         raise UnsupportedError(

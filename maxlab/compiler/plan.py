@@ -33,6 +33,7 @@ from maxlab.compiler.plan_parts import (
     panels_nbytes,
 )
 from maxlab.compiler.plan_text import plan_text
+from maxlab.errors import elsewhere, unlisted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,6 +135,19 @@ class Plan:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.table())
+
+
+unlisted(Plan, "plan", "model.plan.steps[0] is a step, model.plan.slots[0] a buffer")
+elsewhere(
+    Plan,
+    "plan",
+    {
+        "kernels": 'model.kernels["k0"]',
+        "buffers": "model.plan.slots",
+        "nodes": "model.plan.steps",
+        "memory": "maxlab.memory(model)",
+    },
+)
 
 
 __all__ = [

@@ -364,7 +364,7 @@ def device_named(name: Any) -> Device:
     """
     if isinstance(name, Device):
         return name
-    if hasattr(name, "to_device"):
+    if hasattr(name, "device_type"):  # a reference, as graphs have them
         named: Device = name.to_device()
         return named
     told = str(name) if isinstance(name, str) or type(name).__module__ == "torch" else ""

@@ -118,12 +118,15 @@ def places_of(index: Any) -> Any:
 
 def _array_of(item: Any) -> Any:
     """The array of ``item``, a list, array or tensor with axes; None for other indices."""
-    if isinstance(item, list):
-        array = np.asarray(item)
-        return array if array.size else array.astype(np.int64)
-    if not hasattr(item, "__dlpack__") or not getattr(item, "ndim", 0):
-        return None
-    return np.asarray(item)
+    try:
+        if isinstance(item, list):
+            array = np.asarray(item)
+            return array if array.size else array.astype(np.int64)
+        if not hasattr(item, "__dlpack__") or not getattr(item, "ndim", 0):
+            return None
+        return np.asarray(item)
+    except Exception as error:  # rows of several lengths, or what another library raises
+        raise _no_index(item) from error
 
 
 def _one_index(item: Any) -> Any:

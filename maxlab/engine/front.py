@@ -7,6 +7,7 @@ from typing import Any
 
 from maxlab.engine.model import Model
 from maxlab.engine.session import InferenceSession
+from maxlab.errors import ArgumentTypeError
 from maxlab.graph import Graph
 from maxlab.habits import fitting
 
@@ -36,8 +37,21 @@ def load(graph: Graph | Path | str, **options: Any) -> Model:
 
 
 @fitting("ML975", "maxlab.save(graph, path)")
-def save(graph: Graph, path: Path | str) -> None:
-    """Nothing; ``graph`` is written to ``path``: see ``Graph.save``."""
+def save(graph: Any, path: Path | str) -> None:
+    """Writes ``graph`` to ``path``: see ``Graph.save``.
+
+    Raises:
+        ArgumentTypeError: ML619, ``graph`` is none.
+    """
+    if not isinstance(graph, (Graph, Model)):  # a model says what is saved of it
+        told = type(graph).__name__
+        if isinstance(path, Graph):
+            fix = "the graph comes first: maxlab.save(graph, path)"
+        elif hasattr(graph, "__array__"):
+            fix = "an array is written by NumPy: np.save(path, array)"
+        else:
+            fix = "maxlab.save(graph, path); of a model: maxlab.save(model.graph, path)"
+        raise ArgumentTypeError("ML619", f"save takes a Graph, got {told}", fix=fix)
     graph.save(path)
 
 

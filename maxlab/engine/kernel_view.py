@@ -12,7 +12,7 @@ from maxlab.compiler.plan import Step
 from maxlab.compiler.printed import Printed
 from maxlab.engine.host_steps import CONTROL
 from maxlab.engine.times import plural
-from maxlab.errors import Location, UnsupportedError
+from maxlab.errors import Location, UnsupportedError, elsewhere
 
 
 class Shown(Protocol):
@@ -171,6 +171,18 @@ def user_lines(
             if node in known:
                 found[first, last, node] = None
     return list(found)
+
+
+elsewhere(
+    KernelView,
+    "kernel",
+    {
+        **dict.fromkeys(("code", "text", "c", "src"), 'model.kernels["k0"].source'),
+        **dict.fromkeys(("asm", "assembly", "ptx", "sass"), 'model.kernels["k0"].source is its C'),
+        **dict.fromkeys(("time", "ns", "ms", "us"), "model.profile(array).kernels[0].ns"),
+        "ops": 'model.kernels["k0"].nodes',
+    },
+)
 
 
 __all__ = ["KernelView", "origins_of", "source_of", "user_lines"]

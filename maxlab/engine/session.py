@@ -15,6 +15,7 @@ from maxlab.compiler import Compiled, Options, cached
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, Tensor, cpu_count
+from maxlab.driver.device import device_named
 from maxlab.engine.executable import Executable
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.model import LIVE, Model
@@ -70,6 +71,12 @@ class InferenceSession(Whole):
     _instead: ClassVar[dict[str, str]] = {
         "run": "load a graph and call the model: session.load(graph)(array)[0]",
         "compile": "session.load(graph)",
+        "device": "session.devices[0]",
+        "threads": "session.num_threads",
+        **dict.fromkeys(
+            ("predict", "infer", "execute", "forward"), "session.load(graph)(array)[0]"
+        ),
+        "profile": "session.load(graph).profile(array)",
         **dict.fromkeys(("graph", "models"), "session.load(graph) returns the model; keep it"),
         **dict.fromkeys(
             ("get_inputs", "get_outputs"), "a model has them: session.load(graph).input_metadata"
@@ -94,24 +101,33 @@ class InferenceSession(Whole):
     @fitting("ML618", "InferenceSession(devices=[driver.CPU()])")
     def __init__(
         self,
-        devices: Iterable[Device] | None = None,
+        devices: Iterable[Device | DeviceRef | str] | Device | DeviceRef | str | None = None,
         num_threads: int | None = None,
         *,
         custom_extensions: Any = None,
     ) -> None:
         self._kernel_library = gathered(custom_extensions)
+        if isinstance(devices, (str, Device, DeviceRef)):
+            devices = [devices]
+        if isinstance(devices, Graph):
+            raise ArgumentTypeError(
+                "ML618",
+                "a session is made of devices, got a graph",
+                fix="load the graph: InferenceSession().load(graph)",
+            )
         if devices is not None and not isinstance(devices, Iterable):
             raise ArgumentTypeError(
                 "ML618", f"devices takes a list, got {shown(devices)}", fix="write devices=[device]"
             )
         try:
-            given = list(devices) if devices is not None else []
+            named = list(devices) if devices is not None else []
         except Exception as error:
             raise ArgumentTypeError(
                 "ML618",
                 f"devices takes a list, and {shown(devices)} cannot be read as one",
                 fix="write devices=[device]",
             ) from error
+        given = [device_named(d) if isinstance(d, (str, DeviceRef)) else d for d in named]
         for device in given:
             if not isinstance(device, Device):
                 raise ArgumentTypeError(
@@ -139,6 +155,10 @@ class InferenceSession(Whole):
         self.beside = Child()  # guarded kernels of all models run there, one at a time
         self._options: dict[str, Any] = {}  # what models are compiled with, by OF_SESSION
         runtime_ahead()
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self._devices))
+        return f"InferenceSession(devices=[{names}], num_threads={self.num_threads})"
 
     @property
     def devices(self) -> list[Device]:
@@ -309,7 +329,7 @@ class InferenceSession(Whole):
             raise ArgumentTypeError(
                 "ML619",
                 f"load takes a Graph or a path, got {type(model).__name__}",
-                fix="pass the graph, or the path of a file that graph.save wrote",
+                fix=_loaded_by(model),
             )
         function = self._with_kernels(graph, custom_extensions, custom_ops_path)
         devices = self._devices_of(function)
@@ -330,6 +350,12 @@ class InferenceSession(Whole):
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
             registry = weights_registry if weights_registry is not None else {}
+            if not isinstance(registry, Mapping):
+                raise ArgumentTypeError(
+                    "ML612",
+                    f"weights_registry has the weights by name, got {type(registry).__name__}",
+                    fix="pass a dict: session.load(graph, weights_registry={})",
+                )
             return self._model(compiled, graph, registry, devices)
 
     def _model(
@@ -530,3 +556,14 @@ class _Loader:
             options=options,
             guard=model.guard,
         )
+
+
+def _loaded_by(model: object) -> str:
+    """What to write where ``model``, which is no graph, was to be loaded."""
+    if isinstance(model, Model):
+        return "it is loaded: call it, model(array)[0]; with other options: model.reload()"
+    if any(kind.__module__.startswith("torch.") for kind in type(model).__mro__):
+        return "a module of PyTorch is imported: maxlab.torch.load(module, x)"
+    if callable(model):
+        return "a function or layer is traced first: maxlab.Graph(name, function, input_types)"
+    return "maxlab.load(graph), or the path of a file that graph.save wrote"

@@ -13,6 +13,7 @@ import numpy as np
 from maxlab import files, trace
 from maxlab.dtype import DType
 from maxlab.errors import (
+    NO_GRADIENTS,
     ArgumentError,
     ArgumentTypeError,
     GraphError,
@@ -22,6 +23,7 @@ from maxlab.errors import (
     elsewhere,
     shown,
     unlisted,
+    untrained,
 )
 from maxlab.graph import ops
 from maxlab.graph.build import (
@@ -34,12 +36,13 @@ from maxlab.graph.control_flow import closed, traced
 from maxlab.graph.files import UNNAMED, functions_of, read_function
 from maxlab.graph.foreign import users_own
 from maxlab.graph.inlining import Calls, may_call
+from maxlab.graph.instead import INSTEAD
 from maxlab.graph.journal import Noted
 from maxlab.graph.kernel_library import KernelLibrary, gathered
 from maxlab.graph.known import dim_names, known_data, known_dim
-from maxlab.graph.operands import data_of, plain
+from maxlab.graph.operands import data_of, is_array, plain
 from maxlab.graph.outputs import as_outputs, listed, warn_replaced
-from maxlab.graph.parameters import parameter_names
+from maxlab.graph.parameters import MADE, callable_with, no_such_argument, parameter_names
 from maxlab.graph.regions import Region
 from maxlab.graph.shelf import Shelf
 from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
@@ -178,12 +181,23 @@ class Graph(trace.Displayed):
         if path is not None:
             self._chains.read(function)
         else:
+            if forward is None and kwargs:
+                raise no_such_argument(sorted(kwargs))
+            given: Any = input_types
+            if isinstance(given, Type):
+                raise ArgumentTypeError(
+                    "ML320",
+                    f"input_types is {input_types}, expected a list of types",
+                    at=user_location(),
+                    fix=f"write a list: {MADE}",
+                )
             for type in input_types:
                 if not isinstance(type, Type):
+                    like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
                     raise ArgumentTypeError(
                         "ML320",
-                        f"an input type is {type!r}, expected a TensorType or BufferType",
-                        fix="write TensorType(dtype, shape)",
+                        f"an input type is {shown(type)}, expected a TensorType or BufferType",
+                        fix=f"write TensorType({like})",
                     )
                 function.add_input(type)
         self._inputs: list[Value] = [wrap(v) for v in function.inputs]
@@ -192,7 +206,7 @@ class Graph(trace.Displayed):
         trace.emit("graph", name, inputs=len(self._inputs))
         self._module: Any = module
         if forward is not None:
-            self._trace(_callable(forward), args, kwargs)
+            self._trace(callable_with(forward, len(self._inputs), args, kwargs), args, kwargs)
         if module is not None:  # now that nothing can fail any more
             module.add(self)
 
@@ -666,6 +680,15 @@ class Graph(trace.Displayed):
             fix="maxlab.load(graph)(array)[0]; inside of another graph: ops.call(graph, x)",
         )
 
+    def __add__(self, other: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "ML973",
+            "graphs are not added: a graph is no list of operations",
+            fix="compare them: maxlab.diff(graph, graph); call one in another: ops.call(graph, x)",
+        )
+
+    __radd__ = __add__
+
     def __str__(self) -> str:
         return pretty(self._writer.function)
 
@@ -682,43 +705,6 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
     return kind(name, path=found, custom_extensions=list(libraries))
 
 
-def _callable(forward: Any) -> Callable[..., Any]:
-    if callable(forward):
-        call: Callable[..., Any] = forward
-        return call
-    raise ArgumentTypeError(
-        "ML320",
-        f"forward is {shown(forward)}, expected something to call with the inputs",
-        at=user_location(),
-        fix="Graph(name, forward, input_types), or Graph(name, input_types=[...]) as a context",
-    )
-
-
-_COMPILED = "maxlab.load(graph)(array)[0]"
-_INSTEAD = {
-    "run": _COMPILED,
-    "forward": _COMPILED,
-    "execute": _COMPILED,
-    "predict": _COMPILED,
-    "eval": _COMPILED,
-    "compile": "maxlab.load(graph)",
-    "load": "maxlab.load(graph)",
-    "draw": "the graph itself, as the last value of a cell, is drawn",
-    "show": "the graph itself, as the last value of a cell, is drawn",
-    **dict.fromkeys(("to_png", "to_dot", "plot", "visualize", "render"), "graph.to_svg(path)"),
-    **dict.fromkeys(("summary", "print", "to_mlir"), "print(graph)"),
-    **dict.fromkeys(("export", "to_onnx", "dump"), "graph.save(path)"),
-    "profile": "maxlab.load(graph).profile(array)",
-    "outputs": "graph.output_types",
-    "nodes": "graph.function.ops",
-    "ops": "graph.function.ops",
-    "operations": "graph.function.ops",
-    "print_tabular": "print(graph)",
-    "input": "graph.inputs[0]",
-    "code": 'maxlab.load(graph).kernels["k0"].source',
-    **dict.fromkeys(("to", "cuda", "cpu"), "inputs name devices: TensorType(dtype, shape, 'gpu')"),
-    **dict.fromkeys(("add", "append"), "within `with graph:`, ops add themselves: ops.exp(x)"),
-    "add_input": "name the inputs when the graph is made: Graph(name, input_types=[...])",
-}
-elsewhere(Graph, "graph", _INSTEAD)
+elsewhere(Graph, "graph", INSTEAD)
+untrained(Graph, "graph", (*NO_GRADIENTS, "train"))
 unlisted(Graph, "graph", "graph.function.ops is a list of its operations; print(graph) shows them")

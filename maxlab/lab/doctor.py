@@ -13,7 +13,7 @@ from typing import Any
 from maxlab import __version__, files
 from maxlab.driver import Accelerator, accelerator_count
 from maxlab.driver.accelerator import missing_for_accelerators
-from maxlab.errors import FileError, MaxlabError
+from maxlab.errors import FileError, MaxlabError, nearest
 from maxlab.habits import fitting
 from maxlab.lab import bundle
 from maxlab.toolchain import doctor_rows
@@ -179,3 +179,6 @@ def _package_row(name: str) -> DoctorRow:
         return DoctorRow(name, True, importlib.metadata.version(name), "")
     except importlib.metadata.PackageNotFoundError:
         return DoctorRow(name, False, "not installed", f"pip install {name}")
+
+
+nearest(Report, "report")

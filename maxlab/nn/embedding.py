@@ -8,6 +8,7 @@ from typing import Any
 from maxlab.dtype import DType
 from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
+from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, refuse_quantization
 from maxlab.nn.module import Module
@@ -46,6 +47,7 @@ class Embedding(Module):
     weight: Weight
     device: DeviceRef
 
+    @fitting("ML975", "nn.Embedding(5, 2)")
     def __init__(
         self,
         vocab_size: int,

@@ -32,7 +32,7 @@ class LayerList(Module, MutableSequence[Layer]):
     """
 
     def __init__(self, layers: Iterable[Layer] | Layer = (), *more: Layer) -> None:
-        if more or (isinstance(layers, Layer) and not isinstance(layers, Iterable)):
+        if more or not isinstance(layers, Iterable):
             layers = [layers, *more]  # type: ignore[list-item]  # each is checked below
         self._layers: list[Layer] = [_layer(layer) for layer in layers]
 

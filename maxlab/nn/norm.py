@@ -12,6 +12,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
 from maxlab.graph import DeviceRef, TensorValue, TensorValueLike, Weight, ops
 from maxlab.graph.operands import as_dtype
+from maxlab.habits import fitting
 from maxlab.nn.calls import Layer
 from maxlab.nn.linear import check_size, first_device, no_shards
 from maxlab.nn.module import Module
@@ -62,6 +63,7 @@ class LayerNorm(Module):
     weight: Weight
     bias: Weight | None = None
 
+    @fitting("ML975", "nn.LayerNorm(4)")
     def __init__(
         self,
         dims: int,
@@ -205,6 +207,7 @@ class RMSNorm(Module):
 
     weight: Weight
 
+    @fitting("ML975", "nn.RMSNorm(4)")
     def __init__(
         self,
         dim: int,
@@ -280,6 +283,7 @@ class GroupNorm(Module):
     weight: Weight | None = None
     bias: Weight | None = None
 
+    @fitting("ML975", "nn.GroupNorm(2, 4)")
     def __init__(
         self,
         num_groups: int,

@@ -35,7 +35,15 @@ from typing import ClassVar, NamedTuple
 
 from maxlab import trace
 from maxlab.config import config
-from maxlab.errors import CacheError, MaxlabError, ToolchainError
+from maxlab.errors import (
+    CacheError,
+    MaxlabError,
+    ToolchainError,
+    elsewhere,
+    nearest,
+    unlisted,
+)
+from maxlab.habits import fitting
 from maxlab.toolchain import eviction, processes
 from maxlab.toolchain.private import private_folder
 from maxlab.toolchain.seals import (
@@ -115,6 +123,13 @@ class CacheInfo(NamedTuple):
     libraries: int
     bytes: int
     limit: int | None
+
+    def __str__(self) -> str:
+        limit = "without a limit" if self.limit is None else f"of {self.limit / 2**20:,.0f} MiB"
+        return (
+            f"{self.place}: {self.libraries} librar{'y' if self.libraries == 1 else 'ies'}, "
+            f"{self.bytes / 2**20:,.1f} MiB {limit}"
+        )
 
 
 class Artefact(NamedTuple):
@@ -344,6 +359,7 @@ class Cache:
             fix="set MAXLAB_CACHE_DIR to a private directory that can be written",
         )
 
+    @fitting("ML975", "maxlab.cache().clear()")
     def clear(self) -> int:
         """Remove every artefact; the number of bytes that were in them.
 
@@ -556,6 +572,20 @@ def _leave() -> None:
     for owner, folder in _building:
         if owner == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+_INFO = "maxlab.cache().info()"
+nearest(CacheInfo, "info")
+elsewhere(
+    Cache,
+    "cache",
+    {
+        **dict.fromkeys(("size", "nbytes", "bytes"), f"{_INFO}.bytes"),
+        **dict.fromkeys(("dir", "place", "folder", "directory"), f"{_INFO}.place"),
+        **dict.fromkeys(("evict", "delete", "empty"), "maxlab.cache().clear()"),
+    },
+)
+unlisted(Cache, "cache", f"{_INFO}.libraries counts what it holds")
 
 
 __all__ = [

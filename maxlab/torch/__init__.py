@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maxlab.errors import missing
 from maxlab.torch.front import load, profile
 
 __all__ = ["Agreement", "Eager", "Ran", "TorchModel", "TorchProfile", "load", "profile"]
@@ -21,9 +22,17 @@ _LAZY = {
 }
 
 
+_INSTEAD = {
+    **dict.fromkeys(
+        ("compile", "export", "convert", "trace", "jit"), "maxlab.torch.load(module, x)"
+    ),
+    **dict.fromkeys(("nn", "Tensor", "tensor"), "those of PyTorch: import torch; torch.nn"),
+}
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'maxlab.torch' has no attribute {name!r}")
+        raise missing("maxlab.torch", name, __all__, _INSTEAD)
     from importlib import import_module
 
     return getattr(import_module(f"maxlab.torch.{_LAZY[name]}"), name)

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import inspect
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from maxlab.driver import Tensor
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentTypeError, UnsupportedError
 from maxlab.graph import Graph
 from maxlab.habits import fitting
+from maxlab.nn import Module
 
 if TYPE_CHECKING:
     from maxlab.torch.model import TorchModel
@@ -140,18 +145,40 @@ def load(
         raise ArgumentTypeError(
             "ML684",
             f"load takes a torch.nn.Module, got {type(module).__name__}",
-            fix="wrap a function into a module with a forward method",
+            fix=_module_of(module),
         )
     if not inputs and not named:
         _require_no_inputs(module)
     return TorchModel(
         module,
-        inputs,
-        named,
+        tuple(map(_as_torch, inputs)),
+        {name: _as_torch(x) for name, x in named.items()},
         dynamic_batch=dynamic_batch,
         dynamic_shapes=dynamic_shapes,
         num_threads=num_threads,
     )
+
+
+def _as_torch(x: Any) -> Any:
+    """``x``, an array of NumPy or a ``driver.Tensor`` as a tensor of torch."""
+    import torch
+
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(x))
+    return torch.from_dlpack(x) if isinstance(x, Tensor) else x
+
+
+def _module_of(x: Any) -> str:
+    """How a ``torch.nn.Module`` is made of ``x``, which is none."""
+    if isinstance(x, (str, Path)):
+        return "read the module first: torch.load(path, weights_only=False)"
+    if isinstance(x, Module):
+        return "a layer of maxlab.nn is traced: maxlab.Graph(name, layer, [type of its input])"
+    if isinstance(x, type):
+        return f"make one: {x.__name__}(...)"
+    if isinstance(x, dict):
+        return "these are weights: module.load_state_dict(weights), then load the module"
+    return "wrap a function into a module with a forward method"
 
 
 def _require_no_inputs(module: Any) -> None:

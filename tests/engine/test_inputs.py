@@ -355,7 +355,7 @@ def test_bad_sessions() -> None:
         with pytest.raises(MaxlabError):
             InferenceSession(num_threads=bad)  # type: ignore[arg-type]
     with pytest.raises(MaxlabError):
-        InferenceSession(devices=["cpu"])  # type: ignore[list-item]
+        InferenceSession(devices=["tpu"])
     with pytest.raises(TypeError):
         InferenceSession().load(42)
     with pytest.raises(RuntimeError):

@@ -218,7 +218,14 @@ def values(target: Model | Profile, node: str, *inputs: Any) -> Values:
         >>> found.array, found.how
         (array([0., 2., 4., 6.], dtype=float32), 'kernel')
     """
-    (found,) = all_values(model_behind(target, "values"), [node], inputs)
+    model = model_behind(target, "values")
+    if not isinstance(node, str):
+        raise ArgumentError(
+            "ML805",
+            f"values takes the name of an op, got {type(node).__name__}",
+            fix="the name comes before the inputs: maxlab.values(model, 'n1')",
+        )
+    (found,) = all_values(model, [node], inputs)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from maxlab.errors import DocumentError
+from maxlab.errors import DocumentError, nearest
 
 VERSION = 2
 BUSY = (
@@ -239,3 +239,6 @@ def _ceilings(data: Mapping[str, Any]) -> Ceilings:
         float(data["shared_dispatch_ns"]),
         {str(name): float(value) for name, value in data["fast"].items()},
     )
+
+
+nearest(Machine, "machine")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from maxlab.errors import missing
 from maxlab.habits import fitting
 
 if TYPE_CHECKING:
@@ -55,4 +56,4 @@ def __getattr__(name: str) -> Any:
         from maxlab.lab.dashboard.widget import DashboardView
 
         return DashboardView
-    raise AttributeError(f"module 'maxlab.lab.dashboard' has no attribute {name!r}")
+    raise missing("maxlab.lab.dashboard", name, __all__)

@@ -15,7 +15,7 @@ from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
-from maxlab.errors import QueryError
+from maxlab.errors import QueryError, nearest
 from maxlab.graph import Graph
 from maxlab.lab import protocol
 from maxlab.lab.query.finding import Rows, found_in, missing
@@ -164,6 +164,9 @@ def _row(rows: Rows, node: protocol.Node) -> FoundOp:
         rows.share(node),
         rows.is_split(node),
     )
+
+
+nearest(Found, "found")
 
 
 __all__ = ["Found", "FoundOp", "find", "find_in"]
