@@ -37,7 +37,7 @@ def load(graph: Graph | Path | str, **options: Any) -> Model:
 
 
 @fitting("ML975", "maxlab.save(graph, path)")
-def save(graph: Any, path: Path | str) -> None:
+def save(graph: Any, path: Any) -> None:
     """Writes ``graph`` to ``path``: see ``Graph.save``.
 
     Raises:
@@ -52,7 +52,8 @@ def save(graph: Any, path: Path | str) -> None:
         else:
             fix = "maxlab.save(graph, path); of a model: maxlab.save(model.graph, path)"
         raise ArgumentTypeError("ML619", f"save takes a Graph, got {told}", fix=fix)
-    graph.save(path)
+    call: Any = graph
+    call.save(path)
 
 
 __all__ = ["load", "save"]

@@ -191,7 +191,7 @@ class Graph(trace.Displayed):
                     at=user_location(),
                     fix=f"write a list: {MADE}",
                 )
-            for type in input_types:
+            for type in given:
                 if not isinstance(type, Type):
                     like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
                     raise ArgumentTypeError(

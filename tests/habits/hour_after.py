@@ -228,7 +228,6 @@ MODELS = rows(
     ("model.passes['foldd']", Refused("ML976", "model.passes['fold']")),
     ("model.passes[0]", Refused("ML976", "model.passes['fold']")),
     ("model.input_types", Refused("ML964", "model.input_metadata")),
-    ("model.devices", Refused("ML964", "")),
     ("model.flops", Refused("ML964", "model.profile(array).kernels[0].flops")),
     ("model.memory()", Refused("ML964", "maxlab.memory(model)")),
     ("model.infer(X)", Refused("ML964", "model(array)[0]")),
