@@ -30,7 +30,7 @@ from maxlab import trace
 from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
 from maxlab.compiler.fingerprint import fingerprint, version
 from maxlab.compiler.options import DEFAULT, Options
-from maxlab.compiler.plan import Plan
+from maxlab.compiler.plan import Plan, Step
 from maxlab.compiler.plan_file import Places, read, written
 from maxlab.config import config
 from maxlab.errors import CacheError, GraphError, MaxlabError, ParseError
@@ -284,6 +284,16 @@ def _write(key: PlanKey, known: _Known) -> None:
         return path
 
     cache().build([key], make)
+
+
+def drop(step: Step) -> None:
+    """Forget the plan that has ``step``, which is about to be changed: no other model, and no file,
+    may get what becomes of it."""
+    with _lock:
+        for plans in (_plans, _pending):
+            found = [k for k, v in plans.items() if any(one is step for one in v.plan.steps)]
+            for key in found:
+                del plans[key]
 
 
 def forget() -> None:

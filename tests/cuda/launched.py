@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from maxlab.compiler import cached
 from maxlab.compiler.plan import GpuLaunch, Step
 from maxlab.driver.backend import Properties
 from maxlab.engine.launching import device_launch
@@ -33,5 +34,6 @@ def launch_as(
     """Launch ``step`` from now on as ``change`` makes it of its usual launch, which is that of a
     device with the properties ``seen``."""
     assert step.gpu is not None
+    cached.drop(step)
     formula: Any = _Changed(step.gpu.launch, change, seen)
     step.gpu.launch = formula

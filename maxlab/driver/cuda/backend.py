@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from typing import Any
 
 from maxlab.driver.cuda.context import CudaContext
@@ -79,7 +80,10 @@ class CudaBackend:
             self._asked = True
             self._process = os.getpid()
             try:
-                import pycuda.driver as driver
+                with warnings.catch_warnings():
+                    # What it warns of before it fails is told as the reason.
+                    warnings.simplefilter("ignore")
+                    import pycuda.driver as driver
             except ImportError as error:
                 self._missing = _why_no_import(error)
                 return
