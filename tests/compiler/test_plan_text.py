@@ -63,7 +63,7 @@ def test_what_steps_read_and_write() -> None:
         "",
         "map: each element by itself",
     ]
-    assert repr(plan) == "Plan(1 steps, 2 buffers)"
+    assert repr(plan) == "Plan(1 step, 2 buffers)"
 
 
 def test_loops_and_branches_say_where_a_run_goes_on() -> None:
