@@ -77,7 +77,11 @@ FAMILIES: tuple[Family, ...] = (
     Family("ops under each option", "tests/compiler/test_options.py", _QUARTER),
     Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
     Family("random programs over the table", "tests/compiler/test_whole_table.py", _HALF),
-    Family("changed graphs", "tests/compiler/test_edits.py::test_a_change", _THIRD),
+    Family(
+        "changed graphs",
+        "tests/compiler/test_edits.py::test_a_change_is_compiled_like_the_whole",
+        _THIRD,
+    ),
     Family("packed operands", "tests/compiler/test_packed.py", _QUARTER),
     Family("options of sessions", "tests/engine/test_session_options.py", _QUARTER),
     Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD),

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxlab import trace
+from maxlab import files, trace
 from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
 from maxlab.compiler.fingerprint import fingerprint, version
 from maxlab.compiler.options import DEFAULT, Options
@@ -280,8 +280,7 @@ def _write(key: PlanKey, known: _Known) -> None:
 
     def make(folder: Path) -> Path:
         path = folder / "plan"
-        path.write_bytes(b"".join(parts))
-        return path
+        return files.write_bytes(path, b"".join(parts), "a plan")
 
     cache().build([key], make)
 

@@ -103,6 +103,10 @@ class Outputs(list[Any]):
     def __add__(self, other: Any) -> Any:
         return super().__add__(other) if isinstance(other, list) else _refusing("+")(self, other)
 
+    def __radd__(self, other: Any) -> Any:
+        # NotImplemented lets a list be added to, and extended in place, as by any list.
+        return NotImplemented if isinstance(other, list) else _refusing("+")(self, other)
+
     def __float__(self) -> NoReturn:
         raise OutputsError(
             "ML977",
@@ -111,7 +115,6 @@ class Outputs(list[Any]):
         )
 
     __int__ = __index__ = __float__
-    __radd__ = _refusing("+")
     __mul__ = __rmul__ = _refusing("*")  # which would repeat the list
     __sub__ = __rsub__ = _refusing("-")
     __truediv__ = __rtruediv__ = _refusing("/")

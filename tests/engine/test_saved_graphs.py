@@ -282,9 +282,9 @@ def test_devices_of_a_session() -> None:
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        ({"devices": driver.CPU()}, "ML618"),
-        ({"devices": [CPU]}, "ML618"),
-        ({"devices": ["cpu"]}, "ML618"),
+        ({"devices": 3}, "ML618"),
+        ({"devices": [None]}, "ML618"),
+        ({"devices": ["tpu"]}, "ML421"),
         ({"num_threads": 0}, "ML616"),
         ({"num_threads": True}, "ML616"),
         ({"num_threads": 1.5}, "ML616"),
