@@ -56,10 +56,8 @@ def test_compile_says_where_each_unit_came_from(lab: LabPage, view: GraphView) -
     dock = lab.page.locator(open_panel(view, "compile"))
     dock.get_by_text("from graph to model").wait_for()
     phases = dock.get_by_role("list", name="Phases of the compiler")
-    # Another view of an equal graph may have left its plan: then there were no passes to make.
-    said = phases.inner_text()
-    assert ("passes" in said) != ("cached" in said)
-    assert "kernels" in said
+    # Which phases there are depends on whether the plan was known, and small ones are one row.
+    assert "kernels" in phases.inner_text()
     row = dock.locator("tbody tr").first
     assert "compiled" in row.inner_text() or "found" in row.inner_text()
     row.locator("button").click()
