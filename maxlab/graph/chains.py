@@ -69,7 +69,7 @@ class DeviceChains(MutableMapping[DeviceRef, _ChainValue]):
         """A chain that is behind nothing, where ops go now; the same one each time."""
         state = self._writer.state
         made: _ChainValue | None = state.get(_READY)
-        if made is None:
+        if made is None or made._ir().block is None:  # an undo took it back
             with self._writer.at_root():
                 made = wrap(self._writer.append(named("chain"), [], [ChainType()], {}).result)
             state[_READY] = made
@@ -79,7 +79,10 @@ class DeviceChains(MutableMapping[DeviceRef, _ChainValue]):
         return inside
 
     def read(self, function: Function) -> None:
-        """Know the chains of a function that was read from a file."""
+        """Know the chains of a function that was read from a file, or edited, and no others."""
+        for known in (self.newest, self.first):
+            for device in [device for device, chain in known.items() if chain.block is None]:
+                del known[device]
         places: dict[IrValue, DeviceRef] = {}
         for op in function.ops:
             self.follow(op, places)

@@ -32,8 +32,8 @@ class WeightTable:
             GraphError: ML321, another weight has this name.
         """
         name = weight.name
-        known = self.weights.get(name)
-        if known is not None and self.values[name].block is not None:  # it was not removed
+        known = self._known(name)
+        if known is not None:
             if not weight._stands_for(known):
                 raise self._name_taken(name)
             return self.values[name]
@@ -56,7 +56,7 @@ class WeightTable:
         name, type = op.attrs["name"], op.attrs["type"]
         if op.attrs["placeholder"]:
             full = prefix + name
-            if full in self.weights:
+            if self._known(full) is not None:
                 # on the host first: the constant, not its copy on the device, is what it calls
                 value = _source(self.values[full])
                 if value.type != type:
@@ -75,7 +75,7 @@ class WeightTable:
         weight = callee.weights.get(name)
         if weight is None:
             return None
-        known = self.weights.get(name)
+        known = self._known(name)
         if known is not None:
             if not weight._stands_for(known):
                 raise self._name_taken(name)
@@ -87,6 +87,11 @@ class WeightTable:
             moved = weight.device != made.tensor_type.device
             self.values[name] = self._moved(made, weight.device) if moved else made
         return made
+
+    def _known(self, name: str) -> Weight | None:
+        """The weight of this name; None where there is none, or where its value was removed."""
+        found = self.weights.get(name)
+        return found if found is not None and self.values[name].block is not None else None
 
     def _external(self, attrs: dict[str, Any]) -> IrValue:
         value = self._writer.op(lookup(named("weight")), [], attrs).result

@@ -274,6 +274,47 @@ def test_a_weight_that_was_removed_can_be_added_again() -> None:
     np.testing.assert_allclose(run(graph, X)[0], X @ WEIGHTS["w"], rtol=1e-5)
 
 
+def _stores(graph: Graph) -> None:
+    ops.buffer_store(graph.inputs[0].buffer, graph.inputs[1].tensor * 2)
+
+
+def _ready(graph: Graph) -> None:
+    assert graph.always_ready_chain._ir().block is graph.function.block
+
+
+def _weighs(graph: Graph) -> None:
+    graph.output(graph.add_weight(W) + 1)
+
+
+def _calls(graph: Graph) -> None:
+    graph.output(*ops.call(graph.subgraphs["body"], graph.inputs[1]))
+
+
+W = Weight("w", F32, [4], CPU)
+
+
+@pytest.mark.parametrize("build", [_stores, _ready, _weighs, _calls])
+@pytest.mark.filterwarnings("ignore:the graph")
+def test_what_an_undo_took_back_is_not_remembered(build: Callable[[Graph], None]) -> None:
+    """What a graph keeps beside its operations, chains and weights, is as if the step never was."""
+    types = [BufferType(F32, [4]), TensorType(F32, [4])]
+    with Graph("again", input_types=types) as graph:
+        graph.add_subgraph("body", lambda x: x.tensor * W, [TensorType(F32, [4])])
+        graph.output(graph.inputs[1])
+    before = text(graph)
+    editor = Editor(graph)
+    for _ in range(3):
+        with editor.step():
+            build(graph)
+        verify(graph.function)
+        after = text(graph)
+        editor.undo()
+        assert text(graph) == before
+        editor.redo()
+        assert text(graph) == after
+        editor.undo()
+
+
 def test_copies_read_each_other() -> None:
     graph = mlp()
     editor = Editor(graph)
