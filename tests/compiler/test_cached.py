@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,28 @@ def test_a_new_process_finds_what_another_has_made(own_cache: Path) -> None:
     assert [row[0] for row in said] == [NEW, ON_DISK]
     assert said[0][1] == said[1][1]
     assert len(entries(own_cache)) == 1
+
+
+def test_settling_waits_for_a_plan_that_is_being_written(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    write = cached._write
+
+    def slowly(key: Any, known: Any) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        write(key, known)
+
+    monkeypatch.setattr(cached, "_write", slowly)
+    load(scaled())
+    other = threading.Thread(target=cached.settle)
+    other.start()
+    assert begun.wait(60)
+    threading.Timer(0.2, go_on.set).start()
+    cached.settle()
+    assert len(list(own_cache.glob("kernels/*/*.plan"))) == 1
+    other.join()
 
 
 def run(code: str, place: Path) -> str:
