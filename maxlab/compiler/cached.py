@@ -54,6 +54,9 @@ class _Known(NamedTuple):
 
 _plans: OrderedDict[PlanKey, _Known] = OrderedDict()
 _lock = threading.Lock()
+_writing = threading.RLock()
+"""Held while plans are written; taken before ``_lock``. Whoever settles or changes plans waits for
+one that another thread is writing."""
 _pending: OrderedDict[PlanKey, _Known] = OrderedDict()
 _writer: threading.Thread | None = None
 
@@ -255,16 +258,18 @@ def _write_soon() -> None:
 
 
 def settle() -> None:
-    """Write the plans that were made and are not in the cache on disk yet."""
-    while True:
-        with _lock:
-            if not _pending:
-                return
-            key, known = _pending.popitem(last=False)
-        try:
-            _write(key, known)
-        except (CacheError, OSError, MaxlabError) as error:
-            trace.emit("warning", "cache", message=f"a plan was not written: {error}")
+    """Write the plans that were made and are not in the cache on disk yet, and wait for those that
+    another thread is writing."""
+    with _writing:
+        while True:
+            with _lock:
+                if not _pending:
+                    return
+                key, known = _pending.popitem(last=False)
+            try:
+                _write(key, known)
+            except (CacheError, OSError, MaxlabError) as error:
+                trace.emit("warning", "cache", message=f"a plan was not written: {error}")
 
 
 def _write(key: PlanKey, known: _Known) -> None:
@@ -288,7 +293,7 @@ def _write(key: PlanKey, known: _Known) -> None:
 def drop(step: Step) -> None:
     """Forget the plan that has ``step``, which is about to be changed: no other model, and no file,
     may get what becomes of it."""
-    with _lock:
+    with _writing, _lock:
         for plans in (_plans, _pending):
             found = [k for k, v in plans.items() if any(one is step for one in v.plan.steps)]
             for key in found:
@@ -304,8 +309,8 @@ def forget() -> None:
 
 def _after_fork() -> None:
     """A child writes nothing that its parent will write."""
-    global _lock, _writer
-    _lock, _writer = threading.Lock(), None
+    global _lock, _writing, _writer
+    _lock, _writing, _writer = threading.Lock(), threading.RLock(), None
     _pending.clear()
 
 
