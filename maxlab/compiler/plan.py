@@ -33,10 +33,12 @@ from maxlab.compiler.plan_parts import (
     panels_nbytes,
 )
 from maxlab.compiler.plan_text import plan_text
-from maxlab.errors import elsewhere, unlisted
+from maxlab.errors import ArgumentTypeError, elsewhere, shown, unlisted
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from maxlab.compiler.plan_changes import PlanDiff
 
 
 @dataclass(slots=True, repr=False)
@@ -87,7 +89,16 @@ class Plan:
             b0      input   input 0, input0  float32  [n]    n * 4
             b1      output  output 0         float32  [n]    n * 4
             <BLANKLINE>
+            k0, k1 …: steps in the order in which they run; most are one kernel
+            b0, b1 …: buffers of memory; bytes and shapes are formulas of the dims of the inputs
+            items: the parts of a step that threads can share
+            launch: how threads share the items: a formula, evaluated when the sizes are known
+            n0, n1 …: operations of the graph, as its listing numbers them
             map: each element by itself
+            input: memory of the caller, read where it lies
+            output: memory that a run makes and gives to the caller
+            Items: threads take chunks of items; extent: how many there are; cost: scalar operations of
+                one, or of a unit
         """
         return plan_text(self, rows)
 
@@ -125,6 +136,40 @@ class Plan:
             ParseError: ML349, it is no plan of this version, or a part of it is missing.
         """
         return Plan(**plan_file.read(text, arrays))
+
+    def diff(self, other: Plan, /) -> PlanDiff:
+        """What differs in ``other``, in words: empty, and false, when the plans are equal.
+
+        Steps are matched by what they compute, buffers by what they hold; numbers that are others
+        only because something else is there too are no difference.
+
+        Args:
+            other: A plan, such as that of another graph or of ``model.reload(options=...)``.
+
+        Raises:
+            ArgumentTypeError: ML642, it is no plan.
+
+        Example:
+            >>> from maxlab import engine
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> types = [TensorType(DType.float32, ["n"])]
+            >>> session = engine.InferenceSession()
+            >>> before = session.load(Graph("f", lambda x: x * 2, types)).plan
+            >>> after = session.load(Graph("f", lambda x: x + 2, types)).plan
+            >>> for change in before.diff(after).steps:
+            ...     print(change.kind, change.ids, change.title)
+            changed k0 mul (map) → add (map)
+        """
+        from maxlab.compiler.plan_diff import diff
+
+        if not isinstance(other, Plan):
+            raise ArgumentTypeError(
+                "ML642",
+                f"a plan is compared with a plan, got {shown(other)}",
+                fix="pass the plan of a model: before.plan.diff(after.plan)",
+            )
+        return diff(self, other)
 
     def __str__(self) -> str:
         return self.table(None)

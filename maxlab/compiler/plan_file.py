@@ -30,7 +30,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from maxlab.compiler import plan_parts as plans
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.guards import Guard
+from maxlab.compiler.plan_whole import Whole
 from maxlab.compiler.printed import CudaPrinted, Printed
 from maxlab.compiler.traffic import Counted, Touch
 from maxlab.dtype import DType
@@ -60,19 +61,6 @@ CODE = "  | "
 
 Places = Mapping[str, Location | None]
 """The user's line of each op, by the id of the op."""
-
-
-class Whole(Protocol):
-    """What is written of a ``plan.Plan``, which is made of these lines; this module is below it."""
-
-    slots: list[plans.Slot]
-    steps: list[plans.Step]
-    outputs: list[int]
-    cuts: list[int]
-    aliases: dict[int, int]
-    loops: list[range]
-    programs: list[range]
-    facts: facts.Facts
 
 
 class Codec(NamedTuple):

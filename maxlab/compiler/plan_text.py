@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from maxlab.compiler.guards import Guard
+from maxlab.compiler.plan_parts import Slot, Step
+from maxlab.compiler.plan_whole import Whole
 from maxlab.ir.poly import ONE, ZERO, Poly
 
 LONGEST = 40
 """Characters of a name; the rest is left out."""
 
 
-class Listed(Protocol):
-    """What is read of a ``plan.Plan``, which is made of these tables; this module is below it."""
-
-    steps: list[Any]
-    slots: list[Any]
-    cuts: list[int]
-
-
-def plan_text(plan: Listed, rows: int | None = None) -> str:
+def plan_text(plan: Whole, rows: int | None = None) -> str:
     """The steps of ``plan`` in their order, then its buffers, a line each.
 
     Args:
         plan: The plan.
         rows: How many steps, and how many buffers, to list; None lists all.
     """
-    parts = [f"{_count(len(plan.steps), 'step')}, {_count(len(plan.slots), 'buffer')}"]
+    parts = [f"{counted(len(plan.steps), 'step')}, {counted(len(plan.slots), 'buffer')}"]
     if plan.cuts:
         starts = ", ".join(f"k{number}" for number in plan.cuts)
         parts[0] += f"; sizes that steps compute are known before {starts}"
@@ -37,10 +33,45 @@ def plan_text(plan: Listed, rows: int | None = None) -> str:
         parts += ["", *_columns(STEP_HEADS, steps, rows, "steps")]
     if buffers:
         parts += ["", *_columns(SLOT_HEADS, buffers, rows, "buffers")]
-    kinds = {step.kind for step in plan.steps} | {slot.kind for slot in plan.slots}
-    notes = [f"{kind}: {note}" for kind, note in NOTES.items() if kind in kinds]
+    notes = [
+        textwrap.fill(f"{word}: {note}", WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        for word, note in legend(plan)
+    ]
     return "\n".join([*parts, *(["", *notes] if notes else [])])
 
+
+def legend(plan: Whole) -> list[tuple[str, str]]:
+    """The words that the tables of ``plan`` use, with what they mean."""
+    steps, slots = plan.steps, plan.slots
+    used = {step.kind for step in steps} | {slot.kind for slot in slots}
+    used |= {"k0, k1 …", "launch"} if steps else set()
+    used |= {"b0, b1 …"} if slots else set()
+    used |= {"items"} if any(step.parallel != ONE for step in steps) else set()
+    used |= {"n0, n1 …"} if any(step.nodes for step in steps) else set()
+    used |= {"v0, v1 …"} if any(_holds(slot) == slot.value for slot in slots) else set()
+    notes = COLUMN_NOTES | NOTES
+    found = [(word, note) for word, note in notes.items() if word in used]
+    given: dict[str, set[str]] = {}
+    for formula in map(launch_of, steps):
+        if formula is not None:
+            told = given.setdefault(type(formula).__name__, set())
+            told.update(name for name, _ in _given(formula))
+    for name, (note, fields) in LAUNCH_NOTES.items():
+        if name in given:
+            of = [f"{field}: {text}" for field, text in fields.items() if field in given[name]]
+            found.append((name, "; ".join([note, *of])))
+    return found
+
+
+COLUMN_NOTES = {
+    "k0, k1 …": "steps in the order in which they run; most are one kernel",
+    "b0, b1 …": "buffers of memory; bytes and shapes are formulas of the dims of the inputs",
+    "items": "the parts of a step that threads can share",
+    "launch": "how threads share the items: a formula, evaluated when the sizes are known",
+    "n0, n1 …": "operations of the graph, as its listing numbers them",
+    "v0, v1 …": "values of the graph that a buffer holds",
+}
+"""What columns of the tables show."""
 
 NOTES = {
     "map": "each element by itself",
@@ -58,35 +89,121 @@ NOTES = {
     "refuse": "ends the run where sizes do not fit each other",
     "exchange": "buffers that take each other's memory from one turn of a loop to the next",
     "settle": "brings what a loop carries home",
+    "input": "memory of the caller, read where it lies",
+    "output": "memory that a run makes and gives to the caller",
+    "weight": "an array of the weights registry, by its name, used where it lies",
+    "constant": "numbers that the graph has",
     "arena": "memory of one run, shared by buffers that are not needed at the same time",
     "packed": "a weight in panels of columns, packed when the model is loaded",
 }
-"""What kinds of steps and of buffers are, where the word alone does not say it."""
+"""What kinds of steps and of buffers are."""
+
+LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "Once": ("one item, on one thread", {}),
+    "Items": (
+        "threads take chunks of items",
+        {
+            "extent": "how many there are",
+            "cost": "scalar operations of one, or of a unit",
+            "scratch": "bytes that each thread needs",
+            "unit": "items that are never parted",
+            "extra": "what the kernel is told besides its sizes",
+            "serial": "one thread takes all",
+            "total": "scalar operations of all",
+            "products": "the kernel calls the library of products",
+        },
+    ),
+    "Blocks": (
+        "threads take blocks of columns, and fold each column",
+        {
+            "rows": "matrices",
+            "columns": "of each matrix",
+            "depth": "numbers of a column",
+            "weight": "scalar operations of a number",
+        },
+    ),
+    "Gemm": ("threads take tiles of a product of m × k by k × n; the library says how large", {}),
+    "BatchedGemm": ("threads take products of m × k by k × n", {"items": "how many there are"}),
+    "Attention": (
+        "threads take blocks of queries",
+        {"sizes": "batch, heads, queries, keys, width of a head of keys, and of values"},
+    ),
+    "Strided": (
+        "threads of the GPU walk over elements in strides of the grid",
+        {"extent": "how many there are", "width": "elements that a thread takes at a time"},
+    ),
+    "MappedRows": (
+        "blocks of the GPU take rows; several share a long one",
+        {"rows": "how many there are", "width": "elements of a row"},
+    ),
+    "FoldedRows": (
+        "a warp or a block of the GPU takes a row",
+        {
+            "rows": "how many there are",
+            "width": "elements of a row",
+            "kept": "rows of numbers that a block keeps in shared memory",
+            "size": "bytes of such a number",
+            "lean": "kept and size of the kernel for rows that do not fit into shared memory",
+            "folds": "of the kernel whose blocks share a row",
+        },
+    ),
+    "Parts": (
+        "a thread of the GPU takes an item",
+        {
+            "extent": "how many there are",
+            "threads": "of a block",
+            "block": "a block takes an item together",
+            "shared": "bytes of shared memory",
+        },
+    ),
+    "Tiles": (
+        "blocks of the GPU take tiles of products, by the template that fits the sizes best",
+        {"sizes": "products, rows and columns of each"},
+    ),
+    "Heads": (
+        "blocks of the GPU take queries, by the template that fits the sizes best",
+        {"heads": "in all batches", "queries": "of each head"},
+    ),
+}
+"""What the formulas of launches say, and what they are given."""
+WIDTH = 92
+"""Characters of a line of the legend."""
 
 STEP_HEADS = ("step", "name", "kind", "on", "writes", "reads", "items", "launch", "ops")
 SLOT_HEADS = ("buffer", "kind", "holds", "dtype", "shape", "bytes", "on")
 
 
-def _step_cells(step: Any) -> tuple[str, ...]:
+def touched_slots(step: Step) -> tuple[list[int], list[int]]:
+    """The buffers that ``step`` writes, and those that it reads."""
     touched = step.traffic()
     written = [n for n in step.pointers if n in touched and touched[n][1] != ZERO]
     read = [n for n in step.pointers if n not in touched or touched[n][0] != ZERO]
     if step.kind == "exchange":  # it says whose memory they have
         read = []
+    return [*dict.fromkeys(written)], [*dict.fromkeys(read)]
+
+
+def _step_cells(step: Step) -> tuple[str, ...]:
+    written, read = touched_slots(step)
     return (
         step.id,
         _shortened(step.name),
         step.kind,
         str(step.device),
-        _listed(written),
-        _listed(read),
+        listed(written),
+        listed(read),
         str(step.parallel),
-        _launch(step),
+        launch_text(step),
         " ".join(step.nodes),
     )
 
 
-def _launch(step: Any) -> str:
+def launch_of(step: Step) -> Any:
+    """The formula of the launch of ``step``, on the CPU or on a GPU."""
+    return step.launch if step.gpu is None else step.gpu.launch
+
+
+def launch_text(step: Step) -> str:
     """How a step is launched, or where it lets the run go on and with which memory."""
     behind = f"k{step.number + step.jump}"
     match step.kind:
@@ -99,24 +216,48 @@ def _launch(step: Any) -> str:
         case "exchange" if step.exchange is not None:
             moves = [(a, b) for a, b in step.exchange.moves if a != b]
             if not moves:
-                return f"{_listed(step.pointers)} in their own memory"
+                return f"{listed(step.pointers)} in their own memory"
             return ", ".join(f"b{a} in the memory of b{b}" for a, b in moves)
-    return formula_text(step.gpu.launch if step.gpu is not None else step.launch)
+    return formula_text(launch_of(step))
 
 
-def _slot_cells(slot: Any) -> tuple[str, ...]:
+def conditions(guard: Guard) -> list[str]:
+    """What must hold of sizes, a line for each."""
+    found = [f"{size} of {op.word} must be 0 or more" for size, op in guard.differences.items()]
+    return found + [
+        f"{check.left} {check.relation} {check.right} must hold for {op.word}"
+        for op, check in guard.checks
+    ]
+
+
+def _holds(slot: Slot) -> str:
+    """What ``slot`` holds, in words."""
     if slot.kind == "packed" and slot.packing is not None:
-        holds = f"b{slot.packing.source} in panels"
-    elif slot.kind in ("input", "output"):
-        holds = f"{slot.kind} {slot.index}"
-    else:
-        holds = slot.name or slot.value
+        return f"b{slot.packing.source} in panels"
     if slot.kind == "input" and slot.name:
-        holds += f", {slot.name}"
+        return f"input {slot.index}, {slot.name}"
+    if slot.kind in ("input", "output"):
+        return f"{slot.kind} {slot.index}"
+    return slot.name or slot.value
+
+
+def slot_words(slot: Slot) -> str:
+    """The id of ``slot``, and what it holds."""
+    holds = _shortened(_holds(slot))
+    return f"{slot.id} ({holds})" if holds else slot.id
+
+
+def buffer_words(slot: Slot) -> str:
+    """What ``slot`` is, in a line."""
+    shape = ", ".join(map(str, slot.shape))
+    return f"{slot.kind} {_holds(slot)}: {slot.dtype.name} [{shape}], {slot.nbytes} bytes"
+
+
+def _slot_cells(slot: Slot) -> tuple[str, ...]:
     shape = ", ".join(map(str, slot.shape))
     return (
-        slot.id, slot.kind, _shortened(holds), slot.dtype.name, f"[{shape}]", str(slot.nbytes),
-        str(slot.device),
+        slot.id, slot.kind, _shortened(_holds(slot)), slot.dtype.name, f"[{shape}]",
+        str(slot.nbytes), str(slot.device),
     )  # fmt: skip
 
 
@@ -130,18 +271,22 @@ def formula_text(formula: Any) -> str:
     """
     if formula is None:
         return ""
-    given = []
+    given = ", ".join(f"{name}={_value_text(value)}" for name, value in _given(formula))
+    return f"{type(formula).__name__}({given})"
+
+
+def _given(formula: Any) -> Iterator[tuple[str, Any]]:
+    """What ``formula`` is given that is no default, by name."""
     for field in dataclasses.fields(formula):
         value = getattr(formula, field.name)
         if field.default is dataclasses.MISSING or value != field.default:
-            given.append(f"{field.name}={_value_text(value)}")
-    return f"{type(formula).__name__}({', '.join(given)})"
+            yield field.name, value
 
 
 def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         if value and not isinstance(value[0], Poly | int):
-            return _count(len(value), "template")
+            return counted(len(value), "template")
         return f"({', '.join(map(_value_text, value))})"
     name = getattr(value, "name", None)  # of a dtype
     return name if isinstance(name, str) else str(value)
@@ -164,7 +309,8 @@ def _columns(
     return [*lines, f"… {left} more {what}"] if left else lines
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def listed(numbers: Iterable[int]) -> str:
+    """Buffers by their ids, each once."""
     return " ".join(f"b{n}" for n in dict.fromkeys(numbers))
 
 
@@ -172,8 +318,21 @@ def _shortened(name: str) -> str:
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
-def _count(number: int, word: str) -> str:
+def counted(number: int, word: str) -> str:
+    """A number with the word for so many."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-__all__ = ["formula_text", "plan_text"]
+__all__ = [
+    "buffer_words",
+    "conditions",
+    "counted",
+    "formula_text",
+    "launch_of",
+    "launch_text",
+    "legend",
+    "listed",
+    "plan_text",
+    "slot_words",
+    "touched_slots",
+]

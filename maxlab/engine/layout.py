@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxlab.compiler import Compiled
+from maxlab.compiler import Compiled, lifetimes
 from maxlab.compiler.facts import OutputFacts
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.driver import CPU, Device, Tensor
@@ -67,27 +67,8 @@ def _nbytes(slot: Slot, env: Mapping[str, int]) -> int:
 
 
 def slot_uses(compiled: Compiled) -> dict[int, tuple[int, int]]:
-    """The first and the last step that use each slot. The size of a dim is used to the end of the
-    stage that computes it, and what comes from before a loop, or is read behind it, through all of
-    its turns.
-    """
-    found: dict[int, tuple[int, int]] = {}
-    plan = compiled.plan
-    for number, step in enumerate(plan.steps):
-        for slot in (*step.pointers, *step.keeps):
-            first, _ = found.get(slot, (number, number))
-            found[slot] = (first, number)
-        if step.binds is not None:
-            end = next(cut for cut in plan.cuts if cut > number)
-            first, last = found[step.binds.slot]
-            found[step.binds.slot] = first, max(last, end - 1)
-    for loop in plan.loops:  # inner ones come first
-        for slot, (first, last) in found.items():
-            if first < loop.start <= last < loop.stop:
-                found[slot] = first, loop.stop - 1
-            elif loop.start <= first < loop.stop <= last:
-                found[slot] = loop.start, last
-    return found
+    """The first and the last step that use each slot; see ``compiler.lifetimes``."""
+    return lifetimes.slot_uses(compiled.plan)
 
 
 def stage_slots(compiled: Compiled) -> list[list[Slot]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from benchmarks.tutorial import minilm, minilm_graph
 from maxlab import engine
 from maxlab.compiler.launches import Gemm, Items, Once, Tiles
-from maxlab.compiler.plan import Plan
-from maxlab.compiler.plan_text import NOTES, formula_text
+from maxlab.compiler.plan import Plan, SlotKind
+from maxlab.compiler.plan_file import FORMULAS
+from maxlab.compiler.plan_text import COLUMN_NOTES, LAUNCH_NOTES, NOTES, formula_text, launch_of
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType
 from maxlab.ir.poly import ONE, Poly
@@ -35,8 +40,23 @@ def test_every_step_and_buffer_has_a_line(plan: Plan) -> None:
         assert slot.dtype.name in line
         assert str(slot.nbytes) in line
     kinds = {step.kind for step in plan.steps} | {slot.kind for slot in plan.slots}
-    notes = {line.partition(":")[0] for line in lines[second + len(plan.slots) :] if line}
-    assert notes == kinds & NOTES.keys()
+    legend = [line for line in lines[second + len(plan.slots) :] if line and line[0] != " "]
+    notes = {line.partition(":")[0] for line in legend}
+    formulas = {type(launch_of(step)).__name__ for step in plan.steps} - {"NoneType"}
+    assert notes == (kinds & NOTES.keys()) | formulas | (notes & COLUMN_NOTES.keys())
+    assert notes >= {"k0, k1 …", "b0, b1 …", "launch"}
+    assert len(notes) == len(legend)
+
+
+def test_the_legend_has_every_kind_and_formula() -> None:
+    assert {step.kind for plan in PLANS for step in plan.steps} <= NOTES.keys() | {"print"}
+    assert set(get_args(SlotKind)) <= NOTES.keys()
+    assert LAUNCH_NOTES.keys() == FORMULAS.keys()
+    for name, (note, fields) in LAUNCH_NOTES.items():
+        told = {one.name for one in dataclasses.fields(FORMULAS[name])}
+        assert fields.keys() <= told
+        said = {*fields, *re.findall(r"\w+", note)}
+        assert told - said <= {"dtype", "templates"}, f"{name} has fields that nobody explains"
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=repr)
@@ -61,7 +81,16 @@ def test_what_steps_read_and_write() -> None:
         "b0      input   input 0, input0  float32  [n]    n * 4",
         "b1      output  output 0         float32  [n]    n * 4",
         "",
+        "k0, k1 …: steps in the order in which they run; most are one kernel",
+        "b0, b1 …: buffers of memory; bytes and shapes are formulas of the dims of the inputs",
+        "items: the parts of a step that threads can share",
+        "launch: how threads share the items: a formula, evaluated when the sizes are known",
+        "n0, n1 …: operations of the graph, as its listing numbers them",
         "map: each element by itself",
+        "input: memory of the caller, read where it lies",
+        "output: memory that a run makes and gives to the caller",
+        "Items: threads take chunks of items; extent: how many there are; cost: scalar operations of",
+        "    one, or of a unit",
     ]
     assert repr(plan) == "Plan(1 step, 2 buffers)"
 
