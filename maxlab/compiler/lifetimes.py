@@ -64,7 +64,7 @@ def largest(sizes: Sequence[Poly]) -> Poly | None:
     Example:
         >>> n, m = Poly.symbol("n"), Poly.symbol("m")
         >>> str(largest([n, n + m])), largest([n, m])
-        ('n + m', None)
+        ('m + n', None)
     """
     names = dict.fromkeys(name for size in sizes for name in size.symbols())
     env = dict.fromkeys(names, 1 << 10)

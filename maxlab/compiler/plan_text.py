@@ -166,7 +166,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 """What the formulas of launches say, and what they are given."""
-WIDTH = 92
+WIDTH = 80
 """Characters of a line of the legend."""
 
 STEP_HEADS = ("step", "name", "kind", "on", "writes", "reads", "items", "launch", "ops")

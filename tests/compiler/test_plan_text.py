@@ -82,15 +82,17 @@ def test_what_steps_read_and_write() -> None:
         "b1      output  output 0         float32  [n]    n * 4",
         "",
         "k0, k1 …: steps in the order in which they run; most are one kernel",
-        "b0, b1 …: buffers of memory; bytes and shapes are formulas of the dims of the inputs",
+        "b0, b1 …: buffers of memory; bytes and shapes are formulas of the dims of the",
+        "    inputs",
         "items: the parts of a step that threads can share",
-        "launch: how threads share the items: a formula, evaluated when the sizes are known",
+        "launch: how threads share the items: a formula, evaluated when the sizes are",
+        "    known",
         "n0, n1 …: operations of the graph, as its listing numbers them",
         "map: each element by itself",
         "input: memory of the caller, read where it lies",
         "output: memory that a run makes and gives to the caller",
-        "Items: threads take chunks of items; extent: how many there are; cost: scalar operations of",
-        "    one, or of a unit",
+        "Items: threads take chunks of items; extent: how many there are; cost: scalar",
+        "    operations of one, or of a unit",
     ]
     assert repr(plan) == "Plan(1 step, 2 buffers)"
 
