@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from maxlab.graph import ops as ops
 
     compile: Any
+    open: Any
 
 __version__ = "0.1.0"
 
@@ -78,6 +79,7 @@ _FRONT = {
     "load": "maxlab.engine.front:load",
     "compile": "maxlab.engine.front:load",
     "save": "maxlab.engine.front:save",
+    "open": "maxlab.analysis.opening:open_file",
     "cache": "maxlab.toolchain:cache",
 }
 _TENSOR = "results are driver tensors: maxlab.driver.Tensor.from_numpy(array)"

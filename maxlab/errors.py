@@ -242,7 +242,7 @@ class ResultsError(ArgumentError, TypeError):
 
 
 class ParseError(MaxlabError, ValueError):
-    """Text that is not a graph in MLIR's generic form."""
+    """Text that is not a graph, in MLIR's generic form or in a document."""
 
 
 class InvalidPathError(ParseError, RuntimeError):

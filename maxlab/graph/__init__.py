@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maxlab.graph import dim, ops, shape
 from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
+from maxlab.graph.document import Comment, Document, Draft, Place
 from maxlab.graph.editing import Editor
 from maxlab.graph.graph import Graph
 from maxlab.graph.kernel_library import KernelLibrary
@@ -31,6 +32,10 @@ from maxlab.ir import (
 __all__ = [
     "Graph",
     "Editor",
+    "Document",
+    "Place",
+    "Comment",
+    "Draft",
     "KernelLibrary",
     "Module",
     "Value",

@@ -1,9 +1,11 @@
-"""Graphs in files: MLIR's generic form, as text."""
+"""Graphs in files: documents, and MLIR's generic form. Which it is, the text says, not the name."""
 
 from __future__ import annotations
 
 from maxlab import files
 from maxlab.errors import ArgumentError, ArgumentTypeError, FileError, InvalidPathError, ParseError
+from maxlab.graph.document import Notes, is_document
+from maxlab.graph.document import parse as parse_document
 from maxlab.ir import Function
 from maxlab.ir.parser import parse_module
 from maxlab.opset.verify import verify
@@ -25,25 +27,26 @@ _READERS = {
 """By the end of a file's name, how to read it where it is no graph."""
 
 
-def read_function(path: files.AnyPath, name: str) -> Function:
-    """The function in the file at ``path``, verified: the one there is, or of several the one that
-    is called ``name``. One alone gets the name, unless it is `UNNAMED`.
+def read_function(path: files.AnyPath, name: str) -> tuple[Function, Notes | None]:
+    """The function in the file at ``path``, verified, and what a document has beside it: the one
+    there is, or of several the one that is called ``name``. One alone gets the name, unless it is
+    `UNNAMED`.
 
     Raises:
         InvalidPathError: ML793, there is no file that can be read.
         ParseError: The file has no graph.
         ArgumentError: ML366, it has several graphs, none of this name.
     """
-    found = read_functions(path)
+    found = _read(path)
     if len(found) == 1:
-        (function,) = found
+        ((function, notes),) = found
         if name != UNNAMED:
             function.rename(name)
-        return function
-    for function in found:
+        return function, notes
+    for function, notes in found:
         if function.name == name:
-            return function
-    raise unknown_graph(str(path), name, [function.name for function in found])
+            return function, notes
+    raise unknown_graph(str(path), name, [function.name for function, _ in found])
 
 
 def read_functions(path: files.AnyPath) -> list[Function]:
@@ -53,6 +56,10 @@ def read_functions(path: files.AnyPath) -> list[Function]:
         InvalidPathError: ML793, there is no file that can be read.
         ParseError: The file has no graph.
     """
+    return [function for function, _ in _read(path)]
+
+
+def _read(path: files.AnyPath) -> list[tuple[Function, Notes | None]]:
     try:
         text = files.read_bytes(path, "the graph", MOST_BYTES).decode("utf-8")
     except (FileError, ArgumentTypeError) as error:
@@ -67,16 +74,21 @@ def read_functions(path: files.AnyPath) -> list[Function]:
     return functions_of(text, str(files.as_path(path)))
 
 
-def functions_of(text: str, where: str) -> list[Function]:
-    """The functions of ``text``, verified; ``where`` is its place in messages.
+def functions_of(text: str, where: str) -> list[tuple[Function, Notes | None]]:
+    """The functions of ``text``, verified, each with what a document has beside it; ``where`` is
+    the place of the text in messages.
 
     Raises:
         ParseError: The text has no graph.
     """
-    functions = parse_module(text, where)
-    for function in functions:
+    found: list[tuple[Function, Notes | None]]
+    if is_document(text):
+        found = [parse_document(text, where)]
+    else:
+        found = [(function, None) for function in parse_module(text, where)]
+    for function, _ in found:
         verify(function)
-    return functions
+    return found
 
 
 def unknown_graph(where: str, name: str, known: list[str]) -> ArgumentError:

@@ -33,6 +33,7 @@ from maxlab.graph.build import (
 )
 from maxlab.graph.chains import DeviceChains
 from maxlab.graph.control_flow import closed, traced
+from maxlab.graph.document import SUFFIX, Document, Notes
 from maxlab.graph.files import UNNAMED, functions_of, read_function
 from maxlab.graph.foreign import users_own
 from maxlab.graph.inlining import Calls, may_call
@@ -103,7 +104,7 @@ class Graph(trace.Displayed):
         forward: Called with the inputs, then ``args`` and ``kwargs``; what it returns are the
             outputs.
         input_types: The types of the inputs.
-        path: A file with a graph in MLIR's generic form, to read instead of building one.
+        path: A file that ``save`` wrote, to read instead of building a graph.
         *args: Passed to ``forward``.
         custom_extensions: Kernel libraries for ``ops.custom``: paths of files, folders or archives,
             ``KernelLibrary`` objects, or texts with declarations.
@@ -157,10 +158,13 @@ class Graph(trace.Displayed):
                 else "pass a maxlab.graph.Module",
             )
         name = as_name("the name of a graph", name)
+        notes: Notes | None = None
         if isinstance(path, Function):  # one of several that were read together
             function = path
+        elif path is None:
+            function = Function(name)
         else:
-            function = Function(name) if path is None else read_function(path, name)
+            function, notes = read_function(path, name)
         if module is not None:
             module.require_free(function.name)
         self.name = name = function.name
@@ -171,6 +175,7 @@ class Graph(trace.Displayed):
         self._subgraphs: Noted[str, Graph] = Noted(writer.journal)
         writer.state[SCOPE_TYPES] = Noted(writer.journal)
         self._depth = 0
+        self._notes = notes
         self._parent: Graph | None = None
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
@@ -639,9 +644,19 @@ class Graph(trace.Displayed):
         """The symbolic dims of the inputs, in order."""
         return symbols_of(v.type for v in self._writer.function.inputs)
 
+    @property
+    def document(self) -> Document:
+        """The graph with its layout, comments and drafts, which ``save("name.mlgraph")`` writes."""
+        if self._notes is None:
+            self._notes = Notes()
+        return Document(self, self._notes)
+
     @fitting("ML975", "graph.save(path)")
     def save(self, path: Path | str) -> None:
-        """Write the graph to a file, in MLIR's generic form; ``Graph(path=...)`` reads it.
+        """Writes the graph to a file, which ``maxlab.open(path)`` and ``Graph(path=...)`` read.
+
+        Where the name ends with ``.mlgraph`` it is a document: JSON, with the layout, the comments
+        and the drafts of ``graph.document``. Other files are in MLIR's generic form.
 
         Constants are written with it, weights are not: their data stays in the weights registry.
 
@@ -649,6 +664,8 @@ class Graph(trace.Displayed):
             path: The file, which is replaced when all is written.
 
         Raises:
+            GraphError: ML355, an attribute of an operation is of this process alone.
+            DocumentError: ML867, something beside the graph is not what a file can hold.
             FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
 
         Example:
@@ -661,12 +678,15 @@ class Graph(trace.Displayed):
             ...     Graph(path=file.name).output_types == graph.output_types
             True
         """
-        files.write_text(path, generic(self._writer.function), "the graph")
+        is_document = files.as_path(path).suffix == SUFFIX
+        text = self.document.text() if is_document else generic(self._writer.function)
+        files.write_text(path, text, "the graph")
 
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[Any, ...]]:
         # What `save` writes: copies and pickles are graphs that were read.
         libraries = self.kernel_libraries_paths
-        return read_text, (type(self), generic(self._writer.function), self.name, libraries)
+        text = generic(self._writer.function) if self._notes is None else self.document.text()
+        return read_text, (type(self), text, self.name, libraries)
 
     def __call__(self, *args: Any) -> NoReturn:
         """Nothing: a graph is compiled before it runs.
@@ -700,9 +720,11 @@ class Graph(trace.Displayed):
 
 
 def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]) -> Graph:
-    """The graph of ``text`` in MLIR's generic form: what a copy or a pickle is made by."""
-    found = next(one for one in functions_of(text, name) if one.name == name)
-    return kind(name, path=found, custom_extensions=list(libraries))
+    """The graph of ``text``, which a file could hold: what a copy or a pickle is made by."""
+    found, notes = next(one for one in functions_of(text, name) if one[0].name == name)
+    made = kind(name, path=found, custom_extensions=list(libraries))
+    made._notes = notes
+    return made
 
 
 elsewhere(Graph, "graph", INSTEAD)

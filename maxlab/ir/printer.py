@@ -35,7 +35,8 @@ VERSION = 1
 MAX_DEPTH = 48
 """How deep regions, subgraphs and lists may be nested, for the printer and the parser."""
 
-_ID = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.\-]*+")
+VALUE_ID = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.\-]*+")
+"""What the id of a value may be in text, and the name of a function without quotes."""
 
 
 # ---------------------------------------------------------------- to read
@@ -69,7 +70,7 @@ def _pretty_function(function: Function, pad: str, lines: list[str], depth: int)
         if output is None
         else f"({', '.join(_cached(v.type, types) for v in output.operands)})"
     )
-    name = function.name if _ID.fullmatch(function.name) else quote(function.name)
+    name = function.name if VALUE_ID.fullmatch(function.name) else quote(function.name)
     lines.append(f"{pad}mo.graph @{name}{parameters}({inputs}) -> {results} {{")
     for subgraph in function.subgraphs.values():
         _pretty_function(subgraph, pad + "  ", lines, depth + 1)
@@ -227,7 +228,7 @@ class _Generic:
             self.lines.append(f"{pad}^bb0({args}):")
 
     def _id(self, value: Value) -> str:
-        if not _ID.fullmatch(value.id):
+        if not VALUE_ID.fullmatch(value.id):
             raise GraphError("ML355", f"{value.id!r} cannot be the id of a value in text")
         return value.id
 

@@ -19,7 +19,7 @@ from maxlab.errors import (
     DTypeError,
     Location,
 )
-from maxlab.ir import Op, TensorType, Type
+from maxlab.ir import Function, Op, TensorType, Type
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.attributes import DEVICE, INT, PAIRS, TEXT, TYPES, Schema
 from maxlab.opset.core import Array, Attrs, Call, Cost, define
@@ -156,9 +156,20 @@ def require_declared(attrs: Attrs, at: Location | None = None) -> Declaration:
             "declares it",
             at=at,
             why=["a file of a graph has the text of its kernels, and is not trusted to run it"],
-            fix="load the library: InferenceSession(custom_extensions=[path])",
+            fix="load the library: InferenceSession(custom_extensions=[path]); or, of a file that "
+            "you trust as you do a program: maxlab.open(path, trusted=True)",
         )
     return found
+
+
+def trust(function: Function) -> None:
+    """Declares the kernels that ``function`` carries, as a library that was loaded does: from now
+    on they are compiled and run."""
+    for op in function.walk():
+        if op.name in OPS:
+            DECLARED.setdefault(op.attrs["source"], declaration_of(op.attrs))
+    for subgraph in function.subgraphs.values():
+        trust(subgraph)
 
 
 def require_unchanging(declared: Declaration) -> None:
@@ -319,4 +330,5 @@ __all__ = [
     "label_of",
     "require_declared",
     "require_unchanging",
+    "trust",
 ]
