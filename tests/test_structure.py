@@ -12,7 +12,7 @@ import pytest
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
-from scripts.structure import engine_names, op_names, plans, typescript
+from scripts.structure import device_kinds, engine_names, op_names, plans, typescript
 from scripts.structure.__main__ import compared
 from scripts.structure.modules import Arc, ImportGraph
 
@@ -138,6 +138,30 @@ def test_uses_of_private_names_of_the_engine(tmp_path: Path, source: str, used: 
     (tmp_path / "tests" / "test_it.py").write_text(source)
     found = engine_names.private_uses(graph, [tmp_path / "tests"], "fake.engine")
     assert [text.split()[1] for text in found] == 2 * used
+
+
+# ---------------------------------------------------------------- kinds of devices
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        ("y = 1 if x.is_host else 2", ["x.is_host"]),
+        ("if op.device.is_gpu() or ref.is_cpu(): y = 1", ["op.device.is_gpu", "ref.is_cpu"]),
+        (
+            "y = isinstance(x, (int, driver.Accelerator))",
+            ["isinstance(x, (int, driver.Accelerator))"],
+        ),
+        ("y = isinstance(x, int)", []),
+        ("y = x.device is HOST or CPU() is not z", ["x.device is HOST", "CPU() is not z"]),
+        ("y = x.label == 'gpu'", ["x.label == 'gpu'"]),
+        ("y = x.label == z or x.kind == 'gpu'", []),
+        ("if self.device is None or step.gpu is None: y = 1", ["self.device is None"]),
+        ("assert device is not None", []),
+    ],
+)
+def test_questions_for_the_kind_of_a_device(tmp_path: Path, source: str, asked: list[str]) -> None:
+    graph = ImportGraph(tree(tmp_path, {"engine/a.py": source, "driver/b.py": "x.is_host"}))
+    found = device_kinds.sites(graph, ("fake.engine",))
+    assert found == [f"fake/engine/a.py:1 {text}" for text in asked]
 
 
 # ---------------------------------------------------------------- TypeScript

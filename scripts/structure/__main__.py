@@ -13,6 +13,7 @@ number there, so that it never grows again. ``first`` in the table is the first 
   work it is to know ops by name, are listed in the table;
 - ``plan_callables``: see ``plans``;
 - ``model_classes`` and ``engine_private_uses``: see ``engine_names``;
+- ``device_kinds``: see ``device_kinds``;
 - ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
 """
 
@@ -27,7 +28,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from scripts.structure import engine_names, op_names, plans, typescript  # noqa: E402 - after the path
+from scripts.structure import (  # noqa: E402 - after the path
+    device_kinds,
+    engine_names,
+    op_names,
+    plans,
+    typescript,
+)
 from scripts.structure.modules import ImportGraph  # noqa: E402
 
 LIMITS = Path(__file__).with_name("limits.json")
@@ -55,6 +62,7 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
         "plan_callables": plans.sites(),
         "model_classes": engine_names.model_classes(graph),
         "engine_private_uses": engine_names.private_uses(graph, [ROOT / name for name in OUTSIDE]),
+        "device_kinds": device_kinds.sites(graph),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():
