@@ -21,7 +21,9 @@ from maxlab.dtype import DType
 from maxlab.engine.frame import Frame
 from maxlab.engine.observing import HostTimes, Observer
 from maxlab.engine.stepping import Walk
+from maxlab.engine.timing import Timer
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
+from maxlab.toolchain import library
 
 F32 = DType.float32
 HOST, GPU = DeviceRef.CPU(), DeviceRef.GPU()
@@ -71,6 +73,17 @@ def looped(x: Any) -> list[Any]:
     return [y]
 
 
+def carried(x: Any) -> list[Any]:
+    """A loop on the GPU that exchanges two tensors of the host: these are moved behind it."""
+    zero, a = ops.constant(0, DType.int64, HOST), ops.transfer_to(x, HOST)
+    (_, y, a, b) = ops.while_loop(
+        [zero, x, a, a + 1],
+        lambda i, y, a, b: i < 5,
+        lambda i, y, a, b: [i + 1, y * 2 + 1, ops.cumsum(b, axis=0), a],
+    )
+    return [y, a, b]
+
+
 def there(x: Any) -> list[Any]:
     """A kernel on the GPU, then one on the host."""
     return [ops.cumsum(ops.transfer_to(x * 2, HOST), axis=0)]
@@ -80,6 +93,8 @@ E = np.exp(X - X.max())
 PLAIN = (np.cumsum(X * 2, dtype=np.float32), E / E.sum())
 STAGED = (np.array([[2], [6], [12]], np.float32), np.cumsum(X, dtype=np.float32))
 LOOPED = (X * 32 + 31,)
+ONCE, AGAIN = (np.cumsum(np.cumsum(X + n, dtype=np.float32)) for n in (1, 0))
+CARRIED = (*LOOPED, np.cumsum(ONCE), AGAIN)
 BOTH = ("begin", "end", "host")
 CASES = (
     Case("host", HOST, plain, PLAIN, ("host",)),
@@ -88,6 +103,7 @@ CASES = (
     Case("gpu", GPU, plain, PLAIN, ("begin", "end")),
     Case("gpu in stages", GPU, staged, STAGED, ("begin", "end")),
     Case("gpu loop", GPU, looped, LOOPED, BOTH),
+    Case("gpu loop and host", GPU, carried, CARRIED, (*BOTH, "moved")),
     Case("gpu and host", GPU, there, (np.cumsum(X * 2, dtype=np.float32),), BOTH),
 )
 
@@ -157,6 +173,9 @@ class Ends(Observer):
     def host(self, times: HostTimes) -> None:
         self._at("host")
 
+    def moved(self, step: Any, begin_ns: int, end_ns: int) -> None:
+        self._at("moved")
+
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, None], ids=str)
 def test_an_observer_that_raises_ends_one_run(
@@ -192,11 +211,108 @@ def test_several_observers_see_the_same(loaded: Loaded) -> None:
         def host(self, times: HostTimes) -> None:
             self.found.extend(f"host {step.id}" for step in times.steps)
 
+        def moved(self, step: Any, begin_ns: int, end_ns: int) -> None:
+            self.found.append(f"moved {step.id}")
+
     loaded.check(loaded.model.run_observed(loaded.inputs, *map(Notes, seen)))
     assert seen[0] == seen[1]
     assert {text.split()[0] for text in seen[0]} == set(loaded.case.moments)
     begun = [text.split()[1] for text in seen[0] if text.startswith("begin")]
     assert begun == [text.split()[1] for text in seen[0] if text.startswith("end")]
+
+
+class EndedTimer(Timer):
+    """A timer whose first run is ended at ``moment``."""
+
+    def __init__(self, model: engine.Model, threads: int, moment: str) -> None:
+        super().__init__(model, threads)
+        self.ends: Observer = Ends(moment, KeyboardInterrupt)
+
+    def begin(self, step: Any, context: Any, queue: Any, words: Sequence[int]) -> None:
+        super().begin(step, context, queue, words)
+        self.ends.begin(step, context, queue, words)
+
+    def end(self, step: Any, context: Any, queue: Any) -> None:
+        super().end(step, context, queue)
+        self.ends.end(step, context, queue)
+
+    def host(self, times: HostTimes) -> None:
+        super().host(times)
+        self.ends.host(times)
+
+    def moved(self, step: Any, begin_ns: int, end_ns: int) -> None:
+        super().moved(step, begin_ns, end_ns)
+        self.ends.moved(step, begin_ns, end_ns)
+
+
+def test_times_after_a_run_that_was_ended(loaded: Loaded) -> None:
+    """Those of the timer that was ended, and those of a profile: each step ran as often as ever,
+    within its call."""
+    model, inputs = loaded.model, loaded.inputs
+    turns = model.profile(*inputs, runs=1, warmup=0).stamps.turns
+    threads = model.num_threads if loaded.case.place is HOST else 0
+    for moment in loaded.case.moments:
+        timer = EndedTimer(model, threads, moment)
+        with pytest.raises(KeyboardInterrupt):
+            timer.run(inputs)
+        loaded.check(timer.run(inputs))
+        again = timer.taken()
+        np.testing.assert_array_equal(again.turns, turns[0])
+        assert again.steps[again.turns > 0].min() >= again.call[0]
+        stamps = model.profile(*inputs, runs=2, warmup=0).stamps
+        np.testing.assert_array_equal(stamps.turns, np.repeat(turns, 2, axis=0))
+        assert (stamps.spent >= 0).all()
+
+
+def many_steps(x: Any) -> list[Any]:
+    """More steps than the executor runs without a look at signals."""
+    for _ in range(150):
+        x = ops.cumsum(x, axis=0)
+    return [x]
+
+
+def many_turns(x: Any) -> list[Any]:
+    """A loop of so many."""
+    zero = ops.constant(0, DType.int64, HOST)
+    (_, y) = ops.while_loop(
+        [zero, x], lambda i, y: i < 150, lambda i, y: [i + 1, ops.cumsum(y, axis=0)]
+    )
+    return [y]
+
+
+@pytest.mark.parametrize("body", [many_steps, many_turns], ids=["steps", "turns"])
+def test_ctrl_c_between_two_steps_of_the_host(body: Callable[[Any], list[Any]]) -> None:
+    """At each of the places where the executor looks, one after another."""
+    want = X
+    for _ in range(150):
+        want = np.cumsum(want, dtype=np.float32)
+    looks, end = 0, -1
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks - 1 == end:
+            raise KeyboardInterrupt
+
+    def run() -> None:
+        nonlocal looks
+        looks = 0
+        with library.runtime().interrupts.heard_by(look, period_ns=0):
+            loaded.check(loaded.model(*loaded.inputs))
+
+    with ExitStack() as nothing:
+        loaded = Loaded(Case("many", HOST, body, (want,), ("host",)), nothing)
+        run()
+        before, count = loaded.held(), looks
+        assert count >= 4
+        for place in range(count):
+            end = place
+            with pytest.raises(KeyboardInterrupt):
+                run()
+            end = -1
+            run()
+            assert looks == count
+        assert loaded.held() == before
 
 
 def test_runs_of_other_threads_go_on_beside_one_that_is_ended(loaded: Loaded) -> None:

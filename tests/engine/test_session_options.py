@@ -608,6 +608,30 @@ def test_gpu_profiling(mode: GPUProfilingMode, ranges: Path) -> None:
     assert said == ["+g", *(line for name in names for line in (name, "-")), "-"] * 3
 
 
+def test_ranges_end_where_a_launch_does_not(ranges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each range that a run began has ended, and the next run is recorded as ever."""
+    graph = graph_of([TensorType(F32, ["n"], GPU)], lambda x: ops.cumsum(ops.softmax(x)))
+    with driver.simulated():
+        from_here = session(GPU)
+        from_here.gpu_profiling(GPUProfilingMode.DETAILED)
+        model: Any = from_here.load(graph)
+        context = driver.Accelerator().context
+
+        def ended(*args: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(context), "launch", ended)
+        with pytest.raises(KeyboardInterrupt):
+            run(model, GPU, np.ones(5, np.float32))
+        monkeypatch.undo()
+        assert model.gpu_runs == []
+        signs = [line[0] for line in ranges.read_text().splitlines()]
+        assert signs.count("+") == signs.count("-") >= 2
+        run(model, GPU, np.ones(5, np.float32))
+    (one,) = model.gpu_runs
+    assert [s.id for s in one.steps] == [step.id for step in model.plan.steps]
+
+
 def test_models_of_the_cpu_have_no_gpu_to_record() -> None:
     from_here = session(CPU)
     from_here.gpu_profiling(GPUProfilingMode.DETAILED)
