@@ -10,9 +10,8 @@ import numpy as np
 from maxlab.compiler.plan import Step
 from maxlab.driver.backend import Context, Queue
 from maxlab.engine.device_kernel import Captured
-from maxlab.engine.observing import Observer
+from maxlab.engine.observing import Observed, Observer
 from maxlab.engine.program import Program
-from maxlab.engine.timing import Observed
 
 Array = np.ndarray[Any, Any]
 

@@ -17,8 +17,9 @@ from maxlab.engine.arguments import Arguments
 from maxlab.engine.capturing import Captured, captured
 from maxlab.engine.device_kernel import DeviceKernelView
 from maxlab.engine.executable import Executable, Variant
-from maxlab.engine.gpu_profiling import GpuProfiler, GpuRun
+from maxlab.engine.gpu_profiling import GpuProfiler
 from maxlab.engine.gpu_profiling import Mode as GpuMode
+from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.guard import Guard
 from maxlab.engine.handles import some_run
 from maxlab.engine.kernel_view import KernelView
@@ -26,8 +27,8 @@ from maxlab.engine.observing import Observer, Observers
 from maxlab.engine.program import Program, bound
 from maxlab.engine.running import execute
 from maxlab.engine.spec import TensorSpec, spec_of
+from maxlab.engine.timer import Timer
 from maxlab.engine.times import plural
-from maxlab.engine.timing import Timer
 from maxlab.engine.weights import Prepared
 from maxlab.engine.whole import AsModule, Named, Outputs, Whole
 from maxlab.habits import fitting

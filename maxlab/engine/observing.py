@@ -1,15 +1,19 @@
-"""What may watch a run: `Observer`, and the times of host steps, which observers are told."""
+"""What may watch a run: `Observer`, the times of host steps, which observers are told, and what of
+a model an observer needs: `Observed`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Step
+from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.backend import Context, Queue
 from maxlab.engine.host_steps import HostSteps
+from maxlab.ir import DeviceRef
 from maxlab.toolchain.cffi_abi import ffi
 
 Array = np.ndarray[Any, Any]
@@ -66,4 +70,22 @@ class Observer:
 
 Observers = Sequence[Observer]
 
-__all__ = ["HostTimes", "Observer", "Observers"]
+
+class Observed(Protocol):
+    """A model, as far as its runs are observed."""
+
+    name: str
+    compiled: Compiled
+
+    @property
+    def devices(self) -> dict[DeviceRef, Accelerator]:
+        """The accelerators that it runs on, by the names that its graph has for them."""
+
+    def run_observed(self, args: Sequence[Any], *observers: Observer) -> list[Tensor]:
+        """The outputs; ``observers`` see every step."""
+
+    def wait(self) -> None:
+        """Return when the devices have done all that they were given."""
+
+
+__all__ = ["HostTimes", "Observed", "Observer", "Observers"]

@@ -21,7 +21,7 @@ from maxlab.dtype import DType
 from maxlab.engine.frame import Frame
 from maxlab.engine.observing import HostTimes, Observer
 from maxlab.engine.stepping import Walk
-from maxlab.engine.timing import Timer
+from maxlab.engine.timer import Timer
 from maxlab.graph import DeviceRef, Graph, TensorType, ops
 from maxlab.toolchain import library
 
@@ -221,30 +221,6 @@ def test_several_observers_see_the_same(loaded: Loaded) -> None:
     assert begun == [text.split()[1] for text in seen[0] if text.startswith("end")]
 
 
-class EndedTimer(Timer):
-    """A timer whose first run is ended at ``moment``."""
-
-    def __init__(self, model: engine.Model, threads: int, moment: str) -> None:
-        super().__init__(model, threads)
-        self.ends: Observer = Ends(moment, KeyboardInterrupt)
-
-    def begin(self, step: Any, context: Any, queue: Any, words: Sequence[int]) -> None:
-        super().begin(step, context, queue, words)
-        self.ends.begin(step, context, queue, words)
-
-    def end(self, step: Any, context: Any, queue: Any) -> None:
-        super().end(step, context, queue)
-        self.ends.end(step, context, queue)
-
-    def host(self, times: HostTimes) -> None:
-        super().host(times)
-        self.ends.host(times)
-
-    def moved(self, step: Any, begin_ns: int, end_ns: int) -> None:
-        super().moved(step, begin_ns, end_ns)
-        self.ends.moved(step, begin_ns, end_ns)
-
-
 def test_times_after_a_run_that_was_ended(loaded: Loaded) -> None:
     """Those of the timer that was ended, and those of a profile: each step ran as often as ever,
     within its call."""
@@ -252,9 +228,9 @@ def test_times_after_a_run_that_was_ended(loaded: Loaded) -> None:
     turns = model.profile(*inputs, runs=1, warmup=0).stamps.turns
     threads = model.num_threads if loaded.case.place is HOST else 0
     for moment in loaded.case.moments:
-        timer = EndedTimer(model, threads, moment)
+        timer = Timer(model, threads)
         with pytest.raises(KeyboardInterrupt):
-            timer.run(inputs)
+            timer.run(inputs, Ends(moment, KeyboardInterrupt))
         loaded.check(timer.run(inputs))
         again = timer.taken()
         np.testing.assert_array_equal(again.turns, turns[0])
