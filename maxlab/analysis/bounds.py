@@ -235,7 +235,7 @@ def estimates(
 
 def is_shared(step: Step, env: Mapping[str, int], threads: int, runtime: object) -> bool:
     """Whether several threads run ``step``: its parallel axis is cut into chunks."""
-    if step.device.is_gpu():
+    if step.gpu is not None:
         return False
     launch = host_launch(step.launch, env, threads, runtime)
     return launch.extent > launch.grain

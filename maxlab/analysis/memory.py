@@ -17,9 +17,6 @@ from maxlab.ir import Call, DeviceRef
 from maxlab.opset import is_call
 from maxlab.tabular import Field, Tabular
 
-GPU_ARENA = 256
-"""Arenas on GPUs are multiples of so many bytes (``engine.program``)."""
-
 
 @dataclass(frozen=True, slots=True)
 class MemorySlot:
@@ -240,7 +237,7 @@ def memory(target: Model | Profile, dims: Mapping[str, int] | None = None) -> Me
                 node,
                 _named(slot, name),
                 f"{steps[last].id} {steps[last].name}",
-                str(slot.device) if slot.device.is_gpu() or slot.device.id else "cpu",
+                "cpu" if slot.device == DeviceRef.CPU() else str(slot.device),
             )
         )
     live = [0] * (len(steps) + 1)
@@ -303,7 +300,7 @@ def _arenas(model: Model, env: Mapping[str, int]) -> Iterator[tuple[dict[int, in
             places.setdefault(slot.device, []).append(slot)
         for place, here in places.items():
             entries, nbytes = layout_arena(here, uses, env)
-            step = GPU_ARENA if place.is_gpu() else 1
+            step = model.device_of(place).alignment
             yield {e.slot: e.offset for e in entries}, -(-nbytes // step) * step
 
 

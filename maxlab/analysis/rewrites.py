@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from maxlab.driver import CPU, Tensor
+from maxlab.driver import Tensor
 from maxlab.dtype import DType
 from maxlab.engine import InferenceSession, Model
 from maxlab.errors import UnsupportedError
@@ -167,17 +167,12 @@ def converted(tensor: Tensor, dtype: DType) -> Tensor:
     """``tensor`` with its elements rounded to ``dtype``."""
     array = as_array(tensor).astype(dtype.ml_numpy)
     found = Tensor.from_numpy(np.ascontiguousarray(array))
-    return found if tensor.is_host else found.to(tensor.device)
+    return found.to(tensor.device)
 
 
 def as_array(tensor: Tensor) -> np.ndarray[Any, Any]:
     """The elements of ``tensor`` on the host, in NumPy's or ml_dtypes' type."""
-    host = tensor if tensor.is_host else tensor.to(CPU())
-    dtype = host.dtype.ml_numpy
-    if host.dtype is DType.bfloat16:
-        return host.view(DType.uint16).to_numpy().view(dtype)
-    array: np.ndarray[Any, Any] = host.to_numpy()
-    return array.view(dtype) if array.dtype != dtype and array.itemsize == dtype.itemsize else array
+    return tensor.on_host().to_ml_numpy()
 
 
 # ---------------------------------------------------------------- changing a function
@@ -230,7 +225,7 @@ def tiled(model: Model, arrays: Sequence[Tensor], dims: Mapping[str, int]) -> li
             continue
         array = np.ascontiguousarray(np.tile(as_array(tensor), repeats))
         found = Tensor.from_numpy(array)
-        made.append(found if tensor.is_host else found.to(tensor.device))
+        made.append(found.to(tensor.device))
     return made
 
 

@@ -209,7 +209,7 @@ def roofline(profile: Profile, *, measure: bool = True) -> Roofline:
             fix="profile the model: model.profile(...)",
         )
     device = _accelerator(profile)
-    if device is not None and device.context.properties.simulated:
+    if any(one.simulated for one in profile.model.devices.values()):
         points = [_point(kernel, None) for kernel in profile.kernels if not is_idle(kernel)]
         return Roofline(profile.device, True, None, points)
     found = machines.known(profile.threads, device)

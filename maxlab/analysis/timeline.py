@@ -23,6 +23,7 @@ from maxlab.engine.profile import Profile
 from maxlab.engine.stamps import BEGIN, CHUNKS, END
 from maxlab.errors import ArgumentError, DocumentError, elsewhere
 from maxlab.habits import fitting
+from maxlab.ir import DeviceRef
 from maxlab.tabular import Field, Tabular
 from maxlab.trace import Event
 
@@ -413,7 +414,7 @@ def _add_kernels(builder: Builder, profile: Profile, chosen: Array, first: int) 
 def _place(model: Any, step: Step) -> tuple[str, TrackKind, str]:
     """The track of ``step``: name, kind and process."""
     if step.kind == "transfer":
-        target = str(step.device) if step.device.is_gpu() else "the host"
+        target = "the host" if step.device == DeviceRef.CPU() else str(step.device)
         return f"copies to {target}", "transfer", f"{model.name} on {model.device_name}"
     if step.gpu is None:
         return "host", "thread", f"{model.name} on cpu"

@@ -8,10 +8,10 @@ falls back to them, or to the CPU, behind the user's back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from maxlab.config import config
 from maxlab.driver.backend import Backend, Context
@@ -20,6 +20,8 @@ from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, shown
+
+K = TypeVar("K")
 
 _backend: Backend | None = None
 _opened: dict[tuple[Backend, int], Accelerator] = {}
@@ -118,6 +120,11 @@ class Accelerator(Device):
     def is_compatible(self) -> bool:
         """True: what a backend opens can run graphs."""
         return True
+
+    @property
+    def alignment(self) -> int:
+        """Fresh memory of the device begins at multiples of so many bytes."""
+        return 256
 
     @property
     def simulated(self) -> bool:
@@ -244,6 +251,11 @@ def simulated(count: int = 1, *, check: bool = False) -> Iterator[None]:
 def opened_accelerators() -> list[Accelerator]:
     """The accelerators that this process has opened."""
     return list(_opened.values())
+
+
+def accelerators_of(devices: Mapping[K, Device]) -> dict[K, Accelerator]:
+    """Those of ``devices`` that are accelerators."""
+    return {key: device for key, device in devices.items() if isinstance(device, Accelerator)}
 
 
 def missing_for_accelerators() -> list[str]:

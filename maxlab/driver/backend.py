@@ -195,6 +195,20 @@ class Blas(Protocol):
         """Give ``product`` of the matrices at ``a`` and ``b`` into ``c`` to ``queue``."""
 
 
+class Watcher(Protocol):
+    """What sees one piece of work: `begin` and `end` around what is given to a queue, called by the
+    owner of the device, or `moved` behind what the host has done itself."""
+
+    def begin(self, context: Context, queue: Queue) -> None:
+        """The work is about to be given to ``queue``."""
+
+    def end(self, context: Context, queue: Queue) -> None:
+        """The work has been given to ``queue``."""
+
+    def moved(self, begin_ns: int, end_ns: int) -> None:
+        """The host has done it, between two times of ``time.monotonic_ns``."""
+
+
 class Context(Protocol):
     """A device that has been opened; see the module for who may call what."""
 

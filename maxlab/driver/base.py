@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -106,6 +106,12 @@ class TensorBase:
         return self._stream._device.is_host
 
     @property
+    def host_span(self) -> tuple[int, int]:
+        """Where a contiguous tensor on the host begins, and its bytes; 0 and 0 of memory that is
+        not the host's."""
+        return (self.address, self.num_elements * self.element_size) if self.is_host else (0, 0)
+
+    @property
     def is_contiguous(self) -> bool:
         """True if the elements lie in memory one after another, last axis fastest.
 
@@ -143,7 +149,7 @@ class TensorBase:
             count = math.prod(self._shape)
             shape = (count,) if flat else self._shape
             place = check_index(index[0] if isinstance(index[0], tuple) else index, shape)
-            array = self._on_host().to_ml_numpy()
+            array = self.on_host().to_ml_numpy()
             value = (array.reshape(-1) if flat else array)[place][()]
             return float(value) if self._dtype.is_float() else value.item()
         if self._shape:
@@ -152,7 +158,7 @@ class TensorBase:
                 f"item() needs a tensor of rank 0, got shape {self._shape}",
                 fix="choose an element first: tensor[0, 0].item()",
             )
-        value = self._on_host().to_ml_numpy()[()]
+        value = self.on_host().to_ml_numpy()[()]
         return float(value) if self._dtype.is_float() else value.item()
 
     def to_numpy(self) -> Array:
@@ -364,15 +370,26 @@ class TensorBase:
                 )
             stream.synchronize()
 
-    def _on_host(self) -> TensorBase:
-        """The tensor itself if it is on the host, else a copy there."""
+    def on_host(self) -> Self:
+        """The tensor itself if the host can read its memory, else a copy on the host."""
         if self.is_host:
             return self
         result = self._like(CPU().default_stream)
         copying.fill(result, self)
         return result
 
-    def _like(self, stream: DeviceStream) -> TensorBase:
+    def copied(self) -> Array:
+        """A copy of the elements as an array of the host, of a type of ``ml_dtypes`` where NumPy
+        has none."""
+        return np.array(self.on_host().to_ml_numpy())
+
+    def note_use(self, stream: DeviceStream) -> None:
+        """Let the memory not be given away before work that ``stream`` was given has ended; the
+        host has done its work when it comes here."""
+        if isinstance(self._owner, DeviceBlock) and isinstance(stream, AcceleratorStream):
+            self._owner.used_by(stream)
+
+    def _like(self, stream: DeviceStream) -> Self:
         """A contiguous tensor of this dtype and shape on ``stream``, its elements undefined."""
         result = object.__new__(type(self))
         nbytes = math.prod(self._shape) * self._dtype._nbytes
@@ -386,7 +403,7 @@ class TensorBase:
         result._read_only = False
         return result
 
-    def _own_copy(self) -> TensorBase:
+    def _own_copy(self) -> Self:
         """A contiguous tensor with the same elements and memory of its own."""
         result = self._like(self._stream)
         copying.fill(result, self)

@@ -15,7 +15,6 @@ import numpy as np
 from maxlab import trace
 from maxlab.driver.backend import DeviceSource, Function
 from maxlab.driver.device import DeviceStream
-from maxlab.driver.gpu_memory import DeviceBlock
 from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.mapped import require_read
 from maxlab.driver.memory import Block
@@ -54,7 +53,6 @@ class Elements(Protocol):
     """A tensor, as far as moving its elements needs it; `TensorBase` says what each of these is."""
 
     _dtype: DType
-    _owner: object
     address: int
     _shape: tuple[int, ...]
     _stream: DeviceStream
@@ -64,8 +62,9 @@ class Elements(Protocol):
     def strides(self) -> tuple[int, ...]: ...
     def _bits(self) -> np.ndarray[Any, Any]: ...
     def _like(self, stream: DeviceStream) -> Elements: ...
-    def _on_host(self) -> Elements: ...
+    def on_host(self) -> Elements: ...
     def _own_copy(self) -> Elements: ...
+    def note_use(self, stream: DeviceStream) -> None: ...
     def _scatter(self, block: Block) -> None: ...
 
 
@@ -158,20 +157,15 @@ def _between_devices(
     strided = target._strides is not None or source._strides is not None
     reachable = near or to._device.can_access(start._device)
     if reachable:
-        _note_use(source, to)
+        source.note_use(to)
         if strided:
             _strided(to, target, source)
             return
         context, goal, origin = to.context, target.address, source.address
         context.call(lambda: context.copy(to.queue, goal, origin, nbytes))
         return
-    staged = source._on_host()
+    staged = source.on_host()
     _upload(target, to, staged, nbytes)
-
-
-def _note_use(tensor: Elements, stream: AcceleratorStream) -> None:
-    if isinstance(tensor._owner, DeviceBlock):
-        tensor._owner.used_by(stream)
 
 
 def _strided(stream: AcceleratorStream, target: Elements, source: Elements) -> None:

@@ -11,12 +11,14 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
 import numpy as np
 
+from maxlab.driver.backend import Watcher
 from maxlab.dtype import StaticFunction
 from maxlab.errors import ArgumentTypeError, DeviceError, elsewhere, shown
 from maxlab.habits import fitting
@@ -56,6 +58,16 @@ class Device:
     def is_compatible(self) -> bool:
         """True if this build of maxlab can run graphs on the device."""
         return self.is_host
+
+    @property
+    def simulated(self) -> bool:
+        """True if its kernels run on the CPU in the place of an accelerator."""
+        return False
+
+    @property
+    def alignment(self) -> int:
+        """Fresh memory of the device begins at multiples of so many bytes."""
+        return 64
 
     @property
     def architecture_name(self) -> str:
@@ -300,6 +312,18 @@ class DeviceStream:
             with self._changed:
                 self._ended += 1
                 self._changed.notify_all()
+
+    def give(self, work: Callable[[], object], watcher: Watcher | None = None) -> None:
+        """Do ``work`` now, on the host; an accelerator is given what it calls of the backend.
+
+        Args:
+            work: What is to be done.
+            watcher: What sees it.
+        """
+        begin_ns = time.monotonic_ns()
+        work()
+        if watcher is not None:
+            watcher.moved(begin_ns, time.monotonic_ns())
 
     def bytes_at(self, address: int, nbytes: int) -> Any:
         """The ``nbytes`` at ``address``, an array of uint8: the host's own memory, or a copy of

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from maxlab.driver.backend import Context, Mark, Queue
+from maxlab.driver.backend import Context, Mark, Queue, Watcher
 from maxlab.driver.device import Device, DeviceStream
 from maxlab.driver.gpu_memory import DevicePool
 from maxlab.driver.lanes import follow
@@ -112,6 +112,19 @@ class AcceleratorStream(DeviceStream):
     def follow(self, other: AcceleratorStream) -> None:
         """Start what comes next only after all that ``other`` has been given."""
         follow(self, other)
+
+    def give(self, work: Callable[[], object], watcher: Watcher | None = None) -> None:
+        """Let the owner of the device do ``work``, which calls the backend."""
+        context, queue = self._context, self._queue
+
+        def watched() -> None:
+            if watcher is not None:
+                watcher.begin(context, queue)
+            work()
+            if watcher is not None:
+                watcher.end(context, queue)
+
+        context.call(watched)
 
     def bytes_at(self, address: int, nbytes: int) -> Any:
         """A copy of the ``nbytes`` at ``address``, an array of uint8, when what the stream was

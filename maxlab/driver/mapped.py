@@ -283,7 +283,8 @@ def files_of(weights: Mapping[str, tuple[int, int]]) -> list[FileMemory]:
     """The mapped files that have any of ``weights``, which they name in messages from now on.
 
     Args:
-        weights: The address and the bytes of each weight, by name.
+        weights: The address and the bytes of each weight that is on the host, by name; 0 and 0 of
+            others.
     """
     find = _finder()
     found: dict[int, FileMemory] = {}

@@ -55,7 +55,7 @@ def _numbers(tensor: Any, before: str) -> str:
     most = np.get_printoptions()["threshold"]
     if tensor.num_elements <= most:
         return np.array2string(
-            _plain(tensor._on_host().to_ml_numpy()), separator=", ", prefix=before
+            _plain(tensor.on_host().to_ml_numpy()), separator=", ", prefix=before
         )
     return np.array2string(
         _corners(tensor), separator=", ", prefix=before, threshold=0, edgeitems=_EDGE
@@ -78,7 +78,7 @@ def _corners(tensor: Any) -> np.ndarray[Any, Any]:
     made: np.ndarray[Any, Any] | None = None
     for part in itertools.product(*(range(len(cut)) for cut in cuts)):
         index = tuple(cut[i] for cut, i in zip(cuts, part, strict=True))
-        found = _plain(tensor[index]._on_host().to_ml_numpy())
+        found = _plain(tensor[index].on_host().to_ml_numpy())
         if made is None:
             made = np.empty([sum(each) for each in sizes], found.dtype)
         made[

@@ -353,7 +353,7 @@ class Tensor(TensorBase, Numbers):
         if not isinstance(value, (Tensor, np.ndarray, np.generic)) and hasattr(value, "__dlpack__"):
             value = Tensor.from_dlpack(value)
         if isinstance(value, Tensor):
-            value = value._on_host().to_ml_numpy()
+            value = value.on_host().to_ml_numpy()
         if isinstance(value, np.ndarray) and value.ndim:
             value = check_array(value, self._dtype)
         elif isinstance(value, Sequence) and not isinstance(value, str):
@@ -493,9 +493,18 @@ class Tensor(TensorBase, Numbers):
         if stream._device is not self._stream._device:
             return self._copy_to(stream)
         stream.wait_for(self._stream)
-        if isinstance(self._owner, DeviceBlock) and isinstance(stream, AcceleratorStream):
-            self._owner.used_by(stream)
+        self.note_use(stream)
         return self._alias(stream)
+
+    def in_order_of(self, stream: DeviceStream) -> Tensor:
+        """The same memory for work that ``stream``, of the tensor's device, is given from now on:
+        what still writes it comes first. The host, which begins at once, has waited for that."""
+        if stream is self._stream:
+            return self
+        if isinstance(stream, AcceleratorStream):
+            return self._move(stream)
+        self._stream.synchronize()
+        return self
 
     def _copy_to(self, stream: DeviceStream) -> Tensor:
         result = Tensor(self._dtype, self._shape, stream)
@@ -551,7 +560,7 @@ class Tensor(TensorBase, Numbers):
         )
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-        data = self._on_host()._bits().tobytes()
+        data = self.on_host()._bits().tobytes()
         device = None if self.device is CPU() else self.device
         return _rebuild, (self._dtype, self._shape, data, self._read_only, device)
 

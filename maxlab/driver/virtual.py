@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from maxlab.driver import device as devices
 from maxlab.driver.device import CPU, Device, DeviceStream, system_memory
@@ -230,6 +230,21 @@ def cpu_count() -> int:
     return max(len(devices.chosen_cpus), 1)
 
 
+class Place(Protocol):
+    """The name of a device in a graph."""
+
+    @property
+    def id(self) -> int: ...
+    def is_cpu(self) -> bool: ...
+
+
+def names_host(place: Place, devices: Iterable[Device]) -> bool:
+    """Whether ``place`` is a name of the host, where ``devices`` can be used: the first CPU always
+    is, and every other one while there are no virtual CPUs."""
+    is_one = cpu_count() == 1 and not any(isinstance(d, VirtualCPU) for d in devices)
+    return place.is_cpu() and (is_one or not place.id)
+
+
 def memory_of(device: Device) -> VirtualMemory | None:
     """The memory that only ``device`` uses; None for the host and accelerators."""
     return device.memory if isinstance(device, VirtualCPU) else None
@@ -241,6 +256,7 @@ __all__ = [
     "VirtualMemory",
     "cpu_count",
     "memory_of",
+    "names_host",
     "use_virtual_cpus",
     "virtual_cpus",
 ]

@@ -15,6 +15,7 @@ from maxlab.engine.handles import Handles
 from maxlab.engine.ownership import is_copy
 from maxlab.engine.times import plural
 from maxlab.errors import InputError, InputTypeError
+from maxlab.ir import DeviceRef
 
 
 class Arguments:
@@ -242,12 +243,7 @@ class Arguments:
             )
         if elsewhere:
             return x.to(stream.device)  # a number
-        if x._stream is stream:
-            return x
-        if x.is_host:
-            x._stream.synchronize()  # whatever still writes it comes first
-            return x
-        return x.to(stream)  # the same memory; the model waits for what still writes it
+        return x.in_order_of(stream)
 
     def _misplaced(self, what: str, x: Tensor, given: Any, stream: DeviceStream) -> InputError:
         """The error for an input that is not on the device that the graph takes it on."""
@@ -257,10 +253,7 @@ class Arguments:
                 f"{what} lives on {x.device}, the graph runs on the CPU",
                 fix="pass x.to(driver.CPU())",
             )
-        number = stream.device.id
-        place = f"driver.Accelerator({number})"
-        if stream.device.is_host:
-            place = f"driver.CPU({number or ''})"
+        place = DeviceRef.from_device(stream.device).driver_call
         return InputError(
             "ML608",
             f"{what} lives on {x.device}, the graph takes it on {stream.device}",

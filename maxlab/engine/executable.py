@@ -9,6 +9,7 @@ from typing import Any
 
 from maxlab.compiler import Compiled
 from maxlab.driver import CPU, Accelerator, Device
+from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.backend import DeviceSource, Function, Loaded
 from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Blocks
@@ -76,6 +77,7 @@ class Executable:
         runtime: The runtime library.
         placed: The devices that the graph names, by these names; every other CPU is the host.
         devices: Those that are accelerators.
+        accelerators: The same without their names, each once.
         executor: What runs steps of the host.
         handles: Which inputs and outputs are opaque handles; None for a graph without any.
         blocks: Memory of the host that the stages of all runs share.
@@ -99,7 +101,8 @@ class Executable:
         self.threads = threads
         self.runtime = runtime
         self.placed = dict(placed)
-        self.devices = {ref: d for ref, d in placed.items() if isinstance(d, Accelerator)}
+        self.devices = accelerators_of(placed)
+        self.accelerators = list(dict.fromkeys(self.devices.values()))
         self.handles = Handles(compiled, runtime) if has_handles(compiled) else None
         self.executor = Executor(compiled, prepared.watch, threads, runtime, self.handles)
         self.blocks = Blocks(runtime)
@@ -133,7 +136,7 @@ class Executable:
         Raises:
             ExecutionError: A kernel found something wrong in an earlier call.
         """
-        for device in self.devices.values():
+        for device in self.accelerators:
             device.default_stream.synchronize()
 
 

@@ -57,6 +57,10 @@ class Faults:
         for log in self._logs.values():
             log[1] = ROOM
 
+    def raise_later(self) -> None:
+        """Let whoever next waits for the device raise what its kernels found."""
+        self._stream.add_check(self.check)
+
     def tell(self) -> None:
         """Tell the messages of kernels that have ended."""
         for n, log in self._logs.items():

@@ -36,8 +36,7 @@ class Watch:
         Raises:
             WeightFileError: ML639 or ML641, one of them has changed since it was mapped.
         """
-        host = ((name, x) for name, x in tensors.items() if x.is_host)
-        files = files_of({name: (x.address, x.num_elements * x.element_size) for name, x in host})
+        files = files_of({name: x.host_span for name, x in tensors.items()})
         if not files:
             return None
         made = cls(files, runtime)

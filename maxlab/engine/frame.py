@@ -133,9 +133,9 @@ class Frame:
         self.info = ffi.new("i64[6]")
         self.call: tuple[Any, ...] = ()
         self.homes: dict[int, dict[int, int]] = {}
-        self.spill: dict[Accelerator, int] = {}
+        self.spill: dict[Device, int] = {}
         self.own: dict[int, int] = {}
-        self.fault: dict[Accelerator, Faults] = {}
+        self.fault: dict[Device, Faults] = {}
         self.recordings: dict[tuple[int, ...], list[Recording | None]] = {}
         self.borrowed: list[tuple[int, Any]] = []
         for arena in layout.arenas:
@@ -143,8 +143,7 @@ class Frame:
                 memory, base = room_on(arena.device, layout.runtime, arena.nbytes + arena.spill)
                 self._keep.append(memory)
                 self._place(arena, base)
-                if isinstance(arena.device, Accelerator):
-                    self.spill[arena.device] = base + arena.nbytes
+                self.spill[arena.device] = base + arena.nbytes
         for number, (device, nbytes) in layout.own.items():
             block = block_on(device.default_stream, nbytes)
             device.default_stream.fill_bytes(block.address, 0, nbytes)

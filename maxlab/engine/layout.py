@@ -119,6 +119,12 @@ def allocate(runtime: Any, nbytes: int) -> Any:
     return runtime.ffi.gc(made, runtime.lib.mx_free, nbytes)
 
 
+def is_of_runtime(device: Device) -> bool:
+    """Whether intermediate values of ``device`` lie in memory of the runtime library: those of the
+    host do, on huge pages, which tensors do not need."""
+    return device is HOST
+
+
 def room_on(device: Device, runtime: Any, nbytes: int) -> tuple[object, int]:
     """Memory for ``nbytes`` on ``device``, and its address.
 
@@ -126,7 +132,7 @@ def room_on(device: Device, runtime: Any, nbytes: int) -> tuple[object, int]:
         ExecutionError: ML654, the host has not enough.
         DeviceError: ML403, another device has not enough.
     """
-    if device is HOST:  # its intermediate values are on huge pages
+    if is_of_runtime(device):
         memory = allocate(runtime, nbytes)
         return memory, int(runtime.ffi.cast("uintptr_t", memory))
     block = block_on(device.default_stream, nbytes)

@@ -44,7 +44,6 @@ LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 
 MAX_PROGRAMS = 64
 """Tuples of sizes whose programs a model keeps; the oldest goes first."""
-_HOST = CPU().default_stream
 
 
 class Loader(Protocol):
@@ -168,6 +167,10 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     def devices(self) -> dict[DeviceRef, Accelerator]:
         """The accelerators that it runs on, by the names that its graph has for them."""
         return self._executable.devices
+
+    def device_of(self, place: DeviceRef) -> Device:
+        """The device that its graph calls ``place``."""
+        return self._executable.device_of(place)
 
     @property
     def chosen(self) -> dict[int, int]:
@@ -388,10 +391,8 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """The inputs ``arrays``, which are on the host, on the devices that the model takes them
         on.
         """
-        return [
-            x if stream is _HOST else self._convert(n, x).to(stream)
-            for n, (x, stream) in enumerate(zip(arrays, self._streams, strict=True))
-        ]
+        streams = enumerate(zip(arrays, self._streams, strict=True))
+        return [self._convert(n, x).to(stream) for n, (x, stream) in streams]
 
     @property
     def bound_shapes(self) -> list[tuple[tuple[int, ...], ...]]:

@@ -71,6 +71,29 @@ class Observer:
 Observers = Sequence[Observer]
 
 
+class Watching:
+    """Tells observers of the work of one step, which the driver watches: a `backend.Watcher`."""
+
+    def __init__(self, step: Step, observers: Observers) -> None:
+        self._step = step
+        self._observers = observers
+
+    def begin(self, context: Context, queue: Queue) -> None:
+        """The step is about to be given to ``queue``."""
+        for observer in self._observers:
+            observer.begin(self._step, context, queue, ())
+
+    def end(self, context: Context, queue: Queue) -> None:
+        """The step has been given to ``queue``."""
+        for observer in self._observers:
+            observer.end(self._step, context, queue)
+
+    def moved(self, begin_ns: int, end_ns: int) -> None:
+        """The host has done it."""
+        for observer in self._observers:
+            observer.moved(self._step, begin_ns, end_ns)
+
+
 class Observed(Protocol):
     """A model, as far as its runs are observed."""
 
@@ -88,4 +111,4 @@ class Observed(Protocol):
         """Return when the devices have done all that they were given."""
 
 
-__all__ = ["HostTimes", "Observed", "Observer", "Observers"]
+__all__ = ["HostTimes", "Observed", "Observer", "Observers", "Watching"]

@@ -22,12 +22,19 @@ from maxlab.driver import Accelerator, Device, Tensor
 from maxlab.driver.backend import Context
 from maxlab.driver.device import DeviceStream
 from maxlab.driver.tensor import tensor_on
-from maxlab.engine.executable import HOST, Executable
+from maxlab.engine.executable import Executable
 from maxlab.engine.file_watch import LOST
 from maxlab.engine.frame import Arena, Frame, Layout
 from maxlab.engine.host_steps import CONTROL, HostSteps, refused_steps
 from maxlab.engine.launching import device_launch, library_call
-from maxlab.engine.layout import add_buffers, layout_arena, output_shape, slot_uses, stage_slots
+from maxlab.engine.layout import (
+    add_buffers,
+    is_of_runtime,
+    layout_arena,
+    output_shape,
+    slot_uses,
+    stage_slots,
+)
 from maxlab.engine.observing import Observers
 from maxlab.engine.segments import (
     ControlSegment,
@@ -100,8 +107,9 @@ class Program:
         self.arenas = [self._with_spill(arena) for arena in arenas]
         self.arenas = [arena for arena in self.arenas if arena.offsets or arena.spill]
         # Segments of one accelerator alone are handed to its owner together.
-        gpus = {s.device for s in self.segments if s.device is not None}
-        self.only = next(iter(gpus)) if len(gpus) == 1 else None
+        used = {device for segment in self.segments for device in segment.devices}
+        busy = [device for device in executable.accelerators if device in used]
+        self.only = busy[0] if len(busy) == 1 else None
         first = self.segments[0]
         if isinstance(first, KernelSegment):
             first.is_recordable = len(self.segments) == 1
@@ -137,7 +145,7 @@ class Program:
         found = []
         for device, slots in by_device.items():
             entries, nbytes = layout_arena(slots, uses, self.env)
-            is_borrowed = device is HOST and bool(compiled.plan.cuts)
+            is_borrowed = is_of_runtime(device) and bool(compiled.plan.cuts)
             offsets = {entry.slot: entry.offset for entry in entries}
             found.append(Arena(device, offsets, nbytes, 0, is_borrowed))
         return found
@@ -151,7 +159,7 @@ class Program:
             for kernel in segment.kernels
         ]
         spill = max((kernel.launch.spill for kernel in kernels), default=0)
-        step = 256 if isinstance(arena.device, Accelerator) else 1
+        step = arena.device.alignment
         return replace(arena, nbytes=-(-arena.nbytes // step) * step, spill=spill)
 
     def _kept(self, arenas: Sequence[Arena]) -> set[int]:
@@ -244,11 +252,11 @@ class Program:
     # ------------------------------------------------------------ segments
     def _cut(self, kept: set[int]) -> list[Segment]:
         executable, env = self.executable, self.env
-        compiled, devices = executable.compiled, executable.devices
+        compiled = executable.compiled
         slots, executor = compiled.plan.slots, executable.executor
         segments: list[Segment] = []
         host: list[Step] = []
-        behind: dict[Accelerator | None, dict[Accelerator, None]] = {}
+        behind: dict[Device, dict[Device, None]] = {}
         targets = {n + compiled.plan.steps[n].jump for n in self._walked}
         targets |= {n + 1 for n in self._walked}
 
@@ -272,37 +280,30 @@ class Program:
             if lands:
                 end_host()
             self._index[step.number] = len(segments)
-            device = devices.get(step.device)
             if step.number in self._walked:
                 end_host()
                 self._index[step.number] = len(segments)
                 first = slots[step.pointers[0]] if step.kind == "settle" else None
                 place = executable.device_of(first.device if first is not None else step.device)
-                segments.append(
-                    ControlSegment(
-                        step,
-                        first.nbytes.evaluate(env) if first is not None else 0,
-                        place.default_stream,
-                        place if isinstance(place, Accelerator) else None,
-                    )
-                )
+                nbytes = first.nbytes.evaluate(env) if first is not None else 0
+                segments.append(ControlSegment(step, nbytes, place.default_stream))
             elif step.number in self._refused and (step.gpu is not None or step.kind == "transfer"):
                 pass
             elif step.kind == "transfer":
                 end_host()
                 target, source = step.pointers
-                start = devices.get(slots[source].device)
-                known = behind.setdefault(device, {})
-                if start is not None:
-                    known |= {start: None} | behind.get(start, {})
+                to = executable.device_of(step.device)
+                origin = executable.device_of(slots[source].device)
+                known = behind.setdefault(to, {})
+                known |= {origin: None} | behind.get(origin, {})
                 nbytes = slots[target].nbytes.evaluate(env)
-                segments.append(
-                    TransferSegment(step, nbytes, device, start, tuple(known), executable.runtime)
-                )
-            elif step.gpu is None or device is None:
+                streams = to.default_stream, origin.default_stream
+                segments.append(TransferSegment(step, nbytes, *streams, tuple(known)))
+            elif step.gpu is None:
                 host.append(step)
             else:
                 end_host()
+                device = executable.devices[step.device]
                 last = segments[-1] if segments else None
                 if not isinstance(last, KernelSegment) or lands or last.device is not device:
                     last = KernelSegment(device)
@@ -358,9 +359,8 @@ class Program:
             if step.binds is not None:
                 device = self.executable.device_of(step.device)
                 found = device.default_stream.bytes_at(frame.addresses[step.binds.slot], 8)
-                for accelerator, faults in frame.fault.items():
-                    if accelerator is device:
-                        faults.check()
+                if device in frame.fault:
+                    frame.fault[device].check()
                 sizes.append(int(found.view(np.int64)[0]))
         return tuple(sizes)
 

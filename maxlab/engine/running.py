@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from maxlab import trace
 from maxlab.driver import Tensor
-from maxlab.driver.gpu_memory import DeviceBlock
-from maxlab.driver.gpu_stream import AcceleratorStream
 from maxlab.driver.mapped import require_read
 from maxlab.engine.executable import Executable
 from maxlab.engine.frame import Frame
@@ -49,8 +47,8 @@ def execute(
                 frame = _frame(program, passed[-1][1] if passed else None, inputs, made)
                 passed.append((program, frame))
                 run(program, frame, observers)
-                for device, faults in frame.fault.items():
-                    device.default_stream.add_check(faults.check)
+                for faults in frame.fault.values():
+                    faults.raise_later()
                 if program.is_last:
                     break
                 program = program.next(program.sizes(frame))
@@ -61,7 +59,7 @@ def execute(
     except BaseException:
         # Frames of a run that ended are not used again: what they hold is freed, when the devices
         # do not write to it any more.
-        for device in executable.devices.values():
+        for device in executable.accelerators:
             with suppress(Exception):
                 device.context.call(device.default_stream.queue.synchronize)
         for _, frame in passed:
@@ -87,17 +85,15 @@ def _settle(
     """Look at what was copied from files, tell the messages of kernels, and let the memory of
     ``inputs`` wait for them."""
     for x in inputs:
-        if x.is_host:
-            require_read(x.address)
+        require_read(x.host_span[0])
     faults = [found for _, frame in passed for found in frame.fault.values()]
     if any(found.writes_messages for found in faults):  # a run tells its own messages
-        for device in executable.devices.values():
+        for device in executable.accelerators:
             device.context.call(device.default_stream.queue.synchronize)
         for found in faults:
             found.tell()
     for x in inputs:
-        if isinstance(x.owner, DeviceBlock) and isinstance(x.stream, AcceleratorStream):
-            x.owner.used_by(x.stream)  # its memory is not given away before
+        x.note_use(x.stream)
 
 
 def _frame(

@@ -8,22 +8,20 @@ because the host reads what arrives.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from maxlab.compiler.plan import GpuLaunch, Launch, LibraryCall, Step
-from maxlab.driver import Accelerator
+from maxlab.driver import Accelerator, Device
 from maxlab.driver.backend import Context, Function, Queue, Recording
 from maxlab.driver.base import block_on
 from maxlab.driver.device import DeviceStream
+from maxlab.driver.moving import move_bytes
 from maxlab.engine.exchanging import exchange, in_turn
 from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Frame
 from maxlab.engine.host_steps import HostSteps
-from maxlab.engine.layout import allocate
-from maxlab.engine.observing import Observers
+from maxlab.engine.observing import Observers, Watching
 from maxlab.toolchain.cffi_abi import ffi
 
 RECORDINGS = 8
@@ -34,12 +32,15 @@ class Segment:
     """A part of a program.
 
     Attributes:
-        device: The accelerator that it gives work to; None for the host.
-        kernels: The kernels that it gives it.
+        kernels: The kernels that it gives to a device.
     """
 
-    device: Accelerator | None
-    kernels: Sequence[Kernel]
+    kernels: Sequence[Kernel] = ()
+
+    @property
+    def devices(self) -> Sequence[Device]:
+        """The devices that it gives work to; the host does its own at once."""
+        return ()
 
     @property
     def numbers(self) -> list[int]:
@@ -64,9 +65,6 @@ class Segment:
 
 class HostSegment(Segment):
     """Steps of the host."""
-
-    device = None
-    kernels = ()
 
     def __init__(self, executor: Executor, steps: HostSteps, at: int = 0, count: int = -1) -> None:
         self.executor = executor
@@ -123,6 +121,10 @@ class KernelSegment(Segment):
     device: Accelerator
     kernels: list[Kernel] = field(default_factory=list)
     is_recordable: bool = False
+
+    @property
+    def devices(self) -> Sequence[Device]:
+        return (self.device,)
 
     @property
     def numbers(self) -> list[int]:
@@ -186,67 +188,32 @@ class KernelSegment(Segment):
 
 @dataclass(slots=True)
 class TransferSegment(Segment):
-    """One copy between devices, or between parts of one: slots, and bytes. None is the host.
+    """One copy between devices, or between parts of one: slots, and bytes.
 
     ``behind`` are the devices that have come to this place in the plan when the copy has ended.
     """
 
     step: Step
     nbytes: int
-    device: Accelerator | None
-    origin: Accelerator | None
-    behind: tuple[Accelerator, ...]
-    runtime: Any
-    kernels: Sequence[Kernel] = ()
+    to: DeviceStream
+    origin: DeviceStream
+    behind: tuple[Device, ...]
 
     @property
     def numbers(self) -> list[int]:
         return [self.step.number]
 
+    @property
+    def devices(self) -> Sequence[Device]:
+        return (self.to.device,)
+
     def run(self, frame: Frame, observers: Observers) -> None:
-        to, start, nbytes, step = self.device, self.origin, self.nbytes, self.step
-        target, source = (frame.addresses[n] for n in step.pointers)
-        place = to or start
-        assert place is not None, "a transfer has a device"
-        context, queue = place.context, place.default_stream.queue
-        between = to is not None and start is not None and to is not start
-        if between and to is not None and start is not None:
-            to.default_stream.follow(start.default_stream)
-            if not to.can_access(start):
-                # Of this call alone: other threads may run the same program.
-                staged = self._staged(start, source)
-                source, start = int(ffi.cast("uintptr_t", staged)), None
-
-        def work() -> None:
-            for observer in observers:
-                observer.begin(step, context, queue, ())
-            if not nbytes:
-                pass
-            elif to is None:
-                context.download(queue, target, source, nbytes)
-            elif start is None:
-                context.upload(queue, target, source, nbytes)
-            else:
-                context.copy(queue, target, source, nbytes)
-            for observer in observers:
-                observer.end(step, context, queue)
-
-        context.call(work)
-        if to is None:  # the host waited for what arrived, and may not wait again
-            for device in self.behind:
+        target, source = (frame.addresses[n] for n in self.step.pointers)
+        watching = Watching(self.step, observers)
+        if move_bytes(self.to, target, self.origin, source, self.nbytes, watching):
+            for device in self.behind:  # which the host may not wait for again
                 if device in frame.fault:
                     frame.fault[device].check()
-        if between and to is not None and self.origin is not None:
-            # What was read may be written again only when the copy is done.
-            self.origin.default_stream.follow(to.default_stream)
-
-    def _staged(self, device: Accelerator, source: int) -> Any:
-        """A copy on the host of device memory that no other device can reach."""
-        memory = allocate(self.runtime, self.nbytes)
-        address = int(ffi.cast("uintptr_t", memory))
-        context, queue = device.context, device.default_stream.queue
-        context.call(lambda: context.download(queue, address, source, self.nbytes))
-        return memory
 
     def pieces(self, ends: dict[int, int]) -> Iterator[tuple[Segment, Step]]:
         yield self, self.step
@@ -256,15 +223,12 @@ class TransferSegment(Segment):
 class ControlSegment(Segment):
     """A step that says where to go on, of a program in which accelerators work.
 
-    ``nbytes``, ``stream`` and ``place`` are of what a step that settles brings home.
+    ``nbytes`` and ``stream`` are of what a step that settles brings home.
     """
 
     step: Step
     nbytes: int
     stream: DeviceStream
-    place: Accelerator | None
-    device: None = None
-    kernels: Sequence[Kernel] = ()
 
     @property
     def numbers(self) -> list[int]:
@@ -292,13 +256,7 @@ class ControlSegment(Segment):
         homes = frame.homes[step.number]
         copies = in_turn({homes[n]: frame.addresses[n] for n in living})
         if copies and self.nbytes:
-            if self.place is None:
-                begin_ns = time.monotonic_ns()
-                self._copy(copies)
-                for observer in observers:
-                    observer.moved(step, begin_ns, time.monotonic_ns())
-            else:
-                self._copy_there(self.place, copies, observers)
+            self.stream.give(lambda: self._copy(copies), Watching(step, observers))
         for slot, _ in step.exchange.moves:
             frame.addresses[slot] = homes[slot]
 
@@ -309,23 +267,6 @@ class ControlSegment(Segment):
         for target, source in copies:
             to, at = (address if a is None else a for a in (target, source))
             self.stream.copy_bytes(to, at, self.nbytes)
-
-    def _copy_there(
-        self,
-        device: Accelerator,
-        copies: Sequence[tuple[int | None, int | None]],
-        observers: Observers,
-    ) -> None:
-        context, queue = device.context, device.default_stream.queue
-
-        def work() -> None:
-            for observer in observers:
-                observer.begin(self.step, context, queue, ())
-            self._copy(copies)
-            for observer in observers:
-                observer.end(self.step, context, queue)
-
-        context.call(work)
 
 
 def _run_library(context: Context, queue: Queue, call: LibraryCall, words: Sequence[int]) -> None:

@@ -14,8 +14,10 @@ from maxlab import progress, trace
 from maxlab.compiler import Compiled, Options, cached
 from maxlab.compiler.options import OF_SESSION
 from maxlab.config import MOST_THREADS, config
-from maxlab.driver import CPU, Device, Tensor, cpu_count
+from maxlab.driver import CPU, Device, Tensor
+from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.device import device_named
+from maxlab.driver.virtual import names_host
 from maxlab.engine.executable import Executable
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
 from maxlab.engine.model import LIVE, Model
@@ -340,8 +342,9 @@ class InferenceSession(Whole):
             ended_with_its_caller(),
             trace.span("load", graph.name),
         ):
+            elsewhere = accelerators_of(devices)
             if any(
-                lookup(op.name).kind == "contract" and not op.result.tensor_type.device.is_gpu()
+                lookup(op.name).kind == "contract" and op.result.tensor_type.device not in elsewhere
                 for op in function.walk()
             ):
                 runtime_ahead(products=True)
@@ -453,7 +456,6 @@ class InferenceSession(Whole):
             DeviceError: ML617, one of them is not a device of the session.
         """
         known = {DeviceRef.from_device(d): d for d in self._devices}
-        one_cpu = cpu_count() == 1 and not any(d.is_host and d.id for d in self._devices)
         found: dict[DeviceRef, Device] = {}
         values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
         values += [(v, op) for op in function.walk() for v in op.results]
@@ -461,18 +463,17 @@ class InferenceSession(Whole):
             if not isinstance(value.type, Typed):
                 continue
             place = value.type.device
-            if place in found or (place.is_cpu() and (one_cpu or not place.id)):
+            if place in found or names_host(place, self._devices):
                 continue
             if place not in known:
                 what = f"the input {value.name}" if op is None else op.name.removeprefix("mo.")
-                device = f"driver.{'CPU' if place.is_cpu() else 'Accelerator'}({place.id})"
                 raise DeviceError(
                     "ML617",
                     f"the graph {function.name!r} puts {what} on {place}, and the session has "
                     f"{', '.join(map(str, self._devices))}",
                     at=op.loc if op is not None else None,
-                    fix=f"engine.InferenceSession(devices=[{device}]), or build the graph with "
-                    "DeviceRef.CPU()",
+                    fix=f"engine.InferenceSession(devices=[{place.driver_call}]), or build the "
+                    "graph with DeviceRef.CPU()",
                 )
             found[place] = known[place]
         return found

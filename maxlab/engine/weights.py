@@ -205,8 +205,9 @@ def prepare(
             tensor, part = view_of(tensor, part), ()
         here = tensor
         owner: Tensor | UploadedWeight = tensor
-        elsewhere = not tensor.is_host and tensor._stream is not home.default_stream
-        if part or tensor.device is not home or elsewhere:
+        if not part and tensor.device is home:
+            here = tensor.in_order_of(home.default_stream)  # models wait for what still writes it
+        else:
             owner = copy = _uploaded(tensor, home, part)
             here = copy.tensor
         if slot.name in parts:
@@ -257,8 +258,6 @@ _uploads: weakref.WeakValueDictionary[tuple[Device, int, int, Part], UploadedWei
 def _uploaded(tensor: Tensor, device: Device, part: Part) -> UploadedWeight:
     """``tensor``, or the ``part`` of it, on ``device``; models share the copy of memory that nobody
     can write to."""
-    if tensor.device is device and not part:  # models wait for what still writes it
-        return UploadedWeight(tensor, tensor.to(device.default_stream))
     key = (device, tensor.address, tensor.num_elements * tensor.element_size, part)
     shared = _never_changes(tensor)
     with _lock:

@@ -103,6 +103,11 @@ class DeviceRef:
         """Whether this is a GPU."""
         return self.device_type is DeviceKind.GPU
 
+    @property
+    def driver_call(self) -> str:
+        """How the device is written in Python, such as ``driver.Accelerator(0)``."""
+        return f"driver.Accelerator({self.id})" if self.is_gpu() else f"driver.CPU({self.id or ''})"
+
     @staticmethod
     def from_device(device: Any) -> DeviceRef:
         """The reference to ``device``, a ``driver.Device`` or already a reference.

@@ -274,12 +274,12 @@ def test_ctrl_c_between_two_steps_of_the_host(body: Callable[[Any], list[Any]]) 
         nonlocal looks
         looks = 0
         with library.runtime().interrupts.heard_by(look, period_ns=0):
-            loaded.check(loaded.model(*loaded.inputs))
+            many.check(many.model(*many.inputs))
 
     with ExitStack() as nothing:
-        loaded = Loaded(Case("many", HOST, body, (want,), ("host",)), nothing)
+        many = Loaded(Case("many", HOST, body, (want,), ("host",)), nothing)
         run()
-        before, count = loaded.held(), looks
+        before, count = many.held(), looks
         assert count >= 4
         for place in range(count):
             end = place
@@ -288,7 +288,7 @@ def test_ctrl_c_between_two_steps_of_the_host(body: Callable[[Any], list[Any]]) 
             end = -1
             run()
             assert looks == count
-        assert loaded.held() == before
+        assert many.held() == before
 
 
 def test_runs_of_other_threads_go_on_beside_one_that_is_ended(loaded: Loaded) -> None:

@@ -20,7 +20,9 @@ from maxlab.driver import Accelerator
 from maxlab.driver.backend import DeviceSource
 from maxlab.driver.mapped import LOST
 from maxlab.dtype import DType
-from maxlab.engine.stepping import POISON, DeviceCall, HostCall, Walk
+from maxlab.engine.step_calls import DeviceCall, HostCall
+from maxlab.engine.stepping import Walk
+from maxlab.engine.walk_memory import POISON
 from maxlab.errors import ArgumentError, DocumentError
 from maxlab.toolchain import Flags, KernelSource, compile_units, runtime
 from maxlab.toolchain.cffi_abi import ffi
@@ -78,9 +80,9 @@ class Alone:
         memory, kinds = [], []
         for number in step.pointers:
             if number in written:
-                memory.append(np.full(walk.nbytes(number), POISON, np.uint8))
+                memory.append(np.full(walk.memory.nbytes(number), POISON, np.uint8))
             else:
-                memory.append(np.array(walk.memory(number)))
+                memory.append(np.array(walk.memory.bytes_of(number)))
             kinds.append(slots[number].dtype.name)
         marks = [number in written for number in step.pointers]
         if isinstance(call, HostCall):
@@ -123,6 +125,11 @@ class Alone:
             printed.headers,
             call.device,
         )
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it ran on a GPU that is simulated."""
+        return self.device is not None and self.device.simulated
 
     # ---------------------------------------------------------------- running
     def run(self, text: str | None = None, extra: Array | None = None) -> list[Array | None]:

@@ -21,7 +21,7 @@ from maxlab.analysis.target import model_behind
 from maxlab.compiler.effects import has_effect
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
-from maxlab.engine.stepping import Walk, host_array
+from maxlab.engine.stepping import Walk
 from maxlab.engine.times import plural
 from maxlab.errors import CancelledError, ExecutionError, InputError, MaxlabError
 from maxlab.habits import fitting
@@ -103,11 +103,11 @@ class _Comparer:
         self._walk = Walk(model, inputs)
         compiled = model.compiled
         self._facts = facts_of(compiled)
-        self._weights = self._walk.weights()
+        self._weights = self._walk.memory.weights()
         self._reference = Reference(compiled.function, self._walk.env, self._weights)
         self._found = Comparison(model)
         self._user = {op.id: op for op in compiled.source.ops}
-        self._given = [host_array(x) for x in self._walk.inputs]  # which the run may change
+        self._given = [x.copied() for x in self._walk.inputs]  # which the run may change
         self._before: dict[Value, Array] = {}  # what buffers that a step changes held before
         self._last: dict[Written, Difference] = {}  # of what the last step wrote
         self._unknown = 0  # kernels without a reference
@@ -143,7 +143,7 @@ class _Comparer:
         steps = iter(self._walk)
         for facts in self._facts:
             progress.step("checking", facts.step.number, len(self._facts), facts.step.name)
-            self._before = {v: np.array(self._walk.value(s, v)) for s, v in facts.changes}
+            self._before = {v: np.array(self._walk.memory.value(s, v)) for s, v in facts.changes}
             try:
                 step = next(steps)
             except CancelledError:
@@ -169,14 +169,16 @@ class _Comparer:
             return made, bad
         if step.kind == "pack":
             source = step.pointers[1]
-            self._packed[step.pointers[0]] = np.array(walk.value(source, facts.reads[source]))
+            self._packed[step.pointers[0]] = np.array(
+                walk.memory.value(source, facts.reads[source])
+            )
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
         if not all(has_reference(op) for op in facts.group.ops):
             self._last = {}
             self._unknown += 1
             places = [*facts.changes, *((w.slot, w.value) for w in facts.writes)]
             if facts.group.main is not None:
-                arrays = {v.id: np.array(walk.value(s, v)) for s, v in places}
+                arrays = {v.id: np.array(walk.memory.value(s, v)) for s, v in places}
                 self._taken[facts.group.main.id] = arrays
             return KernelCheck(step.id, step.name, step.nodes, True, None), None
         if facts.changes:
@@ -220,7 +222,7 @@ class _Comparer:
         self._last = {}
         self._unseen.append(f"{label_of(op)} {op.origins[0]} was not checked by itself: {why}")
         if not has_effect(op):  # the reference computes those in their order
-            values = {w.value.id: self._walk.value(w.slot, w.value) for w in facts.writes}
+            values = {w.value.id: self._walk.memory.value(w.slot, w.value) for w in facts.writes}
             self._taken[op.id] = {id: np.array(array) for id, array in values.items()}
         return KernelCheck(step.id, step.name, step.nodes, True, None)
 
@@ -246,11 +248,11 @@ class _Comparer:
         known = {}
         for slot, value in facts.reads.items():
             array = self._packed.get(slot)
-            known[value] = exact(self._walk.value(slot, value) if array is None else array)
+            known[value] = exact(self._walk.memory.value(slot, value) if array is None else array)
         return known
 
     def _judged(self, write: Written, want: Rounded) -> Difference:
-        got = self._walk.value(write.slot, write.value)
+        got = self._walk.memory.value(write.slot, write.value)
         if write.source is not None:
             first = write.first.evaluate(self._walk.env)
             part = [slice(None)] * got.ndim
@@ -346,7 +348,7 @@ class _Comparer:
     def _inputs(self, facts: StepFacts) -> dict[str, Array]:
         return {
             value.id: np.array(
-                self._packed[slot] if slot in self._packed else self._walk.value(slot, value)
+                self._packed[slot] if slot in self._packed else self._walk.memory.value(slot, value)
             )
             for slot, value in facts.reads.items()
         }
@@ -459,7 +461,7 @@ class _Comparer:
             output.operands, written.operands, walk.outputs, strict=True
         ):
             dtype = value.tensor_type.dtype
-            self._found.outputs.append(difference(host_array(tensor), values[value], dtype))
+            self._found.outputs.append(difference(tensor.copied(), values[value], dtype))
             if source in plain:
                 self._found.passes.append(difference(plain[source], meant[value], dtype))
 

@@ -142,7 +142,7 @@ def places_of(
         return None
     if written is not None and written.source is not None:
         return _part(schedule, group, written)
-    gpu = group.device.is_gpu()
+    gpu = step.gpu is not None
     if group.kind == "contract" and step.is_product:
         return _product(schedule, group, gpu)
     if group.kind == "attention":

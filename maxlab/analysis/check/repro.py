@@ -61,11 +61,7 @@ def write_repro(
     memory, text = (files.beside(path, end, "the script") for end in (".npz", suffix))
     alone.save(memory, **arrays)  # type: ignore[arg-type]  # want0, want1 …
     files.write_text(text, alone.text, "the text of the kernel")
-    simulated = (
-        "from maxlab import driver\ndriver.use_simulator()\n"
-        if alone.device is not None and alone.device.context.properties.simulated
-        else ""
-    )
+    simulated = "from maxlab import driver\ndriver.use_simulator()\n" if alone.simulated else ""
     script = _SCRIPT.format(
         what=quoted(what), memory=ascii(memory.name), text=ascii(text.name), open=simulated
     )

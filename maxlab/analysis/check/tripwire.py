@@ -23,7 +23,7 @@ from maxlab.driver import Tensor
 from maxlab.engine.host_steps import CONTROL
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
-from maxlab.engine.stepping import Walk, host_array, intercepted
+from maxlab.engine.stepping import Walk, intercepted
 from maxlab.errors import ExecutionError, Location, MaxlabError
 from maxlab.habits import fitting
 from maxlab.ir import ChainType, Op, Value
@@ -172,7 +172,7 @@ def tripwire(
 
     def run(inputs: Sequence[Any]) -> list[Tensor]:
         outputs = model.run_observed(inputs)
-        if every or any(_has(host_array(t), infinities) for t in outputs):
+        if every or any(_has(t.copied(), infinities) for t in outputs):
             trip = _Search(model, inputs, infinities).run()
             if trip is not None:
                 raise NonFiniteError(model.name, trip, outputs)
@@ -215,10 +215,10 @@ class _Search:
         """The first op, in the order in which kernels run."""
         walk, compiled = self._walk, self._model.compiled
         for value, tensor in zip(compiled.source.inputs, walk.inputs, strict=True):
-            found = self._given("input", value.name, host_array(tensor))
+            found = self._given("input", value.name, tensor.copied())
             if found is not None:
                 return found
-        for name, array in walk.weights().items():
+        for name, array in walk.memory.weights().items():
             found = self._given("weight", name, array)
             if found is not None:
                 return found
@@ -241,11 +241,11 @@ class _Search:
 
     def _step(self, facts: StepFacts) -> Trip | None:
         walk = self._walk
-        written = [(w.made, walk.value(w.slot, w.value)) for w in facts.writes]
+        written = [(w.made, walk.memory.value(w.slot, w.value)) for w in facts.writes]
         kinds = [k for k in self._kinds if any(_marks(a, k).any() for _, a in written)]
         if not kinds:
             return None
-        read = {v: walk.value(s, v) for s, v in facts.reads.items() if walk.known(s)}
+        read = {v: walk.memory.value(s, v) for s, v in facts.reads.items() if walk.memory.known(s)}
         kinds = [k for k in kinds if not any(_marks(a, k).any() for a in read.values())]
         if not kinds:
             return None  # it came in
@@ -294,7 +294,7 @@ class _Search:
                 found.append(trip)
                 raise _FoundError
 
-        weights = walk.weights()
+        weights = walk.memory.weights()
         reference = Reference(self._model.compiled.function, walk.env, weights)
         operands = [v for v in main.operands if not isinstance(v.type, ChainType)]
         try:

@@ -19,7 +19,7 @@ from maxlab.analysis.check.taps import read_scalars
 from maxlab.analysis.target import model_behind
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
-from maxlab.engine.stepping import Walk, host_array
+from maxlab.engine.stepping import Walk
 from maxlab.errors import ArgumentError, MaxlabError
 from maxlab.habits import fitting
 from maxlab.ir import Call, ChainType, Op, Value
@@ -321,7 +321,7 @@ class Edges:
         """
         walk = Walk(self._model, inputs)
         compiled = self._model.compiled
-        weights = walk.weights()
+        weights = walk.memory.weights()
         reference = Reference(compiled.function, walk.env, weights)
         places = {
             name: None if value.op in self._owners else self._compiled(value)
@@ -337,13 +337,13 @@ class Edges:
         frontier = self._frontier([*whole, *begun.values()], stored)
         kept: dict[Value, Rounded] = {}
         for value, tensor in zip(compiled.function.inputs, walk.inputs, strict=True):
-            kept[value] = exact(host_array(tensor))
+            kept[value] = exact(tensor.copied())
         fused = {v for v in places.values() if v is not None and v not in stored and v not in kept}
         read: dict[Value, tuple[Array, str]] = {}
         for facts, _ in zip(self._facts, walk, strict=True):
             for write in facts.writes:
                 if write.value in frontier:
-                    kept[write.value] = exact(np.array(walk.value(write.slot, write.value)))
+                    kept[write.value] = exact(np.array(walk.memory.value(write.slot, write.value)))
             wanted = fused - set(read)
             if wanted and facts.step.kind != "pack":
                 read.update(self._scalars(walk, facts, wanted))

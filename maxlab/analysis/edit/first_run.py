@@ -69,8 +69,7 @@ def first_run(kernels: Sequence[Alone], text: str, timeout_s: float) -> FirstRun
         (folder / "edited.txt").write_text(text, "utf-8")
         for number, kernel in enumerate(kernels):
             kernel.save(folder / f"{number}.npz", compress=False)
-        device = kernels[0].device
-        simulated = device is not None and device.simulated
+        simulated = kernels[0].simulated
         child = Child(captured=True, folder=folder)
         try:
             run = "maxlab.analysis.edit.child:run"

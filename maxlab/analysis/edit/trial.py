@@ -330,14 +330,14 @@ def _captured(model: Model, symbol: str, inputs: Sequence[Any]) -> list[_Capture
     """Every kernel with this symbol, in one run of the model."""
     walk = Walk(model, inputs)
     compiled = model.compiled
-    reference = Reference(compiled.function, walk.env, walk.weights())
+    reference = Reference(compiled.function, walk.env, walk.memory.weights())
     packed: dict[int, Array] = {}
     found = []
     outputs = frozenset(s.number for s in compiled.plan.slots if s.kind == "output")
     for facts, step in zip(facts_of(compiled), walk, strict=True):
         if step.kind == "pack":
             source = step.pointers[1]
-            packed[step.pointers[0]] = np.array(walk.value(source, facts.reads[source]))
+            packed[step.pointers[0]] = np.array(walk.memory.value(source, facts.reads[source]))
             continue
         printed = model.printed(step)
         if printed is None or printed.symbol != symbol:
@@ -348,13 +348,17 @@ def _captured(model: Model, symbol: str, inputs: Sequence[Any]) -> list[_Capture
         # Copies: an operation that only moves data is wanted as a view of what it reads, and later
         # kernels write over that.
         known = {
-            value: exact(packed[slot] if slot in packed else np.array(walk.value(slot, value)))
+            value: exact(
+                packed[slot] if slot in packed else np.array(walk.memory.value(slot, value))
+            )
             for slot, value in facts.reads.items()
         }
         if all(has_reference(op) for op in facts.group.ops):
             wanted = reference.evaluate([w.made for w in facts.writes], known)
         else:  # what the kernel writes as it is
-            wanted = {w.made: exact(np.array(walk.value(w.slot, w.value))) for w in facts.writes}
+            wanted = {
+                w.made: exact(np.array(walk.memory.value(w.slot, w.value))) for w in facts.writes
+            }
         found.append(_Captured(facts, alone, wanted, walk.env, compiled.schedule.layouts, outputs))
     return found
 

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,15 +68,13 @@ def machine(
             f"threads must be an int of 1 or more, got {threads!r}",
             fix="leave it out for all usable cores",
         )
-    if device is not None:
-        threads = 1
-    count = threads or config().num_threads
-    path = _path(count, device)
+    measured = _measured(threads or config().num_threads, device)
+    path = _path(measured)
     with _lock:
         found = None if refresh else _read(path)
         if found is None:
-            with trace.span("measure", "machine", threads=count):
-                found = _measured(count, device)
+            with trace.span("measure", "machine", threads=measured.threads):
+                found = measured.measure()
             _write(path, found)
             _known[path] = found
         return found
@@ -84,27 +83,67 @@ def machine(
 def known(threads: int, device: Accelerator | None = None) -> Machine | None:
     """The ceilings that ``machine`` measured before, here or in another process; None when it did
     not. Measures nothing."""
-    if device is not None and device.context.properties.simulated:
-        return None
-    return _read(_path(1 if device is not None else threads, device))
+    measured = _measured(threads, device)
+    return None if measured.simulated else _read(_path(measured))
 
 
-def _measured(threads: int, device: Accelerator | None) -> Machine:
-    if device is not None:
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """The host, with so many threads."""
+
+    threads: int
+    simulated = False
+
+    def key(self) -> list[str]:
+        """What tells it from others."""
+        from maxlab.analysis.machine.streams import source
+
+        compiler = find_compiler()
+        sizes = [f"{c.level}:{c.nbytes}/{c.shared_by}" for c in caches()]
+        made = [str(self.threads), compiler.digest, compiler.cpu, source()]
+        return [cpu_model(), str(os.cpu_count()), *sizes, *made]
+
+    def measure(self) -> Machine:
+        """Its ceilings."""
+        from maxlab.analysis.machine import streams
+        from maxlab.toolchain import runtime
+
+        start = time.perf_counter()
+        library = runtime()
+        found = caches()
+        memory = streams.Memory(library, streams.array_bytes(found))
+        at = {1: _ceilings(library, 1, found, memory, None)}
+        if self.threads > 1:
+            at[self.threads] = _ceilings(library, self.threads, found, memory, at[1])
+        return Machine(cpu_model(), time.time(), time.perf_counter() - start, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    """A GPU, whose work one thread gives."""
+
+    device: Accelerator
+    threads = 1
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it has no ceilings of its own."""
+        return self.device.simulated
+
+    def key(self) -> list[str]:
+        """What tells it from others."""
+        properties = self.device.context.properties
+        return ["gpu", properties.name, properties.architecture]
+
+    def measure(self) -> Machine:
+        """Its ceilings."""
         from maxlab.analysis.machine.gpu import measure_gpu
 
-        return measure_gpu(device)
-    from maxlab.analysis.machine import streams
-    from maxlab.toolchain import runtime
+        return measure_gpu(self.device)
 
-    start = time.perf_counter()
-    library = runtime()
-    found = caches()
-    memory = streams.Memory(library, streams.array_bytes(found))
-    at = {1: _ceilings(library, 1, found, memory, None)}
-    if threads > 1:
-        at[threads] = _ceilings(library, threads, found, memory, at[1])
-    return Machine(cpu_model(), time.time(), time.perf_counter() - start, at)
+
+def _measured(threads: int, device: Accelerator | None) -> _Host | _Gpu:
+    return _Host(threads) if device is None else _Gpu(device)
 
 
 def _ceilings(
@@ -127,18 +166,8 @@ def _ceilings(
 
 
 # ---------------------------------------------------------------- kept on disk
-def _path(threads: int, device: Accelerator | None) -> Path:
-    if device is not None:
-        properties = device.context.properties
-        parts = ["gpu", properties.name, properties.architecture]
-    else:
-        from maxlab.analysis.machine.streams import source
-
-        compiler = find_compiler()
-        sizes = [f"{c.level}:{c.nbytes}/{c.shared_by}" for c in caches()]
-        cores = str(os.cpu_count())
-        parts = [cpu_model(), cores, *sizes, str(threads), compiler.digest, compiler.cpu, source()]
-    text = "\0".join([str(VERSION), *parts])
+def _path(measured: _Host | _Gpu) -> Path:
+    text = "\0".join([str(VERSION), *measured.key()])
     name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return config().cache_dir / "machine" / f"{name}.json"
 
