@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from maxlab.driver import Tensor
 from maxlab.engine.guard import Guard
-from maxlab.engine.handles import MojoValue
 from maxlab.engine.model import Model
-from maxlab.engine.session import (
+from maxlab.engine.mojo_value import MojoValue
+from maxlab.engine.session import CustomExtensionsType, InferenceSession
+from maxlab.engine.session_settings import (
     AssertLevel,
-    CustomExtensionsType,
     GPUProfilingMode,
-    InferenceSession,
     LogLevel,
     SplitKReductionPrecision,
 )

@@ -12,10 +12,12 @@ from maxlab.engine.faults import failed_step
 from maxlab.engine.file_watch import LOST, Watch, settled
 from maxlab.engine.frame import Frame
 from maxlab.engine.guard import FAILED
-from maxlab.engine.handles import Handles, collecting, failure
+from maxlab.engine.handle_errors import failure
+from maxlab.engine.handles import Handles
 from maxlab.engine.host_calls import HostCalls
 from maxlab.engine.host_steps import HostSteps
 from maxlab.engine.kernel_log import log_of
+from maxlab.engine.made_objects import collecting
 from maxlab.engine.observing import Observers
 from maxlab.errors import ExecutionError
 from maxlab.opset.custom_text import NOTHING, SAME

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab import trace
 from maxlab.compiler import Options
@@ -21,10 +20,12 @@ from maxlab.engine.gpu_profiling import GpuProfiler
 from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.guard import Guard
-from maxlab.engine.handles import some_run
 from maxlab.engine.kernel_view import KernelView
+from maxlab.engine.made_objects import some_run
+from maxlab.engine.model_habits import INSTEAD
 from maxlab.engine.observing import Observer, Observers
-from maxlab.engine.program import Program, bound
+from maxlab.engine.program import Program
+from maxlab.engine.programs import Programs, Shapes
 from maxlab.engine.running import execute
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.timer import Timer
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
-
-MAX_PROGRAMS = 64
-"""Tuples of sizes whose programs a model keeps; the oldest goes first."""
 
 
 class Loader(Protocol):
@@ -86,51 +84,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         'model.kernels["k0"] is a kernel, model.weights has the weights; model(array)[0] runs it'
     )
     _again = "save the graph, graph.save(path), and load it again: session.load(graph)"
-    _instead: ClassVar[dict[str, str]] = {
-        "predict": "call it: model(array)[0]",
-        "run": "call it: model(array)[0]",
-        "save": "save its graph: graph.save(path)",
-        **dict.fromkeys(("export", "to_onnx"), "save its graph: graph.save(path)"),
-        **dict.fromkeys(("source", "code", "text", "asm"), 'model.kernels["k0"].source'),
-        **dict.fromkeys(("benchmark", "timeit", "time"), "model.profile(array)"),
-        **dict.fromkeys(("plot", "show", "draw", "visualize"), "model.to_svg(path)"),
-        "summary": "print(model.graph)",
-        "check": "maxlab.compare(model, array)",
-        "parameters": "model.weights has the weights by name",
-        **dict.fromkeys(
-            ("inputs", "input_names", "get_inputs"), "model.input_metadata has a type per input"
-        ),
-        **dict.fromkeys(
-            ("outputs", "output_names", "get_outputs"),
-            "model.output_metadata has a type per output",
-        ),
-        "input_types": "model.input_metadata has a type per input",
-        **dict.fromkeys(("infer", "run_async", "warmup"), "call it: model(array)[0]"),
-        **dict.fromkeys(
-            ("flops", "cost", "stats", "nbytes"), "model.profile(array).kernels[0].flops, .nbytes"
-        ),
-        "memory": "maxlab.memory(model)",
-        "threads": "model.num_threads",
-        "signature": "model.input_metadata and model.output_metadata",
-        "coverage": "maxlab.torch.load gives models that tell it: everything is compiled here",
-        **dict.fromkeys(
-            ("to", "cuda", "cpu", "device", "devices"),
-            "the graph's types name devices: TensorType(dtype, shape, 'gpu')",
-        ),
-        **dict.fromkeys(
-            ("half", "float", "double", "bfloat16", "dtype"),
-            "the graph's types name dtypes: TensorType('float16', shape), or ops.cast in the graph",
-        ),
-        **dict.fromkeys(("apply", "numpy"), "call it: model(array)[0]"),
-        **dict.fromkeys(("compile", "jit"), "it is compiled; call it: model(array)[0]"),
-        **dict.fromkeys(("modules", "children", "layers"), "model.graph has the operations"),
-        **dict.fromkeys(
-            ("load_state_dict", "load_weights"),
-            "give them when the graph is loaded: session.load(graph, weights_registry=weights)",
-        ),
-        "named_parameters": "model.weights has the weights by name",
-        "state_dict": "model.weights has the weights by name",
-    }
+    _instead = INSTEAD
 
     def __init__(self, executable: Executable, graph: Any, loader: Loader) -> None:
         compiled = executable.compiled
@@ -140,8 +94,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         self.graph = graph
         self._loader = loader
         self._executable = executable
-        self._programs: dict[Any, Program] = {}
-        self._lock = threading.Lock()
+        self._programs = Programs(executable)
         self._last: dict[str, int] = {}
         self._gpu_profiler: GpuProfiler | None = None
         self.last_profile: Any = None
@@ -252,9 +205,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
 
     def _run(self, args: Sequence[Any]) -> list[Tensor]:
         tensors, key = self._accepted(args)
-        program = self._programs.get(key)
-        if program is None:
-            program = self.bind(key)
+        program = self._programs[key]
         direct = program.direct
         if direct is None:
             if self._gpu_profiler is not None:
@@ -305,31 +256,17 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """
         self._executable.wait()
 
-    def bind(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+    def bind(self, shapes: Shapes) -> Program:
         """The program for inputs of ``shapes``; of a plan in stages, the first one.
 
         Raises:
             InputError: ML602 or ML603, sizes that the graph does not take.
         """
-        found = self._programs.get(shapes)
-        if found is not None:
-            return found
-        with self._lock:
-            found = self._programs.get(shapes)
-            if found is not None:
-                return found
-            executable = self._executable
-            with executable.lock:
-                made = bound(executable, executable.rules.resolve(shapes), 0)
-            if len(self._programs) >= MAX_PROGRAMS:
-                del self._programs[next(iter(self._programs))]
-            self._programs[shapes] = made
-            return made
+        return self._programs[shapes]
 
     def unbind(self) -> None:
         """Forget all programs: the next run is bound anew, to what `compiled` has then."""
-        with self._lock:
-            self._programs = {}
+        self._programs = Programs(self._executable)
 
     def programs_for(self, inputs: Sequence[Tensor]) -> list[Program]:
         """The programs of a run on ``inputs``, which is made when there are several."""
@@ -395,7 +332,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         return [self._convert(n, x).to(stream) for n, (x, stream) in streams]
 
     @property
-    def bound_shapes(self) -> list[tuple[tuple[int, ...], ...]]:
+    def bound_shapes(self) -> list[Shapes]:
         """The shapes of inputs that the model has run with and remembers, the newest last."""
         return list(self._programs)
 
@@ -411,7 +348,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     def arenas(self, env: Mapping[str, int]) -> list[tuple[dict[int, int], int]] | None:
         """The arenas of runs with the sizes ``env``, each as the offsets of its slots and its
         bytes; None when no run had these sizes."""
-        for program in self._programs.values():
+        for program in list(self._programs.values()):
             if program.env == env:
                 return [(dict(arena.offsets), arena.nbytes) for arena in program.arenas]
         return None
@@ -518,14 +455,13 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Args:
             other: A model that ``reload`` of this one made.
         """
-        with self._lock:
-            self.wait()
-            own, theirs = self._executable, other._executable
-            theirs.chosen = {**own.chosen, **theirs.chosen}  # the steps are the same
-            self._executable = theirs
-            self.compiled = theirs.compiled
-            self._programs = {}  # those that are running keep what they read
-            self.last_profile = None
+        self.wait()
+        own, theirs = self._executable, other._executable
+        theirs.chosen = {**own.chosen, **theirs.chosen}  # the steps are the same
+        self._executable = theirs
+        self.compiled = theirs.compiled
+        self._programs = Programs(theirs)  # those that are running keep what they read
+        self.last_profile = None
         self.revision += 1
 
     def session_devices(self) -> list[Device]:

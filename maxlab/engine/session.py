@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,11 +16,18 @@ from maxlab.config import MOST_THREADS, config
 from maxlab.driver import CPU, Device, Tensor
 from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.device import device_named
-from maxlab.driver.virtual import names_host
 from maxlab.engine.executable import Executable
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
+from maxlab.engine.loading import devices_of, with_kernels
 from maxlab.engine.model import LIVE, Model
 from maxlab.engine.profile import profile_model
+from maxlab.engine.session_settings import (
+    AssertLevel,
+    GPUProfilingMode,
+    LogLevel,
+    SplitKReductionPrecision,
+    member_of,
+)
 from maxlab.engine.weights import prepare
 from maxlab.engine.whole import Whole
 from maxlab.errors import (
@@ -35,11 +41,8 @@ from maxlab.errors import (
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
 from maxlab.habits import fitting
-from maxlab.ir import DeviceRef, Function, Op, Value
-from maxlab.ir.types import Typed
+from maxlab.ir import DeviceRef
 from maxlab.opset import lookup
-from maxlab.opset.custom import DECLARED, complete, require_declared
-from maxlab.opset.custom import OPS as CUSTOM
 from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.child import Child
 
@@ -186,7 +189,7 @@ class InferenceSession(Whole):
             >>> from maxlab import engine
             >>> engine.InferenceSession().gpu_profiling(engine.GPUProfilingMode.ON)
         """
-        self._gpu_profiling = _member(GPUProfilingMode, mode, "the GPU profiling mode")
+        self._gpu_profiling = member_of(GPUProfilingMode, mode, "the GPU profiling mode")
 
     def set_mojo_log_level(self, level: str | LogLevel) -> None:
         """Nothing; models that are loaded from now on have those messages of kernels, ``MX_LOG``,
@@ -206,7 +209,7 @@ class InferenceSession(Whole):
             >>> from maxlab import engine
             >>> engine.InferenceSession().set_mojo_log_level("info")
         """
-        self._options["log_level"] = _member(LogLevel, level, "the log level").value
+        self._options["log_level"] = member_of(LogLevel, level, "the log level").value
 
     def set_mojo_assert_level(self, level: str | AssertLevel) -> None:
         """Nothing; in models that are loaded from now on, kernels test what ``level`` says.
@@ -225,7 +228,7 @@ class InferenceSession(Whole):
         Raises:
             ArgumentTypeError: ML622, not a level.
         """
-        self._options["assert_level"] = _member(AssertLevel, level, "the assert level").value
+        self._options["assert_level"] = member_of(AssertLevel, level, "the assert level").value
 
     def set_split_k_reduction_precision(self, precision: str | SplitKReductionPrecision) -> None:
         """Nothing; in models that are loaded from now on, the parts of long products of float16 and
@@ -240,7 +243,7 @@ class InferenceSession(Whole):
         Raises:
             ArgumentTypeError: ML622, not a precision.
         """
-        chosen = _member(SplitKReductionPrecision, precision, "the split-k precision")
+        chosen = member_of(SplitKReductionPrecision, precision, "the split-k precision")
         self._options["split_k"] = chosen.value.lower()
 
     def use_old_top_k_kernel(self, mode: str) -> None:
@@ -333,8 +336,8 @@ class InferenceSession(Whole):
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix=_loaded_by(model),
             )
-        function = self._with_kernels(graph, custom_extensions, custom_ops_path)
-        devices = self._devices_of(function)
+        function = with_kernels(graph, [custom_extensions, custom_ops_path, self._kernel_library])
+        devices = devices_of(function, self._devices)
         if guarding is not None:
             require_guardable(function)
         with (
@@ -416,127 +419,9 @@ class InferenceSession(Whole):
             made = part._run(())
         return dict(zip(facts.names, made, strict=True))
 
-    def _with_kernels(self, graph: Graph, given: Any, path: str | None) -> Function:
-        """The function of ``graph``, or a copy whose custom ops are those of the libraries.
-
-        Raises:
-            ArgumentError: ML760, nobody has declared a custom op of a graph that was read.
-            MaxlabError: A library cannot be read, or declares an op otherwise than the graph calls
-                it.
-        """
-        libraries = [gathered(given), gathered(path), self._kernel_library]
-        function = graph.function
-        if not any(op.name in CUSTOM for op in function.walk()):
-            return function
-        work = function.clone()
-        for op in work.walk():
-            if op.name in CUSTOM:
-                name = op.attrs["name"]
-                library = next((found for found in libraries if name in found), None)
-                own = graph._kernel_library
-                if library is None and op.attrs["source"] not in DECLARED and name in own:
-                    library = own  # the graph was read from a file, with a library beside it
-                if library is None:
-                    require_declared(op.attrs, op.loc)
-                else:
-                    library.verify_custom_op(op)
-                    declared = library[name]
-                    values = complete(declared, dict(op.attrs["parameters"]))
-                    op.set_attr("parameters", tuple(values.items()))
-                    op.set_attr("file", declared.file)
-                    op.set_attr("line", declared.line)
-                    op.set_attr("source", declared.source)
-        return work
-
-    def _devices_of(self, function: Function) -> dict[DeviceRef, Device]:
-        """The session's accelerators and virtual CPUs that ``function`` names, each by its name.
-        Where there are no virtual CPUs, every CPU is the host, and is not among them.
-
-        Raises:
-            DeviceError: ML617, one of them is not a device of the session.
-        """
-        known = {DeviceRef.from_device(d): d for d in self._devices}
-        found: dict[DeviceRef, Device] = {}
-        values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
-        values += [(v, op) for op in function.walk() for v in op.results]
-        for value, op in values:
-            if not isinstance(value.type, Typed):
-                continue
-            place = value.type.device
-            if place in found or names_host(place, self._devices):
-                continue
-            if place not in known:
-                what = f"the input {value.name}" if op is None else op.name.removeprefix("mo.")
-                raise DeviceError(
-                    "ML617",
-                    f"the graph {function.name!r} puts {what} on {place}, and the session has "
-                    f"{', '.join(map(str, self._devices))}",
-                    at=op.loc if op is not None else None,
-                    fix=f"engine.InferenceSession(devices=[{place.driver_call}]), or build the "
-                    "graph with DeviceRef.CPU()",
-                )
-            found[place] = known[place]
-        return found
-
-
-class GPUProfilingMode(enum.Enum):
-    """How much GPU profiling records."""
-
-    OFF = "off"
-    ON = "on"
-    DETAILED = "detailed"
-
-
-class LogLevel(enum.Enum):
-    """The log levels of kernels."""
-
-    NOTSET = "notset"
-    TRACE = "trace"
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-    CRITICAL = "critical"
-
-
-class AssertLevel(enum.Enum):
-    """Which assertions are kept in compiled kernels."""
-
-    NONE = "none"
-    WARN = "warn"
-    SAFE = "safe"
-    ALL = "all"
-
-
-class SplitKReductionPrecision(enum.Enum):
-    """In which precision partial products are added."""
-
-    ACCUM = "ACCUM"
-    OUTPUT = "OUTPUT"
-
 
 CustomExtensionsType = list[str | Path | Any] | str | Path | Any
 """What kernel libraries are named by: paths, library objects, or a list of them."""
-
-
-def _member(kind: Any, given: Any, what: str) -> Any:
-    """The member of the enum ``kind`` that ``given`` is or names, in any case.
-
-    Raises:
-        ArgumentTypeError: ML622, it names none.
-    """
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, str):
-        for member in kind:
-            if given.lower() in (member.name.lower(), str(member.value).lower()):
-                return member
-    names = ", ".join(str(m.value) for m in kind)
-    raise ArgumentTypeError(
-        "ML622",
-        f"{what} must be one of {names}, got {given!r}",
-        fix=f"pass a member of {kind.__name__}, or its name",
-    )
 
 
 class _Loader:

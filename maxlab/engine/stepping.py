@@ -14,8 +14,8 @@ from typing import Any
 from maxlab.compiler.plan import Step
 from maxlab.driver import Tensor
 from maxlab.engine.frame import Frame
-from maxlab.engine.handles import Made
 from maxlab.engine.layout import add_buffers
+from maxlab.engine.made_objects import Made
 from maxlab.engine.model import Model
 from maxlab.engine.step_calls import DeviceCall, HostCall, call_of
 from maxlab.engine.walk_memory import WalkMemory

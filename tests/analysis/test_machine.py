@@ -213,9 +213,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[in
     """The numbers of threads that were measured, in a cache of the test's own."""
     calls: list[int] = []
 
-    def measured(threads: int, device: object) -> Machine:
-        calls.append(threads)
-        return replace(made.machine(threads), took_s=float(len(calls)))
+    def measured(place: Any) -> Machine:
+        calls.append(place.threads)
+        return replace(made.machine(place.threads), took_s=float(len(calls)))
 
     monkeypatch.setattr(machines, "_measured", measured)
     monkeypatch.setattr(machines, "_known", {})

@@ -270,11 +270,11 @@ def test_inputs_between_elements() -> None:
 
 
 def test_many_sizes_do_not_pile_up() -> None:
-    from maxlab.engine.model import MAX_PROGRAMS
+    from maxlab.engine.programs import MOST
 
     with Graph("g", input_types=[TensorType(F32, ["n"])]) as graph:
         graph.output(ops.exp(graph.inputs[0].tensor))
     model = load(graph.function)
-    for n in range(MAX_PROGRAMS + 20):
+    for n in range(MOST + 20):
         assert model(ones(n))[0].shape == (n,)
-    assert len(model.bound_shapes) <= MAX_PROGRAMS
+    assert len(model.bound_shapes) <= MOST

@@ -68,13 +68,13 @@ def machine(
             f"threads must be an int of 1 or more, got {threads!r}",
             fix="leave it out for all usable cores",
         )
-    measured = _measured(threads or config().num_threads, device)
-    path = _path(measured)
+    place = _place(threads or config().num_threads, device)
+    path = _path(place)
     with _lock:
         found = None if refresh else _read(path)
         if found is None:
-            with trace.span("measure", "machine", threads=measured.threads):
-                found = measured.measure()
+            with trace.span("measure", "machine", threads=place.threads):
+                found = _measured(place)
             _write(path, found)
             _known[path] = found
         return found
@@ -83,8 +83,8 @@ def machine(
 def known(threads: int, device: Accelerator | None = None) -> Machine | None:
     """The ceilings that ``machine`` measured before, here or in another process; None when it did
     not. Measures nothing."""
-    measured = _measured(threads, device)
-    return None if measured.simulated else _read(_path(measured))
+    place = _place(threads, device)
+    return None if place.simulated else _read(_path(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,12 @@ class _Gpu:
         return measure_gpu(self.device)
 
 
-def _measured(threads: int, device: Accelerator | None) -> _Host | _Gpu:
+def _place(threads: int, device: Accelerator | None) -> _Host | _Gpu:
     return _Host(threads) if device is None else _Gpu(device)
+
+
+def _measured(place: _Host | _Gpu) -> Machine:
+    return place.measure()
 
 
 def _ceilings(
@@ -166,8 +170,8 @@ def _ceilings(
 
 
 # ---------------------------------------------------------------- kept on disk
-def _path(measured: _Host | _Gpu) -> Path:
-    text = "\0".join([str(VERSION), *measured.key()])
+def _path(place: _Host | _Gpu) -> Path:
+    text = "\0".join([str(VERSION), *place.key()])
     name = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     return config().cache_dir / "machine" / f"{name}.json"
 
