@@ -25,7 +25,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "maxlab"
 
 GROUND = frozenset(
-    {"errors", "dtype", "config", "trace", "progress", "files", "zipped", "tabular", "habits"}
+    {
+        "errors",
+        "dtype",
+        "config",
+        "trace",
+        "progress",
+        "files",
+        "zipped",
+        "tabular",
+        "habits",
+        "markup",
+    }
 )
 _IR = GROUND | {"ir"}
 _OPSET = _IR | {"opset"}
@@ -50,6 +61,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "zipped": GROUND,
     "tabular": GROUND,
     "habits": GROUND,
+    "markup": GROUND,
     "ir": _IR,
     "opset": _OPSET,
     # Below the graph, not above it: a kernel source and a device know nothing of operations.

@@ -183,6 +183,11 @@ class Plan:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.table())
 
+    def _repr_html_(self) -> str:
+        from maxlab.compiler.plan_html import plan_page
+
+        return plan_page(self)
+
 
 unlisted(Plan, "plan", "model.plan.steps[0] is a step, model.plan.slots[0] a buffer")
 elsewhere(

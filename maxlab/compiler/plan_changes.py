@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from maxlab.compiler.plan_html import MOST, card, code, left_out, table
 from maxlab.compiler.plan_text import counted
+from maxlab.markup import escape
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,9 @@ class PlanDiff:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.table())
 
+    def _repr_html_(self) -> str:
+        return diff_page(self)
+
 
 TOTALS = "in all, each step counted once"
 WIDTH = 80
@@ -216,4 +221,44 @@ def in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=key))
 
 
-__all__ = ["IN_TITLE", "TOTALS", "Change", "Detail", "PlanDiff", "in_order"]
+# ---------------------------------------------------------------- as a page
+def diff_page(diff: PlanDiff, most: int = MOST) -> str:
+    """``diff`` as HTML.
+
+    Args:
+        diff: What differs.
+        most: How many steps, and how many buffers, to show; a sentence says how many are left out.
+    """
+    if not diff:
+        head = f"The plans are equal: {diff.before}"
+        return card([f"<header>{escape(head)}</header>"])
+    parts = [f"<header><b>Two plans</b> · {escape(diff.headline)}</header>"]
+    for what, changes in (("step", diff.steps), ("buffer", diff.buffers)):
+        if changes:
+            rows = [_change_row(change) for change in changes[:most]]
+            body = table(("", what, "is", "differs in"), rows)
+            parts.append(f"<section>{body}{left_out(f'{what}s', len(changes), most)}</section>")
+    for title, details in (("Besides", diff.rest), (TOTALS.capitalize(), diff.totals)):
+        if details:
+            body = table(("", "before", "after"), map(_detail_row, details))
+            parts.append(f"<section><b>{title}</b>{body}</section>")
+    return card(parts)
+
+
+def _change_row(change: Change) -> tuple[str, ...]:
+    told = "<br>".join(
+        f"<small>{escape(detail.what)}</small> {code(str(detail), long=True)}"
+        for detail in change.details
+        if detail.what not in IN_TITLE
+    )
+    if change.code:
+        told += f"<details><summary>the kernel</summary><pre>{escape(change.code)}</pre></details>"
+    return change.kind, code(change.ids), escape(change.title), told
+
+
+def _detail_row(detail: Detail) -> tuple[str, ...]:
+    values = (code(text or "none", long=True) for text in (detail.before, detail.after))
+    return (escape(detail.what), *values)
+
+
+__all__ = ["IN_TITLE", "TOTALS", "Change", "Detail", "PlanDiff", "diff_page", "in_order"]

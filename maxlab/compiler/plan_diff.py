@@ -21,6 +21,7 @@ from maxlab.compiler.plan_text import (
     formula_text,
     launch_text,
     listed,
+    size_lines,
     slot_words,
     touched_slots,
 )
@@ -412,32 +413,6 @@ def _size_details(a: Facts, b: Facts) -> Iterator[Detail]:
         yield Detail("operations that state sizes", *(_short(str(f.sizes)) for f in (a, b)))
 
 
-def size_lines(facts: Facts) -> Iterator[str]:
-    """How the sizes of dims are found, and what must hold of them, a line each."""
-    sizes = facts.sizes
-
-    def axis(number: int, axis: int) -> str:
-        return f"axis {axis} of input {number}"
-
-    for name, number, n in sizes.names:
-        yield f"{name} is {axis(number, n)}"
-    for name, number, n, rest, factor in sizes.solved:
-        over = f" over {factor}" if factor != 1 else ""
-        less = f" less {rest}" if rest != ZERO else ""
-        yield f"{name} is {axis(number, n)}{less}{over}"
-    for number, n, size in sizes.checks:
-        yield f"{axis(number, n)} must be {size}"
-    for number, stage in enumerate(sizes.stages):
-        late = f" (stage {number})" if number else ""
-        for name, size, op in stage.definitions:
-            yield f"{name} is {size}, says {op.word}{late}"
-        yield from (text + late for text in conditions(stage.guard))
-        for size, op in stage.counts.items():
-            yield f"{size} of {op.word} must be below 2^63{late}"
-        for bound in stage.binds:
-            yield f"{bound.defines or bound.dim} is what {bound.what} counts{late}"
-
-
 def _plain(value: Any) -> str:
     """A value of the facts of a plan in a line."""
     if value is None:
@@ -492,4 +467,4 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-__all__ = ["diff", "size_lines"]
+__all__ = ["diff"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from maxlab.compiler.facts import Facts
 from maxlab.compiler.guards import Guard
 from maxlab.compiler.plan_parts import Slot, Step
 from maxlab.compiler.plan_whole import Whole
@@ -48,14 +49,14 @@ def legend(plan: Whole) -> list[tuple[str, str]]:
     used |= {"b0, b1 …"} if slots else set()
     used |= {"items"} if any(step.parallel != ONE for step in steps) else set()
     used |= {"n0, n1 …"} if any(step.nodes for step in steps) else set()
-    used |= {"v0, v1 …"} if any(_holds(slot) == slot.value for slot in slots) else set()
+    used |= {"v0, v1 …"} if any(holds(slot) == slot.value for slot in slots) else set()
     notes = COLUMN_NOTES | NOTES
     found = [(word, note) for word, note in notes.items() if word in used]
     given: dict[str, set[str]] = {}
     for formula in map(launch_of, steps):
         if formula is not None:
             told = given.setdefault(type(formula).__name__, set())
-            told.update(name for name, _ in _given(formula))
+            told.update(part.name for part in formula_parts(formula))
     for name, (note, fields) in LAUNCH_NOTES.items():
         if name in given:
             of = [f"{field}: {text}" for field, text in fields.items() if field in given[name]]
@@ -230,7 +231,33 @@ def conditions(guard: Guard) -> list[str]:
     ]
 
 
-def _holds(slot: Slot) -> str:
+def size_lines(facts: Facts) -> Iterator[str]:
+    """How the sizes of dims are found, and what must hold of them, a line each."""
+    sizes = facts.sizes
+
+    def axis(number: int, axis: int) -> str:
+        return f"axis {axis} of input {number}"
+
+    for name, number, n in sizes.names:
+        yield f"{name} is {axis(number, n)}"
+    for name, number, n, rest, factor in sizes.solved:
+        over = f" over {factor}" if factor != 1 else ""
+        less = f" less {rest}" if rest != ZERO else ""
+        yield f"{name} is {axis(number, n)}{less}{over}"
+    for number, n, size in sizes.checks:
+        yield f"{axis(number, n)} must be {size}"
+    for number, stage in enumerate(sizes.stages):
+        late = f" (stage {number})" if number else ""
+        for name, size, op in stage.definitions:
+            yield f"{name} is {size}, says {op.word}{late}"
+        yield from (text + late for text in conditions(stage.guard))
+        for size, op in stage.counts.items():
+            yield f"{size} of {op.word} must be below 2^63{late}"
+        for bound in stage.binds:
+            yield f"{bound.defines or bound.dim} is what {bound.what} counts{late}"
+
+
+def holds(slot: Slot) -> str:
     """What ``slot`` holds, in words."""
     if slot.kind == "packed" and slot.packing is not None:
         return f"b{slot.packing.source} in panels"
@@ -243,20 +270,23 @@ def _holds(slot: Slot) -> str:
 
 def slot_words(slot: Slot) -> str:
     """The id of ``slot``, and what it holds."""
-    holds = _shortened(_holds(slot))
-    return f"{slot.id} ({holds})" if holds else slot.id
+    held = _shortened(holds(slot))
+    return f"{slot.id} ({held})" if held else slot.id
 
 
 def buffer_words(slot: Slot) -> str:
     """What ``slot`` is, in a line."""
-    shape = ", ".join(map(str, slot.shape))
-    return f"{slot.kind} {_holds(slot)}: {slot.dtype.name} [{shape}], {slot.nbytes} bytes"
+    return f"{slot.kind} {holds(slot)}: {slot.dtype.name} {shape_text(slot)}, {slot.nbytes} bytes"
+
+
+def shape_text(slot: Slot) -> str:
+    """The shape of ``slot``, whose sizes are formulas."""
+    return f"[{', '.join(map(str, slot.shape))}]"
 
 
 def _slot_cells(slot: Slot) -> tuple[str, ...]:
-    shape = ", ".join(map(str, slot.shape))
     return (
-        slot.id, slot.kind, _shortened(_holds(slot)), slot.dtype.name, f"[{shape}]",
+        slot.id, slot.kind, _shortened(holds(slot)), slot.dtype.name, shape_text(slot),
         str(slot.nbytes), str(slot.device),
     )  # fmt: skip
 
@@ -271,16 +301,23 @@ def formula_text(formula: Any) -> str:
     """
     if formula is None:
         return ""
-    given = ", ".join(f"{name}={_value_text(value)}" for name, value in _given(formula))
+    given = ", ".join(f"{part.name}={part.text}" for part in formula_parts(formula))
     return f"{type(formula).__name__}({given})"
 
 
-def _given(formula: Any) -> Iterator[tuple[str, Any]]:
-    """What ``formula`` is given that is no default, by name."""
+class Given(NamedTuple):
+    """One thing that a formula is given."""
+
+    name: str
+    text: str
+
+
+def formula_parts(formula: Any) -> Iterator[Given]:
+    """What ``formula`` is given that is no default."""
     for field in dataclasses.fields(formula):
         value = getattr(formula, field.name)
         if field.default is dataclasses.MISSING or value != field.default:
-            yield field.name, value
+            yield Given(field.name, _value_text(value))
 
 
 def _value_text(value: Any) -> str:
@@ -324,15 +361,20 @@ def counted(number: int, word: str) -> str:
 
 
 __all__ = [
+    "Given",
     "buffer_words",
     "conditions",
     "counted",
+    "formula_parts",
     "formula_text",
+    "holds",
     "launch_of",
     "launch_text",
     "legend",
     "listed",
     "plan_text",
+    "shape_text",
+    "size_lines",
     "slot_words",
     "touched_slots",
 ]

@@ -12,8 +12,8 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
 from maxlab.lab import bundle, svg
-from maxlab.lab.markup import escape
 from maxlab.lab.snapshot import Snapshot, take
+from maxlab.markup import escape
 
 # The policy lets the page run what is written in it, and ask for nothing.
 _PAGE = """<!DOCTYPE html>

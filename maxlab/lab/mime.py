@@ -21,9 +21,9 @@ from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
 from maxlab.ir import Value
 from maxlab.lab import svg, text, words
-from maxlab.lab.markup import escape, visible
 from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import Snapshot, take, without_times
+from maxlab.markup import escape, visible
 
 MOST_SAVED = 1_500_000
 """Characters of a document that a notebook saves; of larger graphs only the picture is saved."""

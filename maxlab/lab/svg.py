@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 from maxlab.errors import ArgumentTypeError, MaxlabError
 from maxlab.lab import protocol
 from maxlab.lab.folding import Box, Picture, fold
-from maxlab.lab.markup import escape
 from maxlab.lab.splitting import members_of
+from maxlab.markup import escape
 
 LIMIT_SECONDS = 3.0
 """How long ``dot`` may take; after that there is no picture."""

@@ -6,8 +6,8 @@ It names no cell numbers, no addresses and no times, so that strict nbval can co
 from __future__ import annotations
 
 from maxlab.lab import protocol
-from maxlab.lab.markup import visible
 from maxlab.lab.regions import PARTS, operations_of, readable
+from maxlab.markup import visible
 from maxlab.opset import OPSET
 
 MOST_LINES = 40

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from maxlab.lab.cuda_sim.lockstep import Request
 from maxlab.lab.cuda_sim.memory import BANKS, SECTOR, MemoryAccess, phases, sectors
 from maxlab.lab.cuda_sim.result import SimRun, plural
-from maxlab.lab.markup import escape
+from maxlab.markup import escape
 
 _GLOBAL_WORDS = (
     "Memory moves in sectors of 32 bytes. A request is one instruction of one warp; the fewer "

@@ -12,7 +12,7 @@ from maxlab.driver.sim import Watch
 from maxlab.lab.cuda_sim.lockstep import WARP
 from maxlab.lab.cuda_sim.result import SimRun, ThreadState, plural
 from maxlab.lab.cuda_sim.style import MOST_PANELS
-from maxlab.lab.markup import escape
+from maxlab.markup import escape
 
 MOST_CELLS = 5_000
 """Cells of all grids together: with more the output is no longer fit for a notebook."""

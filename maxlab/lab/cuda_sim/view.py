@@ -15,7 +15,7 @@ from maxlab.lab.cuda_sim.memory_view import costs, grade
 from maxlab.lab.cuda_sim.result import SimRun, plural
 from maxlab.lab.cuda_sim.style import CSS
 from maxlab.lab.cuda_sim.threads_view import grids
-from maxlab.lab.markup import escape
+from maxlab.markup import escape
 
 _TITLES = {
     "shared-race": "Race in shared memory",
