@@ -32,7 +32,17 @@ from maxlab.graph import (
     Weight,
     ops,
 )
-from tests.habits import building, calls, front, functions, hour_after, hour_building, results
+from tests.habits import (
+    building,
+    calls,
+    front,
+    functions,
+    hour_after,
+    hour_building,
+    results,
+    second_after,
+    second_building,
+)
 from tests.habits import names as names_
 from tests.habits.rows import Refused, Row
 
@@ -61,11 +71,19 @@ FAMILIES: dict[str, list[Row]] = {
     "loading in an hour": hour_after.LOADING,
     "models in an hour": hour_after.MODELS,
     "front in an hour": hour_after.FRONT,
+    "pairs": second_building.PAIRS,
+    "more folds": second_building.FOLDS,
+    "more elements": second_building.ELEMENTS,
+    "more places": second_building.PLACES,
+    "changes": second_building.CHANGES,
+    "more results": second_after.RESULTS,
+    "more of the front": second_after.FRONT,
 }
 _HOUR = ("results", "types", "graphs", "loading", "models", "front")
 AFTERWARDS = (
     *("results", "front", "objects", "afterwards", "calls afterwards"),
     *(f"{one} in an hour" for one in _HOUR),
+    *("more results", "more of the front"),
 )
 """The families whose rows are typed outside of any graph."""
 BARE = Path(__file__).with_name("bare.txt")
@@ -145,7 +163,7 @@ def names() -> dict[str, Any]:
         "DeviceRef": DeviceRef, "TensorType": TensorType, "BufferType": BufferType,
         "Shape": Shape, "Dim": Dim, "Graph": Graph, "Weight": Weight, "Tensor": Tensor,
         "InferenceSession": InferenceSession, "Forward": Forward, "Listed": Listed,
-        "Keyed": Keyed, "graph": graph, "session": session, "model": model, "array": X,
+        "Keyed": Keyed, "graph": graph, "session": session, "model": model, "array": X, "doubled": doubled,
         "result": Tensor.from_numpy(X.copy()), "path": f"{folder()}/graph.mlir",
         "linear": nn.Linear(4, 3, DType.float32, cpu, has_bias=True),
         "linear2": nn.Linear(3, 2, DType.float32, cpu, has_bias=True),
