@@ -218,7 +218,7 @@ def _missing(name: str) -> AttributeError:
         return AttributeError(f"module 'maxlab' has no attribute {name!r}")
     known = [*_LAZY, *_FRONT, *_PACKAGES, *_dtypes()]
     if name not in _INSTEAD:
-        of_ops = _found("maxlab.graph.ops.elsewhere:names")
+        of_ops = _found("maxlab.graph.elsewhere:names")
         if name in of_ops(vars(_found("maxlab.graph:ops"))):
             return _errors.MissingNameError(
                 "ML964", f"maxlab has no attribute {name!r}", fix=f"it is an op: maxlab.ops.{name}"

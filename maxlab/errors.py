@@ -319,7 +319,7 @@ class MissingEntryError(MissingKeyError, IndexError, TypeError):
 
 
 class OutputsError(MaxlabError, TypeError, IndexError):
-    """The list of a model's outputs used as one tensor."""
+    """A list of tensors, such as the outputs of a model, used as one tensor."""
 
 
 class UnsupportedError(MaxlabError, NotImplementedError):
@@ -420,11 +420,12 @@ class Elsewhere:
         raise MissingNameError(code, what, fix=fix)
 
 
-def nearest(kind: type, owner: str) -> None:
+def nearest(kind: type, owner: str, other: Callable[[str], str | None] = lambda name: None) -> None:
     """Let objects of ``kind`` answer a name that they do not have by the nearest names that they
     have.
 
-    They are called ``owner`` in messages, or by their class where that is empty.
+    They are called ``owner`` in messages, or by their class where that is empty. ``other`` may give
+    what there is instead of a name.
     Names that begin with ``_`` get the plain error of Python, as tools probe for such names.
     """
 
@@ -436,7 +437,8 @@ def nearest(kind: type, owner: str) -> None:
             if name in vars(base):  # it has raised an AttributeError of its own: let it again
                 return vars(base)[name].__get__(self, type(self))
         known = [one for one in dir(self) if not isinstance(_static(self, one), Elsewhere)]
-        raise missing(called, name, known)
+        instead = other(name)
+        raise missing(called, name, known, {} if instead is None else {name: instead})
 
     setattr(kind, "__getattr__", __getattr__)  # noqa: B010 - mypy shall not think all names exist
 
@@ -448,14 +450,20 @@ def _static(of: object, name: str) -> object:
     return None
 
 
-def elsewhere(kind: type, owner: str, hints: Mapping[str, str]) -> None:
+def elsewhere(
+    kind: type,
+    owner: str,
+    hints: Mapping[str, str],
+    other: Callable[[str], str | None] = lambda name: None,
+) -> None:
     """Let objects of ``kind``, called ``owner`` in messages, say for each name among ``hints`` that
-    they do not have what there is instead, and for any other the nearest names."""
+    they do not have what there is instead, for any other what ``other`` gives, or the nearest
+    names."""
     for name, fix in hints.items():
         if not hasattr(kind, name):
             what = f"{owner} has no attribute {name!r}"
             setattr(kind, name, Elsewhere("ML964", what, fix))
-    nearest(kind, owner)
+    nearest(kind, owner, other)
 
 
 def unlisted(kind: type, owner: str, fix: str) -> None:

@@ -22,6 +22,7 @@ from maxlab.driver.memory import Block, PinnedBlock
 from maxlab.driver.virtual import VirtualBlock, memory_of
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, TensorError, shown
+from maxlab.habits import NO, YES, Told
 from maxlab.toolchain.cffi_abi import ffi
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -81,9 +82,9 @@ class TensorBase:
         return math.prod(self._shape)
 
     @property
-    def element_size(self) -> int:
-        """The size of one element in bytes."""
-        return self._dtype._nbytes
+    def element_size(self) -> Told:
+        """The size of one element in bytes; ``tensor.element_size()`` is it too."""
+        return Told(self._dtype._nbytes)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -109,15 +110,16 @@ class TensorBase:
     def host_span(self) -> tuple[int, int]:
         """Where a contiguous tensor on the host begins, and its bytes; 0 and 0 of memory that is
         not the host's."""
-        return (self.address, self.num_elements * self.element_size) if self.is_host else (0, 0)
+        return (self.address, self.num_elements * self._dtype._nbytes) if self.is_host else (0, 0)
 
     @property
-    def is_contiguous(self) -> bool:
-        """True if the elements lie in memory one after another, last axis fastest.
+    def is_contiguous(self) -> Told:
+        """True if the elements lie in memory one after another, last axis fastest;
+        ``tensor.is_contiguous()`` is it too.
 
         Axes of size 1 do not matter; a negative step never counts as contiguous.
         """
-        return self._strides is None
+        return YES if self._strides is None else NO
 
     @property
     def owner(self) -> object:

@@ -123,6 +123,16 @@ class Device:
         """The CPU device; the same object as ``CPU(id)``."""
         return CPU(id)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether ``other`` is this device, names it as ``"gpu:1"`` does, or is a ``DeviceRef`` or
+        ``torch.device`` that stands for it."""
+        if self is other or isinstance(other, Device):
+            return self is other
+        told = _told(other)
+        return NotImplemented if told is None else told == (self.label, self._id)
+
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"Device(type={self.label},id={self._id})"
 
@@ -391,16 +401,26 @@ def device_named(name: Any) -> Device:
     if hasattr(name, "device_type"):  # a reference, as graphs have them
         named: Device = name.to_device()
         return named
-    told = str(name) if isinstance(name, str) or type(name).__module__ == "torch" else ""
-    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", told)
-    if match is None:
+    told = _told(name)
+    if told is None:
         raise ArgumentTypeError(
             "ML421",
             f"no device is called {shown(name)}",
             fix='write "cpu" or "gpu:0", or driver.CPU() and driver.Accelerator(0)',
         )
-    found: Device = reading("open_device")(match[1].replace("cuda", "gpu"), int(match[2] or 0))
+    found: Device = reading("open_device")(*told)
     return found
+
+
+def _told(name: object) -> tuple[str, int] | None:
+    """The label and id of the device that ``name``, a text, a reference or a ``torch.device``,
+    stands for; None of other objects."""
+    text = str(name)
+    if not isinstance(name, str) and type(name).__module__ != "torch":
+        if not hasattr(name, "device_type"):
+            return None
+    match = re.fullmatch(r"(cpu|gpu|cuda)(?::(\d{1,9}))?", text)
+    return None if match is None else (match[1].replace("cuda", "gpu"), int(match[2] or 0))
 
 
 def stream_of(target: object) -> DeviceStream:

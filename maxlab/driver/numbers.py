@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
+from maxlab.driver.alone import alone
 from maxlab.dtype import DType, dtype_of
 from maxlab.errors import (
     NO_GRADIENTS,
     ArgumentTypeError,
+    MissingNameError,
     TensorError,
     elsewhere,
     shown,
@@ -139,7 +141,10 @@ def _fold(name: str) -> Callable[..., Any]:
                 fix=f"name an axis that it has: tensor.{name}(axis=0)",
             ) from error
         made = np.asarray(found)
-        return self._of(made.astype(own.dtype) if made.dtype == np.float32 else made)
+        folded = self._of(made.astype(own.dtype) if made.dtype == np.float32 else made)
+        if dim is not None and name in ("max", "min"):
+            folded.__class__ = alone(type(folded))
+        return folded
 
     method.__name__ = name
     method.__doc__ = (
@@ -311,6 +316,13 @@ class Numbers:
     def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
 
+    def __delitem__(self, index: Any) -> NoReturn:
+        raise TensorError(
+            "ML961",
+            "del tensor[...]: the size of a tensor never changes",
+            fix="make another: np.delete(tensor, 0, axis=0), tensor[1:]",
+        )
+
     def __contains__(self, value: Any) -> builtins.bool:
         return bool((self == value).any())
 
@@ -475,11 +487,32 @@ class Numbers:
         """The tensor itself: results have no gradients."""
         return self
 
+    @property
+    def real(self) -> Any:
+        """The tensor itself: its elements are real."""
+        return self
+
+    def t(self) -> Any:
+        """The tensor with its last two axes swapped; of fewer axes the tensor itself."""
+        return self.mT if len(self.shape) > 1 else self
+
+    def nelement(self) -> builtins.int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def ndimension(self) -> builtins.int:
+        """The number of axes."""
+        return len(self.shape)
+
     # ------------------------------------------------------------ PyTorch's names of operators
     add = _binary(operator.add, "sum")
     sub = _binary(operator.sub, "difference")
     mul = _binary(operator.mul, "product")
     div = _binary(operator.truediv, "quotient")
+    subtract, multiply, divide = sub, mul, div
+    matmul = mm = _binary(operator.matmul, "matrix product")
+    neg = negative = _unary(operator.neg, "negative")
+    absolute = _by_numpy("abs")
     eq = _compare(operator.eq, "equal")
     ne = _compare(operator.ne, "not equal")
     lt = _compare(operator.lt, "less")
@@ -493,6 +526,8 @@ class Numbers:
     mean = _fold("mean")
     max = _fold("max")
     min = _fold("min")
+    amax = _fold("amax")
+    amin = _fold("amin")
     std = _fold("std")
     var = _fold("var")
     argmax = _fold("argmax")
@@ -558,6 +593,24 @@ elsewhere(
         "topk": "np.sort(tensor)[..., ::-1][..., :2]",
         "median": "np.median(tensor)",
         "nonzero": "np.nonzero(tensor.to_numpy())",
+        **{name: f"np.{name}(tensor)" for name in ("unique", "ptp", "count_nonzero", "diag")},
+        **dict.fromkeys(("histc", "histogram"), "np.histogram(tensor)"),
+        "flat": "tensor.flatten()",
+        **{
+            name: f"np.{name}(tensor), that is of tensor.to_numpy(); in graphs: maxlab.ops.{name}"
+            for name in (
+                "exp",
+                "log",
+                "sqrt",
+                "tanh",
+                "sin",
+                "cos",
+                "tan",
+                "floor",
+                "ceil",
+                "square",
+            )
+        },
         "allclose": "np.allclose(tensor, array)",
         "equal": "(tensor == array).all()",
         "norm": "np.linalg.norm(tensor)",
@@ -572,14 +625,40 @@ elsewhere(
         **dict.fromkeys(("fill_", "zero_", "copy_", "fill"), "tensor[...] = 0"),
         **dict.fromkeys(("add_", "mul_", "sub_", "div_"), "tensor[...] = tensor.to_numpy() * 2"),
         **dict.fromkeys(
-            (
-                *("softmax", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "matmul", "mm"),
-                *("bmm", "sin", "cos", "tan", "floor", "ceil", "gelu", "silu", "rsqrt", "square"),
-            ),
+            (*("softmax", "log_softmax", "relu", "sigmoid", "bmm", "gelu", "silu", "rsqrt"),),
             _OPS,
         ),
     },
 )
 untrained(Numbers, "tensor", (*NO_GRADIENTS, "is_leaf", "register_hook"))
 
-__all__ = ["Numbers"]
+
+def unchanging(kind: type) -> None:
+    """Let tensors, of the class ``kind``, say for what never changes of them what makes another."""
+
+    def refuse(name: str, fix: str) -> Callable[[Any, Any], NoReturn]:
+        def setter(self: Any, value: Any) -> NoReturn:
+            raise MissingNameError(
+                "ML961", f"tensor.{name} = ...: the {name} of a tensor never changes", fix=fix
+            )
+
+        return setter
+
+    for name, fix in {
+        "shape": "make another: tensor.reshape(4, 2)",
+        "dtype": "make another: tensor.astype('float16')",
+        "device": "make another: tensor.to('cpu')",
+    }.items():
+        setattr(kind, name, getattr(kind, name).setter(refuse(name, fix)))
+
+    def training(self: Any, value: Any) -> NoReturn:
+        raise MissingNameError(
+            "ML962",
+            "tensor.requires_grad = ...: graphs compute no gradients",
+            fix="train with PyTorch, then run the module with maxlab.torch.load(module, x)",
+        )
+
+    setattr(kind, "requires_grad", getattr(kind, "requires_grad").setter(training))  # noqa: B010, B009
+
+
+__all__ = ["Numbers", "unchanging"]

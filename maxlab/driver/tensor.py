@@ -34,7 +34,7 @@ from maxlab.driver.layout import (
     places_of,
 )
 from maxlab.driver.memory import Block, PinnedBlock
-from maxlab.driver.numbers import Numbers
+from maxlab.driver.numbers import Numbers, unchanging
 from maxlab.driver.virtual import VirtualBlock
 from maxlab.dtype import (
     DType,
@@ -454,6 +454,8 @@ class Tensor(TensorBase, Numbers):
         Raises:
             ArgumentTypeError: ML421 (a TypeError), no target, or several.
         """
+        if stream is not None and dtype_of(stream) is not None:  # PyTorch's order
+            stream, dtype = None, stream
         given = [t for t in (device, stream, devices, streams) if t is not None]
         if dtype is not None:
             made = self.astype(dtype)
@@ -467,7 +469,7 @@ class Tensor(TensorBase, Numbers):
             kind = dtype_of(target)
             if kind is not None:
                 return self.astype(kind)
-        if isinstance(target, str):
+        if isinstance(target, str) or type(target).__module__ == "torch":
             target = device_named(target)
         if isinstance(target, (Device, DeviceStream)):
             return self._move(target)
@@ -602,6 +604,9 @@ def tensor_on(stream: DeviceStream, dtype: DType, shape: tuple[int, ...], nbytes
     """A new contiguous tensor on a device; the caller vouches for ``nbytes``."""
     block = block_on(stream, nbytes)
     return _wrap(block.address, dtype, shape, None, block, stream, False)
+
+
+unchanging(Tensor)
 
 
 def _wrap(

@@ -10,7 +10,7 @@ INSTEAD: dict[str, str] = {
     **dict.fromkeys(("source", "code", "text", "asm"), 'model.kernels["k0"].source'),
     **dict.fromkeys(("benchmark", "timeit", "time"), "model.profile(array)"),
     **dict.fromkeys(("plot", "show", "draw", "visualize"), "model.to_svg(path)"),
-    "summary": "print(model.graph)",
+    **dict.fromkeys(("summary", "nodes", "ops"), "print(model.graph)"),
     "check": "maxlab.compare(model, array)",
     "parameters": "model.weights has the weights by name",
     **dict.fromkeys(

@@ -79,6 +79,14 @@ class Profile(Times, trace.Displayed, Whole):
             ("sort", "top", "hottest", "sort_by"),
             "sorted(profile.kernels, key=lambda one: one.ns, reverse=True)",
         ),
+        **dict.fromkeys(
+            ("mean", "median", "times", "timings", "min", "max", "average"),
+            "profile.wall_ns, of one run; profile.kernels[0].ns, of a kernel",
+        ),
+        **dict.fromkeys(
+            ("to_pandas", "to_frame", "to_dict", "to_list", "rows"),
+            "[(k.name, k.ns) for k in profile.kernels]",
+        ),
         "export_chrome_trace": "profile.timeline.to_chrome(path)",
     }
 

@@ -216,5 +216,11 @@ def plural(count: int, word: str) -> str:
 elsewhere(
     KernelTime,
     "kernel time",
-    dict.fromkeys(("source", "code", "text"), 'profile.model.kernels["k0"].source'),
+    {
+        **dict.fromkeys(("source", "code", "text"), 'profile.model.kernels["k0"].source'),
+        **dict.fromkeys(
+            ("time", "duration", "ms", "us", "seconds", "elapsed", "median"),
+            "profile.kernels[0].ns, in nanoseconds",
+        ),
+    },
 )

@@ -3,21 +3,20 @@ instead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from maxlab.driver import Tensor
-from maxlab.engine.times import plural
 from maxlab.errors import (
     ArgumentTypeError,
     MissingEntryError,
     MissingKeyError,
-    OutputsError,
     elsewhere,
     shown,
     unlisted,
     untrained,
 )
+from maxlab.habits import Several
 
 V = TypeVar("V")
 
@@ -66,67 +65,13 @@ class AsModule:
         return call(*args, **kwargs)
 
 
-def _refusing(sign: str) -> Callable[..., Any]:
-    def method(self: Outputs, *others: object) -> NoReturn:
-        other = f" with {type(others[0]).__name__}" if others else ""
-        raise OutputsError(
-            "ML977",
-            f"a model gives a list, here of {plural(len(self), 'tensor')}, and a list has no "
-            f"{sign}{other}",
-            fix="take an output first: outputs[0] + 1",
-        )
-
-    return method
-
-
-class Outputs(list[Any]):
-    """The outputs of a model: a list of tensors, also where there is one. What is meant for one of
-    them, arithmetic and indices of several numbers, raises ML977."""
+class Outputs(Several):
+    """The outputs of a model: a list of tensors, also where there is one."""
 
     __slots__ = ()
-
-    def __getitem__(self, index: Any) -> Any:
-        try:
-            return super().__getitem__(index)
-        except (TypeError, IndexError):
-            several = isinstance(index, tuple)
-            raise OutputsError(
-                "ML977",
-                f"a model gives a list, here of {plural(len(self), 'tensor')}, and it has no "
-                f"[{shown(index)}]",
-                fix="take an output first: outputs[0][0, 0]"
-                if several
-                else "outputs are numbered from outputs[0] on; model.output_metadata describes "
-                "them",
-            ) from None
-
-    def __add__(self, other: Any) -> Any:
-        return super().__add__(other) if isinstance(other, list) else _refusing("+")(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        # NotImplemented lets a list be added to, and extended in place, as by any list.
-        return NotImplemented if isinstance(other, list) else _refusing("+")(self, other)
-
-    def __float__(self) -> NoReturn:
-        raise OutputsError(
-            "ML977",
-            f"a model gives a list, here of {plural(len(self), 'tensor')}, which is no number",
-            fix="take an element of an output: outputs[0][0, 0].item()",
-        )
-
-    __int__ = __index__ = __float__
-    __mul__ = __rmul__ = _refusing("*")  # which would repeat the list
-    __sub__ = __rsub__ = _refusing("-")
-    __truediv__ = __rtruediv__ = _refusing("/")
-    __matmul__ = __rmatmul__ = _refusing("@")
-    __pow__ = __rpow__ = _refusing("**")
-    __neg__ = _refusing("-")
-
-    def __lt__(self, other: Any) -> Any:
-        return super().__lt__(other) if isinstance(other, list) else _refusing("<")(self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return super().__gt__(other) if isinstance(other, list) else _refusing(">")(self, other)
+    told = "a model gives a list, here of"
+    name = "outputs"
+    more = "; model.output_metadata describes them"
 
 
 _NAMED = "outputs[0] is the first; model.output_metadata describes them"

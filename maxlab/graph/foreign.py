@@ -64,8 +64,18 @@ def explained(
         "ML330",
         f"{name} cannot use what it was given: {type(error).__name__}: {text}",
         why=[f"{key} is {shown(value)}" for key, value in _given(function, args, kwargs)],
-        fix=f"pass what it takes: {name}{_signature(function)}",
+        fix=f"{_example(function)}pass what it takes: {name}{_signature(function)}",
     )
+
+
+def _example(function: Callable[..., Any]) -> str:
+    """A call of the op ``function``, as a beginning of a text; nothing of other functions."""
+    if not function.__module__.startswith("maxlab.graph.ops"):
+        return ""
+    from maxlab.graph.elsewhere import CALLS
+
+    call = CALLS.get(function.__name__)
+    return "" if call is None else f"write {call}; "
 
 
 def _given(

@@ -42,7 +42,7 @@ from maxlab.graph.journal import Noted
 from maxlab.graph.kernel_library import KernelLibrary, gathered
 from maxlab.graph.known import dim_names, known_data, known_dim
 from maxlab.graph.operands import data_of, is_array, plain
-from maxlab.graph.outputs import as_outputs, listed, warn_replaced
+from maxlab.graph.outputs import Inputs, as_outputs, listed, one_by_one, warn_replaced
 from maxlab.graph.parameters import MADE, callable_with, no_such_argument, parameter_names
 from maxlab.graph.regions import Region
 from maxlab.graph.shelf import Shelf
@@ -205,7 +205,7 @@ class Graph(trace.Displayed):
                         fix=f"write TensorType({like})",
                     )
                 function.add_input(type)
-        self._inputs: list[Value] = [wrap(v) for v in function.inputs]
+        self._inputs: list[Value] = Inputs(wrap(v) for v in function.inputs)
         self._input_names = parameter_names(forward, len(self._inputs))
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
@@ -530,7 +530,7 @@ class Graph(trace.Displayed):
         values = self._writer.function.inputs
         if [v._ir() for v in self._inputs] != values:  # an edit added or removed some
             known = {value._ir(): value for value in self._inputs}
-            self._inputs = [known[v] if v in known else wrap(v) for v in values]
+            self._inputs = Inputs(known[v] if v in known else wrap(v) for v in values)
         return self._inputs
 
     @staged
@@ -538,7 +538,7 @@ class Graph(trace.Displayed):
         """Set the outputs of the graph. A second call replaces them, and warns.
 
         Args:
-            *outputs: Values, weights, dims, shapes, numbers or arrays.
+            *outputs: Values, weights, dims, shapes, numbers or arrays; or one list of them.
 
         Warns:
             UserWarning: The graph has outputs, which these replace; it names both places.
@@ -550,7 +550,7 @@ class Graph(trace.Displayed):
             with self:
                 self.output(*outputs)
             return
-        owned = self._writer.owned(as_outputs(outputs))
+        owned = self._writer.owned(as_outputs(one_by_one(outputs)))
         location, _ = self._writer.place()
         old = self._writer.function.output
         if old is not None:

@@ -6,33 +6,12 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from maxlab.dtype import DType, dtype_of
 from maxlab.graph import refusals
+from maxlab.graph.operands import is_array
+from maxlab.graph.synonyms import Synonyms, op_method, ops_for, several
 from maxlab.habits import Elements, fitting
 from maxlab.ir import DeviceRef, Dim, StaticDim, TensorType, user_location
-from maxlab.opset.builder import builder, current
-
-
-def _op(name: str) -> Callable[..., Any]:
-    """A method that is the op ``name``."""
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(_ops(self, name), name)(self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__doc__ = f"The result of ``ops.{name}`` on the tensor; see there."
-    return method
-
-
-def _ops(x: Any, name: str) -> Any:
-    """The functions of the builder in use."""
-    b = current(x)
-    if b is None:
-        x._ir()  # a weight that has no graph says so
-        b = builder(what=f"ops.{name}")
-    return b.ops
 
 
 def _fold(name: str) -> Callable[..., Any]:
@@ -48,7 +27,7 @@ def _fold(name: str) -> Callable[..., Any]:
 
 def _cast(dtype: DType) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
-        return _ops(self, "cast").cast(self, dtype)
+        return ops_for(self, "cast").cast(self, dtype)
 
     method.__name__ = dtype.name
     method.__doc__ = f"The elements converted to {dtype.name}; see ``ops.cast``."
@@ -63,14 +42,11 @@ def _same(what: str) -> Callable[..., Any]:
     return method
 
 
-def several(given: tuple[Any, ...]) -> Any:
-    """The sizes or dims that a method was given: one by one, or as one list."""
-    if len(given) == 1 and not isinstance(given[0], (int, str, Dim, np.integer)):
-        return given[0]
-    return given
+_OF_FOLDS = {"dim", "keepdim", "keepdims", "ddof", "correction", "unbiased", "p"}
+"""The names of arguments of folds, beside ``axis``."""
 
 
-class Methods:
+class Methods(Synonyms):
     """What ``TensorValue`` has of the methods of NumPy's arrays and PyTorch's tensors."""
 
     __slots__ = ()
@@ -129,106 +105,108 @@ class Methods:
     @property
     def mT(self) -> Any:  # noqa: N802 - as NumPy and PyTorch call it
         """The tensor with its last two dims swapped."""
-        return _ops(self, "transpose").transpose(self, -1, -2)
+        return ops_for(self, "transpose").transpose(self, -1, -2)
 
     # ------------------------------------------------------------ ops
     sum = _fold("sum")
     argmin = _fold("argmin")
+    amax = _fold("amax")
+    amin = _fold("amin")
+    count_nonzero = _fold("count_nonzero")
     std = _fold("std")
     any = _fold("any")
     all = _fold("all")
-    cumsum = _op("cumsum")
-    norm = _fold("norm")
+    cumsum = op_method("cumsum")
     logsumexp = _fold("logsumexp")
-    relu = _op("relu")
-    gelu = _op("gelu")
-    silu = _op("silu")
-    exp2 = _op("exp2")
-    expm1 = _op("expm1")
-    log2 = _op("log2")
-    log10 = _op("log10")
-    tile = _op("tile")
-    exp = _op("exp")
-    log = _op("log")
-    log1p = _op("log1p")
-    sqrt = _op("sqrt")
-    rsqrt = _op("rsqrt")
-    tanh = _op("tanh")
-    sigmoid = _op("sigmoid")
-    erf = _op("erf")
-    abs = _op("abs")
-    sin = _op("sin")
-    cos = _op("cos")
-    neg = _op("negate")
-    square = _op("square")
-    reciprocal = _op("reciprocal")
-    sign = _op("sign")
-    floor = _op("floor")
-    ceil = _op("ceil")
-    trunc = _op("trunc")
-    round = _op("round")
-    softmax = _op("softmax")
-    log_softmax = _op("logsoftmax")
-    add = _op("add")
-    sub = _op("sub")
-    mul = _op("mul")
-    div = _op("div")
-    pow = _op("pow")
-    matmul = _op("matmul")
-    mm = _op("matmul")
-    bmm = _op("matmul")
-    dot = _op("matmul")
-    eq = _op("equal")
-    ne = _op("not_equal")
-    gt = _op("greater")
-    ge = _op("greater_equal")
-    lt = _op("less")
-    le = _op("less_equal")
-    maximum = _op("maximum")
-    minimum = _op("minimum")
-    clamp = _op("clip")
-    clip = _op("clip")
-    masked_fill = _op("masked_fill")
-    isnan = _op("isnan")
-    isinf = _op("isinf")
-    isfinite = _op("isfinite")
-    unsqueeze = _op("unsqueeze")
-    swapaxes = _op("swapaxes")
-    ravel = _op("ravel")
-    flip = _op("flip")
-    roll = _op("roll")
-    chunk = _op("chunk")
-    index_select = _op("index_select")
-    take = _op("take")
-    tril = _op("tril")
-    triu = _op("triu")
-    topk = _op("topk")
-    sort = _op("sort")
-    argsort = _op("argsort")
-    repeat_interleave = _op("repeat_interleave")
-
-    def squeeze(self, axis: builtins.int | None = None, *, dim: builtins.int | None = None) -> Any:
-        """The tensor without the dim ``axis`` of size 1, or without all of size 1."""
-        ops, place = _ops(self, "squeeze"), dim if axis is None else axis
-        if place is not None:
-            return ops.squeeze(self, place)
-        return ops.reshape(self, [one for one in self.type.shape if one != 1])
+    relu = op_method("relu")
+    gelu = op_method("gelu")
+    silu = op_method("silu")
+    exp2 = op_method("exp2")
+    expm1 = op_method("expm1")
+    log2 = op_method("log2")
+    log10 = op_method("log10")
+    exp = op_method("exp")
+    log = op_method("log")
+    log1p = op_method("log1p")
+    sqrt = op_method("sqrt")
+    rsqrt = op_method("rsqrt")
+    tanh = op_method("tanh")
+    sigmoid = op_method("sigmoid")
+    erf = op_method("erf")
+    abs = op_method("abs")
+    sin = op_method("sin")
+    cos = op_method("cos")
+    neg = op_method("negate")
+    square = op_method("square")
+    reciprocal = op_method("reciprocal")
+    sign = op_method("sign")
+    floor = op_method("floor")
+    ceil = op_method("ceil")
+    trunc = op_method("trunc")
+    softmax = op_method("softmax")
+    log_softmax = op_method("logsoftmax")
+    add = op_method("add")
+    sub = op_method("sub")
+    mul = op_method("mul")
+    div = op_method("div")
+    pow = op_method("pow")
+    matmul = op_method("matmul")
+    mm = op_method("matmul")
+    bmm = op_method("matmul")
+    dot = op_method("matmul")
+    eq = op_method("equal")
+    ne = op_method("not_equal")
+    gt = op_method("greater")
+    ge = op_method("greater_equal")
+    lt = op_method("less")
+    le = op_method("less_equal")
+    maximum = op_method("maximum")
+    minimum = op_method("minimum")
+    clamp = op_method("clip")
+    clip = op_method("clip")
+    masked_fill = op_method("masked_fill")
+    isnan = op_method("isnan")
+    isinf = op_method("isinf")
+    isfinite = op_method("isfinite")
+    unsqueeze = op_method("unsqueeze")
+    swapaxes = op_method("swapaxes")
+    chunk = op_method("chunk")
 
     def _fold(self, name: str, axis: Any, keepdims: tuple[Any, ...], dims: dict[str, Any]) -> Any:
         """The fold ``name`` with the arguments of a method of NumPy or PyTorch: ``keepdims`` behind
-        the axis, None for all axes, and ``dtype``, which the elements are converted to first."""
-        ops, value = _ops(self, name), self
+        the axis, None for all axes, and ``dtype``, which the elements are converted to first. Of
+        bools the sum is a number of them, as NumPy's and PyTorch's. With a tensor in the place of
+        the axis, ``max`` and ``min`` are those of two tensors, as PyTorch's."""
+        ops, value = ops_for(self, name), self
+        if name in ("max", "min") and (isinstance(axis, Methods) or is_array(axis)):
+            return (ops.maximum if name == "max" else ops.minimum)(self, axis)
         if len(keepdims) == 1 and isinstance(keepdims[0], builtins.bool):
             dims["keepdims"] = keepdims[0]
         elif keepdims:
             raise refusals.no_such_fold(name, keepdims)
         if (dtype := dims.pop("dtype", None)) is not None:
             value = ops.cast(self, dtype)
-        if unknown := dims.keys() - {"dim", "keepdim", "keepdims", "ddof", "correction"}:
+        elif name == "sum" and self.type.dtype is DType.bool:
+            value = ops.cast(self, DType.int64)
+        if unknown := dims.keys() - _OF_FOLDS:
             raise refusals.no_such_fold(name, sorted(unknown))
         if "dim" not in dims or axis != -1:
             dims["axis"] = tuple(range(self.ndim)) if axis is None else axis
         return getattr(ops, name)(value, **dims)
+
+    @fitting("ML330", "x.norm(p=2, dim=1)", user_location)
+    def norm(self, axis: Any = -1, *, p: Any = 2, **dims: Any) -> Any:
+        """The length along ``axis``, which stays with size 1; see ``ops.norm``."""
+        return self._fold("norm", axis, (), {**dims, "p": p})
+
+    @fitting("ML330", "x.sort(dim=1, descending=True)", user_location)
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, **named: Any) -> Any:
+        """The elements in order along ``dim``, or ``axis``; see ``ops.sort``."""
+        ops = ops_for(self, "sort")
+        if "axis" in named:
+            return ops.sort(self, **named, descending=descending)
+        named.pop("stable", None)
+        return ops.sort(self, dim=dim, descending=descending, **named)
 
     def view(self, *shape: Any) -> Any:
         """The same elements in another shape; see ``ops.reshape``.
@@ -240,12 +218,13 @@ class Methods:
             found = dtype_of(shape[0])
             if found is not None:
                 raise refusals.no_bits(found)
-        return _ops(self, "reshape").reshape(self, several(shape))
+        return ops_for(self, "reshape").reshape(self, several(shape))
 
+    @fitting("ML330", "x.unflatten(1, (2, 2))", user_location)
     def unflatten(self, dim: builtins.int, sizes: Sequence[Any]) -> Any:
         """The tensor with ``dim`` cut into the dims ``sizes``, one of which may be -1."""
         at, shape = dim % self.ndim, self.type.shape
-        return _ops(self, "reshape").reshape(self, [*shape[:at], *sizes, *shape[at + 1 :]])
+        return ops_for(self, "reshape").reshape(self, [*shape[:at], *sizes, *shape[at + 1 :]])
 
     def view_as(self, other: Any) -> Any:
         """The same elements in the shape of ``other``; see ``ops.reshape``."""
@@ -261,19 +240,15 @@ class Methods:
     def where(self, condition: Any, other: Any) -> Any:
         """The tensor where ``condition`` is true, elsewhere ``other``, as PyTorch's ``where``; see
         ``ops.where``."""
-        return _ops(self, "where").where(condition, self, other)
+        return ops_for(self, "where").where(condition, self, other)
 
+    @fitting("ML330", "x.narrow(1, 0, 2)", user_location)
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Any:
         """``length`` elements along ``dim`` from ``start`` on; see ``ops.slice_tensor``."""
         before: list[Any] = [slice(None)] * (dim % self.ndim)
-        return _ops(self, "slice_tensor").slice_tensor(
+        return ops_for(self, "slice_tensor").slice_tensor(
             self, [*before, slice(start, start + length), ...]
         )
-
-    def unbind(self, dim: builtins.int = 0) -> Any:
-        """The parts along ``dim``, each without it, as a tuple."""
-        ops = _ops(self, "split")
-        return tuple(ops.squeeze(one, dim) for one in self.split(1, dim))
 
     @property
     def real(self) -> Any:
@@ -312,30 +287,32 @@ class Methods:
             own[i - missing] if size == -1 and i >= missing else size
             for i, size in enumerate(wanted)
         ]
-        return _ops(self, "broadcast_to").broadcast_to(self, kept)
+        return ops_for(self, "broadcast_to").broadcast_to(self, kept)
 
-    def repeat(self, *sizes: Any) -> Any:
-        """The tensor so many times along each dim, as PyTorch's ``repeat``; see ``ops.tile``."""
-        ops, counts, value = _ops(self, "tile"), list(several(sizes)), self
-        for _ in range(len(counts) - self.ndim):
-            value = ops.unsqueeze(value, 0)
-        return ops.tile(value, counts)
-
-    def split(self, sizes: Any, dim: builtins.int = 0) -> Any:
+    @fitting("ML330", "x.split(2, dim=1)", user_location)
+    def split(
+        self,
+        sizes: Any = None,
+        dim: builtins.int = 0,
+        *,
+        split_size: Any = None,
+        axis: builtins.int | None = None,
+    ) -> Any:
         """Parts along ``dim``: of one size, the last of which may be smaller, or of the sizes in a
         list; see ``ops.split``."""
+        sizes, dim = split_size if sizes is None else sizes, dim if axis is None else axis
         if isinstance(sizes, int):
             total = self.type.shape[dim]
             if not isinstance(total, StaticDim) or sizes < 1:
                 raise refusals.no_length(total)
             whole, rest = divmod(total.dim, sizes)
             sizes = [sizes] * whole + [rest] * bool(rest)
-        return _ops(self, "split").split(self, sizes, dim)
+        return ops_for(self, "split").split(self, sizes, dim)
 
     @fitting("ML330", "x.astype('float16')", user_location)
     def astype(self, dtype: Any, copy: builtins.bool = True) -> Any:
         """The elements converted to ``dtype``; see ``ops.cast``."""
-        return _ops(self, "cast").cast(self, dtype)
+        return ops_for(self, "cast").cast(self, dtype)
 
     def type_as(self, other: Any) -> Any:
         """The elements converted to the dtype of ``other``; see ``ops.cast``."""
@@ -358,11 +335,11 @@ class Methods:
 
     def cpu(self) -> Any:
         """The tensor on the host; see ``ops.transfer_to``."""
-        return _ops(self, "transfer_to").transfer_to(self, DeviceRef.CPU())
+        return ops_for(self, "transfer_to").transfer_to(self, DeviceRef.CPU())
 
     def cuda(self, id: Any = 0) -> Any:
         """The tensor on a GPU; see ``ops.transfer_to``."""
-        return _ops(self, "transfer_to").transfer_to(self, DeviceRef.GPU(id))
+        return ops_for(self, "transfer_to").transfer_to(self, DeviceRef.GPU(id))
 
     # ------------------------------------------------------------ NumPy
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -371,7 +348,7 @@ class Methods:
         Raises:
             ArgumentTypeError: ML965, no op does it.
         """
-        return _ops(self, "numpy").as_numpy.apply_ufunc(ufunc, method, inputs, kwargs)
+        return ops_for(self, "numpy").as_numpy.apply_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]
@@ -381,7 +358,7 @@ class Methods:
         Raises:
             ArgumentTypeError: ML965, no op does it.
         """
-        return _ops(self, "numpy").as_numpy.apply_function(function, args, kwargs)
+        return ops_for(self, "numpy").as_numpy.apply_function(function, args, kwargs)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise refusals.no_array()
@@ -394,7 +371,7 @@ class Methods:
         parts = [x for part in args if isinstance(part, (list, tuple)) for x in part]
         first = next(x for x in (*tensors, *parts) if isinstance(x, Methods))
         name = str(getattr(function, "__name__", function))
-        has_op = hasattr(_ops(first, name), name)
+        has_op = hasattr(ops_for(first, name), name)
         raise refusals.no_function_of_torch(name, has_op, len(tensors) == 1)
 
     # ------------------------------------------------------------ what needs a run
@@ -441,6 +418,9 @@ class Methods:
 
     __rshift__ = __rlshift__ = __rrshift__ = __lshift__
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise refusals.no_attribute(name)
+
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise refusals.no_change("x[...] = y")
 
@@ -462,4 +442,4 @@ def target_of(given: Any) -> DType | None:
     return None if isinstance(given, DeviceRef) else dtype_of(given)
 
 
-__all__ = ["Methods", "several", "target_of"]
+__all__ = ["Methods", "target_of"]

@@ -1,4 +1,4 @@
-"""What users give as the outputs of a graph."""
+"""The inputs of a graph as users hold them, and what they give as its outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from maxlab.errors import ArgumentTypeError, elsewhere
 from maxlab.graph.build import (
     constant_array,
     is_array,
@@ -15,14 +16,56 @@ from maxlab.graph.build import (
     tensor,
     to_numpy,
 )
-from maxlab.graph.value import Value
+from maxlab.graph.value import TensorValue, Value
+from maxlab.habits import Several
 from maxlab.ir import DeviceRef, Dim, Op, Shape, user_frame, user_location
+
+
+class Inputs(Several):
+    """The inputs of a graph: a list, also where there is one."""
+
+    __slots__ = ()
+    told = "the inputs of a graph are a list, here of"
+    name = "graph.inputs"
+    more = ", in the order of the input types"
+
+
+elsewhere(
+    Inputs,
+    "the list of inputs",
+    {
+        name: f"of the first input: graph.inputs[0].{name}"
+        for name in dir(TensorValue)
+        if not name.startswith("_") and not hasattr(list, name)
+    },
+    lambda name: "inputs have numbers: graph.inputs[0], or a, b = graph.inputs",
+)
+
+
+def one_by_one(outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``outputs``, or what is in the list, tuple or dict of values of a graph that stands alone."""
+    if len(outputs) != 1 or isinstance(outputs[0], Shape):
+        return outputs
+    (one,) = outputs
+    if isinstance(one, dict):
+        raise ArgumentTypeError(
+            "ML317",
+            "outputs have an order and no names, got a dict",
+            at=user_location(),
+            fix="give its values: graph.output(*found.values()), or return a list: "
+            "list({'y': x}.values())",
+        )
+    if isinstance(one, (list, tuple)) and any(isinstance(x, Value) for x in one):
+        return tuple(one)
+    return outputs
 
 
 def listed(made: Any) -> tuple[Any, ...]:
     """What a function of the user returned, as a tuple: of nothing, one value, or several."""
     if made is None:
         return ()
+    if isinstance(made, dict):
+        return (made,)
     one = isinstance(made, (Value, Dim, Shape)) or is_number(made) or is_array(made)
     return (made,) if one or not isinstance(made, Iterable) else tuple(made)
 
@@ -57,4 +100,4 @@ def warn_replaced(name: str, old: Op) -> None:
     )
 
 
-__all__ = ["as_outputs", "listed", "warn_replaced"]
+__all__ = ["Inputs", "as_outputs", "listed", "one_by_one", "warn_replaced"]

@@ -19,9 +19,10 @@ import numpy as np
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, shown
 from maxlab.graph import refusals
-from maxlab.graph.methods import Methods, several, target_of
+from maxlab.graph.methods import Methods, target_of
 from maxlab.graph.operands import is_array, no_tensor
 from maxlab.graph.staged import staged
+from maxlab.graph.synonyms import several
 from maxlab.habits import fitting
 from maxlab.ir import (
     BufferType,
@@ -233,7 +234,7 @@ class BufferValue(Value):
             value = value.__buffervalue__()
         if isinstance(value, IrValue):
             value = wrap(value)
-        self._value = _expect(value, BufferValue, "buffer")._ir()
+        _put(self, _expect(value, BufferValue, "buffer")._ir())
 
     @property
     def type(self) -> BufferType:
@@ -320,7 +321,7 @@ class TensorValue(Value, Methods):
     __slots__ = ()
 
     def __init__(self, value: TensorValueLike | IrValue | Sequence[Any]) -> None:
-        self._value = _tensor_ir(value)
+        _put(self, _tensor_ir(value))
 
     # ------------------------------------------------------------ facts
     @property
@@ -388,9 +389,12 @@ class TensorValue(Value, Methods):
         ``ops.flatten``."""
         return _do("flatten", self, start_dim, end_dim)
 
-    def broadcast_to(self, shape: Iterable[DimLike]) -> TensorValue:
+    @_fitting("x.broadcast_to((2, 4))")
+    def broadcast_to(
+        self, shape: Iterable[DimLike] | DimLike, *more: DimLike, **named: Any
+    ) -> TensorValue:
         """The tensor repeated to the shape ``shape``; see ``ops.broadcast_to``."""
-        return _do("broadcast_to", self, shape)
+        return _do("broadcast_to", self, several((shape, *more)), **named)
 
     def rebind(self, shape: Iterable[DimLike], message: str = "") -> TensorValue:
         """The tensor with its dims named or asserted anew; see ``ops.rebind``."""
@@ -540,6 +544,8 @@ class TensorValue(Value, Methods):
         return _divmod(lhs, self)
 
     def __pow__(self, rhs: TensorValueLike, modulo: TensorValueLike | None = None) -> TensorValue:
+        if isinstance(rhs, int) and rhs < 0 and self.dtype.is_integral():
+            raise refusals.no_reciprocal(rhs, self.dtype)
         made = _do("pow", self, rhs)
         return made if modulo is None else _do("mod", made, modulo)
 
@@ -618,6 +624,31 @@ class TensorValue(Value, Methods):
         raise _no_truth("the truth of a tensor of the graph")
 
 
+class _Elements(TensorValue):
+    """The elements that ``x.max(dim=1)`` gives: alone, where PyTorch gives a pair with the places,
+    so that what takes a pair apart would silently get rows."""
+
+    __slots__ = ("_call",)
+    _call: tuple[str, str, int]
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
+        if isinstance(index, int) and not isinstance(index, bool):
+            raise refusals.no_pair(*self._call, f"[{index}]")
+        return super().__getitem__(index)
+
+    def __iter__(self) -> NoReturn:
+        raise refusals.no_pair(*self._call, ", taken apart")
+
+
+def alone(value: TensorValue, name: str, places: str, dim: int) -> TensorValue:
+    """``value``, which the op ``name`` gave for ``dim``, refusing to be taken for a pair; the op
+    ``places`` tells the other half."""
+    made = object.__new__(_Elements)
+    _put(made, value._ir())
+    object.__setattr__(made, "_call", (name, places, dim))
+    return made
+
+
 def _no_truth(what: str) -> ArgumentTypeError:
     return ArgumentTypeError(
         "ML329",
@@ -667,10 +698,8 @@ def _ir_of(value: Value) -> IrValue:
 
 
 def _text(value: Value, type: TensorType | BufferType) -> str:
-    return (
-        f"{value.__class__.__name__}(dtype={type.dtype}, shape={list(type.shape)!r}, "
-        f"device={type.device})"
-    )
+    name = "TensorValue" if isinstance(value, _Elements) else value.__class__.__name__
+    return f"{name}(dtype={type.dtype}, shape={list(type.shape)!r}, device={type.device})"
 
 
 V = TypeVar("V", bound=Value)
@@ -691,8 +720,12 @@ def _expect(value: Any, cls: type[V], what: str, article: str = "a") -> V:
 def wrap(value: IrValue) -> Any:
     """The ``Value`` of the class that fits the type of ``value``."""
     made = object.__new__(_CLASSES.get(value.type.__class__, Value))
-    made._value = value
+    _put(made, value)
     return made
+
+
+_put: Callable[[Value, IrValue], None] = Value.__dict__["_value"].__set__
+"""Sets the value of the IR, past the ``__setattr__`` of tensors, which refuses changes."""
 
 
 _CLASSES: dict[type[Type], type[Value]] = {

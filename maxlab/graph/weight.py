@@ -101,6 +101,9 @@ class Weight(TensorValue):
         self._has_alias = bool(_has_alias)
         self.sharding_strategy = sharding_strategy
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # unlike other values, it may be described anew
+
     def _ir(self) -> IrValue:
         value: TensorValue = builder(what=f"the weight {self.name!r}").weight(self)
         return value._ir()

@@ -303,7 +303,7 @@ def pad_types(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         raise ArgumentError(
             "ML312",
             f"pad: {len(pads)} paddings for rank {x.rank}, expected {2 * x.rank}",
-            fix="give (before, after) for each dim",
+            fix="give (before, after) for each dim" + _of_last(pads, x.rank),
         )
     for p in pads:
         dim = Dim(p)
@@ -315,6 +315,15 @@ def pad_types(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
             )
     shape = [d + Dim(pads[2 * i]) + Dim(pads[2 * i + 1]) for i, d in enumerate(x.shape)]
     return [TensorType(x.dtype, shape, x.device)]
+
+
+def _of_last(pads: Sequence[object], rank: int) -> str:
+    """How the paddings of PyTorch, which are those of the last dims, are written here."""
+    if not pads or len(pads) % 2 or len(pads) > 2 * rank:
+        return ""
+    pairs = [pads[i : i + 2] for i in range(0, len(pads), 2)]  # the last dim first
+    whole = [0] * (2 * rank - len(pads)) + [size for pair in reversed(pairs) for size in pair]
+    return f"; PyTorch's {list(pads)}, of the last dims: ops.pad(x, {whole})"
 
 
 def _pad(call: Call, x: Array) -> Array:

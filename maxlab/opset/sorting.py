@@ -141,7 +141,7 @@ def _argsort_infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
         raise ShapeError(
             "ML361",
             f"argsort: the tensor has rank {x.rank}, expected 1",
-            fix="flatten it, or use ops.top_k(x, k, axis), which sorts along an axis",
+            fix="x.argsort(dim=1) sorts along an axis",
         )
     return [TensorType(DType.int64, x.shape, x.device)]
 

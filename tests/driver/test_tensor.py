@@ -384,7 +384,7 @@ def test_views_of_strided_tensors() -> None:
 def test_contiguity(index: Any, contiguous: bool) -> None:
     a = counted(3, 4)
     t = Tensor.from_numpy(a)[index]
-    assert t.is_contiguous is contiguous
+    assert bool(t.is_contiguous) is contiguous
     made = t.contiguous()
     assert made.is_contiguous
     assert made.address != t.address

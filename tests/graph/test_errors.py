@@ -178,7 +178,7 @@ CASES: list[Case] = [
     ("ML335", ValueError, lambda s: ops.range(0, s.i[0], dtype=I64, device=CPU)),
     ("ML335", TypeError, lambda s: ops.range(0, 5, Dim("n"), dtype=I64, device=CPU)),
     ("ML209", ValueError, lambda s: ops.range(0, s.i, out_dim="k", dtype=I64, device=CPU)),
-    ("ML336", TypeError, lambda s: ops.reshape(s.x, 4)),  # type: ignore[arg-type]
+    ("ML336", TypeError, lambda s: ops.reshape(s.x, 4.5)),  # type: ignore[arg-type]
     ("ML336", TypeError, lambda s: ops.reshape(s.x, "nm")),
     ("ML337", ValueError, lambda s: ops.broadcast_to(s.zero, s.i)),
     ("ML337", TypeError, lambda s: ops.broadcast_to(s.zero, [2, 3], ["a", "b"])),
@@ -215,7 +215,7 @@ CASES: list[Case] = [
     ("ML348", TypeError, lambda s: ops.call(s.x)),
     ("ML383", TypeError, lambda s: Weight(3, F32, [4])),  # type: ignore[arg-type]
     ("ML367", ValueError, lambda s: ops.conv2d(image(s), FILTER, stride=(0, 1))),
-    ("ML367", ValueError, lambda s: ops.conv2d(image(s), FILTER, padding=(1, 1))),  # type: ignore[arg-type]
+    ("ML367", ValueError, lambda s: ops.conv2d(image(s), FILTER, padding=(1, 1, 1))),  # type: ignore[arg-type]
     ("ML367", ValueError, lambda s: ops.conv2d(image(s), FILTER, groups=0)),
     ("ML367", ValueError, lambda s: ops.max_pool2d(image(s), (2, 2, 2))),  # type: ignore[arg-type]
     ("ML367", ValueError, lambda s: ops.fold(s.x[None], (4, 4), (2, 2), padding=-1)),

@@ -2,7 +2,6 @@
 is as in the other families.
 """
 
-# ruff: noqa: E501 - a row is a line
 from __future__ import annotations
 
 from tests.habits.rows import Refused, rows

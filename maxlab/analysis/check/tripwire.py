@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -134,10 +134,10 @@ def first_nonfinite(target: Model | Profile, *inputs: Any, infinities: bool = Tr
     return _Search(model, known_inputs(model, inputs), infinities).run()
 
 
-@contextmanager
+@fitting("ML975", "with maxlab.tripwire(model): model(array)")
 def tripwire(
     target: Model | Profile, *, every: bool = False, infinities: bool = True
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Within the ``with`` block, a run of the model ``target`` that makes NaN or an infinity
     raises, with the op that did it.
 
@@ -167,9 +167,11 @@ def tripwire(
         ...         print(error.trip.node, error.trip.op, error.trip.kind)
         n0 log inf
     """
+    return _wired(model_behind(target, "tripwire"), every, infinities)
 
-    model = model_behind(target, "tripwire")
 
+@contextmanager
+def _wired(model: Model, every: bool, infinities: bool) -> Iterator[None]:
     def run(inputs: Sequence[Any]) -> list[Tensor]:
         outputs = model.run_observed(inputs)
         if every or any(_has(t.copied(), infinities) for t in outputs):

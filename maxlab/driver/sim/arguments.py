@@ -176,7 +176,7 @@ def _element_size(parameter: Parameter) -> int:
 def _memory(kernel: Kernel, parameter: Parameter, value: object) -> tuple[int, int, bool]:
     """(address, bytes, whether it may be written) of an array argument."""
     if isinstance(value, TensorBase):
-        dtype, contiguous = value.dtype, value.is_contiguous
+        dtype, contiguous = value.dtype, bool(value.is_contiguous)
         shape: tuple[int, ...] = value.shape
         found = value.address, value.num_elements * value.element_size, not value.read_only
     elif isinstance(value, np.ndarray):

@@ -210,6 +210,9 @@ from maxlab.graph.ops.folds import (
     take as take,
 )
 from maxlab.graph.ops.folds import (
+    take_along_axis as take_along_axis,
+)
+from maxlab.graph.ops.folds import (
     topk as topk,
 )
 from maxlab.graph.ops.folds import (
@@ -217,6 +220,9 @@ from maxlab.graph.ops.folds import (
 )
 from maxlab.graph.ops.indexing import gather, slice_tensor
 from maxlab.graph.ops.joining import chunk, concat, pad, split, stack
+from maxlab.graph.ops.joining import (
+    unbind as unbind,
+)
 from maxlab.graph.ops.linalg import matmul, outer
 from maxlab.graph.ops.making import (
     arange as arange,
@@ -549,6 +555,10 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Nothing: the error for a name that is not there, with what there is instead."""
-        from maxlab.graph.ops import elsewhere
+        from maxlab.graph import elsewhere
 
-        raise missing("ops", name, elsewhere.names(globals()), elsewhere.INSTEAD)
+        instead = elsewhere.INSTEAD
+        if name.endswith("_") and name[:-1] in globals():
+            plain = elsewhere.CALLS.get(name[:-1], f"ops.{name[:-1]}(x)")
+            instead = {name: f"a tensor of a graph never changes: x = {plain}"}
+        raise missing("ops", name, elsewhere.names(globals()), instead)

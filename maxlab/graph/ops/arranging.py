@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from maxlab.graph.build import as_int, staged, tensor
 from maxlab.graph.ops import indexing, joining, shaping, spectral
-from maxlab.graph.ops.dims import along
+from maxlab.graph.ops.dims import along, worded
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.opset.rules import axis_of
 
@@ -66,11 +66,19 @@ def ravel(x: TensorValueLike) -> TensorValue:
     return shaping.reshape(x, (-1,))
 
 
+@worded(shifts="shift", dims="axis", dim="axis")
 @staged
-def roll(x: TensorValueLike, shift: int, axis: int | None = None) -> TensorValue:
+def roll(
+    x: TensorValueLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> TensorValue:
     """``x`` with its elements moved by ``shift`` places along ``axis``, round the end; along the
-    flattened tensor when it is None."""
+    flattened tensor when it is None; along several axes, by as many shifts or by one for all."""
     value = tensor(x, "roll: the operand")
+    if isinstance(axis, (tuple, list)):
+        shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
+        for by, place in zip(shifts, axis, strict=True):
+            value = roll(value, by, place)
+        return value
     if axis is None:
         return shaping.reshape(roll(shaping.reshape(value, (-1,)), shift, 0), value.shape)
     axis = axis_of(axis, value.rank, "roll")
@@ -83,6 +91,7 @@ def roll(x: TensorValueLike, shift: int, axis: int | None = None) -> TensorValue
     return joining.concat(parts, axis)
 
 
+@worded(diagonal="k")
 @staged
 def tril(x: TensorValueLike, k: int = 0) -> TensorValue:
     """``x`` with zeros above its diagonal ``k``; see ``band_part``."""
@@ -91,6 +100,7 @@ def tril(x: TensorValueLike, k: int = 0) -> TensorValue:
     return spectral.band_part(x, -k - 1, None, exclude=True)
 
 
+@worded(diagonal="k")
 @staged
 def triu(x: TensorValueLike, k: int = 0) -> TensorValue:
     """``x`` with zeros below its diagonal ``k``; see ``band_part``."""

@@ -120,16 +120,6 @@ def _expand_dims(x: Any, axis: int | Sequence[int]) -> TensorValue:
     return value
 
 
-def _roll(x: Any, shift: Any, axis: Any = None) -> TensorValue:
-    if not isinstance(axis, (tuple, list)):
-        return arranging.roll(x, shift, axis)
-    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
-    value = tensor(x, "roll: the operand")
-    for by, place in zip(shifts, axis, strict=True):
-        value = arranging.roll(value, by, place)
-    return value
-
-
 def _diagonal(x: Any, offset: int = 0) -> TensorValue:
     value = tensor(x, "diagonal: the operand")
     if value.rank != 2:
@@ -266,6 +256,20 @@ def _argsort(x: Any, axis: int | None = -1) -> TensorValue:
     return folds.flip(elementwise.sub(size - 1, indices), place)
 
 
+def _take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> TensorValue:
+    """NumPy's, in which the other dims of the indices broadcast."""
+    value, places = tensor(x, "take_along_axis: the operand"), indices
+    if axis is None:
+        return folds.take_along_axis(arranging.ravel(value), places, 0)
+    if not isinstance(places, TensorValue):
+        places = literal(np.asarray(places), DType.int64, value.device)
+    if places.rank == value.rank:
+        at = axis_of(axis, value.rank, "take_along_axis")
+        shape = [places.shape[i] if i == at else size for i, size in enumerate(value.shape)]
+        places = shaping.broadcast_to(places, shape)
+    return folds.take_along_axis(value, places, axis)
+
+
 def _sort(x: Any, axis: int | None = -1) -> TensorValue:
     return folds.sort(arranging.ravel(x), -1) if axis is None else folds.sort(x, axis)
 
@@ -368,7 +372,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.flipud: lambda x: folds.flip(x, 0),
     np.rot90: _rot90,
     np.expand_dims: _expand_dims,
-    np.roll: _roll,
+    np.roll: arranging.roll,
     np.diagonal: _diagonal,
     np.diag: _diag,
     np.trace: _trace,
@@ -383,6 +387,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.vdot: _vdot,
     np.argsort: _argsort,
     np.sort: _sort,
+    np.take_along_axis: _take_along_axis,
     np.isclose: _isclose,
     np.allclose: _allclose,
     np.array_equal: _array_equal,

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from maxlab.errors import ArgumentError, shown
 from maxlab.graph.build import as_int, cast, is_array, staged, tensor
-from maxlab.graph.ops import elementwise, indexing, linalg, making, reduction, shaping, unary
+from maxlab.graph.ops import (
+    activations,
+    elementwise,
+    indexing,
+    linalg,
+    making,
+    reduction,
+    shaping,
+    unary,
+)
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Shape
 
@@ -290,6 +299,7 @@ def scaled_dot_product_attention(
     attn_mask: TensorValueLike | None = None,
     is_causal: bool = False,
     scale: float | None = None,
+    dropout_p: float = 0.0,
 ) -> TensorValue:
     """``softmax(query @ key.T * scale) @ value`` of ``[..., length, width]``, as PyTorch's.
 
@@ -300,7 +310,13 @@ def scaled_dot_product_attention(
         attn_mask: Bools that are true where a query may see a key, or numbers that are added.
         is_causal: Whether a query sees only the keys up to its own place.
         scale: What products are multiplied with; one over the root of the width when left out.
+        dropout_p: 0: nothing is dropped in inference.
+
+    Raises:
+        ArgumentError: ML968, ``dropout_p`` is not 0.
     """
+    if dropout_p:
+        activations.dropout(query, dropout_p, training=True)
     q, k = tensor(query, "attention: the query"), tensor(key, "attention: the key")
     if scale is None:
         scale = float(as_int("attention", q.shape[-1], "the width")) ** -0.5

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from maxlab.errors import ArgumentTypeError
+from maxlab.errors import ArgumentTypeError, shown
 from maxlab.graph.build import add as add_op
-from maxlab.graph.build import staged, tensor
-from maxlab.graph.value import TensorValue
+from maxlab.graph.build import as_dtype, cast, staged, tensor
+from maxlab.graph.value import TensorValue, alone
 from maxlab.ir import Dim, Shape
 from maxlab.opset.rules import axis_of
 
@@ -48,6 +48,82 @@ def along(function: Callable[P, R]) -> Callable[P, R]:
         axis_named(function.__name__, kwargs)
 
     return wrapped
+
+
+def worded(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: an op whose arguments may have other names too, as PyTorch or NumPy writes them.
+
+    Args:
+        **others: By the other name, that of the op: ``worded(diagonal="k")``.
+    """
+
+    def of(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+            for other, name in others.items():
+                if other in kwargs:
+                    renamed(kwargs, other, name)
+            return function(*args, **kwargs)
+
+        @staged
+        def renamed(kwargs: dict[str, Any], other: str, name: str) -> None:
+            if name in kwargs:
+                raise ArgumentTypeError(
+                    "ML966",
+                    f"{function.__name__}: {name}={shown(kwargs[name])} and "
+                    f"{other}={shown(kwargs[other])} name one thing",
+                    fix="give one of the two",
+                )
+            kwargs[name] = kwargs.pop(other)
+
+        return wrapped
+
+    return of
+
+
+def converted(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, an op of one operand, which may be given the ``dtype`` of its result too: the
+    operand is converted to it first."""
+    op: Callable[..., R] = function
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "dtype" in kwargs:
+            return after(kwargs.pop("dtype"), *args, **kwargs)
+        return function(*args, **kwargs)
+
+    @staged
+    def after(dtype: Any, x: Any, *args: Any, **kwargs: Any) -> R:
+        value = tensor(x, f"{function.__name__}: the operand")
+        if dtype is not None:
+            value = cast(value, as_dtype(function.__name__, dtype))
+        return op(value, *args, **kwargs)
+
+    return wrapped
+
+
+def paired(places: str) -> Callable[[Callable[P, TensorValue]], Callable[P, TensorValue]]:
+    """A decorator: an op that PyTorch, whose word for the axis is ``dim``, gives a pair for, of
+    elements and of where they are. With ``dim`` the elements refuse to be taken for that pair.
+
+    Args:
+        places: The op that tells where they are.
+    """
+
+    def of(function: Callable[P, TensorValue]) -> Callable[P, TensorValue]:
+        @functools.wraps(function)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> TensorValue:
+            if "dim" not in kwargs:
+                return function(*args, **kwargs)
+            dim: Any = kwargs["dim"]
+            made = function(*args, **kwargs)
+            if isinstance(dim, (tuple, list)):
+                return made
+            return alone(made, function.__name__, places, dim)
+
+        return wrapped
+
+    return of
 
 
 def folding(function: Callable[P, TensorValue]) -> Callable[P, TensorValue]:
@@ -117,4 +193,4 @@ def _without(x: TensorValue, axes: list[int]) -> TensorValue:
     return add_op("reshape", [x], shape=shape)
 
 
-__all__ = ["along", "axis_named", "folding", "merged"]
+__all__ = ["along", "axis_named", "converted", "folding", "merged", "paired", "worded"]

@@ -55,6 +55,13 @@ def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> Tenso
         [Dim('batch'), Dim('seq'), Dim(64)]
     """
     x = tensor(input, "gather: the input")
+    if hasattr(axis, "_ir"):
+        raise ArgumentTypeError(
+            "ML302",
+            "gather: the axis must be an int, got a tensor: the indices come before the axis",
+            fix="whole rows: ops.gather(x, i, axis=1); PyTorch's gather, an element for each "
+            "index: ops.take_along_axis(x, indices, axis)",
+        )
     if is_weak(indices):
         indices = literal(indices, DType.int64, x.device)
     return add_op("gather", [x, tensor(indices, "gather: the indices")], axis=axis)

@@ -74,6 +74,21 @@ def concat(original_vals: Iterable[TensorValueLike], axis: int = 0) -> TensorVal
 
 @along
 @staged
+def unbind(x: TensorValueLike, axis: int = 0) -> list[TensorValue]:
+    """The parts of ``x`` along ``axis``, each without it, as PyTorch's ``unbind``.
+
+    Raises:
+        AxisError: ML303, ``axis`` is out of range.
+        ArgumentTypeError: ML302, the size of ``axis`` is not known.
+    """
+    value = tensor(x, "unbind: the operand")
+    axis = axis_of(axis, value.rank, "unbind")
+    size = as_int("unbind", value.shape[axis], "the size of the axis")
+    return [add_op("squeeze", [part], axis=axis) for part in split(value, [1] * size, axis)]
+
+
+@along
+@staged
 def stack(values: Iterable[TensorValueLike], axis: int = 0) -> TensorValue:
     """The tensors side by side along a new dim at ``axis``, as long as there are tensors.
 
@@ -125,6 +140,14 @@ def split(x: TensorValueLike, split_sizes: Sequence[DimLike], axis: int = 0) -> 
     """
     value = tensor(x, "split: the operand")
     axis = axis_of(axis, value.rank, "split")
+    if isinstance(split_sizes, int):
+        raise ArgumentTypeError(
+            "ML342",
+            f"split: {split_sizes} could be the size of each part, as in PyTorch, or their number, "
+            "as in NumPy",
+            fix=f"x.split({split_sizes}, dim={axis}) makes parts of that size, "
+            f"ops.chunk(x, {split_sizes}, {axis}) that many parts",
+        )
     sizes = dims_of("split", split_sizes)
     for size in sizes:
         if isinstance(size, StaticDim) and size.dim < 0:
@@ -180,7 +203,7 @@ def chunk(x: TensorValueLike, chunks: int, axis: int = 0) -> list[TensorValue]:
 @staged
 def pad(
     input: TensorValueLike,
-    paddings: Iterable[int | Dim],
+    paddings: Iterable[int | Dim | Sequence[int]] | int,
     mode: str = "constant",
     value: TensorValueLike = 0,
 ) -> TensorValue:
@@ -189,7 +212,7 @@ def pad(
     Args:
         input: A tensor of any rank.
         paddings: How many elements stand before and after each dim: ``[before 0, after 0, before 1,
-            …]``, none negative.
+            …]``, none negative. NumPy's are taken too: a pair for each dim, or one number for all.
         mode: ``"constant"``; there is no other.
         value: A number that the dtype of ``input`` can hold, or a rank-0 tensor of that dtype.
 
@@ -205,9 +228,10 @@ def pad(
             f"pad: the mode must be 'constant', got {mode!r}",
             fix="build it with ops.concat",
         )
-    amounts = tuple(
-        p if isinstance(p, Dim) else Dim(as_int("pad", p, "a padding")) for p in paddings
-    )
+    if isinstance(paddings, int):
+        paddings = [paddings] * (2 * x.rank)
+    flat = [one for p in paddings for one in (p if isinstance(p, (tuple, list)) else (p,))]
+    amounts = tuple(p if isinstance(p, Dim) else Dim(as_int("pad", p, "a padding")) for p in flat)
     if is_number(value):
         scalar = check_scalar(value, x.dtype)
         plain = tuple(a.dim if isinstance(a, StaticDim) else a for a in amounts)

@@ -83,6 +83,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Nothing: the error for a name that is not there, with what there is instead."""
-        from maxlab.graph.ops.elsewhere import LINALG
+        from maxlab.graph.elsewhere import LINALG
 
         raise missing("ops.linalg", name, __all__, LINALG)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from maxlab.dtype import DType
+from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import as_dtype, as_int, cast, literal, staged, tensor
 from maxlab.graph.ops import creation, elementwise, shaping
 from maxlab.graph.value import TensorValue, TensorValueLike
@@ -29,6 +30,12 @@ def full(
         ...     ops.full((2, 3), 1.5)
         TensorValue(dtype=DType.float32, shape=[Dim(2), Dim(3)], device=cpu:0)
     """
+    if isinstance(dtype, (int, np.integer)) and isinstance(shape, (int, np.integer)):
+        raise ArgumentTypeError(
+            "ML399",
+            f"the dtype must be a DType, got {dtype}: the sizes of a shape stand in a list",
+            fix=f"write ops.zeros([{shape}, {dtype}]), ops.ones([{shape}, {dtype}])",
+        )
     dims = Shape([shape] if isinstance(shape, (int, str, Dim, np.integer)) else shape)
     kind = as_dtype("full", DType.float32 if dtype is None else dtype)
     place = DeviceRef.CPU() if device is None else DeviceRef.from_device(device)

@@ -8,6 +8,7 @@ from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import cast, staged, tensor
 from maxlab.graph.ops import elementwise, reduction, unary
+from maxlab.graph.ops.dims import worded
 from maxlab.graph.value import TensorValue, TensorValueLike
 
 multiply = elementwise.mul
@@ -55,6 +56,7 @@ def minimum(lhs: TensorValueLike, rhs: TensorValueLike) -> TensorValue:
     return elementwise.elementwise_min(lhs, rhs)
 
 
+@worded(a_min="min", a_max="max")
 @staged
 def clip(
     x: TensorValueLike, min: TensorValueLike | None = None, max: TensorValueLike | None = None

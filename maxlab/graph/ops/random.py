@@ -297,6 +297,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Nothing: the error for a name that is not there, with what there is instead."""
-        from maxlab.graph.ops.elsewhere import RANDOM
+        from maxlab.graph.elsewhere import RANDOM
 
         raise missing("ops.random", name, __all__, RANDOM)

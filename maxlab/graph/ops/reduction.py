@@ -7,7 +7,7 @@ import numpy as np
 from maxlab.errors import ArgumentTypeError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import is_weak, literal, staged, tensor
-from maxlab.graph.ops.dims import along, folding
+from maxlab.graph.ops.dims import along, converted, folding, paired
 from maxlab.graph.ops.elementwise import elementwise_max, elementwise_min
 from maxlab.graph.value import TensorValue, TensorValueLike
 
@@ -106,6 +106,7 @@ def argmin(x: TensorValueLike, axis: int = -1) -> TensorValue:
     return _reduce("argmin", "argmin", x, axis)
 
 
+@paired("argmax")
 @folding
 @staged
 def max(
@@ -139,6 +140,7 @@ def max(
     return _reduce("reduce.max", "max", x, -1 if axis is None else axis)
 
 
+@paired("argmin")
 @folding
 @staged
 def min(
@@ -165,6 +167,7 @@ def min(
 
 
 @along
+@converted
 @staged
 def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
     """Probabilities along ``axis``: exp(x - max) over their sum, in the shape and dtype of
@@ -182,6 +185,7 @@ def softmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
 
 
 @along
+@converted
 @staged
 def logsoftmax(value: TensorValueLike, axis: int = -1) -> TensorValue:
     """The logarithm of ``softmax`` along ``axis``, computed without forming it, in the shape and
@@ -224,7 +228,7 @@ def layer_norm(
         raise ArgumentTypeError(
             "ML302",
             f"layer_norm: epsilon must be a float, got {epsilon!r}",
-            fix="pass a small number, such as 1e-5",
+            fix="pass a small number, after gamma and beta: ops.layer_norm(x, v, v, 1e-5)",
         )
     x = tensor(input, "layer_norm: the input")
     scale, shift = (

@@ -41,13 +41,13 @@ def text_of(shape: Sequence[Dim]) -> str:
 
 # ---------------------------------------------------------------- shape
 @staged
-def reshape(x: TensorValueLike, shape: Iterable[DimLike]) -> TensorValue:
+def reshape(x: TensorValueLike, shape: Iterable[DimLike] | DimLike) -> TensorValue:
     """The elements of ``x`` in row-major order, in the shape ``shape``.
 
     Args:
         x: A tensor of any shape.
         shape: Ints, names and dims whose product is provably the number of elements of ``x``. One
-            of them may be -1: it is what the others leave.
+            of them may be -1: it is what the others leave. A single one may stand alone.
 
     Raises:
         ShapeError: ML202, the numbers of elements are not provably equal; ML213, more than one -1,
@@ -62,7 +62,7 @@ def reshape(x: TensorValueLike, shape: Iterable[DimLike]) -> TensorValue:
         [Dim('a'), Dim('b') * Dim(4)]
     """
     value = tensor(x, "reshape: the operand")
-    wanted = dims_of("reshape", shape)
+    wanted = dims_of("reshape", [shape] if isinstance(shape, (int, Dim)) else shape)
     return add_op("reshape", [value], shape=_solve(value.shape, wanted))
 
 
@@ -117,18 +117,26 @@ def flatten(x: TensorValueLike, start_dim: int = 0, end_dim: int = -1) -> Tensor
 
 @along
 @staged
-def squeeze(x: TensorValueLike, axis: int) -> TensorValue:
-    """``x`` without the dim ``axis``, which has the size 1.
+def squeeze(x: TensorValueLike, axis: int | Sequence[int] | None = None) -> TensorValue:
+    """``x`` without the dim ``axis``, which has the size 1, or without several such dims.
 
     Args:
         x: A tensor of rank 1 or more.
-        axis: The dim to remove; negative from the end.
+        axis: The dim to remove, or several; negative from the end. None removes all whose size is
+            known to be 1.
 
     Raises:
         ShapeError: ML204, the dim is not statically 1.
         AxisError: ML303, ``axis`` is out of range.
     """
-    return add_op("squeeze", [tensor(x, "squeeze: the operand")], axis=axis)
+    value = tensor(x, "squeeze: the operand")
+    if axis is None:
+        return reshape(value, [dim for dim in value.shape if dim != 1])
+    if isinstance(axis, (tuple, list)):
+        for place in sorted((axis_of(one, value.rank, "squeeze") for one in axis), reverse=True):
+            value = add_op("squeeze", [value], axis=place)
+        return value
+    return add_op("squeeze", [value], axis=axis)
 
 
 @along
@@ -163,18 +171,24 @@ def permute(x: TensorValueLike, dims: Sequence[int]) -> TensorValue:
 
 
 @staged
-def transpose(x: TensorValueLike, axis_1: int, axis_2: int) -> TensorValue:
-    """``x`` with two dims swapped.
+def transpose(
+    x: TensorValueLike, axis_1: int | Sequence[int] | None = None, axis_2: int | None = None
+) -> TensorValue:
+    """``x`` with two dims swapped; or, as NumPy writes it, with its dims in another order.
 
     Args:
         x: A tensor of rank 1 or more.
-        axis_1: One dim; negative from the end.
+        axis_1: One dim; negative from the end. A list of all dims is their new order; None turns
+            the order round.
         axis_2: The other dim.
 
     Raises:
         AxisError: ML303 (an IndexError), a dim is out of range.
     """
-    return add_op("transpose", [tensor(x, "transpose: the operand")], axis_1=axis_1, axis_2=axis_2)
+    value = tensor(x, "transpose: the operand")
+    if axis_2 is None and not isinstance(axis_1, int):
+        return permute(value, list(reversed(range(value.rank))) if axis_1 is None else axis_1)
+    return add_op("transpose", [value], axis_1=axis_1, axis_2=axis_2)
 
 
 @staged
@@ -276,6 +290,7 @@ def tile(x: TensorValueLike, repeats: Iterable[DimLike]) -> TensorValue:
     return add_op("tile", [value], repeats=tuple(dims_of("tile", repeats)))
 
 
+@along
 @staged
 def repeat_interleave(
     x: TensorValueLike,

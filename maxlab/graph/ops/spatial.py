@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from maxlab.errors import ArgumentError, UnsupportedError
+from maxlab.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_weak, literal, staged, tensor
 from maxlab.graph.value import TensorValue, TensorValueLike
@@ -59,6 +59,23 @@ def _ordered(what: str, w: TensorValue, layout: object, wanted: str) -> TensorVa
     return add_op("permute", [w], dims=tuple(named.index(letter) for letter in wanted))
 
 
+def _both_sides(what: str, rank: int, padding: Any) -> Any:
+    """``padding`` for the begin and the end of each spatial dim; PyTorch's has one number for both,
+    or for all."""
+    if isinstance(padding, str):
+        raise ArgumentTypeError(
+            "ML302",
+            f"{what}: padding must be ints, got {padding!r}",
+            fix="give the zeros before and after each spatial dim: for 'same' and a window of 3, "
+            "padding=(1, 1, 1, 1), and of 2, padding=(0, 1, 0, 1)",
+        )
+    if isinstance(padding, int):
+        return (padding,) * (2 * rank)
+    if isinstance(padding, (tuple, list)) and len(padding) == rank:
+        return tuple(size for size in padding for _ in range(2))
+    return padding
+
+
 def _convolved(
     what: str,
     rank: int,
@@ -77,6 +94,7 @@ def _convolved(
     if bias is not None:
         operands.append(_partner(f"{what}: the bias", image, bias))
     groups = as_int(what, attrs.pop("groups"), "groups")
+    attrs["padding"] = _both_sides(what, rank, attrs["padding"])
     attrs = {name: ints(what, name, value, rank) for name, value in attrs.items()}
     return add_op("conv", operands, **attrs, groups=groups, channels_first=first)
 

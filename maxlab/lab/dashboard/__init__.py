@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxlab.errors import missing
+from maxlab.errors import ArgumentTypeError, missing, shown
 from maxlab.habits import fitting
 
 if TYPE_CHECKING:
@@ -45,8 +45,15 @@ def dashboard(
         >>> maxlab.dashboard()
         Dashboard(live)
     """
+    from maxlab.diagnostics import Recording
     from maxlab.lab.dashboard.widget import DashboardView
 
+    if replay is not None and not isinstance(replay, (str, Path, Recording)):
+        raise ArgumentTypeError(
+            "ML975",
+            f"dashboard takes a recording or its path, got {shown(replay)}",
+            fix="write maxlab.dashboard(), or maxlab.dashboard('run.mlrec')",
+        )
     return DashboardView(replay, height=height, theme=theme)
 
 

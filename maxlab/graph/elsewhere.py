@@ -8,6 +8,7 @@ from types import ModuleType
 _TORCH = (
     "run the module with maxlab.torch.load(module, x), which lets torch run what maxlab has not"
 )
+_CONSTANT = "use ops.constant(array), or ops.constant(array, DType.float32, DeviceRef.CPU())"
 _POOL = "use ops.avg_pool2d or ops.max_pool2d"
 
 INSTEAD: dict[str, str] = {
@@ -20,9 +21,9 @@ INSTEAD: dict[str, str] = {
     "inv": "compute it of a result: np.linalg.inv(result.to_numpy())",
     "solve": "compute it of a result: np.linalg.solve(result.to_numpy(), b)",
     "fft": "compute it of a result: np.fft.fft(result.to_numpy()); on GPUs there is ops.irfft",
-    "array": "use ops.constant(array, DType.float32, DeviceRef.CPU())",
-    "asarray": "use ops.constant(array, DType.float32, DeviceRef.CPU())",
-    "tensor": "use ops.constant(array, DType.float32, DeviceRef.CPU())",
+    "array": _CONSTANT,
+    "asarray": _CONSTANT,
+    "tensor": _CONSTANT,
     "from_numpy": "use ops.constant(array)",
     "rand": "use ops.random.uniform",
     "randn": "use ops.random.normal",
@@ -87,11 +88,79 @@ INSTEAD: dict[str, str] = {
     "map": "ops broadcast over leading dims; a loop is ops.while_loop",
     **dict.fromkeys(("assert_", "check"), "a graph checks shapes: ops.rebind(x, shape, message)"),
     "prod": "use ops.exp(ops.sum(ops.log(x))) for positive elements",
+    "cumprod": "use ops.exp(ops.cumsum(ops.log(x))) for positive elements",
+    **{
+        name: f"compute it of a result: np.{name}(result.to_numpy())"
+        for name in ("median", "histogram", "cov", "corrcoef", "nanmedian")
+    },
+    **dict.fromkeys(
+        ("quantile", "percentile"), "compute it of a result: np.quantile(result.to_numpy(), 0.5)"
+    ),
+    "mode": "compute it of a result: np.unique(result.to_numpy(), return_counts=True)",
+    **{
+        name: f"compute it of a result: np.arc{name.removeprefix('arc').removeprefix('a')}"
+        "(result.to_numpy())"
+        for name in ("asin", "arcsin", "atan", "arctan", "asinh", "arcsinh", "acosh", "arccosh")
+    },
+    "kron": "compute it of results: np.kron(result.to_numpy(), result.to_numpy())",
+    "cross": "compute it of arrays: np.cross(V[:3], C)",
+    "logit": "write ops.log(p / (1 - p))",
+    "frac": "write x - ops.trunc(x)",
+    "kl_div": "write ops.sum(p * ops.log(p)) with the terms that it has",
+    "binary_cross_entropy": "write it with ops.log(p): graphs compute no gradients",
+    **dict.fromkeys(
+        ("bernoulli", "multinomial", "rand_like", "randn_like"),
+        "compare or convert numbers of ops.random.uniform",
+    ),
+    **dict.fromkeys(("jit", "compile"), "a graph is compiled whole: maxlab.compile(doubled())"),
+    **dict.fromkeys(("no_grad", "inference_mode"), "leave it away: graphs compute no gradients"),
+    "shape": "use x.shape",
+    "rank": "use x.rank",
+    "numel": "use x.numel()",
+    **dict.fromkeys(("argwhere", "flatnonzero"), "use ops.nonzero(x, 'count')"),
+    **dict.fromkeys(
+        ("placeholder", "Input"),
+        "inputs are types of a graph: input_types=[TensorType(DType.float32, ['n', 4])]",
+    ),
+    **dict.fromkeys(
+        ("Variable", "variable", "Parameter"), "use Weight('w', DType.float32, [4, 4])"
+    ),
+    **dict.fromkeys(("Tensor", "to_tensor", "as_tensor", "convert_to_tensor"), _CONSTANT),
+    "assert_equal": "compare results, or in the graph: np.array_equal(x, y)",
+    "log_sigmoid": "use ops.logsigmoid",
     "bitwise_and": "use ops.logical_and for bools",
     "size": "use x.shape",
     "view": "use ops.reshape",
     "to": "use ops.cast or ops.transfer_to",
 }
+
+CALLS: dict[str, str] = {
+    "where": "ops.where(b, x, y); the places where b is true: ops.nonzero(b, 'places')",
+    "cond": "ops.cond(b[0, 0], [x.type], lambda: x, lambda: y)",
+    "while_loop": "ops.while_loop([v], lambda x: x[0] < 0, lambda x: [x])",
+    "cast": "ops.cast(x, DType.float16)",
+    "one_hot": "ops.one_hot(i, 8)",
+    "layer_norm": "ops.layer_norm(x, v, v, 1e-5)",
+    "reshape": "ops.reshape(x, (4, 2))",
+    "argsort": "ops.argsort(v, ascending=False); along an axis: x.argsort(dim=1)",
+    "einsum": "ops.einsum('ij->ji', x)",
+    "gather": "ops.gather(x, indices, axis=1)",
+    "nonzero": "ops.nonzero(x, 'count')",
+    "squeeze": "ops.squeeze(x, 0)",
+    "custom": "ops.custom(name, x.device, [x], [x.type])",
+    "pad": "ops.pad(x, [0, 0, 1, 1])",
+    "repeat_interleave": "ops.repeat_interleave(x, 2, axis=1)",
+    "uniform": "ops.random.uniform(TensorType(DType.float32, [2], DeviceRef.CPU()))",
+    **{
+        name: f"ops.{name}(x, y)"
+        for name in ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "matmul", "equal")
+    },
+    **{
+        name: f"ops.{name}(x)"
+        for name in ("relu", "gelu", "exp", "sqrt", "tanh", "sigmoid", "silu", "abs", "softmax")
+    },
+}
+"""Calls of ops that show their arguments, told where a call does not fit."""
 
 RANDOM: dict[str, str] = {
     **dict.fromkeys(("randn", "standard_normal"), "use ops.random.normal"),
@@ -99,6 +168,13 @@ RANDOM: dict[str, str] = {
     **dict.fromkeys(("seed", "manual_seed", "key", "PRNGKey"), "use ops.random.set_seed(0)"),
     **dict.fromkeys(
         ("randint", "integers"), "round numbers of ops.random.uniform: ops.cast(x, DType.int32)"
+    ),
+    **dict.fromkeys(
+        ("choice", "bernoulli", "binomial"), "compare or convert numbers of ops.random.uniform"
+    ),
+    **dict.fromkeys(
+        ("permutation", "shuffle", "randperm"),
+        "an order of NumPy is a constant: ops.gather(x, np.random.permutation(8) % 2, 0)",
     ),
 }
 """Names of other libraries that ``ops.random`` does not have."""
