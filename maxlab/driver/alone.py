@@ -8,11 +8,17 @@ from typing import Any, NoReturn
 from maxlab.errors import ArgumentTypeError
 
 
+def alone(tensor: Any) -> Any:
+    """``tensor``, from now on refusing to be taken for a pair."""
+    tensor.__class__ = _refusing(tensor.__class__)
+    return tensor
+
+
 @cache
-def alone(kind: type) -> type:
+def _refusing(kind: Any) -> Any:
     """The class of tensors of the class ``kind`` that refuse to be taken apart as PyTorch's pair
     is, which would silently give rows."""
-    take = kind.__getitem__  # type: ignore[attr-defined]  # tensors have it
+    take: Any = vars(kind)["__getitem__"]
 
     def __getitem__(self: Any, index: Any) -> Any:  # noqa: N807 - becomes a method
         if isinstance(index, int) and not isinstance(index, bool):
