@@ -8,9 +8,10 @@ Nothing in a text is run, and of each number of characters there is a bound to t
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from maxlab.errors import ParseError, shown
 from maxlab.ir.tokens import error_at
@@ -23,6 +24,7 @@ MOST_VALUES = 32_000_000
 """Numbers, texts, lists and objects that a document may have: reading each of them takes up to 130
 bytes of memory, and a file may have one in two bytes."""
 _HALF = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _FIX = "mend this place, or take the file from your history; nothing of it was opened"
 
 
@@ -38,7 +40,7 @@ def dump(data: dict[str, Any]) -> str:
     """``data`` as the text of a document; equal data has one text.
 
     Raises:
-        ValueError: A number that is not finite.
+        ValueError: A number that is not finite, or a text that JSON has no form for.
 
     Example:
         >>> print(dump({"version": 1, "graph": {"ops": [{"id": "n0"}], "name": "g"}}), end="")
@@ -55,8 +57,13 @@ def dump(data: dict[str, Any]) -> str:
     parts: list[str] = []
     _write(data, "", " ", parts)
     parts.append("\n")
+    text = "".join(parts)
+    if text.isascii():
+        return text
+    if _PAIR.search(text):
+        raise ValueError("two halves of a surrogate pair, which are read back as one character")
     # Half of a surrogate pair has no bytes in UTF-8.
-    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", "".join(parts))
+    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _write(value: Any, key: str, pad: str, parts: list[str]) -> None:
@@ -96,7 +103,9 @@ def load(text: str, file: str) -> Any:
     if count > MOST_VALUES:
         raise too_large(file, f"it has {count:,} values, and at most {MOST_VALUES:,} are read")
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite
+        )
     except json.JSONDecodeError as error:
         what = error.msg[:1].lower() + error.msg[1:]
         if error.pos >= len(text.rstrip()):
@@ -123,8 +132,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{shown(name)} is no number that is kept")
 
 
 # ---------------------------------------------------------------- errors

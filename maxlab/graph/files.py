@@ -82,6 +82,7 @@ def functions_of(text: str, where: str) -> list[tuple[Function, Notes | None]]:
         ParseError: The text has no graph.
     """
     found: list[tuple[Function, Notes | None]]
+    text = text.removeprefix("\ufeff")  # the mark that some editors begin files with
     if is_document(text):
         found = [parse_document(text, where)]
     else:

@@ -31,6 +31,7 @@ def _machine(path: str) -> Any:
 
 
 READERS: dict[str, Callable[[str], Any]] = {
+    "open": maxlab.open,
     "load_run": maxlab.load_run,
     "diff": lambda path: maxlab.diff(path, path),
     "python -m maxlab diff": lambda path: sys.exit(main(["diff", path, path])),

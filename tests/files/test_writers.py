@@ -66,6 +66,7 @@ class Given:
 Writer = Callable[[Given, Path], Any]
 WRITERS: dict[str, tuple[str, Writer]] = {
     "Graph.save": (".mlir", lambda given, path: given.graph.save(path)),
+    "Graph.save of a document": (".mlgraph", lambda given, path: given.graph.save(path)),
     "Module.save": (".mlir", lambda given, path: given.module.save(path)),
     "Graph.to_html": (".html", lambda given, path: given.graph.to_html(path)),
     "profile.to_html": (".html", lambda given, path: given.profile.to_html(path)),

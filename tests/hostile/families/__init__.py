@@ -8,6 +8,7 @@ from tests.hostile.families import (
     custom_kernels,
     dims,
     dlpack,
+    documents,
     driver_tensors,
     gpu_launches,
     graph_text,
@@ -28,6 +29,7 @@ from tests.hostile.harness import Family
 
 FAMILIES: tuple[Family, ...] = (
     *graph_text.FAMILIES,
+    *documents.FAMILIES,
     *weight_files.FAMILIES,
     *recordings.FAMILIES,
     *names.FAMILIES,

@@ -58,11 +58,11 @@ def _use(use: str, name: object, folder: Path) -> None:
     if use == "pages":
         ET.fromstring(draw(document_of(graph)))
         graph.to_html(folder / "page.html")
-    file = folder / "graph.mlir"
-    graph.save(file)
-    again = Graph(graph.name, path=file)
-    if generic(again.function) != generic(graph.function):
-        raise WrongResultError("the saved graph reads back as another one")
+    for file in (folder / "graph.mlir", folder / "graph.mlgraph"):
+        graph.save(file)
+        again = Graph(graph.name, path=file)
+        if generic(again.function) != generic(graph.function):
+            raise WrongResultError(f"{file.name} reads back as another graph")
     if sorted(p.name for p in folder.parent.iterdir() if p != folder and p.name.startswith(".m")):
         raise WrongResultError("a file was written outside of the folder")
 
