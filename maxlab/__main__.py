@@ -2,6 +2,7 @@
 
     python -m maxlab diff before.mlprof after.mlprof --fail-if +5% --html report.html
     python -m maxlab show run.mlprof -o page.html
+    python -m maxlab show scores.mlgraph -o page.html
     python -m maxlab trace run.mlprof -o trace.json
 
 They end with 0 when all is well, with 1 when ``diff`` finds a limit exceeded, and with 2 when they
@@ -17,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maxlab import files
-from maxlab.analysis.runs import diff, load_run
+from maxlab.analysis.opening import open_file
+from maxlab.analysis.runs import SavedRun, diff, load_run
 from maxlab.analysis.runs.gate import judge, parse_limit
 from maxlab.errors import MaxlabError
 
@@ -55,11 +57,13 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    run = load_run(options.run_file)
-    if options.output is None:
-        print(run.table(options.rows if options.rows >= 0 else None))
+    found = open_file(options.file)
+    if options.output is not None:
+        print(found.to_html(options.output))
+    elif isinstance(found, SavedRun):
+        print(found.table(options.rows if options.rows >= 0 else None))
     else:
-        print(run.to_html(options.output))
+        print(found)
     return FINE
 
 
@@ -71,8 +75,9 @@ def _trace(options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m maxlab",
-        description="Look at saved runs, compare them, and export them.",
-        epilog="Runs are saved with profile.save('name.mlprof').",
+        description="Look at saved graphs and runs, compare runs, and export them.",
+        epilog="Runs are saved with profile.save('name.mlprof'), graphs with "
+        "graph.save('name.mlgraph').",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
@@ -118,9 +123,11 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_diff)
 
     one = commands.add_parser(
-        "show", help="look at a run", description="Print a run, or write it as a page."
+        "show",
+        help="look at a graph or a run",
+        description="Print a saved graph or run, or write it as a page. Nothing of it is run.",
     )
-    one.add_argument("run_file", type=Path, metavar="run", help="an .mlprof file")
+    one.add_argument("file", type=Path, help="an .mlgraph, .mlir or .mlprof file")
     one.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it as one HTML page")
     _add_rows(one)
     one.set_defaults(run=_show)

@@ -21,6 +21,7 @@ from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType
 from maxlab.lab.protocol import dashboard, files
 from maxlab.lab.protocol.reader import check
+from maxlab.lab.snapshot import unpack
 from tests.browser.server import LabServer, start_lab
 
 RECORDING = Path(__file__).resolve().parents[2] / "notebooks" / "data" / "two_gpus.mlrec"
@@ -44,6 +45,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
         graph.output(graph.inputs[0].tensor * 2)
     profile = engine.InferenceSession().load(graph).profile(np.ones(10, np.float32))
     profile.save(root / "run.mlprof")
+    graph.save(root / "double.mlgraph")
+    (root / "cut.mlgraph").write_text(graph.document.text()[:-9], "utf-8")
     running = start_lab(root, home)
     yield running
     running.stop()
@@ -163,6 +166,16 @@ def test_a_saved_run(server: LabServer) -> None:
     found = json.loads(body)
     check(found, files.SavedGraph, closed=True)
     assert found["label"] == "run"
+
+
+def test_a_document(server: LabServer) -> None:
+    status, body = ask(server, "graph", path="double.mlgraph")
+    assert status == 200
+    found = json.loads(body)
+    check(found, files.SavedGraph, closed=True)
+    assert found["label"] == "double"
+    assert [node["op"] for node in unpack(found["document"])["nodes"]] == ["constant", "mul"]
+    assert refused(server, "graph", path="cut.mlgraph") == (400, "ML864")
 
 
 def test_a_recording(server: LabServer) -> None:

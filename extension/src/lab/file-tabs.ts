@@ -1,4 +1,4 @@
-/** The tabs of files: a weight file and a saved run. Each watches whether its file is still there. */
+/** The tabs of files: a weight file, and a graph that was saved alone or with a run. Each watches whether its file is still there. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
@@ -48,12 +48,14 @@ export class WeightTab extends Widget {
   private readonly _stop: () => void;
 }
 
-/** The graph of a saved run, with its times. */
-export class RunTab extends Widget {
+/** The graph of a file: of a document, or of a saved run with its times. */
+export class SavedGraphTab extends Widget {
   constructor(
     private readonly _server: FileServer,
     private readonly _name: string,
-    private readonly _trans: TranslationBundle
+    private readonly _trans: TranslationBundle,
+    /** Why nothing can be run here, and what to do instead. */
+    private readonly _noProfile: string
   ) {
     super();
     this.addClass('jp-MaxLab-file');
@@ -86,7 +88,7 @@ export class RunTab extends Widget {
       if (!this.isDisposed) {
         this._view = new GraphView(this.node, {
           height: 'fill',
-          noProfile: this._trans.__('this run was saved; load it in a notebook to compare it')
+          noProfile: this._noProfile
         });
         this._view.setDocument(document);
       }

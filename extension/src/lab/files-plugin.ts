@@ -1,4 +1,4 @@
-/** The plugin `files`: opens weights, saved runs and recordings by double click, without a kernel. */
+/** The plugin `files`: opens graphs, weights, saved runs and recordings by double click, without a kernel. */
 
 import {
   ILayoutRestorer,
@@ -21,7 +21,7 @@ import type { Widget } from '@lumino/widgets';
 import { ReplayTab } from './dashboard-tab';
 import { FileKinds, type IFileKind, type IFileKinds } from './file-kinds';
 import { FileServer } from './file-server';
-import { RunTab, WeightTab } from './file-tabs';
+import { SavedGraphTab, WeightTab } from './file-tabs';
 import { dashboardIcon, graphIcon, weightsIcon } from './icons';
 import { EXTENSION, IKinds } from './tokens';
 
@@ -64,7 +64,7 @@ class FileFactory extends ABCWidgetFactory<DocumentWidget> {
 
 export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
   id: `${EXTENSION}:files`,
-  description: 'Opens weight files, saved runs and recordings by double click, without a kernel.',
+  description: 'Opens graphs, weight files, saved runs and recordings by double click, without a kernel.',
   autoStart: true,
   provides: IKinds,
   optional: [ITranslator, ILayoutRestorer],
@@ -132,7 +132,26 @@ export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
       label: trans.__('Saved run'),
       extensions: ['.mlprof'],
       icon: graphIcon,
-      open: (server, name) => new RunTab(server, name, trans)
+      open: (server, name) =>
+        new SavedGraphTab(
+          server,
+          name,
+          trans,
+          trans.__('this run was saved; load it in a notebook to compare it')
+        )
+    });
+    kinds.add({
+      name: 'maxlab-graph',
+      label: trans.__('Graph'),
+      extensions: ['.mlgraph'],
+      icon: graphIcon,
+      open: (server, name) =>
+        new SavedGraphTab(
+          server,
+          name,
+          trans,
+          trans.__('this file has no kernel; to run it, in a notebook: maxlab.open("%1")', name)
+        )
     });
     kinds.add({
       name: 'maxlab-recording',

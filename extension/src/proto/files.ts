@@ -107,7 +107,7 @@ export const isTensorFacts: Shape<ITensorFacts> = record({
   histogram: orNull(isValueHistogram)
 });
 
-/** The graph document of a saved run, with its times. */
+/** The graph that a view draws of a saved run, with its times, or of an `.mlgraph` file. */
 export interface ISavedGraph {
   label: string;
   stamp: string;

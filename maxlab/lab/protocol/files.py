@@ -72,7 +72,7 @@ class TensorFacts(TypedDict):
 
 
 class SavedGraph(TypedDict):
-    """The graph document of a saved run, with its times."""
+    """The graph that a view draws of a saved run, with its times, or of an `.mlgraph` file."""
 
     label: str
     stamp: str

@@ -126,16 +126,17 @@ class FileService:
             return work(store)
 
     def graph(self, path: str, place: str) -> SavedGraph:
-        """The graph of the saved run, with its times."""
-        from maxlab.analysis.runs import load_run
+        """The graph of a saved run, with its times, or of a document."""
+        from maxlab.analysis.opening import open_file
+        from maxlab.graph import Graph
         from maxlab.lab.snapshot import take
 
         stamp = require_same(path, place, "")
-        run = load_run(place)
+        opened = open_file(place)
         found: SavedGraph = {
-            "label": run.label,
+            "label": opened.name if isinstance(opened, Graph) else opened.label,
             "stamp": require_same(path, place, stamp),
-            "document": take(run).packed,
+            "document": take(opened).packed,
         }
         return found
 
@@ -280,7 +281,7 @@ class GraphHandler(_FileHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """The graph of a saved run with its times."""
+        """The graph of a saved run, with its times, or of a document."""
         found = await self.answer(lambda path, place, _: self.service.graph(path, place))
         if found is not None:
             self.finish_json(found)

@@ -25,11 +25,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = with_times(run, times(middles, seed=seed), label=name)
         made.save(found / f"{name}.mlprof")
     (found / "broken.mlprof").write_bytes(b"PK nothing")
+    layered(3).save(found / "layered.mlgraph")
+    layered(3).save(found / "layered.mlir")
+    (found / "broken.mlgraph").write_bytes(b"{")
     return found
 
 
 def ended(folder: Path, *arguments: str) -> int:
-    return main([str(folder / a) if a.endswith(".mlprof") else a for a in arguments])
+    suffixes = (".mlprof", ".mlgraph", ".mlir")
+    return main([str(folder / a) if a.endswith(suffixes) else a for a in arguments])
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,10 @@ def ended(folder: Path, *arguments: str) -> int:
         (("diff", "old.mlprof", "slow.mlprof", "--confidence", "7"), 2),
         (("show", "old.mlprof"), 0),
         (("show", "broken.mlprof"), 2),
+        (("show", "layered.mlgraph"), 0),
+        (("show", "layered.mlir"), 0),
+        (("show", "broken.mlgraph"), 2),
+        (("show", "missing.mlgraph"), 2),
         (("trace", "broken.mlprof", "-o", "trace.json"), 2),
     ],
 )
@@ -105,6 +113,15 @@ def test_a_run_is_shown_and_traced(
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     events = json.loads(trace.read_text("utf-8"))["traceEvents"]
     assert sum(event["ph"] == "X" for event in events) >= 3
+
+
+def test_a_graph_is_shown(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    assert ended(folder, "show", "layered.mlgraph") == 0
+    assert capsys.readouterr().out == f"{layered(3)}\n"
+    assert ended(folder, "show", "layered.mlgraph", "-o", str(page)) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert "<title>layered</title>" in page.read_text("utf-8")
 
 
 def test_the_command_is_a_module(folder: Path) -> None:
