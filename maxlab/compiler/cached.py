@@ -61,21 +61,20 @@ _pending: OrderedDict[PlanKey, _Known] = OrderedDict()
 _writer: threading.Thread | None = None
 
 
-def load(function: Function, options: Options = DEFAULT, *, bypass: str = "") -> Compiled:
+def load(function: Function, options: Options = DEFAULT) -> Compiled:
     """The compiled ``function``, its plan from the cache where that has it; ``cached`` of the
     result says whether, and why not.
 
     Args:
         function: The function.
         options: What to compile it with.
-        bypass: Why the cache is not to be asked; empty where it is.
 
     Raises:
         MaxlabError: As ``compile_function``.
     """
     function = compilable(function, options)
     start = time.perf_counter_ns()
-    why = f"not cached: {bypass}" if bypass else _bypassed(options)
+    why = _bypassed(options)
     key, found = None, None
     if not why:
         try:

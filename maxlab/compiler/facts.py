@@ -159,6 +159,21 @@ class AheadFacts:
     program: str
 
 
+@dataclass(frozen=True, slots=True)
+class HandleFacts:
+    """Which inputs and outputs are opaque handles.
+
+    Attributes:
+        inputs: The type names of the inputs that are handles, by number.
+        outputs: The same of the outputs.
+        types: What tells each opaque type that a kernel makes or takes from others of its name.
+    """
+
+    inputs: Mapping[int, str]
+    outputs: Mapping[int, str]
+    types: Mapping[str, str]
+
+
 @dataclass(slots=True)
 class Facts:
     """All that a plan knows of its graph.
@@ -174,7 +189,7 @@ class Facts:
         sizes: How sizes follow from each other.
         ops: The ops that steps compute, by id.
         ahead: What is computed when the model is loaded, if anything.
-        has_handles: Whether any value is a handle of an opaque type.
+        handles: Which inputs and outputs are opaque handles; None where no value is one.
     """
 
     name: str = ""
@@ -186,7 +201,7 @@ class Facts:
     sizes: SizeFacts = field(default_factory=SizeFacts)
     ops: Mapping[str, OpFacts] = field(default_factory=dict)
     ahead: AheadFacts | None = None
-    has_handles: bool = False
+    handles: HandleFacts | None = None
 
 
 __all__ = [
@@ -194,6 +209,7 @@ __all__ = [
     "Bound",
     "Conditions",
     "Facts",
+    "HandleFacts",
     "InputFacts",
     "OutputFacts",
     "Part",

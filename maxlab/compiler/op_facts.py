@@ -7,7 +7,26 @@ from dataclasses import dataclass
 from maxlab.errors import Location
 from maxlab.ir import Op
 from maxlab.opset import fault_of
+from maxlab.opset.custom import OPS, declaration_of
+from maxlab.opset.custom_binding import declared_at
 from maxlab.opset.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class UserKernel:
+    """A kernel that a user wrote, as errors name it.
+
+    Attributes:
+        name: What its declaration calls it.
+        declared: Where and how it is declared, as a reason of an error.
+        takes: The names of its operands that are opaque handles.
+        makes: The names of its results that are.
+    """
+
+    name: str
+    declared: str
+    takes: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +38,14 @@ class OpFacts:
         name: Its name in the op table.
         at: The user's line.
         fault: How a number that its kernel refused is reported.
+        kernel: The user's kernel that it calls, if it calls one.
     """
 
     id: str
     name: str
     at: Location | None
     fault: Fault
+    kernel: UserKernel | None = None
 
     @property
     def word(self) -> str:
@@ -34,7 +55,15 @@ class OpFacts:
 
 def facts_of(op: Op) -> OpFacts:
     """What errors say of ``op``."""
-    return OpFacts(op.id, op.name, op.loc, fault_of(op))
+    return OpFacts(op.id, op.name, op.loc, fault_of(op), _kernel_of(op))
 
 
-__all__ = ["OpFacts", "facts_of"]
+def _kernel_of(op: Op) -> UserKernel | None:
+    if op.name not in OPS:
+        return None
+    found = declaration_of(op.attrs)
+    opaque = [tuple(a.name for a in side if a.opaque) for side in (found.operands, found.results)]
+    return UserKernel(found.name, declared_at(found), *opaque)
+
+
+__all__ = ["OpFacts", "UserKernel", "facts_of"]

@@ -338,7 +338,7 @@ _FACTS = {
     "written": "inputs that are changed",
     "apart": "inputs that must not be one memory",
     "ahead": "computed when the model is loaded",
-    "has_handles": "has opaque handles",
+    "handles": "opaque handles",
 }
 
 
@@ -367,12 +367,17 @@ def _op_details(a: Mapping[str, OpFacts], b: Mapping[str, OpFacts]) -> Iterator[
     """What differs of the operations besides their lines."""
     for id, op in a.items():
         other = b.get(id)
-        if other is None or (op.name, op.fault) == (other.name, other.fault):
+        if other is None or (op.name, op.fault, op.kernel) == (
+            other.name,
+            other.fault,
+            other.kernel,
+        ):
             continue
         if op.name != other.name:
             yield Detail(f"operation {id}", op.word, other.word)
         else:
-            yield Detail(f"messages of {id}", *(formula_text(x.fault) for x in (op, other)))
+            said = (f"{formula_text(x.fault)} {x.kernel or ''}".strip() for x in (op, other))
+            yield Detail(f"messages of {id}", *map(_short, said))
     alone = [" ".join(op.word for id, op in x.items() if id not in y) for x, y in ((a, b), (b, a))]
     if any(alone):
         yield Detail("operations of one plan alone", *map(_short, alone))

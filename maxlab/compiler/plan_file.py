@@ -2,7 +2,7 @@
 
 A line is a word and a JSON object::
 
-    maxlab plan 1
+    maxlab plan 2
     plan {"name": "double", "outputs": [1]}
     input {"name": "x", "type": "!mo.tensor<[n], f32>", "dtype": "float32", "shape": ["n"], …}
     op {"id": "n1", "name": "mo.mul", "at": ["cell 3", 2, 4, …], "fault": {"label": "mul"}}
@@ -51,7 +51,7 @@ from maxlab.opset import Check
 from maxlab.opset.faults import Fault
 from maxlab.opset.notes import NOTES, Note, numbers_in, remembered
 
-VERSION = 1
+VERSION = 2
 HEAD = f"maxlab plan {VERSION}"
 INLINE = 256
 """Bytes of an array that stands in the text itself."""
@@ -391,7 +391,6 @@ def written(
         "programs": [[r.start, r.stop] for r in plan.programs],
         "written": list(known.written),
         "apart": sorted(known.apart),
-        "has_handles": known.has_handles,
     }
     lines = [HEAD, *LEGEND, _line("plan", {k: v for k, v in head.items() if v})]
     body = [_line("input", write_record(x, to)) for x in known.inputs]
@@ -399,6 +398,8 @@ def written(
     body += [_line("weight", write_record(x, to)) for x in known.weights.values()]
     if known.ahead is not None:
         body.append(_line("ahead", write_record(known.ahead, to)))
+    if known.handles is not None:
+        body.append(_line("handles", write_record(known.handles, to)))
     body.append(_line("sizes", write_record(known.sizes, to)))
     for slot in plan.slots:
         made = write_record(slot, to, _SLOT)
@@ -412,6 +413,8 @@ def written(
         made = {"id": op.id, "name": op.name, "fault": write_record(op.fault, to)}
         if op.at is not None:
             made["at"] = to.location(op.at)
+        if op.kernel is not None:
+            made["kernel"] = write_record(op.kernel, to)
         if number in named:
             made["named"] = True
         ops.append(_line("op", made))
@@ -545,7 +548,11 @@ def _read(
             case "op":
                 fault = Fault(**read_record(Fault, given["fault"], of))
                 at = of.location(given["at"]) if "at" in given else None
-                op = op_facts.OpFacts(given["id"], given["name"], at, fault)
+                kernel = None
+                if "kernel" in given:
+                    told = read_record(op_facts.UserKernel, given["kernel"], of)
+                    kernel = op_facts.UserKernel(**told)
+                op = op_facts.OpFacts(given["id"], given["name"], at, fault, kernel)
                 of.ops.append(op)
                 if given.get("named"):
                     ops[op.id] = op
@@ -566,6 +573,8 @@ def _read(
                 weights[weight.label] = weight
             case "ahead":
                 known.ahead = facts.AheadFacts(**read_record(facts.AheadFacts, given, of))
+            case "handles":
+                known.handles = facts.HandleFacts(**read_record(facts.HandleFacts, given, of))
             case "sizes":
                 known.sizes = facts.SizeFacts(**read_record(facts.SizeFacts, given, of))
             case "plan":
@@ -579,7 +588,6 @@ def _read(
                 }
                 known.written = tuple(given.get("written", []))
                 known.apart = frozenset(map(tuple, given.get("apart", [])))
-                known.has_handles = given.get("has_handles", False)
             case _:
                 raise ValueError(f"{word!r} is nothing of a plan")
     if [*rows] != [""]:

@@ -10,6 +10,7 @@ from maxlab.compiler.facts import (
     Bound,
     Conditions,
     Facts,
+    HandleFacts,
     InputFacts,
     OutputFacts,
     SizeFacts,
@@ -17,6 +18,7 @@ from maxlab.compiler.facts import (
 )
 from maxlab.compiler.fingerprint import fingerprint
 from maxlab.compiler.guards import may_fail
+from maxlab.compiler.handles import definitions
 from maxlab.compiler.op_facts import OpFacts, facts_of
 from maxlab.compiler.ownership import kept_apart, written_inputs
 from maxlab.compiler.passes.ahead import Ahead
@@ -35,7 +37,8 @@ from maxlab.ir import (
 )
 from maxlab.ir.poly import Poly
 from maxlab.opset import checks_of, is_weight
-from maxlab.opset.dynamic import definitions, named_dims, plain_symbol, region_definitions
+from maxlab.opset.dynamic import definitions as defined_dims
+from maxlab.opset.dynamic import named_dims, plain_symbol, region_definitions
 
 
 def recorded_facts(
@@ -76,8 +79,20 @@ def recorded_facts(
         _Sizes(source, plan).found,
         _named_ops((source, *reversed(bodies), function), plan.steps),
         None if ahead is None else _ahead(ahead),
-        any(isinstance(value.type, HandleType) for value in _values(source)),
+        _handles(source),
     )
+
+
+def _handles(source: Function) -> HandleFacts | None:
+    if not any(isinstance(value.type, HandleType) for value in _values(source)):
+        return None
+    assert source.output is not None
+    ends = source.inputs, source.output.operands
+    inputs, outputs = (
+        {n: v.type.name for n, v in enumerate(values) if isinstance(v.type, HandleType)}
+        for values in ends
+    )
+    return HandleFacts(inputs, outputs, definitions(source))
 
 
 def _values(function: Function) -> Iterator[Value]:
@@ -163,7 +178,7 @@ class _Sizes:
         self._late: dict[str, int] = {}  # the stage in which a computed dim is known
         known: dict[str, None] = {}
         checked = self._from_inputs(function, known)
-        defined = definitions(function)
+        defined = defined_dims(function)
         self._solve(known, defined)
         names = {op.id: name for name, (op, size) in defined.items() if size is None}
         self._bind(function, plan, names)

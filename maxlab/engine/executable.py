@@ -13,7 +13,7 @@ from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.backend import DeviceSource, Function, Loaded
 from maxlab.engine.executor import Executor
 from maxlab.engine.frame import Blocks
-from maxlab.engine.handles import Handles
+from maxlab.engine.handles import handles_of
 from maxlab.engine.launching import device_launch
 from maxlab.engine.size_rules import SizeRules
 from maxlab.engine.weights import Prepared
@@ -103,7 +103,7 @@ class Executable:
         self.placed = dict(placed)
         self.devices = accelerators_of(placed)
         self.accelerators = list(dict.fromkeys(self.devices.values()))
-        self.handles = Handles(compiled, runtime) if compiled.plan.facts.has_handles else None
+        self.handles = handles_of(compiled.plan, runtime)
         self.executor = Executor(compiled, prepared.watch, threads, runtime, self.handles)
         self.blocks = Blocks(runtime)
         self.chosen: dict[int, int] = {}

@@ -162,7 +162,7 @@ class Executor:
         if step.call is not None:
             return self._host_calls.failure(step, self.compiled.plan.facts)
         if code in (NOTHING, SAME) and self._has_handles:
-            return failure(self.compiled, step, code, found[1:3])
+            return failure(self.compiled.plan, step, code, found[1:3])
         if code == REFUSED and step.guard is not None:
             step.guard.test(env)
         return failed_step(self.compiled.plan, step, found)

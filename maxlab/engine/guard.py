@@ -27,6 +27,7 @@ import numpy as np
 
 from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Launch, Step
+from maxlab.engine.handle_errors import user_kernel
 from maxlab.engine.kernel_log import WORDS as LOG_WORDS
 from maxlab.errors import (
     ArgumentError,
@@ -35,7 +36,7 @@ from maxlab.errors import (
     ExecutionError,
     MaxlabError,
 )
-from maxlab.ir import Function, Op
+from maxlab.ir import Function
 from maxlab.opset.custom import OPS, declaration_of
 from maxlab.opset.custom_binding import declared_at
 from maxlab.toolchain import guarded
@@ -295,7 +296,7 @@ class Guarding:
                 "ML654",
                 f"there is no memory for the {rooms.nbytes / 2**20:.1f} MiB that a guarded kernel "
                 "takes a second time",
-                at=self._op(step).loc,
+                at=user_kernel(self._compiled.plan, step)[0],
                 fix="use smaller batches, or free some memory",
             ) from None
         view = np.frombuffer(memory, np.uint8)
@@ -332,19 +333,13 @@ class Guarding:
         return made
 
     # ------------------------------------------------------------ errors
-    def _op(self, step: Step) -> Op:
-        """The op of the user that ``step`` computes."""
-        found = (self._compiled.find(node) for node in step.nodes)
-        return next(op for op in found if op is not None and op.name in OPS)
-
     def _error(self, step: Step, code: str, what: str, fix: str, *why: str) -> MaxlabError:
-        op = self._op(step)
-        declared = declaration_of(op.attrs)
+        at, kernel = user_kernel(self._compiled.plan, step)
         return ExecutionError(
             code,
-            f"{declared.name}: {what}",
-            at=op.loc,
-            why=[*why, declared_at(declared)],
+            f"{kernel.name}: {what}",
+            at=at,
+            why=[*why, kernel.declared],
             fix=fix,
         )
 

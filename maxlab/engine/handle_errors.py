@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from maxlab.compiler import Compiled
-from maxlab.compiler.plan import Step
+from maxlab.compiler.op_facts import UserKernel
+from maxlab.compiler.plan import Plan, Step
 from maxlab.engine.mojo_value import MojoValue
 from maxlab.errors import ExecutionError, InputTypeError, Location
-from maxlab.opset.custom import declaration_of
 from maxlab.opset.custom_text import NOTHING, SAME
 
 
@@ -33,34 +32,36 @@ def declared_otherwise(what: str, wanted: str, found: MojoValue) -> InputTypeErr
     )
 
 
-def failure(compiled: Compiled, step: Step, code: int, info: Sequence[int]) -> ExecutionError:
+def user_kernel(plan: Plan, step: Step) -> tuple[Location | None, UserKernel]:
+    """The user's line that calls the kernel of ``step``, and the kernel."""
+    ops = (plan.facts.ops.get(node) for node in step.nodes)
+    return next((op.at, op.kernel) for op in ops if op is not None and op.kernel is not None)
+
+
+def failure(plan: Plan, step: Step, code: int, info: Sequence[int]) -> ExecutionError:
     """The error for a kernel that returned `NOTHING` or `SAME`."""
-    ops = (compiled.source.find(node) for node in step.nodes)
-    op = next(op for op in ops if op is not None)
-    declared = declaration_of(op.attrs)
-    at: Location | None = op.loc
-    declared_at = f"it is declared at {declared.file}:{declared.line}: {declared}"
+    at, kernel = user_kernel(plan, step)
     if code == SAME:
-        taken = [a.name for a in declared.operands if a.opaque]
+        taken = kernel.takes
         names = sorted((taken[info[0]], taken[info[1]]))
         return ExecutionError(
             "ML789",
-            f"{declared.name}: the operands {' and '.join(names)} are one handle, and "
+            f"{kernel.name}: the operands {' and '.join(names)} are one handle, and "
             f"{taken[info[0]]} is changed in place",
             at=at,
-            why=[declared_at],
+            why=[kernel.declared],
             fix="pass two handles",
         )
     assert code == NOTHING
-    made = [a.name for a in declared.results if a.opaque]
+    made = kernel.makes
     return ExecutionError(
         "ML785",
-        f"{declared.name} made no handle: its kernel did not set {made[info[0]]}, or there was no "
+        f"{kernel.name} made no handle: its kernel did not set {made[info[0]]}, or there was no "
         "memory for it",
         at=at,
-        why=[declared_at],
+        why=[kernel.declared],
         fix=f"let the body set {made[info[0]]} to memory of its own, and test what malloc gives",
     )
 
 
-__all__ = ["declared_otherwise", "failure", "no_handle"]
+__all__ = ["declared_otherwise", "failure", "no_handle", "user_kernel"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from maxlab.compiler import Compiled
-from maxlab.compiler.handles import definitions
+from maxlab.compiler.facts import HandleFacts
+from maxlab.compiler.plan import Plan
 from maxlab.driver import Tensor
 from maxlab.engine.handle_errors import declared_otherwise, no_handle
 from maxlab.engine.mojo_value import MojoValue, handle_of
-from maxlab.ir import HandleType
 from maxlab.toolchain import Runtime
 
 
@@ -23,15 +22,13 @@ class Handles:
         definitions: What tells the types that its kernels know from others of their names.
     """
 
-    def __init__(self, compiled: Compiled, runtime: Runtime) -> None:
-        source = compiled.source
-        assert source.output is not None
+    def __init__(self, plan: Plan, told: HandleFacts, runtime: Runtime) -> None:
         self.runtime = runtime
-        self.inputs = _handles(v.type for v in source.inputs)
-        self.outputs = _handles(v.type for v in source.output.operands)
-        self.definitions = definitions(source)
-        self.model = source.name
-        self.names = [v.name for v in source.inputs]
+        self.inputs = told.inputs
+        self.outputs = told.outputs
+        self.definitions = told.types
+        self.model = plan.facts.name
+        self.names = [one.name for one in plan.facts.inputs]
 
     def tensor(self, number: int, given: Any) -> Tensor:
         """Input ``number`` as the address that kernels take.
@@ -74,12 +71,14 @@ class Handles:
         return made
 
 
-def _handles(types: Any) -> dict[int, str]:
-    return {n: type.name for n, type in enumerate(types) if isinstance(type, HandleType)}
+def handles_of(plan: Plan, runtime: Runtime) -> Handles | None:
+    """The inputs and outputs of ``plan`` that are handles; None where no value of it is one."""
+    told = plan.facts.handles
+    return None if told is None else Handles(plan, told, runtime)
 
 
 def _address(tensor: Tensor) -> int:
     return int(tensor.to_numpy())
 
 
-__all__ = ["Handles"]
+__all__ = ["Handles", "handles_of"]

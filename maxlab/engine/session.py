@@ -351,8 +351,7 @@ class InferenceSession(Whole):
                 for op in function.walk()
             ):
                 runtime_ahead(products=True)
-            bypass = "" if guarding is None else "kernels of users are guarded"
-            compiled = cached.load(function, chosen, bypass=bypass)
+            compiled = cached.load(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
             registry = weights_registry if weights_registry is not None else {}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from maxlab import engine
-from maxlab.compiler.facts import Facts
+from maxlab.compiler.facts import Facts, HandleFacts
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Binds, Exchange, KernelArgument, Packing, Plan, Slot, Step
 from maxlab.compiler.plan_changes import PlanDiff
@@ -388,7 +388,7 @@ FACT_VALUES: dict[str, Callable[[Facts], Any]] = {
     "sizes": lambda f: dataclasses.replace(f.sizes, checks=[(0, 1, N)]),
     "ops": lambda f: {**f.ops, "n9": dataclasses.replace(f.ops["n0"], id="n9", name="mo.other")},
     "ahead": lambda _: dataclasses.make_dataclass("Ahead", [("count", int)])(3),
-    "has_handles": lambda _: True,
+    "handles": lambda _: HandleFacts({0: "counter"}, {}, {"counter": "i64 at;"}),
 }
 
 

@@ -162,7 +162,7 @@ def test_a_text_that_was_cut_or_is_another_is_refused() -> None:
         with pytest.raises(ParseError) as error:
             Plan.parse(text[: len(text) * percent // 100])
         assert error.value.code == "ML349"
-    for other in (text.replace("maxlab plan 1", "maxlab plan 2"), "{}", text + "{}", "x" + text):
+    for other in (text.replace("maxlab plan 2", "maxlab plan 1"), "{}", text + "{}", "x" + text):
         with pytest.raises(ParseError) as error:
             Plan.parse(other)
         assert error.value.code == "ML349"
