@@ -232,16 +232,23 @@ def compilable(function: Function, options: Options) -> Function:
     return function
 
 
+MANY_KERNELS = 1000
+"""From so many different kernels on, those of one loop are compiled briefly: the compiler takes
+seconds then, and each of them some nanoseconds longer, once in a run. Kernels with loops in loops
+would take them for each row."""
+
+
 def loaded_kernels(plan: Plan, options: Options) -> dict[int, LoadedKernel]:
     """The kernels of ``plan`` on the CPU, by the numbers of their steps; compiled if they are new.
 
     Raises:
         ToolchainError: No compiler, or one that failed.
     """
+    printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
+    many = len({one.text for one in printed.values()}) >= MANY_KERNELS
     units = {
-        s.number: KernelSource(s.printed.symbol, s.printed.text)
-        for s in plan.steps
-        if s.printed and s.gpu is None
+        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
+        for number, one in printed.items()
     }
     names = {unit.name: plan.steps[number].name for number, unit in units.items()}
     flags = Flags(fast_math=options.fast_math)

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import stat
@@ -64,6 +65,16 @@ class Compiler:
         if self.machine in ("aarch64", "arm64"):
             return ("-mcpu=native",)
         return ()
+
+    @property
+    def brief_arguments(self) -> tuple[str, ...]:
+        """The arguments that leave out the loops of narrower vectors for what is left when a loop
+        of whole vectors has ended: a quarter less to compile, and 8 or more elements that are left
+        take 20 to 50 ns longer. Empty where the compiler is not known to have them."""
+        number = re.search(r"(\d+)\.\d+\.\d+$", self.version)
+        if self.family != "gcc" or number is None or not 8 <= int(number[1]) <= 15:
+            return ()
+        return ("--param=vect-epilogues-nomask=0",)
 
     @property
     def link_arguments(self) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class Flags:
         optimize: 0 to 3, the compiler's -O level.
         fast_math: let divisions be products with reciprocals, and zeros have no sign. NaN and
             infinities keep their meaning.
+        brief: take `Compiler.brief_arguments`, for code that is compiled more than it is run.
         debug: line tables for debuggers and profilers (-g).
         defines: macros, as ``(name, value)`` pairs.
         extra: further compiler arguments, in order.
@@ -40,6 +41,7 @@ class Flags:
     optimize: int = 1
     fast_math: bool = False
     debug: bool = False
+    brief: bool = False
     defines: tuple[tuple[str, str], ...] = ()
     extra: tuple[str, ...] = ()
 
@@ -48,6 +50,8 @@ class Flags:
         args = [f"-O{self.optimize}", *_BASE, *compiler.machine_arguments, *_ERRORS]
         if self.fast_math:
             args += _FAST_MATH
+        if self.brief:
+            args += compiler.brief_arguments
         if self.debug:
             args.append("-g")
         args += [f"-D{name}={value}" for name, value in self.defines]

@@ -14,6 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,11 +44,12 @@ class KernelSource(NamedTuple):
     The text is one external function of type ``mx_fn`` called ``name``, and any static
     helpers; their names must be the kernel's own, for kernels share translation units, unless its
     first line is `ALONE`.
-    The prelude is not part of the text.
+    The prelude is not part of the text. ``brief`` asks for `Flags.brief`.
     """
 
     name: str
     text: str
+    brief: bool = False
 
 
 class LoadedKernel(NamedTuple):
@@ -150,12 +152,15 @@ def _load_missing(
     flags = flags or _DEFAULT
     compiler = find_compiler()
     store = cache()
-    tail = (prelude().digest, flags.digest(compiler), compiler.digest, compiler.cpu)
+    kinds = {brief: replace(flags, brief=flags.brief or brief) for brief in (False, True)}
+    told = {brief: kind.digest(compiler) for brief, kind in kinds.items()}
+    head = prelude().digest
     done: list[tuple[LoadedKernel, KernelSource]] = []
     missing: list[_Missing] = []
     for unit in units:
         start = time.perf_counter()
-        key = Key(hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest(), *tail)
+        text = hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest()
+        key = Key(text, head, told[unit.brief], compiler.digest, compiler.cpu)
         found, why = store.find(key)
         if found is None:
             missing.append(_Missing(unit, key, why or "new text"))
@@ -167,7 +172,11 @@ def _load_missing(
         done.append((LoadedKernel(unit.name, address, True, None, found.path, ms, handle), unit))
     if missing:
         jobs = max(jobs or config().num_threads, 1)
-        groups = group(missing, jobs)
+        groups = [
+            part
+            for brief in (False, True)
+            for part in group([item for item in missing if item.source.brief is brief], jobs)
+        ]
         progress.step("compiling", 0, len(missing))
         work = progress.now()
 
@@ -175,7 +184,7 @@ def _load_missing(
             if work is not None:
                 first = part[0].source.name
                 work.advance(0, called.get(first, first))
-            made = _compile_group(store, compiler, flags, part)
+            made = _compile_group(store, compiler, kinds[part[0].source.brief], part)
             if work is not None:
                 work.advance(len(part))
             return made

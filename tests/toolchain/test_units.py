@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import multiprocessing
 import os
@@ -171,6 +172,29 @@ def test_flags_are_part_of_the_key_and_of_the_reason() -> None:
     [defined] = compile_units([KernelSource("k_d", STORE.format(name="k_d", value="VALUE"))],
                               flags=Flags(defines=(("VALUE", "77"),)))  # fmt: skip
     assert call(defined) == 77
+
+
+def test_a_brief_kernel_is_another_one_of_the_same_values() -> None:
+    plain, brief = compile_units([kernel(5), kernel(5)._replace(brief=True)])
+    assert call(plain) == call(brief) == 5
+    known = bool(find_compiler().brief_arguments)
+    assert (plain.path != brief.path) is known
+    assert compile_units([kernel(5)._replace(brief=True)])[0].hit
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", True),
+        ("gcc (GCC) 15.1.0", True),
+        ("gcc (GCC) 16.0.1", False),
+        ("gcc of another kind", False),
+    ],
+)
+def test_only_compilers_that_are_known_are_told_to_be_brief(version: str, known: bool) -> None:
+    compiler = dataclasses.replace(find_compiler(), family="gcc", version=version)
+    assert bool(compiler.brief_arguments) is known
+    assert not dataclasses.replace(compiler, family="clang").brief_arguments
 
 
 def test_another_compiler_is_another_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
