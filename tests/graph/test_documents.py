@@ -6,7 +6,9 @@ import copy
 import json
 import pickle
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 from unittest import mock
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import maxlab
-from maxlab import engine
+from maxlab import engine, nn
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, DocumentError, GraphError
 from maxlab.graph import Comment, DeviceRef, Draft, Editor, Graph, Module, Place, TensorType, ops
@@ -37,6 +39,9 @@ ROW = TensorType(F32, ["n", 4])
 
 class Of:
     """A function alone, as a document takes it."""
+
+    input_names: tuple[str, ...] = ()
+    scope_types: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -190,6 +195,26 @@ def test_copies_keep_what_is_beside_the_graph() -> None:
     graph.document.folds["layer"] = True
     for made in (copy.deepcopy(graph), pickle.loads(pickle.dumps(graph))):
         assert made.document.text() == graph.document.text()
+
+
+def test_what_is_opened_is_drawn_as_before(tmp_path: Path) -> None:
+    """With the names that the program has for inputs, and the classes of modules."""
+    layers = nn.Sequential([nn.Linear(4, 8, F32, CPU), nn.Linear(8, 3, F32, CPU)])
+    graph = Graph("layers", lambda words: layers(words), [ROW])
+    graph.save(tmp_path / "g.mlgraph")
+    opened = maxlab.open(tmp_path / "g.mlgraph")
+    assert isinstance(opened, Graph)
+    drawn, again = take(graph).document, take(opened).document
+    assert {**drawn, "revision": 0} == {**again, "revision": 0}
+    assert "Linear" in {scope["type"] for scope in again["scopes"]}
+    assert opened.document.text() == graph.document.text()
+    # A scope whose operations are undone leaves nothing behind.
+    editor = Editor(opened)
+    with editor.step():
+        nn.Linear(4, 2, F32, CPU, name="more")(opened.inputs[0])
+    assert opened.document.text() != graph.document.text()
+    editor.undo()
+    assert opened.document.text() == graph.document.text()
 
 
 # ---------------------------------------------------------------- what Git shows
