@@ -8,7 +8,7 @@ whole always runs. Fields that this version does not know are kept where they st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
@@ -24,7 +24,9 @@ SUFFIX: Final = ".mlgraph"
 MOST_OPS: Final = 1 << 20
 """Operations, with those of regions and subgraphs, that a document may have."""
 
-_KNOWN = frozenset({"comments", "constants", "drafts", "format", "graph", "layout", "version"})
+_KNOWN = frozenset(
+    {"comments", "constants", "drafts", "format", "graph", "layout", "names", "version"}
+)
 T = TypeVar("T")
 
 
@@ -82,23 +84,35 @@ class Notes:
         folds: Whether a scope is folded, by its path.
         comments: Texts on the canvas.
         drafts: Operations that are not whole yet.
+        inputs: What the program that was read called its inputs; empty where it did not tell.
+        scopes: The classes of the modules whose scopes it has.
         unknown: Fields that this version does not know, by the path of the object that has them;
-            those of the document itself by ``"/"``, and those of its layout by ``"/layout"``.
+            those of the document itself by ``"/"``, of its layout by ``"/layout"``.
     """
 
     places: dict[str, Place] = field(default_factory=dict)
     folds: dict[str, bool] = field(default_factory=dict)
     comments: list[Comment] = field(default_factory=list)
     drafts: list[Draft] = field(default_factory=list)
+    inputs: tuple[str, ...] = ()
+    scopes: Mapping[str, str] = field(default_factory=dict)
     unknown: Unknown = field(default_factory=dict)
 
 
-class HasFunction(Protocol):
+class Kept(Protocol):
     """What a document is of: a ``Graph``."""
 
     @property
     def function(self) -> Function:
         """Its operations."""
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """What its program calls the inputs; empty where it does not tell."""
+
+    @property
+    def scope_types(self) -> Mapping[str, str]:
+        """The class names of modules, by the scopes of their operations."""
 
 
 class Document:
@@ -123,7 +137,7 @@ class Document:
           {"id": "c0", "on": "n1", "text": "twice"}
     """
 
-    def __init__(self, graph: HasFunction, notes: Notes | None = None) -> None:
+    def __init__(self, graph: Kept, notes: Notes | None = None) -> None:
         self.graph = graph
         self.notes = notes or Notes()
 
@@ -172,6 +186,9 @@ class Document:
             layout["folds"] = dict(notes.folds)
         if layout:
             made["layout"] = layout
+        names = dict(notes.unknown.get("/names", {})) | _names(self.graph)
+        if names:
+            made["names"] = names
         if notes.comments:
             made["comments"] = [_data(comment) for comment in notes.comments]
         if notes.drafts:
@@ -182,6 +199,22 @@ class Document:
             return dump(made)
         except (TypeError, ValueError) as error:
             _cannot_hold(str(error), "")
+
+
+def _names(graph: Kept) -> Json:
+    """What the program of ``graph`` calls its inputs, and the modules of its operations."""
+    made: Json = {}
+    if graph.input_names and len(graph.input_names) == len(graph.function.inputs):
+        made["inputs"] = list(graph.input_names)
+    if graph.scope_types:
+        used = {""}
+        for scope in {op.scope for op in graph.function.walk()}:
+            parts = scope.split(".")
+            used.update(".".join(parts[: n + 1]) for n in range(len(parts)))
+        scopes = {path: kind for path, kind in graph.scope_types.items() if path in used}
+        if scopes:
+            made["scopes"] = scopes
+    return made
 
 
 def _cannot_hold(what: str, id: str) -> NoReturn:
@@ -284,6 +317,11 @@ def _notes(data: Json, refuse: Refuse) -> Notes:
     for key, value in folds.items():
         if not isinstance(value, bool):
             refuse(f"the fold of {shown(key)} is {shown(value)}, expected true or false", key)
+    names = _objects(data, "names", refuse)
+    scopes, inputs = _objects(names, "scopes", refuse), names.get("inputs", [])
+    is_right = isinstance(inputs, list) and all(isinstance(name, str) for name in inputs)
+    if not (is_right and _is_texts(scopes)):
+        refuse("names are texts", "names")
     notes = Notes(
         {
             key: _entry(Place, value, f"the place of {shown(key)}", key, refuse)
@@ -292,14 +330,17 @@ def _notes(data: Json, refuse: Refuse) -> Notes:
         folds,
         _entries(Comment, data, "comments", refuse),
         _entries(Draft, data, "drafts", refuse),
+        tuple(inputs),
+        scopes,
     )
-    more = {key: value for key, value in layout.items() if key not in ("folds", "places")}
-    for path, found in (
-        ("/", {key: value for key, value in data.items() if key not in _KNOWN}),
-        ("/layout", more),
+    for path, found, known in (
+        ("/", data, _KNOWN),
+        ("/layout", layout, {"folds", "places"}),
+        ("/names", names, {"inputs", "scopes"}),
     ):
-        if found:
-            notes.unknown[path] = found
+        more = {key: value for key, value in found.items() if key not in known}
+        if more:
+            notes.unknown[path] = more
     return notes
 
 

@@ -17,7 +17,7 @@ from maxlab.errors import ParseError, shown
 from maxlab.ir.tokens import error_at
 
 _LISTS = frozenset({"comments", "drafts", "inputs", "ops", "regions", "sources", "subgraphs"})
-_OBJECTS = frozenset({"constants", "folds", "graph", "layout", "places"})
+_OBJECTS = frozenset({"constants", "folds", "graph", "layout", "names", "places", "scopes"})
 _SPREAD = frozenset({"ops", "regions"})
 """An object with one of these is written over several lines."""
 MOST_VALUES = 32_000_000
@@ -25,6 +25,7 @@ MOST_VALUES = 32_000_000
 bytes of memory, and a file may have one in two bytes."""
 _HALF = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _FIX = "mend this place, or take the file from your history; nothing of it was opened"
 
 
@@ -107,9 +108,11 @@ def load(text: str, file: str) -> Any:
             text, object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite
         )
     except json.JSONDecodeError as error:
-        what = error.msg[:1].lower() + error.msg[1:]
+        what = f"this is no JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         if error.pos >= len(text.rstrip()):
             what = "the document ends before it is whole"
+        elif text.startswith(_MARKS, error.pos):
+            what = "a merge of Git left its marks here"
         raise _at(text, error.pos, file, what) from None
     except _RepeatedError as error:
         what = f"an object has the field {shown(error.key)} twice"

@@ -175,7 +175,7 @@ class Graph(trace.Displayed):
         self._subgraphs: Noted[str, Graph] = Noted(writer.journal)
         writer.state[SCOPE_TYPES] = Noted(writer.journal)
         self._depth = 0
-        self._notes = notes
+        self._notes: Notes | None = None
         self._parent: Graph | None = None
         self._kernel_library = gathered(custom_extensions)
         if kernel_library is not None:
@@ -207,6 +207,8 @@ class Graph(trace.Displayed):
                 function.add_input(type)
         self._inputs: list[Value] = Inputs(wrap(v) for v in function.inputs)
         self._input_names = parameter_names(forward, len(self._inputs))
+        if notes is not None:
+            self._know(notes)
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
         self._module: Any = module
@@ -645,6 +647,18 @@ class Graph(trace.Displayed):
         return symbols_of(v.type for v in self._writer.function.inputs)
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """What the program calls the inputs: the parameters of ``forward``, or none."""
+        return self._input_names
+
+    def _know(self, notes: Notes) -> None:
+        """Have ``notes``, which were read with the graph, beside it."""
+        self._notes = notes
+        self._input_names = notes.inputs
+        for path, kind in notes.scopes.items():
+            self.scope_types[path] = kind
+
+    @property
     def document(self) -> Document:
         """The graph with its layout, comments and drafts, which ``save("name.mlgraph")`` writes."""
         if self._notes is None:
@@ -723,7 +737,8 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
     """The graph of ``text``, which a file could hold: what a copy or a pickle is made by."""
     found, notes = next(one for one in functions_of(text, name) if one[0].name == name)
     made = kind(name, path=found, custom_extensions=list(libraries))
-    made._notes = notes
+    if notes is not None:
+        made._know(notes)
     return made
 
 

@@ -89,6 +89,8 @@ def op(data: dict[str, Any], place: int) -> dict[str, Any]:
         (lambda d: d["drafts"][0].update(id="n1"), "a draft has the id 'n1' of an operation"),
         (lambda d: d["graph"]["sources"][0].update(line="x"), "the source of .* 'line' is 'x'"),
         (lambda d: d.update(format="maxlab.run"), "the format is 'maxlab.run', expected"),
+        (lambda d: d.update(names={"inputs": [1]}), "names are texts"),
+        (lambda d: d.update(names={"scopes": {"a": None}}), "names are texts"),
         (lambda d: d.update(version=True), "the version is True, expected 1 to 1"),
     ],
 )
@@ -117,6 +119,15 @@ def test_an_object_with_a_field_twice_is_a_merge_gone_wrong() -> None:
     assert "'name' twice" in error.what
     assert error.at is not None
     assert f'"id": "{id}"' in WHOLE.splitlines()[error.at.line - 1]
+
+
+def test_marks_of_a_merge_are_called_so() -> None:
+    lines = WHOLE.splitlines()
+    place = next(n for n, line in enumerate(lines) if '"id": "n2"' in line)
+    mine, theirs = lines[place], lines[place].replace('"id"', '"ink": 1, "id"')
+    lines[place : place + 1] = ["<<<<<<< HEAD", mine, "=======", theirs, ">>>>>>> theirs"]
+    error = refused("\n".join(lines))
+    assert error.what == f"a merge of Git left its marks here (line {place + 1}, column 1)"
 
 
 def test_a_newer_version_says_so() -> None:

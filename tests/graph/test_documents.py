@@ -200,7 +200,11 @@ def test_copies_keep_what_is_beside_the_graph() -> None:
 def test_what_is_opened_is_drawn_as_before(tmp_path: Path) -> None:
     """With the names that the program has for inputs, and the classes of modules."""
     layers = nn.Sequential([nn.Linear(4, 8, F32, CPU), nn.Linear(8, 3, F32, CPU)])
-    graph = Graph("layers", lambda words: layers(words), [ROW])
+
+    def forward(words: Any) -> Any:
+        return layers(words)
+
+    graph = Graph("layers", forward, [ROW])
     graph.save(tmp_path / "g.mlgraph")
     opened = maxlab.open(tmp_path / "g.mlgraph")
     assert isinstance(opened, Graph)
@@ -211,7 +215,7 @@ def test_what_is_opened_is_drawn_as_before(tmp_path: Path) -> None:
     # A scope whose operations are undone leaves nothing behind.
     editor = Editor(opened)
     with editor.step():
-        nn.Linear(4, 2, F32, CPU, name="more")(opened.inputs[0])
+        nn.Linear(4, 2, F32, CPU, name="more")(opened.inputs[0].tensor)
     assert opened.document.text() != graph.document.text()
     editor.undo()
     assert opened.document.text() == graph.document.text()
