@@ -120,7 +120,7 @@ class Plan:
             >>> Plan.parse(plan.text(), plan.arrays()) == plan
             True
         """
-        return plan_file.written(self)[0]
+        return plan_file.written(self, explain=True)[0]
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The constants that are too large for the text, by the digest that it names them by.

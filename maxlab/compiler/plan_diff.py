@@ -356,7 +356,7 @@ def _line_details(a: Facts, b: Facts) -> Iterator[Detail]:
 
 def _lines_of(facts: Facts) -> Iterator[tuple[str, Location | None]]:
     for op in facts.ops.values():
-        yield f"{op.word} {op.id}", op.at
+        yield f"operation {op.id}", op.at
     for number, output in enumerate(facts.outputs):
         yield f"output {number}", output.at
     for weight in facts.weights.values():

@@ -34,11 +34,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxlab.compiler import facts, launches, op_facts
+from maxlab.compiler import facts, launches, op_facts, plan_legend
 from maxlab.compiler import plan_parts as plans
 from maxlab.compiler.conventions import Operand
 from maxlab.compiler.gpu_templates import AttentionTemplate, ProductTemplate
 from maxlab.compiler.guards import Guard
+from maxlab.compiler.plan_legend import Row, explained
 from maxlab.compiler.plan_whole import Whole
 from maxlab.compiler.printed import CudaPrinted, Printed
 from maxlab.compiler.traffic import Counted, Touch
@@ -306,7 +307,7 @@ class Writer:
         self.places = {at: id for id, at in (places or {}).items() if at is not None}
         self.ops: dict[op_facts.OpFacts, int] = {}
         self.kernels: dict[Any, int] = {}
-        self.kernel_lines: list[str] = []
+        self.kernel_rows: list[Row] = []
         self.notes: dict[int, Note] = {}
         self.data: dict[str, np.ndarray[Any, Any]] = {}
 
@@ -335,7 +336,8 @@ class Writer:
         if number is None:
             number = self.kernels[key] = len(self.kernels)
             code = printed.text.split("\n")
-            self.kernel_lines += [_line("kernel", facts), *(CODE + line for line in code)]
+            lines = [_line("kernel", facts), *(CODE + line for line in code)]
+            self.kernel_rows.append(Row("kernel", facts, "\n".join(lines)))
             found = (NOTES.get(note) for note in numbers_in(printed.text))
             self.notes.update({note.number: note for note in found if note is not None})
         made: dict[str, Any] = {"text": number}
@@ -368,14 +370,19 @@ def _line(word: str, made: Any) -> str:
     return f"{word} {json.dumps(made, ensure_ascii=False)}"
 
 
+def _row(word: str, made: Any) -> Row:
+    return Row(word, made, _line(word, made))
+
+
 def written(
-    plan: Whole, places: Places | None = None
+    plan: Whole, places: Places | None = None, *, explain: bool = False
 ) -> tuple[str, dict[str, np.ndarray[Any, Any]]]:
     """``plan`` as text, and the arrays that stand beside it, by digest.
 
     Args:
         plan: The plan.
         places: The user's lines, by the ids of ops: whoever reads the text may have newer ones.
+        explain: Whether each field is explained above the line that has it first.
 
     Raises:
         GraphError: ML331, a step calls a function of Python.
@@ -392,21 +399,21 @@ def written(
         "written": list(known.written),
         "apart": sorted(known.apart),
     }
-    lines = [HEAD, *LEGEND, _line("plan", {k: v for k, v in head.items() if v})]
-    body = [_line("input", write_record(x, to)) for x in known.inputs]
-    body += [_line("output", write_record(x, to)) for x in known.outputs]
-    body += [_line("weight", write_record(x, to)) for x in known.weights.values()]
+    first = _row("plan", {k: v for k, v in head.items() if v})
+    body = [_row("input", write_record(x, to)) for x in known.inputs]
+    body += [_row("output", write_record(x, to)) for x in known.outputs]
+    body += [_row("weight", write_record(x, to)) for x in known.weights.values()]
     if known.ahead is not None:
-        body.append(_line("ahead", write_record(known.ahead, to)))
+        body.append(_row("ahead", write_record(known.ahead, to)))
     if known.handles is not None:
-        body.append(_line("handles", write_record(known.handles, to)))
-    body.append(_line("sizes", write_record(known.sizes, to)))
+        body.append(_row("handles", write_record(known.handles, to)))
+    body.append(_row("sizes", write_record(known.sizes, to)))
     for slot in plan.slots:
         made = write_record(slot, to, _SLOT)
         if slot.data is not None:
             made["data"] = to.array(slot.data)
-        body.append(_line("buffer", made))
-    body += [_line("step", _step(step, plan, to)) for step in plan.steps]
+        body.append(_row("buffer", made))
+    body += [_row("step", _step(step, plan, to)) for step in plan.steps]
     named = {to.op(op) for op in known.ops.values()}
     ops = []
     for op, number in to.ops.items():
@@ -414,12 +421,14 @@ def written(
         if op.at is not None:
             made["at"] = to.location(op.at)
         if op.kernel is not None:
-            made["kernel"] = write_record(op.kernel, to)
+            made["custom"] = write_record(op.kernel, to)
         if number in named:
             made["named"] = True
-        ops.append(_line("op", made))
-    notes = [_line("note", write_record(note, to)) for note in to.notes.values()]
-    return "\n".join([*lines, *ops, *notes, *to.kernel_lines, *body, END, ""]), to.data
+        ops.append(_row("op", made))
+    notes = [_row("note", write_record(note, to)) for note in to.notes.values()]
+    rows = [first, *ops, *notes, *to.kernel_rows, *body]
+    lines = [*plan_legend.HEAD, *explained(rows)] if explain else [row.line for row in rows]
+    return "\n".join([HEAD, *lines, END, ""]), to.data
 
 
 def _step(step: plans.Step, plan: Whole, to: Writer) -> dict[str, Any]:
@@ -549,8 +558,8 @@ def _read(
                 fault = Fault(**read_record(Fault, given["fault"], of))
                 at = of.location(given["at"]) if "at" in given else None
                 kernel = None
-                if "kernel" in given:
-                    told = read_record(op_facts.UserKernel, given["kernel"], of)
+                if "custom" in given:
+                    told = read_record(op_facts.UserKernel, given["custom"], of)
                     kernel = op_facts.UserKernel(**told)
                 op = op_facts.OpFacts(given["id"], given["name"], at, fault, kernel)
                 of.ops.append(op)
@@ -646,14 +655,5 @@ def _read_step(given: dict[str, Any], slots: list[plans.Slot], of: Reader) -> pl
         step.strips = of.kernel(given["strips"])
     return step
 
-
-LEGEND = (
-    "# input, output, weight: what goes in and out; shapes and sizes are expressions of dims",
-    "# op: what errors say of an operation, and the user's line: file, line, column, text",
-    "# kernel: a text; the lines behind it, with |, are its code",
-    "# sizes: how dims follow from the sizes of inputs, and what must hold of them",
-    "# buffer: memory; an arena is that of one run, packed a weight in panels of columns",
-    "# step: one kernel; pointers are numbers of buffers, launch how it is spread over threads",
-)
 
 __all__ = ["HEAD", "INLINE", "read", "written"]

@@ -217,7 +217,7 @@ def test_the_users_lines_are_said_once() -> None:
     found = without_lines(plan_of(graph.function)).diff(plan)
     assert (found.steps, found.buffers, found.renumbered) == ((), (), False)
     (detail,) = [d for d in found.rest if "line" in d.what]
-    assert detail.what.startswith("the user's line of tanh")
+    assert detail.what.startswith("the user's line of operation n0")
     assert detail.before == "not known"
     assert "test_plan_diff.py" in detail.after
     assert "the same steps and buffers" in str(found)
