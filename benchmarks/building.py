@@ -32,6 +32,7 @@ The last two also say how many bytes the kernel sends to the page, as JSON and b
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -324,7 +325,8 @@ def minilm(timed: Timed) -> Iterator[int]:
     from benchmarks import tutorial
     from maxlab.engine import InferenceSession
 
-    names = tutorial.minilm()
+    with contextlib.redirect_stdout(sys.stderr):  # the tutorial says what it loads
+        names = tutorial.minilm()
     network, rng = names["minilm"], np.random.default_rng(0)
     ids, mask = rng.integers(1000, 20000, (1, 16)), np.ones((1, 16), np.int64)
     graph = tutorial.minilm_graph(names)
