@@ -12,6 +12,7 @@ from maxlab.graph.operands import is_array
 from maxlab.graph.synonyms import Synonyms, op_method, ops_for, several
 from maxlab.habits import Elements, fitting
 from maxlab.ir import DeviceRef, Dim, StaticDim, TensorType, user_location
+from maxlab.ir.sizes import sizes_of
 
 
 def _fold(name: str) -> Callable[..., Any]:
@@ -72,7 +73,7 @@ class Methods(Synonyms):
         shape = self.type.shape
         total = shape.num_elements
         if not isinstance(total, StaticDim):
-            return total
+            return sizes_of(total, shape)
         made = Elements(total.dim)
         made.shape = shape
         return made

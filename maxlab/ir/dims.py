@@ -18,6 +18,7 @@ from maxlab.errors import (
     elsewhere,
     shown,
 )
+from maxlab.ir.dim_numbers import AsNumber
 from maxlab.ir.dimtext import read_poly
 from maxlab.ir.poly import Poly
 
@@ -38,7 +39,7 @@ class POC(enum.Enum):
     neg = "neg"
 
 
-class Dim:
+class Dim(AsNumber):
     """A tensor dimension: static, symbolic or algebraic; ``Dim(value)`` picks the kind.
 
     Two dims are equal when they are the same polynomial: ``(x + 1) * 2 == x * 2 + 2``. Equal dims
@@ -228,6 +229,9 @@ class StaticDim(Dim):
 
     def __int__(self) -> int:
         return self.dim
+
+    def __format__(self, spec: str) -> str:
+        return format(self.dim, spec)
 
     def __repr__(self) -> str:
         return f"Dim({self.dim})"

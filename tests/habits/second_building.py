@@ -81,6 +81,34 @@ FOLDS = rows(
     ("ops.log_softmax(x, dim=-1, dtype=torch.float64)", "TX.log_softmax(-1, dtype=torch.float64)"),
 )  # fmt: skip
 
+SIZES = rows(
+    ("u.view(u.size(0), -1)", "X"),
+    ("u.view(u.size(0), 2, 2)", "X.reshape(2, 2, 2)"),
+    ("u.size(0) == u.shape[0]", "True"),
+    ("u.size() == u.shape", "True"),
+    ("u.size(-1)", "4"),
+    ("u.size == u.numel()", "True"),
+    ("u[:, 0].size == 'n'", "True"),
+    ("{u[:, 0].size: 1}['n']", "1"),
+    ("u.reshape(u.size)", "X.ravel()"),
+    ("x.shape[0] % 2", "0"),
+    ("7 % x.shape[0]", "1"),
+    ("x.shape[0] ** 2", "4"),
+    ("2 ** x.shape[0]", "4"),
+    ("float(x.shape[0])", "2.0"),
+    ("x / x.shape[-1] ** 0.5", "X / 2"),
+    ("x * x.shape[-1] ** -0.5", "X / 2"),
+    ("np.sqrt(x.shape[-1])", "2.0"),
+    ("x / np.sqrt(x.shape[-1])", "X / 2"),
+    ("math.sqrt(x.size(-1))", "2.0"),
+    ("f'{x.shape[0]:d}'", "'2'"),
+    ("f'{x.shape[0]:3}'", "'  2'"),
+    ("f'{u.shape[0]}'", "'n'"),
+    ("u.shape[0] ** 0.5", Refused("ML391", "ops.range")),
+    ("u.shape[0] % 2", Refused("ML391", "ops.range")),
+    ("np.sqrt(u.shape[0])", Refused("ML391", "ops.range")),
+)
+
 ELEMENTS = rows(
     ("x.inner(y.T)", Refused("ML203", "")),
     ("v.inner(v)", "np.inner(V, V)"),
@@ -274,4 +302,4 @@ CHANGES = rows(
     ("x.cfloat()", Refused("ML964", "x * 2 + y * 3")),
 )  # fmt: skip
 
-__all__ = ["CHANGES", "ELEMENTS", "FOLDS", "PAIRS", "PLACES"]
+__all__ = ["CHANGES", "ELEMENTS", "FOLDS", "PAIRS", "PLACES", "SIZES"]

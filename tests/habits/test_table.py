@@ -73,6 +73,7 @@ FAMILIES: dict[str, list[Row]] = {
     "front in an hour": hour_after.FRONT,
     "pairs": second_building.PAIRS,
     "more folds": second_building.FOLDS,
+    "sizes": second_building.SIZES,
     "more elements": second_building.ELEMENTS,
     "more places": second_building.PLACES,
     "changes": second_building.CHANGES,

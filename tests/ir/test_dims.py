@@ -180,9 +180,9 @@ def test_kinds_and_text() -> None:
         (lambda: SymbolicDim(3), ArgumentTypeError),  # type: ignore[arg-type]
         (lambda: int(x), ArgumentTypeError),
         (lambda: x // 0, ZeroDivisionError),
-        (lambda: x % 2, TypeError),  # type: ignore[operator]
+        (lambda: x % 2, TypeError),
         (lambda: x / 2, TypeError),
-        (lambda: x**2, TypeError),  # type: ignore[operator]
+        (lambda: x**2, TypeError),
         (lambda: x < y, TypeError),
         (lambda: Dim(3) < x, TypeError),
         (lambda: x + 1.5, TypeError),  # type: ignore[operator]
