@@ -1,4 +1,4 @@
-"""Dims that give a shape when they are called: ``x.size``, and ``x.size()`` as PyTorch writes it."""
+"""Dims that give a shape when they are called, as PyTorch writes ``x.size()``."""
 
 from __future__ import annotations
 
