@@ -90,7 +90,7 @@ struct mx_team {
   i64 size;               /* threads, the caller included */
   i64 turns;              /* of the pause loop, before a thread sleeps */
   i64 started;            /* worker threads that exist in this process */
-  i64 owner;              /* the process they were started in, or REPAIRING */
+  i64 owner;              /* the process they were started in, as `forks` counts, or REPAIRING */
   pthread_mutex_t lock;   /* one execute at a time */
   u64 holder;             /* the thread that has the lock, 0: none */
   i64 ask_at;             /* when it asks next whether to go on; 0: it has not asked yet */
@@ -375,10 +375,16 @@ static void start_workers(mx_team *t) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* fork() copies the team but not its threads, and perhaps a lock that another thread of the parent held.  The process
- * number tells; the first thread of the child that uses the team makes it new, any other waits for it. */
+/* How often this process is the child of a fork() since the library was loaded: what its number would say, for which each
+ * execute would ask the system. */
+static i64 forks;
+static void count_fork(void) { STORE(forks, forks + 1); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+/* fork() copies the team but not its threads, and perhaps a lock that another thread of the parent held.  The first thread of
+ * the child that uses the team makes it new, any other waits for it. */
 static void check_process(mx_team *t) {
-  i64 self = getpid(), owner = LOAD(t->owner);
+  i64 self = LOAD(forks), owner = LOAD(t->owner);
   while (owner != self) {
     if (owner == REPAIRING ||
         !__atomic_compare_exchange_n(&t->owner, &owner, REPAIRING, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -419,7 +425,7 @@ mx_team *mx_team_new(i64 nthreads) {
   mx_team *t = memory;
   t->size = nthreads;
   t->turns = nthreads <= processors() ? SPIN_TURNS : FEW_TURNS;
-  t->owner = getpid();
+  t->owner = LOAD(forks);
   pthread_mutex_init(&t->lock, NULL);
   for (i64 i = 0; i < nthreads; i++) {
     t->w[i].ctx.lib = LOAD(library);
@@ -781,4 +787,18 @@ int mx_k_settle(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   (void)b, (void)d, (void)lo, (void)hi, (void)ctx;
   return MX_REFUSED;
+}
+
+/* ---- prepared calls ------------------------------------------------------------------------------------------------ */
+
+int mx_run(mx_call *c) {
+  if (c->watch && mx_look(c->watch)) return MX_CHANGED;
+  if (!c->slice_ns)
+    return mx_execute(c->team, c->steps, c->nsteps, c->argp, c->dims, c->patches, c->npatch, c->io, c->scratch_bytes,
+                      c->times, c->errinfo);
+  if (!c->paused) c->at = 0;
+  int code = mx_execute_program(c->team, c->steps, c->nsteps, c->argp, c->dims, c->patches, c->paused ? 0 : c->npatch, c->io,
+                                c->scratch_bytes, c->times, c->errinfo, &c->at, c->slice_ns);
+  c->paused = (code & ~MX_LOST) == MX_PAUSED;
+  return code;
 }

@@ -196,18 +196,3 @@ int mx_look(mx_watch *w) {
   if (bad) STORE(w->bad, 1);
   return bad != 0;
 }
-
-int mx_execute_watched(mx_watch *w, mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
-                       const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes, const mx_times *times,
-                       i64 *errinfo) {
-  if (mx_look(w)) return MX_CHANGED;
-  return mx_execute(t, steps, nsteps, argp, dims, patches, npatch, io, scratch_bytes, times, errinfo);
-}
-
-int mx_execute_program_watched(mx_watch *w, mx_team *t, const mx_step *steps, i64 nsteps, void **argp, const i64 *dims,
-                               const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
-                               const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns) {
-  if (mx_look(w)) return MX_CHANGED;
-  return mx_execute_program(t, steps, nsteps, argp, dims, patches, npatch, io, scratch_bytes, times, errinfo, at,
-                            slice_ns);
-}

@@ -51,7 +51,7 @@ typedef struct mx_team mx_team;
 #define MX_PAUSED 4     /* mx_execute_program: time is up, `*at` says where to go on */
 /* MX_STOPPED 5 (prelude.h): whoever mx_interrupts names has ended the run */
 #define MX_LOST 16      /* added to any of them while a mapped file has lost a page (mapped.c): what it read may be zeros */
-#define MX_CHANGED 32   /* mx_execute_watched: a file has changed; no step ran */
+#define MX_CHANGED 32   /* mx_run: a file has changed; no step ran */
 
 MX_API mx_team *mx_team_new(i64 nthreads); /* NULL without memory; fewer workers than asked if the system refuses more */
 MX_API void mx_team_free(mx_team *team);
@@ -130,13 +130,26 @@ typedef struct mx_watch { /* a look at the files of one model */
   mx_mapped **files;
 } mx_watch;
 MX_API int mx_look(mx_watch *watch); /* whether one is bad; asks the system at most every MX_WATCH_NS */
-/* The same as the functions without a watch, behind a look. */
-MX_API int mx_execute_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps, void **argp,
-                              const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io, i64 scratch_bytes,
-                              const mx_times *times, i64 *errinfo);
-MX_API int mx_execute_program_watched(mx_watch *watch, mx_team *team, const mx_step *steps, i64 nsteps, void **argp,
-                                      const i64 *dims, const mx_patch *patches, i64 npatch, void *const *io,
-                                      i64 scratch_bytes, const mx_times *times, i64 *errinfo, i64 *at, i64 slice_ns);
+
+/* ---- prepared calls: executor.c ----------------------------------------------------------------------------------- */
+
+typedef struct mx_call { /* an execute that is made again and again: one pointer is passed faster than a dozen arguments */
+  mx_watch *watch;       /* looked at first, or NULL */
+  mx_team *team;
+  const mx_step *steps;
+  i64 nsteps;
+  void **argp;
+  const i64 *dims;
+  const mx_patch *patches;
+  i64 npatch;
+  void *const *io;
+  i64 scratch_bytes;
+  const mx_times *times;
+  i64 *errinfo;
+  i64 slice_ns;          /* of mx_execute_program; 0: mx_execute */
+  i64 at, paused;        /* where a program goes on that has given MX_PAUSED; zero at first */
+} mx_call;
+MX_API int mx_run(mx_call *call); /* what these give, or MX_CHANGED; after MX_PAUSED the next mx_run goes on */
 
 /* ---- memory.c ----------------------------------------------------------------------------------------------------- */
 

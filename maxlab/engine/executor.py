@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from maxlab import progress
@@ -40,7 +40,7 @@ class Executor:
             collected.
 
     Attributes:
-        execute: The function of C for steps that run one after another.
+        execute: The function of C that runs what `prepared` gives.
         builtins: The addresses of functions that no kernel's text is compiled for, by their names.
     """
 
@@ -58,15 +58,12 @@ class Executor:
         self.team = runtime.team(threads)
         self._watch = watch
         self._has_handles = handles is not None
-        lib = runtime.lib
-        self.execute: Any = lib.mx_execute if watch is None else watch.execute
-        self._slice: Any = lib.mx_execute_program if watch is None else watch.execute_program
+        self.execute: Callable[[Any], int] = runtime.lib.mx_run
         log = log_of(compiled)
         if log is not None:
-            self.execute, self._slice = log.around(self.execute), log.around(self._slice)
+            self.execute = log.around(self.execute)
         if handles is not None:
             self.execute = collecting(self.execute, runtime)
-            self._slice = collecting(self._slice, runtime)
         steps = compiled.plan.steps
         self._host_calls = HostCalls(steps, runtime.ffi, None if log is None else log.tell)
         self.builtins: Mapping[str, int] = self._host_calls.addresses | {
@@ -75,39 +72,35 @@ class Executor:
             if step.builtin and step.call is None
         }
 
-    def execute_program(self, *args: Any) -> int:
-        """The code that ``execute`` gives, for steps with branches and jumps: the thread comes back
-        now and then, so that a loop that does not end can be interrupted.
-        """
-        at = self.runtime.ffi.new("i64[1]")
-        code: int = self._slice(*args, at, SLICE_NS)
-        if code & ~LOST == PAUSED:  # a loop may have exchanged what is patched: that is done once
-            args = (*args[:6], 0, *args[7:])
+    def prepared(self, host: HostSteps, frame: Frame) -> Any:
+        """What `execute` takes to run all steps of ``host`` on the memory of ``frame``, which keeps
+        what it points to: an ``mx_call *``."""
+        null = self.runtime.ffi.NULL
+        fields = {
+            "watch": null if self._watch is None else self._watch.address,
+            "team": self.team,
+            "steps": host.steps,
+            "nsteps": len(host.walked),
+            "argp": frame.table(host),
+            "dims": host.dims,
+            "patches": host.patches,
+            "npatch": host.npatch,
+            "io": frame.pointers,
+            "scratch_bytes": host.scratch,
+            "errinfo": frame.info,
+            "slice_ns": SLICE_NS if host.is_program else 0,
+        }
+        return self.runtime.ffi.new("mx_call *", fields)
+
+    def finished(self, code: int, call: Any) -> int:
+        """The code of ``call``, for which `execute` gave ``code``, when it has come to its end.
+        Where there are branches and jumps the thread comes back now and then, so that a loop that
+        does not end can be interrupted."""
         while code & ~LOST == PAUSED:  # Python handles signals between two slices
             settled(code, self._watch, ())
             progress.check()
-            code = self._slice(*args, at, SLICE_NS)
+            code = self.execute(call)
         return code
-
-    def call(
-        self, host: HostSteps, frame: Frame, times: Any = None, first: int = 0, count: int = -1
-    ) -> tuple[Any, ...]:
-        """The arguments of ``execute`` and ``execute_program`` for ``count`` steps of ``host`` from
-        ``first`` on, by default for all."""
-        null = self.runtime.ffi.NULL
-        return (
-            self.team,
-            host.steps + first if first else host.steps,
-            len(host.walked) if count < 0 else count,
-            frame.table(host),
-            host.dims,
-            host.patches,
-            host.npatch,
-            frame.pointers,
-            host.scratch,
-            null if times is None else times,
-            frame.info,
-        )
 
     def run(
         self, host: HostSteps, first: int, count: int, frame: Frame, observers: Observers
@@ -118,9 +111,14 @@ class Executor:
             ExecutionError: A step found something wrong.
         """
         times = frame.times(host, self.threads, observers)
-        execute = self.execute_program if host.is_program and count > 1 else self.execute
-        to = None if times is None else times.address
-        code = execute(*self.call(host, frame, to, first, count))
+        call = frame.calls.get(host)
+        if call is None:
+            call = frame.calls[host] = self.prepared(host, frame)
+        call.steps = host.steps + first
+        call.nsteps = count
+        call.times = self.runtime.ffi.NULL if times is None else times.address
+        call.slice_ns = SLICE_NS if host.is_program and count > 1 else 0
+        code = self.finished(self.execute(call), call)
         if code:
             self.settle(code, host, frame, frame.addresses, first)
         if times is not None:

@@ -1,14 +1,12 @@
 """What models do about weight files that change while they are in use.
 
-A model whose weights are mapped from files runs through functions of the executor that look at the
-files first, at most ten times a second (``kernels/c/mapped.c``). A model without such weights does
-nothing of this.
+The executor looks at the files that weights of a model are mapped from before it runs the model, at
+most ten times a second (``kernels/c/mapped.c``). A model without such weights does nothing of this.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from maxlab.driver import Tensor
@@ -44,14 +42,9 @@ class Watch:
         return made
 
     @property
-    def execute(self) -> Callable[..., int]:
-        """``mx_execute`` behind a look at the files."""
-        return functools.partial(self._lib.mx_execute_watched, self._watch)
-
-    @property
-    def execute_program(self) -> Callable[..., int]:
-        """``mx_execute_program`` behind a look at the files."""
-        return functools.partial(self._lib.mx_execute_program_watched, self._watch)
+    def address(self) -> Any:
+        """What the executor looks at, an ``mx_watch *``."""
+        return self._watch
 
     def look(self) -> None:
         """Raises unless the files are what was mapped, as far as a look tells that may be 100 ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,7 @@ class Frame:
         pointers: The same, as the executor takes it.
         info: Where the executor says what went wrong.
         call: What the executor is called with, for programs that are one call of it.
+        calls: The same for parts of a program, by their steps.
         homes: By the number of a step that settles: the own addresses of the slots that it brings
             home.
         spill: The address of the memory that kernels of a device may use while they run.
@@ -113,6 +115,7 @@ class Frame:
         "addresses",
         "borrowed",
         "call",
+        "calls",
         "fault",
         "homes",
         "info",
@@ -128,10 +131,11 @@ class Frame:
         self._keep: list[object] = []
         self._tables: dict[HostSteps, tuple[Any, Any]] = {}
         self._times: dict[HostSteps, HostTimes] = {}
-        self.addresses = ffi.new("uintptr_t[]", layout.addresses)
-        self.pointers = ffi.cast("void *const *", self.addresses)
+        self.addresses = array("Q", layout.addresses)
+        self.pointers = ffi.from_buffer("void *[]", self.addresses)
         self.info = ffi.new("i64[6]")
-        self.call: tuple[Any, ...] = ()
+        self.call: Any = None
+        self.calls: dict[HostSteps, Any] = {}
         self.homes: dict[int, dict[int, int]] = {}
         self.spill: dict[Device, int] = {}
         self.own: dict[int, int] = {}

@@ -223,7 +223,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             made = host_tensor(dtype, shape, nbytes)
             addresses[slot] = made.address
             outputs.append(made)
-        code = direct(*frame.call)
+        code = direct(frame.call)
         if code:
             program.settle(code, frame, [x.address for x in tensors])
         program.free.append(frame)

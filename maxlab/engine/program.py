@@ -117,8 +117,7 @@ class Program:
         executor = executable.executor
         is_plain = not executable.placed and executable.handles is None and not plan.cuts
         if is_plain and isinstance(first, HostSegment):
-            is_program = first.steps.is_program
-            self.direct = executor.execute_program if is_program else executor.execute
+            self.direct = executor.execute
         self.has_buffers = bool(plan.aliases)
         self._layout = self._frame_layout()
 
@@ -196,7 +195,7 @@ class Program:
         if self.direct is not None:
             (segment,) = self.segments
             assert isinstance(segment, HostSegment)
-            frame.call = self.executable.executor.call(segment.steps, frame)
+            frame.call = self.executable.executor.prepared(segment.steps, frame)
         return frame
 
     def frame(self) -> Frame:
@@ -242,8 +241,10 @@ class Program:
         ended is not kept: a user who ends a run wants its memory back."""
         (segment,) = self.segments
         assert isinstance(segment, HostSegment)
+        executor = self.executable.executor
+        code = executor.finished(code, frame.call)
         try:
-            self.executable.executor.settle(code, segment.steps, frame, memory)
+            executor.settle(code, segment.steps, frame, memory)
         except BaseException:
             if code & ~LOST != STOPPED:
                 self.free.append(frame)

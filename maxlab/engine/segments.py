@@ -170,7 +170,7 @@ class KernelSegment(Segment):
 
     def _recording(self, frame: Frame, context: Context) -> Recording | None:
         """The recorded launches for the addresses of this call; made when these come again."""
-        key = tuple(ffi.unpack(frame.addresses, len(frame.addresses)))
+        key = tuple(frame.addresses)
         known = frame.recordings.get(key)
         if known is None:
             if len(frame.recordings) >= RECORDINGS:
