@@ -52,15 +52,24 @@ class _Pool:
     def __init__(self) -> None:
         self.free: dict[int, list[int]] = {}
         self.bytes = 0
-        self.live: dict[int, int] = {}  # address -> bytes
+        # address -> bytes of all that the system has given, free or not: a block that goes to and
+        # fro is written down once.
+        self.taken: dict[int, int] = {}
         self.names: dict[int, str] = {}
+
+    def live(self) -> dict[int, int]:
+        """The bytes of each block that tensors use, by its address."""
+        free = {address for same in list(self.free.values()) for address in list(same)}
+        return {a: n for a, n in list(self.taken.items()) if a not in free}
 
     def trim(self) -> None:
         """Give all free blocks back to the system."""
         while self.free:
             _, addresses = self.free.popitem()
             while addresses:
-                self.give_back(addresses.pop())
+                address = addresses.pop()
+                self.taken.pop(address, None)
+                self.give_back(address)
         self.bytes = 0
 
 
@@ -75,13 +84,12 @@ class Block:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         try:
-            address = _pool.free[nbytes].pop()
+            self.address = _pool.free[nbytes].pop()
             _pool.bytes -= nbytes
         except (KeyError, IndexError):
             self.address = 0  # for __del__, should the next line raise
-            address = system_allocate(nbytes, ALIGNMENT)
-        self.address = address
-        _pool.live[address] = nbytes
+            self.address = address = system_allocate(nbytes, ALIGNMENT)
+            _pool.taken[address] = nbytes
 
     # What it uses are default arguments, which outlive this module at interpreter exit.
     def __del__(
@@ -91,13 +99,13 @@ class Block:
         if not address:
             return
         nbytes = self.nbytes
-        pool.live.pop(address, None)
         if pool.names:
             pool.names.pop(address, None)
         if pool.bytes + nbytes > limit:
             # Other sizes fill the pool, so the program has moved on to new ones.
             pool.trim()
             if nbytes > limit:
+                pool.taken.pop(address, None)
                 give_back(address)
                 return
         same_size = pool.free.get(nbytes)
@@ -125,13 +133,13 @@ class PinnedBlock:
                 fix="raise the limit of locked memory (ulimit -l), or use pinned=False",
             )
         self.address = address
-        _pool.live[address] = self.nbytes
+        _pool.taken[address] = self.nbytes
 
     def __del__(
         self, pool: _Pool = _pool, unlock: Any = _unlock, give_back: Any = system_free
     ) -> None:
         if self.address:
-            pool.live.pop(self.address, None)
+            pool.taken.pop(self.address, None)
             pool.names.pop(self.address, None)
             unlock(self.address, self.nbytes)
             give_back(self.address)
@@ -161,19 +169,19 @@ def system_allocate(nbytes: int, alignment: int) -> int:
 
 def memory_stats() -> MemoryStats:
     """How much host memory tensors hold now."""
-    live = list(_pool.live.values())
-    return MemoryStats(sum(live), len(live), _pool.bytes)
+    live = _pool.live()
+    return MemoryStats(sum(live.values()), len(live), _pool.bytes)
 
 
 def name_block(address: int, name: str) -> None:
     """Call the live block at ``address`` by ``name`` in `live_blocks`."""
-    if isinstance(address, int) and address in _pool.live:
+    if isinstance(address, int) and address in _pool.live():
         _pool.names[address] = name
 
 
 def live_blocks() -> list[tuple[int, int, str]]:
     """(address, bytes, name or "") of every block that tensors use, largest first."""
-    rows = [(a, n, _pool.names.get(a, "")) for a, n in list(_pool.live.items())]
+    rows = [(a, n, _pool.names.get(a, "")) for a, n in _pool.live().items()]
     return sorted(rows, key=lambda row: (-row[1], row[0]))
 
 

@@ -19,7 +19,7 @@ from maxlab.ir import DeviceRef
 
 
 class Arguments:
-    """The part of a model that looks at its inputs.
+    """What looks at the inputs of a model.
 
     Args:
         streams: By its number, the stream in whose order each input is read.
@@ -29,7 +29,21 @@ class Arguments:
     Attributes:
         name: The name of the graph.
         compiled: The graph, its kernels and its plan.
+        count: How many inputs there are.
     """
+
+    __slots__ = (
+        "_apart",
+        "_expected",
+        "_handles",
+        "_inputs",
+        "_on_host",
+        "_streams",
+        "_written",
+        "compiled",
+        "count",
+        "name",
+    )
 
     def __init__(
         self,
@@ -50,11 +64,16 @@ class Arguments:
             (n, None if n in handed else dtype, rank, dtype.size_in_bytes - 1, stream)
             for n, ((dtype, rank), stream) in enumerate(zip(self._inputs, streams, strict=True))
         )
-        self._count = len(self._inputs)
+        self.count = len(self._inputs)
         self._written = facts.written
         self._apart = facts.apart
 
-    def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in their order, of which ``kwargs`` are given by name.
+
+        Raises:
+            InputTypeError: ML604, a missing, unknown or doubled input.
+        """
         names = [v.name for v in self.compiled.plan.facts.inputs]
         bound = dict(zip(names, args, strict=False))
         if len(args) > len(names):
@@ -84,9 +103,9 @@ class Arguments:
                 f"{self.name!r} misses the input {missing[0]!r}",
                 fix=f"its inputs are {', '.join(names)}",
             )
-        return [bound[n] for n in names]
+        return tuple(bound[n] for n in names)
 
-    def _accepted(self, args: Sequence[Any]) -> tuple[list[Tensor], tuple[Any, ...]]:
+    def accepted(self, args: Sequence[Any]) -> tuple[list[Tensor], tuple[Any, ...]]:
         """The inputs as tensors in the order of their streams, everything about them checked but
         their sizes; and their shapes.
 
@@ -94,13 +113,13 @@ class Arguments:
             InputError: A wrong number of inputs, or one of the wrong dtype, rank, layout or device.
             InputTypeError: An input of a type that is no tensor.
         """
-        if len(args) != self._count:
+        if len(args) != self.count:
             self._refuse_count(args)
         tensors = []
         shapes = []
         for position, dtype, rank, unaligned, stream in self._expected:
             given = args[position]
-            x = given if given.__class__ is Tensor else self._convert(position, given)
+            x = given if given.__class__ is Tensor else self.convert(position, given)
             if (
                 x._dtype is not dtype
                 or len(x._shape) != rank
@@ -152,14 +171,19 @@ class Arguments:
                     fix="pass a copy of one of them, or give the graph one input of BufferType",
                 )
 
-    def _copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """``tensors``, the inputs, with copies of those that the model stores into."""
         return [x.copy() if n in self._written else x for n, x in enumerate(tensors)]
+
+    def placed(self, arrays: Sequence[Any]) -> list[Tensor]:
+        """The inputs ``arrays``, which are on the host, on the devices that they are taken on."""
+        streams = enumerate(zip(arrays, self._streams, strict=True))
+        return [self.convert(n, x).to(stream) for n, (x, stream) in streams]
 
     def _name(self, position: int) -> str:
         return self.compiled.plan.facts.inputs[position].name
 
-    def _convert(self, position: int, x: Any) -> Tensor:
+    def convert(self, position: int, x: Any) -> Tensor:
         """Input ``position`` as a tensor, without copying what has memory of its own."""
         dtype, rank = self._inputs[position]
         name = self.compiled.plan.facts.inputs[position].name
@@ -200,7 +224,7 @@ class Arguments:
         names = ", ".join(v.name for v in self.compiled.plan.facts.inputs)
         raise InputError(
             "ML605",
-            f"{self.name!r} takes {plural(self._count, 'input')}, got {len(args)}",
+            f"{self.name!r} takes {plural(self.count, 'input')}, got {len(args)}",
             fix=f"its inputs are {names}" if names else "it has no inputs",
         )
 

@@ -11,7 +11,6 @@ from maxlab import trace
 from maxlab.compiler import Options
 from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Loaded
-from maxlab.driver.tensor import host_tensor
 from maxlab.engine.arguments import Arguments
 from maxlab.engine.capturing import Captured, captured
 from maxlab.engine.device_kernel import DeviceKernelView
@@ -21,20 +20,18 @@ from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.guard import Guard
 from maxlab.engine.kernel_view import KernelView
-from maxlab.engine.made_objects import some_run
 from maxlab.engine.model_habits import INSTEAD
-from maxlab.engine.observing import Observer, Observers
+from maxlab.engine.observing import Observer
 from maxlab.engine.program import Program
-from maxlab.engine.programs import Programs, Shapes
-from maxlab.engine.running import execute
+from maxlab.engine.programs import Shapes
+from maxlab.engine.runner import Runner
 from maxlab.engine.spec import TensorSpec, spec_of
 from maxlab.engine.timer import Timer
 from maxlab.engine.times import plural
 from maxlab.engine.weights import Prepared
-from maxlab.engine.whole import AsModule, Named, Outputs, Whole
+from maxlab.engine.whole import AsModule, Named, Whole
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
-from maxlab.opset.effects import silent
 
 if TYPE_CHECKING:
     from maxlab.compiler.plan import Plan, Step
@@ -54,7 +51,7 @@ class Loader(Protocol):
         """The graph of ``model`` as another model; see ``Model.reload``."""
 
 
-class Model(Arguments, trace.Displayed, AsModule, Whole):
+class Model(trace.Displayed, AsModule, Whole):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
 
     Its plan is bound to the sizes of the inputs, `Program`, and kept by them; where dims are
@@ -64,6 +61,9 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
 
     Attributes:
         graph: The graph.
+        name: Its name.
+        compiled: The graph, its kernels and its plan.
+        runner: What runs it.
         last_profile: The newest profile of it.
         revision: How often what views show of it has changed.
 
@@ -90,12 +90,12 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         compiled = executable.compiled
         places = [x.device for x in compiled.plan.facts.inputs]
         streams = [executable.device_of(place).default_stream for place in places]
-        super().__init__(compiled, streams, not executable.placed, executable.handles)
+        arguments = Arguments(compiled, streams, not executable.placed, executable.handles)
+        self.name = compiled.plan.facts.name
+        self.compiled = compiled
+        self.runner = Runner(executable, arguments)
         self.graph = graph
         self._loader = loader
-        self._executable = executable
-        self._programs = Programs(executable)
-        self._last: dict[str, int] = {}
         self._gpu_profiler: GpuProfiler | None = None
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
@@ -104,36 +104,36 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     @property
     def prepared(self) -> Prepared:
         """Its weights, as programs read them."""
-        return self._executable.prepared
+        return self.runner.executable.prepared
 
     @property
     def num_threads(self) -> int:
         """Threads that run its steps on the host, the caller's included."""
-        return self._executable.threads
+        return self.runner.executable.threads
 
     @property
     def runtime(self) -> Any:
         """The runtime library that runs it."""
-        return self._executable.runtime
+        return self.runner.executable.runtime
 
     @property
     def devices(self) -> dict[DeviceRef, Accelerator]:
         """The accelerators that it runs on, by the names that its graph has for them."""
-        return self._executable.devices
+        return self.runner.executable.devices
 
     def device_of(self, place: DeviceRef) -> Device:
         """The device that its graph calls ``place``."""
-        return self._executable.device_of(place)
+        return self.runner.executable.device_of(place)
 
     @property
     def chosen(self) -> dict[int, int]:
         """By the number of a step, which of its kernels it took last."""
-        return self._executable.chosen
+        return self.runner.executable.chosen
 
     @property
     def gpu_kernels(self) -> dict[Variant, Loaded]:
         """The loaded kernels of GPUs, by the number of their step and which of its kernels."""
-        return self._executable.kernels
+        return self.runner.executable.kernels
 
     # ------------------------------------------------------------ metadata
     @property
@@ -174,7 +174,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args)
+        return self.runner.run(args)
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The outputs; inputs may be given by name (``input0``, ``input1`` …).
@@ -182,11 +182,20 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Raises:
             InputTypeError: ML604, a missing, unknown or doubled input.
         """
-        if kwargs or len(args) != self._count:
-            args = tuple(self.bind_arguments(args, kwargs))
+        runner = self.runner
+        if kwargs or len(args) != runner.arguments.count:
+            args = runner.arguments.bind(args, kwargs)
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
-        return self._run(args)
+        return runner.run(args)
+
+    def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The inputs in their order, of which ``kwargs`` are given by name.
+
+        Raises:
+            InputTypeError: ML604, a missing, unknown or doubled input.
+        """
+        return self.runner.arguments.bind(args, kwargs)
 
     def _watched(
         self,
@@ -197,56 +206,15 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         """The outputs, as somebody watches or records the runs."""
         start_ns = time.monotonic_ns()
         try:
-            made: list[Tensor] = self._run(args) if record is None else record(self, args)
+            made: list[Tensor] = self.runner.run(args) if record is None else record(self, args)
             return made
         finally:
             if tell is not None:
                 tell(self.name, start_ns, time.monotonic_ns())
 
-    def _run(self, args: Sequence[Any]) -> list[Tensor]:
-        tensors, key = self._accepted(args)
-        program = self._programs[key]
-        direct = program.direct
-        if direct is None:
-            if self._gpu_profiler is not None:
-                return self._gpu_profiler.run(tensors)
-            return self._execute(program, tensors, ())[0]
-        try:
-            frame = program.free.pop()
-        except IndexError:
-            frame = program.new_frame()
-        addresses = frame.addresses
-        for number, slot in program.inputs:
-            addresses[slot] = tensors[number].address
-        outputs = Outputs()
-        for slot, dtype, shape, nbytes in program.rows:
-            made = host_tensor(dtype, shape, nbytes)
-            addresses[slot] = made.address
-            outputs.append(made)
-        code = direct(frame.call)
-        if code:
-            program.settle(code, frame, [x.address for x in tensors])
-        program.free.append(frame)
-        return program.with_buffers(tensors, outputs) if program.has_buffers else outputs
-
     def run_observed(self, args: Sequence[Any], *observers: Observer) -> list[Tensor]:
         """The outputs; ``observers`` see every step."""
-        tensors, key = self._accepted(args)
-        return self._execute(self.bind(key), tensors, observers)[0]
-
-    def _execute(
-        self, program: Program, tensors: Sequence[Tensor], observers: Observers
-    ) -> tuple[Outputs, list[Program]]:
-        """The outputs, and the programs that made them."""
-        handles = program.executable.handles
-        if handles is None:
-            outputs, programs = execute(program, tensors, observers)
-        else:
-            with some_run(program.executable.runtime):
-                outputs, programs = execute(program, tensors, observers)
-                outputs = Outputs(handles.given(tensors, outputs))
-        self._last = programs[-1].env
-        return outputs, programs
+        return self.runner.run_observed(args, *observers)
 
     def wait(self) -> None:
         """Return when its GPUs have done all that they were given.
@@ -254,7 +222,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Raises:
             ExecutionError: A kernel found something wrong in an earlier call.
         """
-        self._executable.wait()
+        self.runner.executable.wait()
 
     def bind(self, shapes: Shapes) -> Program:
         """The program for inputs of ``shapes``; of a plan in stages, the first one.
@@ -262,19 +230,15 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Raises:
             InputError: ML602 or ML603, sizes that the graph does not take.
         """
-        return self._programs[shapes]
+        return self.runner.programs[shapes]
 
     def unbind(self) -> None:
         """Forget all programs: the next run is bound anew, to what `compiled` has then."""
-        self._programs = Programs(self._executable)
+        self.runner.adopt(self.runner.executable)
 
     def programs_for(self, inputs: Sequence[Tensor]) -> list[Program]:
         """The programs of a run on ``inputs``, which is made when there are several."""
-        program = self.bind(tuple(x._shape for x in inputs))
-        if program.is_last:
-            return [program]
-        with silent():  # the caller's buffers stay as they are
-            return self._execute(program, self._copies(inputs), ())[1]
+        return self.runner.programs_for(inputs)
 
     def printed(self, step: Step) -> Printed | None:
         """The text of the kernel that ``step`` took last, and before the first run the usual one;
@@ -288,8 +252,10 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
     def profile_gpus(self, mode: GpuMode | None) -> None:
         """Record runs on GPUs from now on, or no more when ``mode`` is None. See
         ``InferenceSession.gpu_profiling``."""
-        named = mode is not None and bool(self._executable.placed)
-        self._gpu_profiler = GpuProfiler(self, mode) if named and mode is not None else None
+        runner = self.runner
+        recorded = mode if runner.executable.placed else None
+        self._gpu_profiler = GpuProfiler(runner, recorded) if recorded is not None else None
+        runner.instead = self._gpu_profiler.run if self._gpu_profiler is not None else None
 
     @property
     def gpu_profiling(self) -> str:
@@ -312,7 +278,7 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
 
     def timer(self) -> Timer:
         """What runs the model and times its steps."""
-        threads = 0 if self._executable.placed else self.num_threads
+        threads = 0 if self.runner.executable.placed else self.num_threads
         return Timer(self, threads)
 
     def run_to_the_end(self, *args: Any) -> None:
@@ -321,41 +287,40 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
         Raises:
             ExecutionError: Something was found wrong while it ran; on a GPU too.
         """
-        self._run(args)
+        self.runner.run(args)
         self.wait()
 
     def placed(self, arrays: Sequence[Any]) -> list[Any]:
         """The inputs ``arrays``, which are on the host, on the devices that the model takes them
         on.
         """
-        streams = enumerate(zip(arrays, self._streams, strict=True))
-        return [self._convert(n, x).to(stream) for n, (x, stream) in streams]
+        return self.runner.arguments.placed(arrays)
 
     @property
     def bound_shapes(self) -> list[Shapes]:
         """The shapes of inputs that the model has run with and remembers, the newest last."""
-        return list(self._programs)
+        return list(self.runner.programs)
 
     @property
     def last_sizes(self) -> dict[str, int]:
         """The size of every symbol in the newest of ``bound_shapes``, or in the last run when some
         are computed; empty before the first run."""
         if self.compiled.plan.cuts:
-            return self._last
+            return self.runner.last
         shapes = self.bound_shapes
-        return self._executable.rules.resolve(shapes[-1]) if shapes else {}
+        return self.runner.executable.rules.resolve(shapes[-1]) if shapes else {}
 
     def arenas(self, env: Mapping[str, int]) -> list[tuple[dict[int, int], int]] | None:
         """The arenas of runs with the sizes ``env``, each as the offsets of its slots and its
         bytes; None when no run had these sizes."""
-        for program in list(self._programs.values()):
+        for program in list(self.runner.programs.values()):
             if program.env == env:
                 return [(dict(arena.offsets), arena.nbytes) for arena in program.arenas]
         return None
 
     def inputs_of(self, args: Sequence[Any]) -> list[Tensor]:
         """The inputs as tensors on their devices, everything about them checked but their sizes."""
-        return self._accepted(args)[0]
+        return self.runner.arguments.accepted(args)[0]
 
     def sizes_of(self, tensors: Sequence[Tensor]) -> dict[str, int]:
         """The size of every symbol for these inputs."""
@@ -456,17 +421,16 @@ class Model(Arguments, trace.Displayed, AsModule, Whole):
             other: A model that ``reload`` of this one made.
         """
         self.wait()
-        own, theirs = self._executable, other._executable
+        own, theirs = self.runner.executable, other.runner.executable
         theirs.chosen = {**own.chosen, **theirs.chosen}  # the steps are the same
-        self._executable = theirs
         self.compiled = theirs.compiled
-        self._programs = Programs(theirs)  # those that are running keep what they read
+        self.runner.adopt(theirs)
         self.last_profile = None
         self.revision += 1
 
     def session_devices(self) -> list[Device]:
         """The devices that a session needs for the graph."""
-        return [CPU(), *self._executable.placed.values()]
+        return [CPU(), *self.runner.executable.placed.values()]
 
     @property
     def weights(self) -> Mapping[str, Tensor]:

@@ -97,8 +97,13 @@ class Watching:
 class Observed(Protocol):
     """A model, as far as its runs are observed."""
 
-    name: str
-    compiled: Compiled
+    @property
+    def name(self) -> str:
+        """The name of the graph."""
+
+    @property
+    def compiled(self) -> Compiled:
+        """The graph, its kernels and its plan."""
 
     @property
     def devices(self) -> dict[DeviceRef, Accelerator]:

@@ -255,7 +255,7 @@ def _measured(model: Model, inputs: Sequence[Any], runs: int, warmup: int) -> Pr
     steps = model.compiled.plan.steps
     timer = model.timer()
     progress.step("first run")
-    model._run(inputs)  # says what is wrong with the inputs before they are converted
+    model.runner.run(inputs)  # says what is wrong with the inputs before they are converted
     tensors = model.inputs_of(inputs)
     for number in range(warmup):
         progress.step("warming up", number, warmup)

@@ -415,7 +415,7 @@ class InferenceSession(Whole):
                 graph = Graph(path=ahead.function)
                 part = self.load(graph, weights_registry=registry, options=ahead.options)
             LIVE.discard(part)  # it is no model of the user's
-            made = part._run(())
+            made = part.runner.run(())
         return dict(zip(facts.names, made, strict=True))
 
 

@@ -7,8 +7,7 @@ gives no step memory that it reads as memory to write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from maxlab.compiler.plan import Step
@@ -96,23 +95,4 @@ class Walk:
         return call_of(self._programs, step)
 
 
-@contextmanager
-def intercepted(model: Model, run: Callable[[Sequence[Any]], list[Tensor]]) -> Iterator[None]:
-    """Let every execution of ``model`` be ``run(inputs)``, which gives its outputs, while the
-    ``with`` block lasts. Runs whose steps are timed are the model's own.
-    """
-    before = model.__dict__.get("_run")
-
-    # The attribute of the one model stands before the method of its class, so that models that
-    # nobody watches do not ask for a watcher at every call.
-    model.__dict__["_run"] = run
-    try:
-        yield
-    finally:
-        if before is None:
-            del model.__dict__["_run"]
-        else:
-            model.__dict__["_run"] = before
-
-
-__all__ = ["Walk", "intercepted"]
+__all__ = ["Walk"]

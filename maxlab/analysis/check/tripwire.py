@@ -23,7 +23,7 @@ from maxlab.driver import Tensor
 from maxlab.engine.host_steps import CONTROL
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
-from maxlab.engine.stepping import Walk, intercepted
+from maxlab.engine.stepping import Walk
 from maxlab.errors import ExecutionError, Location, MaxlabError
 from maxlab.habits import fitting
 from maxlab.ir import ChainType, Op, Value
@@ -180,7 +180,7 @@ def _wired(model: Model, every: bool, infinities: bool) -> Iterator[None]:
                 raise NonFiniteError(model.name, trip, outputs)
         return outputs
 
-    with intercepted(model, run):
+    with model.runner.replaced(run):
         yield
 
 

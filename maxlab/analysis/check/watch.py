@@ -14,7 +14,6 @@ from maxlab.analysis.target import model_behind
 from maxlab.driver import Tensor
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
-from maxlab.engine.stepping import intercepted
 from maxlab.errors import ArgumentError
 from maxlab.tabular import Field, Tabular
 
@@ -67,7 +66,7 @@ class Watch(Tabular):
     @contextmanager
     def attached(self) -> Iterator[Watch]:
         """Within the ``with`` block every run of the model is watched, whoever calls it."""
-        with intercepted(self.model, lambda inputs: self(*inputs)):
+        with self.model.runner.replaced(lambda inputs: self(*inputs)):
             yield self
 
     @property
