@@ -793,7 +793,7 @@ int mx_k_refuse(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
 
 int mx_run(mx_call *c) {
   if (c->watch && mx_look(c->watch)) return MX_CHANGED;
-  if (!c->slice_ns)
+  if (!c->is_program)
     return mx_execute(c->team, c->steps, c->nsteps, c->argp, c->dims, c->patches, c->npatch, c->io, c->scratch_bytes,
                       c->times, c->errinfo);
   if (!c->paused) c->at = 0;

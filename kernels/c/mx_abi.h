@@ -146,7 +146,8 @@ typedef struct mx_call { /* an execute that is made again and again: one pointer
   i64 scratch_bytes;
   const mx_times *times;
   i64 *errinfo;
-  i64 slice_ns;          /* of mx_execute_program; 0: mx_execute */
+  i64 is_program;        /* whether it is one of mx_execute_program */
+  i64 slice_ns;          /* of that */
   i64 at, paused;        /* where a program goes on that has given MX_PAUSED; zero at first */
 } mx_call;
 MX_API int mx_run(mx_call *call); /* what these give, or MX_CHANGED; after MX_PAUSED the next mx_run goes on */

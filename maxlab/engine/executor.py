@@ -88,7 +88,8 @@ class Executor:
             "io": frame.pointers,
             "scratch_bytes": host.scratch,
             "errinfo": frame.info,
-            "slice_ns": SLICE_NS if host.is_program else 0,
+            "is_program": host.is_program,
+            "slice_ns": SLICE_NS,
         }
         return self.runtime.ffi.new("mx_call *", fields)
 
@@ -117,7 +118,7 @@ class Executor:
         call.steps = host.steps + first
         call.nsteps = count
         call.times = self.runtime.ffi.NULL if times is None else times.address
-        call.slice_ns = SLICE_NS if host.is_program and count > 1 else 0
+        call.is_program = host.is_program and count > 1
         code = self.finished(self.execute(call), call)
         if code:
             self.settle(code, host, frame, frame.addresses, first)

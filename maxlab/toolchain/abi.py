@@ -44,7 +44,7 @@ int mx_look(mx_watch *watch);
 typedef struct mx_call { mx_watch *watch; mx_team *team; const mx_step *steps; i64 nsteps;
                          void **argp; const i64 *dims; const mx_patch *patches; i64 npatch;
                          void *const *io; i64 scratch_bytes; const mx_times *times; i64 *errinfo;
-                         i64 slice_ns; i64 at; i64 paused; } mx_call;
+                         i64 is_program; i64 slice_ns; i64 at; i64 paused; } mx_call;
 int mx_run(mx_call *call);
 void mx_interrupts(int (*ended)(void), i64 period_ns);
 void mx_use_lib(const mx_lib *lib);
