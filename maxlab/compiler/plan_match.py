@@ -25,8 +25,8 @@ from maxlab.compiler.printed import Printed
 T = TypeVar("T", bound=Hashable)
 
 MOST_PAIRS = 100_000
-"""Steps of one plan times steps of the other, between two matched ones, that are compared one by
-one; of more only those that are called alike are matched."""
+"""Steps of one plan times steps of the other, between two matched ones, that are all compared with
+each other; of more, those of one name are matched first, and the rest is compared between these."""
 
 
 class OneToOne(Generic[T]):
@@ -111,7 +111,7 @@ def _match_steps(one: Whole, other: Whole, found: Matching) -> None:
     for (i, j), (k, l) in itertools.pairwise(ends):  # noqa: E741
         if i >= 0:
             found.steps.add(i, j)
-        for x, y in _alike(range(i + 1, k), range(j + 1, l), same):
+        for x, y in _between(range(i + 1, k), range(j + 1, l), (one, other), same):
             found.steps.add(x, y)
     left: dict[Hashable, list[int]] = {}
     for y, key in enumerate(b):
@@ -171,9 +171,30 @@ def _shared(one: set[str] | set[Hashable], other: set[str] | set[Hashable]) -> f
     return 2 * len(one & other) / max(len(one) + len(other), 1)
 
 
+def _between(
+    a: range, b: range, plans: tuple[Whole, Whole], same: Callable[[int, int], float]
+) -> Iterator[tuple[int, int]]:
+    """Pairs of the steps ``a`` of one plan and ``b`` of the other, in one order."""
+    if len(a) * len(b) <= MOST_PAIRS:
+        yield from _alike(a, b, same)
+        return
+    named = [
+        [(plan.steps[n].kind, plan.steps[n].name) for n in r]
+        for plan, r in zip(plans, (a, b), strict=True)
+    ]
+    first = a.start - 1, b.start - 1
+    for i, j in (*((a[i], b[j]) for i, j in _aligned(*named)), (a.stop, b.stop)):
+        gap = range(first[0] + 1, i), range(first[1] + 1, j)
+        if len(gap[0]) * len(gap[1]) <= MOST_PAIRS:
+            yield from _alike(*gap, same)
+        if i < a.stop and j < b.stop:
+            yield i, j
+        first = i, j
+
+
 def _alike(a: range, b: range, same: Callable[[int, int], float]) -> list[tuple[int, int]]:
     """Pairs of ``a`` and ``b`` in one order, that are together the most alike."""
-    if not a or not b or len(a) * len(b) > MOST_PAIRS:
+    if not a or not b:
         return []
     best = [[0.0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, x in enumerate(a):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from maxlab import engine
+from maxlab.compiler import plan_match
 from maxlab.compiler.facts import Facts, HandleFacts
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Binds, Exchange, KernelArgument, Packing, Plan, Slot, Step
@@ -417,6 +418,21 @@ def assert_said(change: Callable[[Plan], object]) -> None:
     assert found.steps or found.buffers or found.rest
     assert not found.renumbered
     assert_mirrored(before, after)
+
+
+def test_many_steps_are_matched_by_name_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(x: TensorValue) -> TensorValue:
+        for n in range(12):
+            x = ops.softmax(ops.tanh(x) if n % 3 else ops.exp(x))
+        return x
+
+    options = Options(fuse=False)
+    before, after = made(build, options), made(build, options, ("n", 32))
+    whole = before.diff(after)
+    monkeypatch.setattr(plan_match, "MOST_PAIRS", 2)
+    assert before.diff(after) == whole
+    assert [change.kind for change in whole.steps] == ["changed"] * 24
+    assert_mirrored(before, made(layers(6), options))
 
 
 def test_many_equal_steps() -> None:
