@@ -21,7 +21,7 @@ _OBJECTS = frozenset({"constants", "folds", "graph", "layout", "names", "places"
 _SPREAD = frozenset({"ops", "regions"})
 """An object with one of these is written over several lines."""
 MOST_VALUES = 32_000_000
-"""Numbers, texts, lists and objects that a document may have: reading each of them takes up to 130
+"""Numbers, texts, lists and objects that a document may have: reading each of them takes up to 105
 bytes of memory, and a file may have one in two bytes."""
 _HALF = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
