@@ -32,6 +32,7 @@ SOURCES = (
     "maxlab/analysis/told.py",
     f"{PROTOCOL}/costs.py",
     f"{PROTOCOL}/checks.py",
+    f"{PROTOCOL}/changes.py",
     f"{PROTOCOL}/files.py",
     f"{PROTOCOL}/questions.py",
     f"{PROTOCOL}/query.py",

@@ -64,6 +64,7 @@ class Model(trace.Displayed, AsModule, Whole):
         name: Its name.
         compiled: The graph, its kernels and its plan.
         runner: What runs it.
+        graph_revision: How many changes the graph had seen when it was loaded.
         last_profile: The newest profile of it.
         revision: How often what views show of it has changed.
 
@@ -95,6 +96,7 @@ class Model(trace.Displayed, AsModule, Whole):
         self.compiled = compiled
         self.runner = Runner(executable, arguments)
         self.graph = graph
+        self.graph_revision: int = 0 if graph is None else graph.log.revision
         self._loader = loader
         self._gpu_profiler: GpuProfiler | None = None
         self.last_profile: Any = None

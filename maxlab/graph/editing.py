@@ -17,6 +17,7 @@ from typing import Any, Final
 from maxlab.errors import ArgumentTypeError, GraphError, shown
 from maxlab.graph import ops
 from maxlab.graph.build import as_name
+from maxlab.graph.finding import Finder, OpLike, ValueLike
 from maxlab.graph.flowing import flow
 from maxlab.graph.graph import Graph
 from maxlab.graph.outputs import as_outputs
@@ -29,7 +30,7 @@ from maxlab.graph.rearranging import (
 )
 from maxlab.graph.staged import placed
 from maxlab.graph.value import Value, wrap
-from maxlab.ir import ChainType, Op, SymbolicDim, Type, symbols_of, user_location
+from maxlab.ir import Op, SymbolicDim, Type, symbols_of, user_location
 from maxlab.ir import Value as IrValue
 from maxlab.ir.edit import AddOp
 from maxlab.ir.listening import ABSENT
@@ -43,11 +44,6 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
     if isinstance(function, FunctionType) and function.__module__.startswith(ops.__name__ + ".")
 }
 """The functions of ``ops`` by name."""
-
-OpLike = Op | str
-"""An operation of the graph, or its id."""
-ValueLike = Value | str
-"""A value of the graph, its id, or the only name of one."""
 
 
 class Step:
@@ -80,7 +76,7 @@ class Step:
             self._graph.__exit__(kind, error, trace)
 
 
-class Editor:
+class Editor(Finder):
     """Changes ``graph`` by steps that can be undone.
 
     Operations are named by their ids, as ``print(graph)`` and views show them, values by ids, by
@@ -89,6 +85,8 @@ class Editor:
 
     Args:
         graph: The graph. Others may go on adding operations to it.
+        since: How many steps of the graph's are never undone: ``log.steps`` of that moment; by
+            default all that were made before the editor.
 
     Raises:
         ArgumentTypeError: ML300, ``graph`` is no graph.
@@ -111,7 +109,7 @@ class Editor:
     """
 
     @placed
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, since: int | None = None) -> None:
         if not isinstance(graph, Graph):
             raise ArgumentTypeError(
                 "ML300",
@@ -120,7 +118,7 @@ class Editor:
             )
         self.graph = graph
         self._log = graph.log
-        self._floor = self._log.steps
+        self._floor = self._log.steps if since is None else since
 
     # ------------------------------------------------------------ undo
     @property
@@ -436,57 +434,6 @@ class Editor:
             else:
                 old.set_operands(owned)
 
-    # ------------------------------------------------------------ finding
-    def _op(self, op: OpLike) -> Op:
-        found = self.graph.function.find(op) if isinstance(op, str) else op
-        if not isinstance(found, Op) or found.block is not self.graph.function.block:
-            inside = isinstance(found, Op) and found.block is not None
-            raise GraphError(
-                "ML300",
-                f"the operation {shown(op)} stands in a branch or loop"
-                if inside
-                else f"the graph {self.graph.name!r} has no operation {shown(op)}",
-                fix="ids are those in print(graph) and in views, such as 'n12'",
-            )
-        return found
-
-    def _value(self, value: Any) -> IrValue:
-        function = self.graph.function
-        if isinstance(value, Value):
-            found = value._ir()
-            if found.block is function.block:
-                return found
-        elif isinstance(value, str):
-            values = [*function.inputs, *(v for op in function.ops for v in op.results)]
-            named = [v for v in values if v.id == value] or [v for v in values if v.name == value]
-            if len(named) == 1:
-                return named[0]
-            if named:
-                raise GraphError(
-                    "ML300",
-                    f"{len(named)} values are called {value!r}: "
-                    f"{', '.join(v.id for v in named[:4])}",
-                    fix="name it by its id",
-                )
-        raise GraphError(
-            "ML300",
-            f"the graph {self.graph.name!r} has no value {shown(value)}",
-            fix="ids are those in print(graph), such as 'v12'; inputs have names too",
-        )
-
-    def _operand(self, op: OpLike, number: int) -> tuple[Op, int]:
-        found = self._op(op)
-        count = sum(not isinstance(v.type, ChainType) for v in found.operands)
-        if not isinstance(number, int) or not 0 <= number < count:
-            raise GraphError(
-                "ML300",
-                f"{short_name(found)} {found.id} has {count} operands, and none is number "
-                f"{shown(number)}",
-                at=found.loc,
-                fix="operands are counted from 0",
-            )
-        return found, number
-
     # ------------------------------------------------------------ parts of steps
     def _call(self, name: str, operands: Sequence[Any], arguments: dict[str, Any]) -> list[Value]:
         function = OPERATIONS.get(name) if isinstance(name, str) else None
@@ -503,7 +450,8 @@ class Editor:
 
     @contextmanager
     def _beside(self, op: Op) -> Iterator[None]:
-        """Let operations that are added stand before ``op``, in its scope."""
+        """Let operations that are added stand before ``op``, in its scope, and behind what they
+        read."""
         mark = self._log.mark()
         with self.graph.at(user_location(), op.scope):
             yield
@@ -512,7 +460,7 @@ class Editor:
             if isinstance(edit, AddOp) and edit.block == (None, 0):
                 made = self._log.op(edit.op.id)
                 if made is not None and made.block is function.block:
-                    function.block.move(made, op)
+                    put_before(function, made, op)
 
     def _connect(self, op: Op, number: int, value: IrValue) -> None:
         if value.op is not None and not op.ends_block:

@@ -3,17 +3,21 @@ becomes its scope."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import linecache
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from maxlab.errors import Location
 from maxlab.ir.cells import cell_of, execution_of, watch
 
+_NOBODYS = (threading.__file__, contextlib.__file__)
+"""Files of Python's own that maxlab calls, and that call it: no line of the user's is in them."""
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _INTERNAL: dict[str, bool] = {}
 """Whether a source file is maxlab's own, by its name."""
@@ -36,7 +40,7 @@ def _is_internal(code: CodeType) -> bool:
     name = code.co_filename
     known = _INTERNAL.get(name)
     if known is None:
-        known = _INTERNAL[name] = name.startswith((_PACKAGE, "<frozen"))
+        known = _INTERNAL[name] = name.startswith((_PACKAGE, "<frozen")) or name in _NOBODYS
     return known
 
 

@@ -19,20 +19,19 @@ from typing import Any
 import anywidget
 import traitlets
 
-from maxlab import __version__, engine, progress, trace
+from maxlab import __version__, progress, trace
 from maxlab.analysis.runs.shown import Recorded
-from maxlab.driver import CPU, Accelerator, Device
 from maxlab.engine import Model
-from maxlab.engine.model import LIVE
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError, CancelledError, MaxlabError
 from maxlab.files import AnyPath
-from maxlab.graph import BufferType, Graph, TensorType
+from maxlab.graph import Graph
 from maxlab.lab import bundle, coloured, following, overlays, protocol, reruns
 from maxlab.lab.errands import Errands
 from maxlab.lab.faults import fault_of
 from maxlab.lab.inputs import inputs_for, runs_for
 from maxlab.lab.mime import bundle_of
+from maxlab.lab.models import model_for
 from maxlab.lab.protocol import PROTOCOL, reader
 from maxlab.lab.query import Found, find_in
 from maxlab.lab.questions import answering
@@ -403,11 +402,22 @@ class GraphView(anywidget.AnyWidget):
                 if shown is None or isinstance(shown, Recorded):
                     raise _gone() if shown is None else _no_model()
                 found = answering.answer(shown, what, args)
+                if what == "change":
+                    self._changed(shown)
             message["ok"], message["data"], buffers = True, found.data, found.buffers
         except Exception as error:  # the panel says it; the kernel must go on
             message["error"] = str(error) or type(error).__name__
             message["code"] = getattr(error, "code", "")
         self.send(message, buffers)
+
+    def _changed(self, shown: Graph | Model | Profile) -> None:
+        """Show the graph that a question may have changed, here and in all its views; a view of a
+        model shows its graph from then on."""
+        if not isinstance(shown, Graph):
+            model = model_for(shown)
+            if model.graph is not None and model.graph.log.revision != model.graph_revision:
+                self.update(model.graph)
+        _follow()
 
     def _tell(self, message: protocol.ServerMessage) -> None:
         self.send(message)
@@ -416,7 +426,10 @@ class GraphView(anywidget.AnyWidget):
         """Profile what is shown, and show the result in every view of the model."""
         try:
             with _profile_lock, progress.working(work):
-                model = _model_of(self._shown())
+                shown = self._shown()
+                if shown is None or isinstance(shown, Recorded):
+                    raise _gone() if shown is None else _no_model()
+                model = model_for(shown)
                 inputs = inputs_for(model)
                 profile = model.profile(*inputs, runs=runs_for(model, inputs), warmup=1)
             if self._shown() is not model:
@@ -461,25 +474,6 @@ def _failed(request: str, error: Exception) -> protocol.FailedMessage:
     return {"type": "failed", "protocol": PROTOCOL, "request": request, "fault": fault_of(error)}
 
 
-def _model_of(shown: Shown | None) -> Model:
-    """The model to profile for a view of ``shown``.
-
-    Raises:
-        ArgumentError: ML806, there is none any more.
-        WeightError: A graph that was not compiled yet, and needs weights that it does not have.
-    """
-    if isinstance(shown, Profile):
-        return shown.model
-    if isinstance(shown, Model):
-        return shown
-    if shown is None:
-        raise _gone()
-    if isinstance(shown, Recorded):
-        raise _no_model()
-    models = [m for m in list(LIVE) if m.graph is shown and _is_current(m, shown)]
-    return models[0] if models else engine.InferenceSession(_devices_of(shown)).load(shown)
-
-
 def _no_model() -> ArgumentError:
     return ArgumentError("ML806", NO_MODEL, fix="profile the model that it was saved from")
 
@@ -488,26 +482,6 @@ def _gone() -> ArgumentError:
     return ArgumentError(
         "ML806", "what this view shows is gone from the kernel", fix="run its cell again"
     )
-
-
-def _devices_of(graph: Graph) -> list[Device]:
-    """The devices that ``graph`` names, and the CPU.
-
-    Raises:
-        DeviceError: ML410, one of them is not there.
-    """
-    function = graph.function
-    values = [*function.inputs, *(v for op in function.ops for v in op.results)]
-    places = {v.type.device for v in values if isinstance(v.type, (TensorType, BufferType))}
-    gpus = sorted(place.id for place in places if place.is_gpu())
-    return [CPU(), *(Accelerator(number) for number in gpus)]
-
-
-def _is_current(model: Model, graph: Graph) -> bool:
-    """Whether ``model`` still computes the outputs of ``graph``; setting them again makes a new
-    output op."""
-    now, then = graph.function.output, model.compiled.function.output
-    return now is not None and then is not None and now.id == then.id
 
 
 def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:

@@ -52,6 +52,37 @@ def text(graph: Graph) -> str:
     return generic(graph.function)
 
 
+@pytest.mark.parametrize("way", ["insert", "replace"])
+def test_what_is_read_may_have_been_made_later(way: str) -> None:
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        graph.output(ops.exp(graph.inputs[0].tensor))
+    editor = Editor(graph)
+    (last,) = editor.add("tanh", editor.add("constant", np.ones(4, np.float32))[0])
+    if way == "insert":
+        editor.insert("mul", op(graph, "exp"), 0, last)
+    else:
+        editor.replace(op(graph, "exp"), "mul", last)
+    verify(graph.function)
+    x = np.ones((2, 4), np.float32)
+    factor = np.tanh(np.float32(1))
+    want = np.exp(x * factor) if way == "insert" else x * factor
+    np.testing.assert_allclose(run(graph, x)[0], want, rtol=1e-6)
+    first = text(graph)
+    assert editor.undo()
+    assert editor.redo()
+    assert text(graph) == first
+
+
+def test_what_is_made_of_an_operation_is_not_put_before_it() -> None:
+    with Graph("g", input_types=[TensorType(F32, ["n", 4])]) as graph:
+        graph.output(ops.tanh(ops.exp(graph.inputs[0].tensor)))
+    editor, before = Editor(graph), text(graph)
+    later = graph.function.ops[1].results[0].id
+    with pytest.raises(GraphError, match="ML315"):
+        editor.insert("mul", op(graph, "exp"), 0, later)
+    assert text(graph) == before
+
+
 def softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     e = np.exp(x - x.max(-1, keepdims=True))
     made: np.ndarray[Any, Any] = e / e.sum(-1, keepdims=True)

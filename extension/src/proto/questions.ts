@@ -8,6 +8,20 @@
  */
 
 import {
+  type IChangeAnswer,
+  type IChangeArgs,
+  type IDetailsAnswer,
+  type IDetailsArgs,
+  type IOfferAnswer,
+  type IOfferArgs,
+  type IRunGraphAnswer,
+  type IRunGraphArgs,
+  isChangeAnswer,
+  isDetailsAnswer,
+  isOfferAnswer,
+  isRunGraphAnswer
+} from './changes';
+import {
   type CompareAnswer,
   type ICompareArgs,
   type ICompileAnswer,
@@ -79,6 +93,10 @@ export interface IQuestions {
   nan: { args: INanArgs; answer: INanAnswer };
   repro: { args: INoArgs; answer: IReproAnswer };
   value: { args: IValueArgs; answer: IValueAnswer };
+  offer: { args: IOfferArgs; answer: IOfferAnswer };
+  details: { args: IDetailsArgs; answer: IDetailsAnswer };
+  change: { args: IChangeArgs; answer: IChangeAnswer };
+  run: { args: IRunGraphArgs; answer: IRunGraphAnswer };
 }
 
 export type QuestionName = keyof IQuestions;
@@ -103,7 +121,11 @@ export const ANSWERS: { readonly [K in QuestionName]: Shape<IQuestions[K]['answe
   compare: isCompareAnswer,
   nan: isNanAnswer,
   repro: isReproAnswer,
-  value: isValueAnswer
+  value: isValueAnswer,
+  offer: isOfferAnswer,
+  details: isDetailsAnswer,
+  change: isChangeAnswer,
+  run: isRunGraphAnswer
 };
 
 /** The version of the answer to each question. */
@@ -126,5 +148,9 @@ export const VERSIONS: { readonly [K in QuestionName]: number } = {
   compare: 2,
   nan: 2,
   repro: 1,
-  value: 1
+  value: 1,
+  offer: 1,
+  details: 1,
+  change: 1,
+  run: 1
 };

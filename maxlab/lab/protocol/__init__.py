@@ -6,7 +6,8 @@
 ``dashboard``   dashboard and kernel
 ``live``        side panel and kernel
 ``files``       files that are opened without a kernel, and the Jupyter server
-``questions``   every question of a panel, with its arguments and its answer (``costs``, ``checks``)
+``questions``   every question of a panel, with its arguments and its answer (``costs``, ``checks``,
+                ``changes``)
 ``reader``      reads a message by its declaration
 
 Everything but ``reader`` is types: ``TypedDict`` classes, so that what is sent is plain JSON from

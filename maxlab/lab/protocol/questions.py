@@ -10,6 +10,16 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from maxlab.analysis.told import RunsAnswer, SweepAnswer
+from maxlab.lab.protocol.changes import (
+    ChangeAnswer,
+    ChangeArgs,
+    DetailsAnswer,
+    DetailsArgs,
+    OfferAnswer,
+    OfferArgs,
+    RunGraphAnswer,
+    RunGraphArgs,
+)
 from maxlab.lab.protocol.checks import (
     CompareAnswer,
     CompareArgs,
@@ -74,3 +84,7 @@ COMPARE: Question[CompareArgs, CompareAnswer] = Question("compare")
 NAN: Question[NanArgs, NanAnswer] = Question("nan")
 REPRO: Question[NoArgs, ReproAnswer] = Question("repro")
 VALUE: Question[ValueArgs, ValueAnswer] = Question("value")
+OFFER: Question[OfferArgs, OfferAnswer] = Question("offer")
+DETAILS: Question[DetailsArgs, DetailsAnswer] = Question("details")
+CHANGE: Question[ChangeArgs, ChangeAnswer] = Question("change")
+RUN: Question[RunGraphArgs, RunGraphAnswer] = Question("run")

@@ -22,12 +22,14 @@ def handlers() -> Mapping[str, tuple[Question[Any, Any], Handler[Any, Any]]]:
     # Imported with the first question: a graph is drawn without them.
     from maxlab.lab.questions import (  # noqa: F401
         advice,
+        change,
         check,
         compile,  # noqa: A004 - the panel of this name
         edit,
         memory,
         passes,
         roofline,
+        run,
         runs,
         timeline,
         values,

@@ -8,6 +8,7 @@ export interface IBarState {
   subtitle: string;
   isHeat: boolean;
   hasProfile: boolean;
+  isEditing: boolean;
   hasChips: boolean;
   isPanelOpen: boolean;
   isDockOpen: boolean;
@@ -51,6 +52,7 @@ export class Bar {
       this._button('toggle-heat', 'Heat by time (H)', 'flame')
     ];
     const panels = [
+      this._button('toggle-edit', 'Edit (E)', 'edit'),
       this._button('toggle-dock', 'Panels below (D)', 'dock'),
       this._button('toggle-panel', 'Side panel (I)', 'panel')
     ];
@@ -81,10 +83,12 @@ export class Bar {
     press('toggle-heat', state.isHeat);
     press('toggle-chips', state.hasChips);
     press('toggle-panel', state.isPanelOpen);
+    press('toggle-edit', state.isEditing);
     press('toggle-dock', state.isDockOpen);
     this._enable('toggle-heat', state.hasProfile, 'Heat by time (H)', 'no times yet: profile first');
     this._enable('fold-level', state.hasBoxes, 'Fold one level ([)', 'this graph has no scopes');
     this._enable('unfold-level', state.hasBoxes, 'Unfold one level (])', 'this graph has no scopes');
+    this._enable('toggle-edit', state.noProfile === null, 'Edit (E)', state.noProfile ?? '');
     const profile = this._buttons.get('profile');
     if (profile !== undefined) {
       const reason = state.isProfiling ? 'profiling…' : state.noProfile;

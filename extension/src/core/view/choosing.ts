@@ -32,6 +32,8 @@ export interface IChoosingHost extends IInspectorHost, IDescribed {
   showBox(box: IBox): void;
   /** The side panel was opened or closed. */
   refresh(): void;
+  /** Another item or edge is selected. */
+  chosenChanged(): void;
 }
 
 export class Choosing {
@@ -325,6 +327,7 @@ export class Choosing {
   }
 
   showPanel(): void {
+    this._host.chosenChanged();
     const { keys, ids, edge } = this._selection;
     const item = this._host.scene?.byKey.get(keys[0] ?? '') ?? null;
     this.side.show({ item, keys, ids, edge });

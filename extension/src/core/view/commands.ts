@@ -17,6 +17,7 @@ import type { Docking } from './docking';
 import type { Emitter } from './dom';
 import { exportPicture, type Scope } from './export';
 import type { Minimap } from './minimap';
+import { addEditing, type Editing } from './editing';
 import { PANELS } from './panels';
 import { addPointing, type IPointed } from './pointing';
 import type { TabName } from './side';
@@ -41,6 +42,7 @@ export interface ICommanded extends IPointed {
   readonly expanded: ReadonlySet<string>;
   readonly colouring: Colouring;
   readonly canProfile: boolean;
+  readonly editing: Editing;
   readonly hasChanges: boolean;
   readonly areChangesShown: boolean;
   readonly isPanelOpen: boolean;
@@ -263,7 +265,10 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     view.search('');
     view.tree.focus();
   });
-  add('clear', 'Clear the selection', () => view.clearSelection());
+  add('clear', 'Clear the selection', () => {
+    view.editing.ran.close();
+    view.clearSelection();
+  });
   add('focus-graph', 'Move the keyboard into the graph', () => view.tree.focus());
   add('help', 'Keys', () => view.showHelp());
   for (const kind of ['svg', 'png'] as const) {
@@ -289,6 +294,7 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     view.events.emit('minimapChosen', view.minimap.isWanted);
   });
   addPointing(view, add);
+  addEditing(() => view.editing, add, () => view.canProfile);
   add('values', 'Show its values', () => view.showDock('check'), () => view.selection.length > 0);
   const { apart } = view;
   const canFollow = (): boolean => apart.canFollow;

@@ -2,10 +2,11 @@
 
 import { BESIDE_STYLES } from './beside-css';
 import { COPYING_STYLES } from './copying-css';
+import { EDITING_STYLES } from './editing-css';
 import { STRONG_STYLES } from './strong-css';
 import { WORK_STYLES } from './working-css';
 
-export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_STYLES}
+export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_STYLES}${EDITING_STYLES}
 .jp-MaxLab-view {
   box-sizing: border-box;
   display: flex;

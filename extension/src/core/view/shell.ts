@@ -24,6 +24,8 @@ const DEFAULT_HEIGHT_PX = 560;
 /** The elements that a view puts into its frame. */
 export interface IShellParts {
   bar: HTMLElement;
+  /** Below the bar: what edits the graph. */
+  strip: HTMLElement;
   panel: HTMLElement;
   dock: HTMLElement;
   /** They lie over the drawing. */
@@ -110,7 +112,7 @@ export class Shell {
   }
 
   /** Puts the parts in place and reads the first theme. */
-  assemble({ bar, panel, dock, overlays }: IShellParts): void {
+  assemble({ bar, strip, panel, dock, overlays }: IShellParts): void {
     const { element, stage, disposables } = this;
     append(
       stage.element,
@@ -121,7 +123,7 @@ export class Shell {
       this._message,
       this.fault.element
     );
-    element.append(bar, el('div', 'jp-MaxLab-body', el('div', 'jp-MaxLab-drawing', stage.element, this.legend.element), panel), dock);
+    element.append(bar, strip, el('div', 'jp-MaxLab-body', el('div', 'jp-MaxLab-drawing', stage.element, this.legend.element), panel), dock);
     const capture = { capture: true };
     disposables.listen(element, 'keydown', () => this._use(true), capture);
     disposables.listen(element, 'pointerdown', () => this._use(false), capture);

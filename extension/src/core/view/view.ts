@@ -32,6 +32,7 @@ import { keepDirection, keptDirection } from './direction';
 import type { Dock } from './dock';
 import { Docking, type IDockingHost } from './docking';
 import { Emitter } from './dom';
+import { Editing } from './editing';
 import { Drawing, type IDrawingHost } from './drawing';
 import { plainFault } from './fault';
 import { Folding, type IFoldingHost } from './folding';
@@ -60,6 +61,7 @@ export class GraphView
   readonly apart: Apart;
   readonly minimap: Minimap;
   readonly beside: Beside;
+  readonly editing: Editing;
   readonly working = new Working(id => this.events.emit('cancelRequested', id));
   model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
@@ -83,6 +85,7 @@ export class GraphView
     this.docking = new Docking(this._shell, this._drawing, this);
     this._folding = new Folding(this._shell, this._drawing, this);
     this._choosing = new Choosing(this._shell, this);
+    this.editing = new Editing(this, (what, args) => this.docking.ask(what, args));
     this.apart = new Apart(this._shell, this._drawing, this);
     this.minimap = new Minimap(this.stage);
     this.stage.onPaint = () => {
@@ -100,6 +103,7 @@ export class GraphView
     this._choosing.finder.attach();
     this._shell.assemble({
       bar: this.bar.element,
+      strip: this.editing.element,
       panel: this._choosing.side.element,
       dock: this.dock.element,
       overlays: [
@@ -110,6 +114,7 @@ export class GraphView
         this.apart.element,
         this.minimap.element,
         this.working.element,
+        this.editing.ran.element,
         zoomButtons(run)
       ]
     });
@@ -527,6 +532,10 @@ export class GraphView
     this._choosing.mark();
   }
 
+  chosenChanged(): void {
+    this.editing.update();
+  }
+
   search(query: string): void {
     this._choosing.search(query);
   }
@@ -579,11 +588,13 @@ export class GraphView
       hasProfile: this.colouring.canHeat,
       hasChips: this.hasChips,
       isPanelOpen: this.isPanelOpen,
+      isEditing: this.editing.isOn,
       isDockOpen: this.dock.isOpen,
       noProfile: this._shell.options.noProfile,
       isProfiling: this._isProfiling,
       hasBoxes: this.model.root.children.length > 0
     });
+    this.editing.update();
     this._drawing.showLegend();
   }
 

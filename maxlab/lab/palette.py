@@ -1,0 +1,195 @@
+"""What can be added to a graph: every operation of ``ops`` with its parameters."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from maxlab.dtype import DType
+from maxlab.graph.editing import OPERATIONS
+from maxlab.graph.value import Value
+
+Kind = Literal["value", "values", "dims", "dtype", "device", "choice", "text", "data"]
+"""What a parameter takes: a value of the graph or a number, several of them, sizes, the name of a
+dtype or a device, one of a few words, a text, or anything that Python writes as a literal."""
+
+NOT_TYPED: Final = frozenset(
+    {
+        "allgather",
+        "buffer_create",
+        "call",
+        "cond",
+        "constant_external",
+        "custom",
+        "dequantize",
+        "inplace_custom",
+        "qmatmul",
+        "while_loop",
+    }
+)
+"""Operations with arguments that no field can hold: functions, graphs, types, formats."""
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "activations": "activation",
+    "arranging": "shape",
+    "buffers": "buffer",
+    "collectives": "device",
+    "contracting": "product",
+    "creation": "constant",
+    "devices": "device",
+    "dynamic": "indexing",
+    "elementwise": "elementwise",
+    "folds": "reduction",
+    "indexing": "indexing",
+    "joining": "shape",
+    "linalg": "product",
+    "making": "constant",
+    "naming": "elementwise",
+    "pooling": "image",
+    "quantized": "quantised",
+    "reduction": "reduction",
+    "resizing": "image",
+    "scanning": "reduction",
+    "scattering": "indexing",
+    "shaping": "shape",
+    "sorting": "reduction",
+    "spatial": "image",
+    "spectral": "signal",
+    "unary": "elementwise",
+}
+"""What people call the modules of ``ops``."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of an operation.
+
+    Attributes:
+        name: As ``ops`` calls it.
+        kind: What it takes.
+        default: What it is unless given, as it is typed; None where it must be given.
+        choices: The words, of a ``choice``.
+    """
+
+    name: str
+    kind: Kind
+    default: str | None
+    choices: tuple[str, ...] = ()
+
+
+class Offer(NamedTuple):
+    """An operation that can be added.
+
+    Attributes:
+        name: A function of ``ops``.
+        family: What kind of operation it is, in a word.
+        says: What its result is, in a sentence.
+        parameters: What it takes, in order.
+        many: Whether the last parameter takes all values that follow.
+    """
+
+    name: str
+    family: str
+    says: str
+    parameters: tuple[Parameter, ...]
+    many: bool
+
+
+@cache
+def offers() -> Mapping[str, Offer]:
+    """Every operation whose arguments can be typed, by name, in alphabetic order.
+
+    Example:
+        >>> offer = offers()["softmax"]
+        >>> offer.family, [(p.name, p.kind, p.default) for p in offer.parameters]
+        ('reduction', [('value', 'value', None), ('axis', 'data', '-1')])
+    """
+    return {
+        name: _offer(name)
+        for name in sorted(OPERATIONS)
+        if name not in NOT_TYPED and not name.startswith("_")
+    }
+
+
+def _offer(name: str) -> Offer:
+    function = OPERATIONS[name]
+    parameters = list(inspect.signature(function).parameters.values())
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    module = function.__module__.rpartition(".")[2]
+    says = (inspect.getdoc(function) or "").split("\n\n")[0].replace("``", "").replace("\n", " ")
+    return Offer(
+        name,
+        FAMILIES.get(module, "other"),
+        says,
+        tuple(_parameter(p) for p in parameters if p.kind is not p.VAR_KEYWORD),
+        many,
+    )
+
+
+def _parameter(parameter: inspect.Parameter) -> Parameter:
+    note, default = str(parameter.annotation), parameter.default
+    choices: tuple[str, ...] = ()
+    if isinstance(default, enum.Enum) and not isinstance(default, DType):
+        choices = tuple(str(member.value) for member in type(default))
+        kind: Kind = "choice"
+    elif "Value" in note and "Iterable" not in note and "Sequence" not in note:
+        kind = "value"
+    elif "Value" in note and "Dim" not in note:
+        kind = "values"
+    elif "Dim" in note:
+        kind = "dims"
+    elif "DType" in note:
+        kind = "dtype"
+    elif parameter.name == "device":
+        kind = "device"
+    elif note in ("str", "str | None"):
+        kind = "text"
+    else:
+        kind = "data"
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return Parameter(parameter.name, "values", "")
+    if default is parameter.empty:
+        return Parameter(parameter.name, kind, None, choices)
+    return Parameter(parameter.name, kind, _typed(default), choices)
+
+
+def _typed(default: object) -> str:
+    """``default`` as people type it."""
+    if isinstance(default, enum.Enum):
+        return str(default.name if isinstance(default, DType) else default.value)
+    return default if isinstance(default, str) else repr(default)
+
+
+def open_parameters(offer: Offer, count: int) -> list[Parameter]:
+    """The parameters of ``offer`` that ``count`` values leave open."""
+    if offer.parameters and offer.parameters[0].kind == "values" and not offer.many:
+        return list(offer.parameters[1:] if count else offer.parameters)
+    taken = [p.name for p in offer.parameters if p.kind == "value"][:count]
+    return [p for p in offer.parameters if p.name not in taken]
+
+
+def missing(offer: Offer, count: int) -> tuple[str, ...] | None:
+    """The parameters of ``offer`` that must be given beside ``count`` values; None where it does
+    not take so many."""
+    named = offer.parameters[:-1] if offer.many else offer.parameters
+    lists = [p for p in named if p.kind == "values"]
+    if lists and named[0] is lists[0]:  # one parameter takes them all
+        return tuple(p.name for p in named[1:] if p.default is None) if count else None
+    places = [p for p in named if p.kind == "value"]
+    if count > len(places) and not offer.many:
+        return None
+    # Values are operands in the order of the parameters that take them.
+    taken = {p.name for p in places[:count]}
+    return tuple(p.name for p in named if p.default is None and p.name not in taken)
+
+
+def bound(offer: Offer, given: Sequence[Value]) -> list[Any]:
+    """The leading arguments of ``offer`` for the values ``given``."""
+    if offer.parameters and offer.parameters[0].kind == "values" and not offer.many:
+        return [list(given)]
+    return list(given)
+
+
+__all__ = ["Kind", "Offer", "Parameter", "bound", "missing", "offers", "open_parameters"]
