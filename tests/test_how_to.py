@@ -27,6 +27,7 @@ PAGES = {
     "how-to/watch-a-gpu.md": 3,
     "how-to/change-a-graph.md": 5,
     "how-to/keep-a-graph.md": 8,
+    "how-to/edit-a-graph-by-hand.md": 2,
     "how-to/write-a-kernel.md": 9,
     "how-to/write-loops-and-branches.md": 7,
 }
