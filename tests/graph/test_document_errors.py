@@ -86,7 +86,6 @@ def op(data: dict[str, Any], place: int) -> dict[str, Any]:
         (lambda d: d["comments"][0].pop("text"), "the comment c0 has no text"),
         (lambda d: d["comments"].append(d["comments"][0]), "two comments have the id 'c0'"),
         (lambda d: d["drafts"][0].update(operands=[1]), "the draft n90: operands is"),
-        (lambda d: d["drafts"][0].update(id="n1"), "a draft has the id 'n1' of an operation"),
         (lambda d: d["graph"]["sources"][0].update(line="x"), "the source of .* 'line' is 'x'"),
         (lambda d: d.update(format="maxlab.run"), "the format is 'maxlab.run', expected"),
         (lambda d: d.update(names={"inputs": [1]}), "names are texts"),

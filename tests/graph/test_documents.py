@@ -296,6 +296,39 @@ def test_new_ops_get_no_id_that_something_speaks_of(tmp_path: Path) -> None:
     assert opened.function.find("n91") is not None
 
 
+def test_what_is_saved_is_opened_though_an_op_got_the_id_of_a_draft() -> None:
+    graph = annotated()
+    editor = Editor(graph)
+    while graph.function.find("n90") is None:
+        editor.add("exp", "input0")
+    made, notes = parse(graph.document.text(), "<document>")
+    assert generic(made) == generic(graph.function)
+    assert notes.drafts == graph.document.drafts
+
+
+def test_saving_keeps_new_ops_from_the_ids_of_drafts() -> None:
+    graph = annotated()
+    graph.document.text()
+    Editor(graph).add("exp", "input0")
+    assert graph.function.find("n91") is not None
+
+
+def test_what_is_too_large_to_be_opened_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = annotated()
+    text = graph.document.text()
+    for name, place in (
+        ("MOST_OPS", "maxlab.graph.document"),
+        ("MOST_VALUES", "maxlab.graph.document_json"),
+        ("MOST_BYTES", "maxlab.graph.document_json"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{place}.{name}", 5)
+            with pytest.raises(DocumentError, match=r"\.mlir") as caught:
+                graph.document.text()
+            assert caught.value.code == "ML867"
+    assert graph.document.text() == text
+
+
 def test_fields_that_are_not_known_are_kept() -> None:
     data = json.loads(annotated().document.text())
     data["later"] = {"ops": [1, 2]}
