@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from maxlab.errors import DocumentError, ParseError, shown
-from maxlab.graph.document_json import dump, load, refusal, too_large
+from maxlab.graph.document_json import TooLargeError, dump, load, refusal, too_large
 from maxlab.ir import Function
 from maxlab.ir.function_json import Json, Reader, Unknown, Writer
 
@@ -60,7 +60,7 @@ class Draft:
     """An operation that is not whole yet.
 
     Attributes:
-        id: An id that no operation of the graph has.
+        id: An id that no other draft has. Once it is saved, no new operation gets it.
         name: The operation, such as ``mo.matmul``.
         reason: What is missing or wrong, for people.
         operands: The ids of values; None for one that is missing.
@@ -195,8 +195,14 @@ class Document:
             made["drafts"] = [_data(draft) for draft in notes.drafts]
         # What is written is held against the rules of what is read.
         _notes(made, _cannot_hold)
+        count = _count(made["graph"])
+        if count > MOST_OPS:
+            raise _too_large(f"{count:,} operations, and at most {MOST_OPS:,} are read")
+        _reserve(self.graph.function, notes)
         try:
             return dump(made)
+        except TooLargeError as error:
+            raise _too_large(str(error)) from None
         except (TypeError, ValueError) as error:
             _cannot_hold(str(error), "")
 
@@ -222,6 +228,15 @@ def _cannot_hold(what: str, id: str) -> NoReturn:
         "ML867",
         f"a document cannot hold this: {what}",
         fix="leave it out, or write it as texts, finite numbers, lists and objects",
+    )
+
+
+def _too_large(what: str) -> DocumentError:
+    return DocumentError(
+        "ML867",
+        f"a document of this graph has {what}",
+        fix="save it in MLIR's generic form: graph.save('name.mlir'); or keep large constants as "
+        "weights, in files of their own",
     )
 
 
@@ -384,14 +399,15 @@ def parse(text: str, file: str) -> tuple[Function, Notes]:
     except MemoryError:
         raise too_large(file, "it takes more memory than there is") from None
     notes.unknown |= reader.unknown
-    ops = {op.id for op in function.walk()}
-    for draft in notes.drafts:
-        if draft.id in ops:
-            refuse(f"a draft has the id {shown(draft.id)} of an operation", draft.id)
-        function.reserve(draft.id)  # no new operation gets what speaks of another one
-    for id in (*notes.places, *(comment.on for comment in notes.comments)):
-        function.reserve(id)
+    _reserve(function, notes)
     return function, notes
+
+
+def _reserve(function: Function, notes: Notes) -> None:
+    """Let no new operation get an id that something beside the graph speaks of."""
+    named = [*notes.places, *(comment.on for comment in notes.comments)]
+    for id in (*named, *(draft.id for draft in notes.drafts)):
+        function.reserve(id)
 
 
 def _newer(text: str, file: str, version: int) -> ParseError:

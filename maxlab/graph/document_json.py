@@ -25,6 +25,8 @@ MOST_VALUES = 32_000_000
 bytes of memory, and a file may have one in two bytes."""
 _HALF = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+MOST_BYTES = 4 << 30
+"""Bytes of a file with a graph, of either form, that are read."""
 _MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _FIX = "mend this place, or take the file from your history; nothing of it was opened"
 
@@ -36,12 +38,17 @@ class _RepeatedError(ValueError):
         self.key, self.id = key, id
 
 
+class TooLargeError(ValueError):
+    """A text would be written that is not read again."""
+
+
 # ---------------------------------------------------------------- writing
 def dump(data: dict[str, Any]) -> str:
     """``data`` as the text of a document; equal data has one text.
 
     Raises:
         ValueError: A number that is not finite, or a text that JSON has no form for.
+        TooLargeError: It has more values or bytes than are read.
 
     Example:
         >>> print(dump({"version": 1, "graph": {"ops": [{"id": "n0"}], "name": "g"}}), end="")
@@ -59,6 +66,11 @@ def dump(data: dict[str, Any]) -> str:
     _write(data, "", " ", parts)
     parts.append("\n")
     text = "".join(parts)
+    count = _values(text)
+    if count > MOST_VALUES:
+        raise TooLargeError(f"{count:,} values, and at most {MOST_VALUES:,} are read")
+    if len(text) > MOST_BYTES:
+        raise TooLargeError(f"{len(text):,} bytes, and at most {MOST_BYTES:,} are read")
     if text.isascii():
         return text
     if _PAIR.search(text):
@@ -92,6 +104,11 @@ def _spread(
 _inline = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 
 
+def _values(text: str) -> int:
+    """How many values ``text`` has, at most."""
+    return sum(text.count(mark) for mark in ",[{")
+
+
 # ---------------------------------------------------------------- reading
 def load(text: str, file: str) -> Any:
     """What ``text`` is as JSON.
@@ -100,7 +117,7 @@ def load(text: str, file: str) -> Any:
         ParseError: ML864, it is none; ML866, it has too many values, or takes more memory than
             there is.
     """
-    count = sum(text.count(mark) for mark in ",[{")
+    count = _values(text)
     if count > MOST_VALUES:
         raise too_large(file, f"it has {count:,} values, and at most {MOST_VALUES:,} are read")
     try:
@@ -169,4 +186,4 @@ def _at(text: str, offset: int, file: str, what: str) -> ParseError:
     return ParseError("ML864", found.what, at=found.at, fix=_FIX)
 
 
-__all__ = ["dump", "load", "refusal", "too_large"]
+__all__ = ["MOST_BYTES", "TooLargeError", "dump", "load", "refusal", "too_large"]

@@ -6,15 +6,13 @@ from maxlab import files
 from maxlab.errors import ArgumentError, ArgumentTypeError, FileError, InvalidPathError, ParseError
 from maxlab.graph.document import Notes, is_document
 from maxlab.graph.document import parse as parse_document
+from maxlab.graph.document_json import MOST_BYTES
 from maxlab.ir import Function
 from maxlab.ir.parser import parse_module
 from maxlab.opset.verify import verify
 
 UNNAMED = "graph"
 """The name of a graph that was given none."""
-
-MOST_BYTES = 4 << 30
-"""Bytes of a file that is read."""
 
 _TORCH = "in PyTorch: module = torch.load(path); then maxlab.torch.load(module, x)"
 _READERS = {
