@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from maxlab.driver.alone import alone
+from maxlab.driver.instead import INSTEAD
 from maxlab.dtype import DType, dtype_of
 from maxlab.errors import (
     NO_GRADIENTS,
@@ -536,100 +537,7 @@ class Numbers:
     all = _fold("all")
 
 
-_OPS = "compute it in a graph, with maxlab.ops, or by NumPy: tensor.to_numpy()"
-elsewhere(
-    Numbers,
-    "tensor",
-    {
-        "cuda": "tensor.to(driver.Accelerator())",
-        "gpu": "tensor.to(driver.Accelerator())",
-        "ones": "driver.Tensor.from_numpy(np.ones([2], np.float32))",
-        "full": "driver.Tensor.from_numpy(np.full([2], 1.0, np.float32))",
-        "randn": "driver.Tensor.from_numpy(np.random.randn(2))",
-        "rand": "driver.Tensor.from_numpy(np.random.rand(2))",
-        "arange": "driver.Tensor.from_numpy(np.arange(3))",
-        "linspace": "driver.Tensor.from_numpy(np.linspace(0, 1, 3))",
-        "eye": "driver.Tensor.from_numpy(np.eye(2))",
-        "empty": "driver.Tensor(DType.float32, [2])",
-        "from_torch": "driver.Tensor.from_dlpack(array)",
-        **dict.fromkeys(
-            ("from_list", "from_array", "array", "tensor", "asarray", "as_tensor"),
-            "driver.Tensor.from_numpy(np.array([1]))",
-        ),
-        **dict.fromkeys(
-            ("values", "indices"),
-            "tensor.max(1) gives the elements alone, and tensor.argmax(1) where they are",
-        ),
-        "take": "np.take(tensor.to_numpy(), [0])",
-        "tile": "np.tile(tensor.to_numpy(), 2)",
-        "expand_dims": "tensor.unsqueeze(0)",
-        "broadcast_to": "np.broadcast_to(tensor.to_numpy(), tensor.shape)",
-        "masked_fill": "np.where(tensor > 0, 0, tensor)",
-        "where": "np.where(tensor > 0, tensor, 0)",
-        "gather": "np.take_along_axis(tensor.to_numpy(), indices, axis=1)",
-        "index_select": "tensor[[1, 0]]",
-        "masked_select": "tensor[tensor > 0]",
-        "flip": "np.flip(tensor.to_numpy())",
-        "roll": "np.roll(tensor.to_numpy(), 1)",
-        "unbind": "list(tensor)",
-        "trace": "np.trace(tensor.to_numpy())",
-        "diagonal": "np.diagonal(tensor.to_numpy())",
-        "isclose": "np.isclose(tensor, array)",
-        "data_ptr": "tensor.address",
-        **dict.fromkeys(("save", "dump", "dumps"), "np.save(path, tensor)"),
-        "tofile": "tensor.to_numpy().tofile(path)",
-        "get_device": "tensor.device",
-        **dict.fromkeys(
-            ("layout", "flags", "storage", "untyped_storage", "base", "ctypes", "is_sparse"),
-            "tensor.strides, tensor.is_contiguous, tensor.owner and tensor.address",
-        ),
-        "constant": "driver.Tensor.scalar(1, DType.float32)",
-        "stack": "np.stack([tensor, tensor])",
-        "cat": "np.concatenate([tensor, tensor])",
-        "concat": "np.concatenate([tensor, tensor])",
-        "data": "tensor.to_numpy(), which shares the memory of a tensor on the host",
-        "name": "tensors have no names; the outputs of a model do: model.output_metadata",
-        "sort": "np.sort(tensor)",
-        "topk": "np.sort(tensor)[..., ::-1][..., :2]",
-        "median": "np.median(tensor)",
-        "nonzero": "np.nonzero(tensor.to_numpy())",
-        **{name: f"np.{name}(tensor)" for name in ("unique", "ptp", "count_nonzero", "diag")},
-        **dict.fromkeys(("histc", "histogram"), "np.histogram(tensor)"),
-        "flat": "tensor.flatten()",
-        **{
-            name: f"np.{name}(tensor), that is of tensor.to_numpy(); in graphs: maxlab.ops.{name}"
-            for name in (
-                "exp",
-                "log",
-                "sqrt",
-                "tanh",
-                "sin",
-                "cos",
-                "tan",
-                "floor",
-                "ceil",
-                "square",
-            )
-        },
-        "allclose": "np.allclose(tensor, array)",
-        "equal": "(tensor == array).all()",
-        "norm": "np.linalg.norm(tensor)",
-        "dot": "tensor @ array.T",
-        "chunk": "np.split(tensor.to_numpy(), 2)",
-        "split": "np.split(tensor.to_numpy(), 2)",
-        "expand": "np.broadcast_to(tensor.to_numpy(), tensor.shape)",
-        "repeat": "np.tile(tensor.to_numpy(), 2)",
-        "is_cuda": "not tensor.is_host",
-        "stride": "tensor.strides",
-        "type": "tensor.astype('float16')",
-        **dict.fromkeys(("fill_", "zero_", "copy_", "fill"), "tensor[...] = 0"),
-        **dict.fromkeys(("add_", "mul_", "sub_", "div_"), "tensor[...] = tensor.to_numpy() * 2"),
-        **dict.fromkeys(
-            (*("softmax", "log_softmax", "relu", "sigmoid", "bmm", "gelu", "silu", "rsqrt"),),
-            _OPS,
-        ),
-    },
-)
+elsewhere(Numbers, "tensor", INSTEAD)
 untrained(Numbers, "tensor", (*NO_GRADIENTS, "is_leaf", "register_hook"))
 
 
