@@ -7,7 +7,14 @@ from maxlab.nn.module import Module
 
 
 class ReLU(Module):
-    """``ops.relu`` as a layer."""
+    """``ops.relu`` as a layer.
+
+    Args:
+        inplace: Of no effect: a tensor of a graph never changes, and kernels choose their memory.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
 
     def __call__(self, x: TensorValue) -> TensorValue:
         """``x`` where it is positive, 0 elsewhere."""
@@ -30,7 +37,14 @@ class GELU(Module):
 
 
 class SiLU(Module):
-    """``ops.silu`` as a layer."""
+    """``ops.silu`` as a layer.
+
+    Args:
+        inplace: Of no effect: a tensor of a graph never changes, and kernels choose their memory.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        self.inplace = inplace
 
     def __call__(self, x: TensorValue) -> TensorValue:
         """``x * sigmoid(x)``."""

@@ -11,6 +11,7 @@ from maxlab.errors import ArgumentTypeError, ModuleError, UnsupportedError, else
 from maxlab.graph import DeviceRef, Type, Value, Weight
 from maxlab.nn import states
 from maxlab.nn.calls import Layer
+from maxlab.nn.printing import text_of
 from maxlab.opset.builder import Builder, builder
 
 if TYPE_CHECKING:
@@ -198,6 +199,9 @@ class Module(Layer):
         return (module for _, module in self._tree())
 
     # ------------------------------------------------------------ names
+    def __repr__(self) -> str:
+        return text_of(type(self).__name__, self.layer_weights, self.sublayers)
+
     def _tree(self) -> list[tuple[str, Module]]:
         """All modules from this one down with their paths, breadth first, each once."""
         cached = self.__dict__.get("_tree_cache")
@@ -376,11 +380,12 @@ class Module(Layer):
         self.__dict__.setdefault("_shared_weights", set()).add(name)
 
     # ------------------------------------------------------------ devices
-    def to(self, *devices: DeviceRef, sharding_strategy: Any = None) -> None:
-        """Place the weights of the model, and what it computes, on a device.
+    def to(self, *devices: Any, sharding_strategy: Any = None) -> Self:
+        """The module itself, its weights, and what it computes, from now on on a device.
 
         Args:
-            *devices: One device; weights cannot be cut for several in this version.
+            *devices: One device, which may be named, ``"gpu:1"``; weights cannot be cut for several
+                in this version.
             sharding_strategy: None; as above.
 
         Raises:
@@ -402,6 +407,7 @@ class Module(Layer):
                 module.device = places[0]
             if isinstance(module.__dict__.get("devices"), list):
                 module.devices = places
+        return self
 
     # ------------------------------------------------------------ subgraphs
     def build_subgraph(

@@ -196,7 +196,7 @@ LAYERS = rows(
         "('n', 4)",
     ),
     ("nn.Sequential(nn.Dropout(0.1), nn.Softmax(dim=-1), nn.Flatten())(u).shape", "('n', 4)"),
-    ("linear.to('cpu')", "None"),
+    ("linear.to('cpu') is linear", "True"),
     ("linear.cpu()", Refused("ML964", "module.to('cpu')")),
     ("nn.Conv2d(3, 8, 3)", Refused("ML972", "ops.conv2d")),
     ("nn.Conv2d", Refused("ML972", "ops.conv2d")),

@@ -72,6 +72,11 @@ RESULTS = rows(
 )
 
 FRONT = rows(
+    ("nn.Linear(4, 3).to('cpu').weight.shape", "(3, 4)"),
+    ("nn.Sequential(nn.Linear(4, 3), nn.ReLU()).to('cpu')[0].weight.device == 'cpu'", "True"),
+    ("repr(nn.LayerNorm(4))", "'LayerNorm(weight=[4], bias=[4])'"),
+    ("repr(Forward())", "'Forward(\\n  (inner): Linear(in_dim=4, out_dim=3, bias=False)\\n)'"),
+    ("repr(nn.Dropout(0.1))", "'Dropout()'"),
     ("maxlab.tripwire(3)", Refused("ML674", "engine.InferenceSession().load(graph)")),
     ("maxlab.tripwire()", Refused("ML975", "maxlab.tripwire(model)")),
     ("with maxlab.tripwire(model): model(X)", "None"),

@@ -241,6 +241,8 @@ PLACES = rows(
 )  # fmt: skip
 
 CHANGES = rows(
+    ("nn.ReLU(inplace=True)(x)", "np.maximum(X, 0)"),
+    ("nn.SiLU(inplace=True)(x)", "F.silu(TX)"),
     ("x.foo = 1", Refused("ML961", "ops.where(condition, x, y)")),
     ("x.shape = (4, 2)", Refused("ML961", "x.reshape(4, 2)")),
     ("x.dtype = 'float16'", Refused("ML961", "x.astype('float16')")),
