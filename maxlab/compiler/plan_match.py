@@ -232,12 +232,24 @@ def _match_slots(one: Whole, other: Whole, found: Matching) -> None:
         a, b = one.steps[x], other.steps[y]
         _pair_slots(one, other, a.pointers, b.pointers, found)
         _pair_slots(one, other, a.keeps, b.keeps, found)
+    unmatched: dict[Hashable, list[int]] = {}
+    for slot in other.slots:
+        if slot.number not in found.slots.back and slot.kind == "arena" and slot.value:
+            unmatched.setdefault(_held_value(slot), []).append(slot.number)
+    for slot in one.slots:  # of steps that have no partner, or another number of results
+        if slot.number not in found.slots.there and unmatched.get(_held_value(slot)):
+            found.slots.add(slot.number, unmatched[_held_value(slot)].pop(0))
     for n, slot in enumerate(one.slots):  # what was packed is what it was packed from
         if slot.packing is not None and slot.packing.source in found.slots.there:
             source = found.slots.there[slot.packing.source]
             packed = [s.number for s in other.slots if s.packing and s.packing.source == source]
             for number in packed:
                 found.slots.add(n, number)
+
+
+def _held_value(slot: Slot) -> Hashable:
+    """The value of the graph that ``slot`` holds, as it lies in memory."""
+    return slot.kind, slot.value, slot.dtype, slot.shape, slot.device
 
 
 def _keyed(plan: Whole) -> Iterator[tuple[Hashable, int]]:

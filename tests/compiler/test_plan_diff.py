@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.tutorial import minilm, minilm_graph
 from maxlab import engine
 from maxlab.compiler import plan_match
 from maxlab.compiler.facts import Facts, HandleFacts
@@ -418,6 +419,16 @@ def assert_said(change: Callable[[Plan], object]) -> None:
     assert found.steps or found.buffers or found.rest
     assert not found.renumbered
     assert_mirrored(before, after)
+
+
+def test_one_value_of_the_graph_is_one_buffer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where one step writes it beside others, and its readers are other steps too."""
+    function = minilm_graph(minilm()).function
+    before, after = plan_of(function), plan_of(function, Options(fuse=False))
+    found = before.diff(after)
+    assert {change.kind for change in found.buffers} == {"added", "changed"}
+    assert {change.kind for change in found.steps} == {"added", "changed"}
+    assert len(after.steps) - len(before.steps) == sum(c.kind == "added" for c in found.steps)
 
 
 def test_many_steps_are_matched_by_name_first(monkeypatch: pytest.MonkeyPatch) -> None:
