@@ -285,6 +285,27 @@ def test_by_the_mouse(open_lab: OpenLab, server: LabServer) -> None:
     assert graph_text(lab) == before
 
 
+def test_from_nothing(open_lab: OpenLab, server: LabServer) -> None:
+    lab = open_lab("light")
+    lab.open_notebook(write_notebook(server.root, "nothing.ipynb", []))
+    lab.run_code('from maxlab.graph import Graph\ngraph = Graph("net")\ngraph')
+    hand = Hand(lab)
+    hand.root.get_by_role("button", name="Edit (E)").click()
+    hand.said("editing")
+    hand.strip.get_by_role("button", name="Add an input").click()
+    fill(hand, type="float32[n, 4]")
+    hand.said("added the input")
+    lab.view().click("input0")
+    add(hand, "softmax")
+    hand.press("o")
+    hand.said("the graph gives softmax")
+    hand.press("x")
+    hand.form.wait_for()
+    hand.press("Enter")
+    hand.said("ran; it gives")
+    hand.shot("from-nothing")
+
+
 def test_strip_in_a_narrow_window(open_lab: OpenLab, server: LabServer) -> None:
     lab = start(open_lab, server, "narrow-edit")
     lab.page.set_viewport_size({"width": 900, "height": 900})

@@ -326,3 +326,23 @@ def test_hostile_arguments_are_refused() -> None:
         except MaxlabError:
             pass
         assert str(graph) == before
+
+
+def test_a_graph_is_built_from_nothing() -> None:
+    graph = Graph("net")
+    view = GraphView(graph)
+    assert view.document["nodes"] == []
+    change(graph, "input", type="float32[n, 4]")
+    (x,) = (value.id for value in graph.function.inputs)
+    assert len(offered(graph, on=(x,))) > 60
+    (exp,) = change(graph, "add", "exp", on=(x,))["select"]
+    (copy,) = change(graph, "duplicate", on=(exp,))["select"]
+    with pytest.raises(MaxlabError, match="ML322"):
+        ask(graph, "run", inputs={})
+    change(graph, "outputs", on=(exp, copy))
+    found = ask(graph, "run", inputs={})
+    assert [one["type"] for one in found["outputs"]] == ["float32[4, 4]"] * 2
+    while change(graph, "look")["can_undo"]:
+        change(graph, "undo")
+    assert graph.function.ops == []
+    assert graph.function.inputs == []
