@@ -18,6 +18,7 @@ import pytest
 
 from maxlab import driver, engine
 from maxlab.dtype import DType
+from maxlab.engine import executor
 from maxlab.engine.frame import Frame
 from maxlab.engine.observing import HostTimes, Observer
 from maxlab.engine.stepping import Walk
@@ -288,6 +289,32 @@ def test_ctrl_c_between_two_steps_of_the_host(body: Callable[[Any], list[Any]]) 
             end = -1
             run()
             assert looks == count
+        assert many.held() == before
+
+
+def test_ctrl_c_between_two_slices_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the thread comes back from the executor to look for signals: the next call begins at
+    the first turn."""
+    want = X
+    for _ in range(150):
+        want = np.cumsum(want, dtype=np.float32)
+    monkeypatch.setattr(executor, "SLICE_NS", 0)
+    with ExitStack() as nothing:
+        many = Loaded(Case("many", HOST, many_turns, (want,), ("host",)), nothing)
+        many.check(many.model(*many.inputs))
+        before = many.held()
+        for end in (1, 2, 70):
+            left = iter(range(end))
+
+            def look(left: Iterator[int] = left) -> None:
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+
+            with monkeypatch.context() as ended:
+                ended.setattr(executor.progress, "check", look)
+                with pytest.raises(KeyboardInterrupt):
+                    many.model(X + 1)
+            many.check(many.model(*many.inputs))
         assert many.held() == before
 
 
