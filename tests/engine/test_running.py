@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maxlab import driver, engine
+from maxlab import driver, engine, progress
 from maxlab.dtype import DType
 from maxlab.engine import executor
 from maxlab.engine.frame import Frame
@@ -311,7 +311,7 @@ def test_ctrl_c_between_two_slices_of_a_loop(monkeypatch: pytest.MonkeyPatch) ->
                     raise KeyboardInterrupt
 
             with monkeypatch.context() as ended:
-                ended.setattr(executor.progress, "check", look)
+                ended.setattr(progress, "check", look)
                 with pytest.raises(KeyboardInterrupt):
                     many.model(X + 1)
             many.check(many.model(*many.inputs))
