@@ -303,7 +303,13 @@ def test_from_nothing(open_lab: OpenLab, server: LabServer) -> None:
     hand.form.wait_for()
     hand.press("Enter")
     hand.said("ran; it gives")
+    hand.press("Shift+S")
+    hand.form.wait_for()
+    hand.press("Enter")
+    hand.said("saved net.mlgraph")
     hand.shot("from-nothing")
+    found = lab.run_code("import maxlab\nprint(maxlab.open('net.mlgraph'))")
+    assert found[0]["text"] == graph_text(lab)
 
 
 def test_strip_in_a_narrow_window(open_lab: OpenLab, server: LabServer) -> None:

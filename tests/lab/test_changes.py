@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import maxlab
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ExecutionError, MaxlabError
@@ -311,6 +312,16 @@ def test_what_a_page_adds_is_of_no_line_of_code() -> None:
     worker.join()
     assert [op.loc is None for op in graph.function.ops] == [False, True, False]
     assert graph.function.ops[1].scope == ""
+
+
+def test_a_graph_is_saved_and_opened(tmp_path: Path) -> None:
+    graph = shown()
+    assert change(graph, "save")["wrong"][0]["name"] == "path"
+    path = tmp_path / "net.mlgraph"
+    assert change(graph, "save", path=str(path))["said"] == f"saved {path}"
+    assert str(maxlab.open(path)) == str(graph)
+    with pytest.raises(MaxlabError):
+        change(graph, "save", path=str(tmp_path / "no" / "net.mlgraph"))
 
 
 def test_hostile_arguments_are_refused() -> None:

@@ -109,8 +109,8 @@ export const isDetailsAnswer: Shape<IDetailsAnswer> = record({
 
 /** One step. */
 export interface IChangeArgs {
-  /** `look` changes nothing and says whether something can be changed. */
-  do: 'look' | 'add' | 'insert' | 'replace' | 'set' | 'remove' | 'duplicate' | 'input' | 'random' | 'outputs' | 'undo' | 'redo';
+  /** `look` changes nothing and says whether something can be changed; `save` writes a file. */
+  do: 'look' | 'add' | 'insert' | 'replace' | 'set' | 'remove' | 'duplicate' | 'input' | 'random' | 'outputs' | 'save' | 'undo' | 'redo';
   /** The operation that is added; otherwise empty. */
   name: string;
   on: string[];
@@ -121,7 +121,7 @@ export interface IChangeArgs {
 }
 
 export const isChangeArgs: Shape<IChangeArgs> = record({
-  do: oneOf('look', 'add', 'insert', 'replace', 'set', 'remove', 'duplicate', 'input', 'random', 'outputs', 'undo', 'redo'),
+  do: oneOf('look', 'add', 'insert', 'replace', 'set', 'remove', 'duplicate', 'input', 'random', 'outputs', 'save', 'undo', 'redo'),
   name: isText,
   on: list(isText),
   op: isText,

@@ -91,10 +91,11 @@ class ChangeArgs(TypedDict):
         "input",
         "random",
         "outputs",
+        "save",
         "undo",
         "redo",
     ]
-    """`look` changes nothing and says whether something can be changed."""
+    """`look` changes nothing and says whether something can be changed; `save` writes a file."""
     name: str
     """The operation that is added; otherwise empty."""
     on: list[str]

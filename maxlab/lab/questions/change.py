@@ -374,6 +374,14 @@ def _outputs(editor: Editor, args: ChangeArgs) -> Done:
     return f"the graph gives {', '.join(_called(editor, value) for value in values)}", []
 
 
+def _save(editor: Editor, args: ChangeArgs) -> Done:
+    path = args["fields"].get("path", "").strip()
+    if not path:
+        raise FieldError("path", "nothing is given", "write a path such as net.mlgraph")
+    editor.graph.save(path)
+    return f"saved {path}", []
+
+
 def _undo(editor: Editor, args: ChangeArgs) -> Done:
     return ("undone" if editor.undo() else "there is nothing to undo"), []
 
@@ -397,6 +405,7 @@ _STEPS: dict[str, Callable[[Editor, ChangeArgs], Done]] = {
     "input": _input,
     "random": _random,
     "outputs": _outputs,
+    "save": _save,
     "undo": _undo,
     "redo": _redo,
 }

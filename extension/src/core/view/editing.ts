@@ -102,6 +102,7 @@ export class Editing {
       ['edit-constant', '+ Constant', 'Add a constant of random numbers, as weights begin'],
       ['edit-undo', 'Undo', 'Undo the last step (U)'],
       ['edit-redo', 'Redo', 'Do the step again that was undone (Shift+U)'],
+      ['edit-save', 'Save', 'Save the graph as a document (Shift+S)'],
       ['run', 'Run', 'Compile what changed and run the graph (X)']
     ] as const) {
       const node = button('jp-MaxLab-plainButton', title, () => {
@@ -238,6 +239,13 @@ export class Editing {
     enable('edit-undo', this._canUndo);
     enable('edit-redo', this._canRedo);
     enable('run', this._host.canProfile);
+  }
+
+  /** Asks for a path, and saves the graph there. */
+  openSave(): void {
+    const path = `${this._host.model.document.name || 'graph'}.mlgraph`;
+    const fields = [field('path', 'text', path, 'a path of the kernel: from its folder, or a whole one', true)];
+    this._form.open('Save as', fields, typed => void this._apply({ do: 'save', fields: { path, ...typed } }));
   }
 
   private async _run(): Promise<void> {
@@ -428,5 +436,6 @@ export function addEditing(
   add('edit-constant', 'Add a constant of random numbers', () => editing().openConstant(), isOn);
   add('edit-undo', 'Undo', () => void editing().undo(), () => editing().canUndo);
   add('edit-redo', 'Redo', () => void editing().redo(), () => editing().canRedo);
+  add('edit-save', 'Save the graph as a document', () => editing().openSave(), isOn);
   add('run', 'Run the graph', () => editing().openRun(), isOn);
 }

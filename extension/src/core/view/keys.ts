@@ -53,6 +53,7 @@ export const KEYS: readonly IKey[] = [
   view('edit-output', 'o'),
   view('edit-undo', 'u'),
   view('edit-redo', 'Shift+U'),
+  view('edit-save', 'Shift+S'),
   view('run', 'x'),
   view('toggle-panel', 'i'),
   view('toggle-dock', 'd'),
@@ -81,7 +82,7 @@ export const KEY_WORDS: readonly (readonly [readonly string[], string])[] = [
   [['edit-change', 'edit-duplicate', 'edit-remove'], 'change, copy, remove what is selected'],
   [['edit-output'], 'let the graph give what is selected'],
   [['edit-undo', 'edit-redo'], 'undo, redo'],
-  [['run'], 'run the graph'],
+  [['edit-save', 'run'], 'save the graph, run it'],
   [['toggle-panel'], 'side panel'],
   [['toggle-dock'], 'panels below: timeline, roofline and more'],
   [['clear'], 'clear the selection, leave search']
