@@ -330,11 +330,19 @@ def test_the_recorder_goes_when_its_program_goes(how: str, machine: Machine) -> 
     assert program.stdout is not None
     with program, program.stdout:
         (pid,) = json.loads(program.stdout.readline())
-        recorder = psutil.Process(pid) if psutil.pid_exists(pid) else None
+        recorder = found(pid)
         if how == "SIGKILL":
             program.kill()
     if recorder is not None:
         wait_for_end(recorder)
+
+
+def found(pid: int) -> psutil.Process | None:
+    """The process, which may end at any moment; None when it has."""
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
 
 
 def test_the_recorder_goes_though_its_driver_hangs(machine: Machine) -> None:
@@ -353,8 +361,9 @@ def test_the_recorder_goes_though_its_driver_hangs(machine: Machine) -> None:
     assert program.stdout is not None
     with program, program.stdout:
         (pid,) = json.loads(program.stdout.readline())
-    if psutil.pid_exists(pid):
-        wait_for_end(psutil.Process(pid))
+    recorder = found(pid)
+    if recorder is not None:
+        wait_for_end(recorder)
 
 
 def test_the_recorder_goes_though_a_fork_outlives_its_program(machine: Machine) -> None:
