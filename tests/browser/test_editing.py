@@ -63,12 +63,7 @@ class Hand:
 
     def said(self, text: str) -> None:
         """Wait until the strip says ``text``."""
-        found = self.strip.locator(".jp-MaxLab-stripSaid", has_text=text)
-        try:
-            found.wait_for(timeout=8000)
-        except Exception:
-            self.shot("stuck")
-            raise
+        self.strip.locator(".jp-MaxLab-stripSaid", has_text=text).wait_for()
 
     def option(self, name: str) -> Locator:
         """The operation of the palette's list."""
@@ -246,15 +241,16 @@ def test_by_the_mouse(open_lab: OpenLab, server: LabServer) -> None:
     assert graph_text(lab).count("mo.") > before.count("mo.")
 
     lab.show_output_of("graph")
+    view.settle()
     edge = view.read(
         """(() => {
-            const stage = view.element.querySelector('.jp-MaxLab-stage').getBoundingClientRect();
             const [a, b] = ['exp', 'softmax'].map(
                 label => view.nodes().find(node => node.label === label).rect);
-            return { x: a.x + a.w / 2, y: (a.y + a.h + b.y) / 2, left: stage.left };
+            // Above the name of what flows, which stands in the middle.
+            return { x: a.x + a.w / 2, y: a.y + a.h + (b.y - a.y - a.h) / 5 };
         })()"""
     )
-    lab.page.mouse.click(edge["x"], edge["y"] - 12)
+    lab.page.mouse.click(edge["x"], edge["y"])
     palette.click()
     hand.root.get_by_text("On the edge, it reads exp").wait_for()
     hand.shot("edge-dark")
@@ -265,6 +261,7 @@ def test_by_the_mouse(open_lab: OpenLab, server: LabServer) -> None:
     assert text.index("mo.exp") < text.index("mo.tanh") < text.index("mo.softmax")
 
     lab.show_output_of("graph")
+    view.settle()
     rect = next(n["rect"] for n in view.nodes() if n["label"] == "tanh")
     lab.page.mouse.click(rect["x"] + rect["w"] / 2, rect["y"] + 10, button="right")
     menu = lab.page.locator(".lm-Menu")
