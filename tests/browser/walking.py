@@ -165,6 +165,9 @@ class Walk:
             clicked.append(node["id"])
             view.click(node["id"])
             chosen = view.read("view.selection")
+            if not chosen:  # it moved between the look and the click: it is where it is now
+                view.click(node["id"])
+                chosen = view.read("view.selection")
             # A box stands for the operations within, of which there is one at least.
             is_right = chosen == [node["id"]] if node["kind"] == "node" else len(chosen) > 0
             if not is_right:
