@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import enum
-import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, MaxlabError
-from maxlab.graph.editing import OPERATIONS, Editor
+from maxlab.graph.editing import Editor
 from maxlab.graph.value import Value
 from maxlab.ir import BufferType, DeviceRef, Shape, TensorType, Type
 from maxlab.ir.dims import parse_dim
@@ -143,15 +141,9 @@ def read(editor: Editor, parameter: Parameter, text: str) -> Any:
 
 
 def _choice(parameter: Parameter, text: str) -> Any:
-    if text not in parameter.choices:
+    if parameter.words is None:
         raise ValueError(text)
-    for function in OPERATIONS.values():
-        found = inspect.signature(function).parameters.get(parameter.name)
-        if found is not None and isinstance(found.default, enum.Enum):
-            members = {str(member.value): member for member in type(found.default)}
-            if tuple(members) == parameter.choices:
-                return members[text]
-    raise ValueError(text)
+    return {str(member.value): member for member in parameter.words}[text]
 
 
 def _literal(text: str) -> Any:
@@ -160,17 +152,13 @@ def _literal(text: str) -> Any:
 
 
 def read_dims(text: str) -> Any:
-    """The sizes ``text`` names: ``batch, 2 * n``, with or without brackets; one alone is one.
+    """The sizes ``text`` names: ``batch, 2 * n``, with or without brackets.
 
     Raises:
         ParseError: It names none.
     """
     inner = re.fullmatch(r"\s*[\[(](.*)[\])]\s*", text, re.DOTALL)
-    parts = _split(inner[1] if inner else text)
-    if inner is None and len(parts) == 1:
-        found = parse_dim(parts[0])
-        return [found]
-    return [parse_dim(part) for part in parts]
+    return [parse_dim(part) for part in _split(inner[1] if inner else text)]
 
 
 def _split(text: str) -> list[str]:

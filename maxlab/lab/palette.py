@@ -70,13 +70,18 @@ class Parameter(NamedTuple):
         name: As ``ops`` calls it.
         kind: What it takes.
         default: What it is unless given, as it is typed; None where it must be given.
-        choices: The words, of a ``choice``.
+        words: What has the words, of a ``choice``.
     """
 
     name: str
     kind: Kind
     default: str | None
-    choices: tuple[str, ...] = ()
+    words: type[enum.Enum] | None = None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words, of a ``choice``."""
+        return () if self.words is None else tuple(str(one.value) for one in self.words)
 
 
 class Offer(NamedTuple):
@@ -130,9 +135,9 @@ def _offer(name: str) -> Offer:
 
 def _parameter(parameter: inspect.Parameter) -> Parameter:
     note, default = str(parameter.annotation), parameter.default
-    choices: tuple[str, ...] = ()
+    words: type[enum.Enum] | None = None
     if isinstance(default, enum.Enum) and not isinstance(default, DType):
-        choices = tuple(str(member.value) for member in type(default))
+        words = type(default)
         kind: Kind = "choice"
     elif "Value" in note and "Iterable" not in note and "Sequence" not in note:
         kind = "value"
@@ -151,8 +156,8 @@ def _parameter(parameter: inspect.Parameter) -> Parameter:
     if parameter.kind is parameter.VAR_POSITIONAL:
         return Parameter(parameter.name, "values", "")
     if default is parameter.empty:
-        return Parameter(parameter.name, kind, None, choices)
-    return Parameter(parameter.name, kind, _typed(default), choices)
+        return Parameter(parameter.name, kind, None, words)
+    return Parameter(parameter.name, kind, _typed(default), words)
 
 
 def _typed(default: object) -> str:

@@ -210,6 +210,15 @@ def test_an_input_gets_another_type_and_all_types_follow() -> None:
     assert "float32[batch, 8]" in wrong[0]["says"]
 
 
+def test_a_word_is_the_one_of_its_parameter() -> None:
+    for offer in palette.offers().values():
+        for parameter in offer.parameters:
+            for word in parameter.choices:
+                made = fields.read(Editor(shown()), parameter, word)
+                assert isinstance(made, parameter.words or ())
+                assert str(made.value) == word
+
+
 @pytest.mark.parametrize("text", ["float32[batch, 8]", "int64[]", "bool[n * 2 + 1]", "float16[3]"])
 def test_types_are_typed_as_they_are_shown(text: str) -> None:
     assert fields.type_text(fields.read_type("type", text)) == text
