@@ -10,8 +10,9 @@ others use, wall times say what the others do. They are in the JSON too.
 - ``flat N``: a cold load of N ops on one input that become N different kernels;
 - ``chain N``: building and loading N products in a row, which are one kernel; N steps;
 - ``pipeline N``: the same of N ops that fuse as far as they may;
-- ``reload``: of a graph of 1,000 ops that is loaded, one is another op; it is built and loaded
-  again, its kernels in the cache; the parts of that load beside it, without building;
+- ``reload``: two graphs of 1,000 ops, one op of which differs, are built and loaded again in
+  turns, as by a person who goes back and forth: their plans are found. The parts of a load are
+  told beside it, without building. ``benchmarks.edits`` has changes that nobody made before;
 - ``folding``: one run of a graph that reads what depends on weights and constants alone.
 """
 
@@ -27,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,20 @@ def sample(checkout: Path, case: str) -> dict[str, Any]:
     return found
 
 
+def samples_of(
+    sample: Callable[[Path], dict[str, Any]], old: Path | None, rounds: int
+) -> dict[str, list[dict[str, Any]]]:
+    """What ``sample`` gives for this checkout and, where it is given, for that at ``old``, by side;
+    the two take turns."""
+    sides = {"new": ROOT} | ({} if old is None else {"old": old.resolve()})
+    turns = ["new"] if old is None else ["old", "new", "new", "old"]
+    found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side in turns:
+            found[side].append(sample(sides[side]))
+    return found
+
+
 def medians(samples: list[dict[str, Any]]) -> dict[str, Any]:
     """Of dicts with the same names, the median of each number in them."""
     found: dict[str, Any] = {}
@@ -238,17 +254,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
-    sides = {"new": ROOT} | ({"old": chosen.old.resolve()} if chosen.old else {})
-    turns = ["old", "new", "new", "old"] if chosen.old else ["new"]
     found: dict[str, Any] = {
         "cpu": cpu_of_this_machine(), "rounds": chosen.rounds, "load_before": os.getloadavg(),
         "unit": "seconds; medians", "cases": {},
     }  # fmt: skip
     for case in chosen.cases or CASES:
-        samples: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
-        for _ in range(chosen.rounds):
-            for side in turns:
-                samples[side].append(sample(sides[side], case))
+        samples = samples_of(partial(sample, case=case), chosen.old, chosen.rounds)
         found["cases"][case] = {side: medians(ones) for side, ones in samples.items()}
         for side, row in found["cases"][case].items():
             print(f"{case:16} {side}: {told(row)}", flush=True)

@@ -39,8 +39,9 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+R = TypeVar("R")
 SECONDS = 600
 """After so many seconds a model counts as refused."""
 VISION = (
@@ -290,18 +291,28 @@ def measure(name: str) -> Row:
 def in_a_process(name: str) -> Row:
     """``measure`` in a process of its own, with a cache in which there is only the run-time
     library that every graph needs."""
+    return run_alone(measure, name, failed=lambda name, why: Row(name, why=why))
+
+
+def run_alone(
+    measured: Callable[..., R], name: str, *args: Any, failed: Callable[[str, str], R]
+) -> R:
+    """``measured(name, *args)`` in a process with a kernel cache of its own; ``failed`` makes the
+    row of a model for which the process did not end well."""
     cache = tempfile.mkdtemp(prefix="maxlab-models-")
     pool = ProcessPoolExecutor(
         1, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(cache,)
     )
     try:
-        return pool.submit(measure, name).result(timeout=SECONDS)
+        return pool.submit(measured, name, *args).result(timeout=SECONDS)
     except TimeoutError:
         for process in multiprocessing.active_children():
             process.kill()
-        return Row(name, why=f"not done after {SECONDS} s")
+        return failed(name, f"not done after {SECONDS} s")
     except BrokenProcessPool:
-        return Row(name, why="the process ended")
+        return failed(name, "the process ended")
+    except Exception as error:  # of the model: the others are measured all the same
+        return failed(name, f"{type(error).__name__}: {str(error).strip()}".splitlines()[0])
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         shutil.rmtree(cache, ignore_errors=True)
@@ -383,11 +394,11 @@ def main() -> None:
 MARKS = "<!-- made by python -m benchmarks.torch_models -->", "<!-- end -->"
 
 
-def write_between_marks(page: Path, text: str) -> None:
-    """Put ``text`` between the marks of ``page``."""
-    before, _, rest = page.read_text("utf-8").partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", "utf-8")
+def write_between_marks(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
+    """Put ``text`` between the ``marks`` of ``page``."""
+    before, _, rest = page.read_text("utf-8").partition(marks[0])
+    _, _, after = rest.partition(marks[1])
+    page.write_text(f"{before}{marks[0]}\n{text}\n{marks[1]}{after}", "utf-8")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ _LAZY = {
     "stages": "maxlab.analysis.stages:stages",
     "why": "maxlab.analysis.fusion:why",
     "diff": "maxlab.lab.beside:diff",
+    "merge": "maxlab.analysis.merging:merge",
     "load_run": "maxlab.analysis.runs:load_run",
     "compare": "maxlab.analysis.check:compare",
     "values": "maxlab.analysis.check:values",
@@ -64,7 +65,17 @@ _LAZY = {
 }
 
 # Packages that ``import maxlab`` reaches, each imported when it is first asked for.
-_PACKAGES = ("driver", "engine", "graph", "nn", "profiler", "torch", "dtype", "errors")
+_PACKAGES = (
+    "driver",
+    "engine",
+    "experimental",
+    "graph",
+    "nn",
+    "profiler",
+    "torch",
+    "dtype",
+    "errors",
+)
 _FRONT = {
     "ops": "maxlab.graph:ops",
     "Graph": "maxlab.graph:Graph",
@@ -82,16 +93,20 @@ _FRONT = {
     "open": "maxlab.analysis.opening:open_file",
     "cache": "maxlab.toolchain:cache",
 }
-_TENSOR = "results are driver tensors: maxlab.driver.Tensor.from_numpy(array)"
+_TENSOR = (
+    "to compute at once: maxlab.experimental.Tensor([1.0, 2.0]); inputs and results of models: "
+    "maxlab.driver.Tensor.from_numpy(array)"
+)
 _NO_GRADIENTS = "graphs compute no gradients: train with PyTorch, then maxlab.torch.load(module, x)"
 _INSTEAD = {
     **dict.fromkeys(("Tensor", "tensor", "array", "asarray", "from_numpy", "as_tensor"), _TENSOR),
     **dict.fromkeys(("grad", "no_grad", "autograd", "optim", "value_and_grad"), _NO_GRADIENTS),
     "cuda": "maxlab.driver.accelerator_count() counts the GPUs, driver.Accelerator() is the first",
-    "manual_seed": "in a graph: ops.random.set_seed(0)",
-    "random": "in a graph: ops.random.uniform, ops.random.normal",
-    "rand": "in a graph: ops.random.uniform",
-    "randn": "in a graph: ops.random.normal",
+    "manual_seed": "of tensors: maxlab.experimental.random.set_seed(0); in a graph: "
+    "ops.random.set_seed(0)",
+    "random": "of tensors: maxlab.experimental.random; in a graph: ops.random",
+    "rand": "a tensor: maxlab.experimental.random.uniform([2, 3]); in a graph: ops.random.uniform",
+    "randn": "a tensor: maxlab.experimental.Tensor.randn([2, 3]); in a graph: ops.random.normal",
     **dict.fromkeys(
         ("show", "draw", "plot", "visualize", "render", "view"),
         "graphs, models and profiles are drawn as the last value of a cell; graph.to_svg(path)",
@@ -144,10 +159,11 @@ _INSTEAD = {
     "pmap": "give the session several devices: engine.InferenceSession(devices=[...])",
     "onnx": "graphs come from Python or from PyTorch: maxlab.torch.load(module, x)",
     "export": "maxlab.save(graph, path) writes a graph; graph.to_html(path) a page",
-    "Module": "layers are in maxlab.nn: maxlab.nn.Module",
+    "Module": "of graphs: maxlab.nn.Module; of tensors: maxlab.experimental.nn.Module",
     "numpy": "NumPy's functions work on values of a graph, and are in maxlab.ops",
-    "functional": "the functions are in maxlab.ops",
-    "set_default_dtype": "every type names its dtype; layers take one as an argument",
+    "functional": "in a graph: maxlab.ops; of tensors too: maxlab.experimental.functional",
+    "set_default_dtype": "types of graphs and layers name theirs; of tensors: "
+    "with maxlab.experimental.tensor.default_dtype(dtype): ...",
     "Session": "maxlab.engine.InferenceSession",
     "Model": "maxlab.compile(graph) makes one",
     "float": "maxlab.float32",
@@ -160,8 +176,11 @@ _INSTEAD = {
 # What references, models and profiles offer of the packages above them: see ``trace.reading``.
 _READINGS: dict[str, str] = {
     "checked_document": "maxlab.lab.documents:checked_document",
+    "diff_graphs": "maxlab.lab.beside:diff_graphs",
+    "diff_of_run": "maxlab.lab.beside:packed_diff_of_run",
     "document_of": "maxlab.lab.documents:document_of",
     "open_device": "maxlab.driver.accelerator:open_device",
+    "edit": "maxlab.lab.widget:edit",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
     "find": "maxlab.lab.query:find",
     "overlay": "maxlab.lab.coloured:add",
@@ -232,6 +251,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Add maxlab's magics to an IPython shell: what ``%load_ext maxlab`` does."""
+    from maxlab.lab import tensor_magic
     from maxlab.lab.cuda_sim import magic as cuda_sim
     from maxlab.lab.kernel_magic import magic as kernel
     from maxlab.lab.maxprof import magic as maxprof
@@ -239,6 +259,7 @@ def load_ipython_extension(shell: Any) -> None:
     cuda_sim.register(shell)
     kernel.register(shell)
     maxprof.register(shell)
+    tensor_magic.register(shell)
 
 
 _trace.set_display_hook(_load_lab)

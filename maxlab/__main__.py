@@ -1,12 +1,18 @@
 """The commands of maxlab, for shells and for continuous integration.
 
     python -m maxlab diff before.mlprof after.mlprof --fail-if +5% --html report.html
+    python -m maxlab diff before.mlgraph after.mlgraph --exit-code
+    python -m maxlab diff HEAD~1 HEAD -- scores.mlgraph
+    python -m maxlab merge base.mlgraph ours.mlgraph theirs.mlgraph -o merged.mlgraph
+    python -m maxlab git --install
     python -m maxlab show run.mlprof -o page.html
     python -m maxlab show scores.mlgraph -o page.html
     python -m maxlab trace run.mlprof -o trace.json
+    python -m maxlab code scores.mlgraph -o scores.py
 
-They end with 0 when all is well, with 1 when ``diff`` finds a limit exceeded, and with 2 when they
-could not do what was asked: a file that cannot be read, or arguments that make no sense.
+They end with 0 when all is well; with 1 when ``diff`` finds a limit exceeded, or with
+``--exit-code`` graphs that differ, and when ``merge`` leaves something to decide; and with 2 when
+they could not do what was asked: a file that cannot be read, or arguments that make no sense.
 """
 
 from __future__ import annotations
@@ -16,19 +22,32 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from maxlab import files
+from maxlab.analysis.graph_commands import (
+    are_graphs,
+    diff_graphs,
+    listing,
+    merge_files,
+    set_up_git,
+)
 from maxlab.analysis.opening import open_file
 from maxlab.analysis.runs import SavedRun, diff, load_run
 from maxlab.analysis.runs.gate import judge, parse_limit
 from maxlab.errors import MaxlabError
+from maxlab.graph import Graph
 
 FINE, EXCEEDED, FAILED = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status of the command in ``arguments``, by default those of the process."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # What stands behind -- are paths, as Git has it; what stands before may be revisions.
+    place = given.index("--") if given[:1] == ["diff"] and "--" in given else len(given)
+    options = _parser().parse_args(given[:place])
+    options.paths = given[place + 1 :]
     try:
         status: int = options.run(options)
     except (MaxlabError, OSError) as error:
@@ -38,14 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    if are_graphs(options.given, options.paths):
+        return diff_graphs(options, options.paths)
     limits = [parse_limit(text) for text in options.fail_if]
-    found = diff(*options.runs, confidence=options.confidence)
-    print(found.table(options.rows if options.rows >= 0 else None))
+    found = diff(*map(Path, options.given), confidence=options.confidence)
+    if options.json != "-":
+        print(found.table(options.rows if options.rows >= 0 else None))
     if options.html is not None:
         found.to_html(options.html)
     if options.json is not None:
         text = json.dumps(found.data(), indent=1, sort_keys=True) + "\n"
-        files.write_text(options.json, text, "the comparison")
+        if options.json == "-":
+            print(text, end="")
+        else:
+            files.write_text(options.json, text, "the comparison")
     status = FINE
     for verdict in [judge(found, limit) for limit in limits]:
         lines = [f"slower than {verdict.limit} allows: {said}" for said in verdict.exceeded]
@@ -63,12 +88,21 @@ def _show(options: argparse.Namespace) -> int:
     elif isinstance(found, SavedRun):
         print(found.table(options.rows if options.rows >= 0 else None))
     else:
-        print(found)
+        print(listing(found) if options.text else found)
+        if not (found.inputs or found.function.ops):
+            print(f"{options.file} is an empty graph: nothing is built in it yet")
     return FINE
 
 
 def _trace(options: argparse.Namespace) -> int:
     print(load_run(options.run_file).timeline.to_chrome(options.output))
+    return FINE
+
+
+def _code(options: argparse.Namespace) -> int:
+    graph = Graph(path=options.file)
+    text = graph.to_python(options.output)
+    print(text.rstrip("\n") if options.output is None else options.output)
     return FINE
 
 
@@ -83,16 +117,25 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser(
         "diff",
-        help="say what changed between runs",
-        description="Say what changed between saved runs: the first against each of the others.",
+        help="say what changed between graphs, or between runs",
+        description=(
+            "Say what changed between two graphs: files, files of a commit "
+            "(HEAD~1:scores.mlgraph), or revisions and then -- and files; one revision, or none, "
+            "is compared with the file as it is. Or say what changed between saved runs: the first "
+            "against each of the others."
+        ),
         epilog=(
-            "A folder stands for all runs in it, which must be of the same program. The exit "
-            "status is 0 when no limit is exceeded, 1 when one is, and 2 when the runs could not "
-            "be compared."
+            "Of graphs, the exit status is 0; with --exit-code it is 1 when they differ; and 2 "
+            "when they could not be compared. Of runs, a folder stands for all runs in it, which "
+            "must be of the same program; the exit status is 0 when no limit is exceeded, 1 when "
+            "one is, and 2 when the runs could not be compared."
         ),
     )
     one.add_argument(
-        "runs", nargs="+", type=Path, metavar="run", help="an .mlprof file or a folder"
+        "given",
+        nargs="*",
+        metavar="what",
+        help="two graphs, revisions of Git, or .mlprof files and folders",
     )
     one.add_argument(
         "--fail-if",
@@ -118,7 +161,17 @@ def _parser() -> argparse.ArgumentParser:
         help="of the intervals, 0.95 by default",
     )
     one.add_argument("--html", type=Path, metavar="FILE", help="write the comparison as one page")
-    one.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
+    one.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write the comparison as JSON; without a file, print it",
+    )
+    one.add_argument(
+        "--exit-code", action="store_true", help="of graphs: end with 1 when they differ"
+    )
+    one.add_argument("--open", action="store_true", help="of graphs: show the page in a browser")
     _add_rows(one)
     one.set_defaults(run=_diff)
 
@@ -129,6 +182,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("file", type=Path, help="an .mlgraph, .mlir or .mlprof file")
     one.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it as one HTML page")
+    one.add_argument(
+        "--text",
+        action="store_true",
+        help="of a graph: also what stands beside it, and constants as hashes, for comparisons",
+    )
     _add_rows(one)
     one.set_defaults(run=_show)
 
@@ -140,7 +198,55 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("run_file", type=Path, metavar="run", help="an .mlprof file")
     one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the trace")
     one.set_defaults(run=_trace)
+
+    one = commands.add_parser(
+        "code",
+        help="write a graph as Python",
+        description="Print the Python program that builds a saved graph, or write it to a file, "
+        "with long constants in a .safetensors file beside it. Nothing of the graph is run.",
+    )
+    one.add_argument("file", type=Path, help="an .mlgraph or .mlir file")
+    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="the Python file to write")
+    one.set_defaults(run=_code)
+    _add_graph_commands(commands)
     return parser
+
+
+def _add_graph_commands(commands: Any) -> None:
+    one = commands.add_parser(
+        "merge",
+        help="merge two versions of a graph",
+        description=(
+            "Merge what two sides changed in a document since the one that both come from. As a "
+            "merge driver of Git it is called with %%O %%A %%B -o %%A."
+        ),
+        epilog=(
+            "The exit status is 0 when all was merged, 1 when something is left to decide, which "
+            "the document that is written says, and 2 when nothing could be merged."
+        ),
+    )
+    one.add_argument("base", help="the version that both come from; an empty file where none is")
+    one.add_argument("ours", help="one side: what is in conflict is as it has it")
+    one.add_argument("theirs", help="the other side")
+    one.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="write it there; printed by default"
+    )
+    one.add_argument("--name", default="", help="what to call the document in messages")
+    one.set_defaults(run=merge_files)
+
+    one = commands.add_parser(
+        "git",
+        help="let Git show and merge graphs",
+        description=(
+            "Let Git show what changed in .mlgraph files as changes of graphs, and merge them, in "
+            "this repository alone. Without an option it says whether it does."
+        ),
+    )
+    which = one.add_mutually_exclusive_group()
+    which.add_argument("--install", action="store_true", help="set it, for this repository")
+    which.add_argument("--uninstall", action="store_true", help="take it out again")
+    which.add_argument("--show-diff", nargs="+", metavar="FILE", help="called by git diff")
+    one.set_defaults(run=set_up_git)
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +255,7 @@ def _add_rows(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=20,
         metavar="N",
-        help="kernels to list, 20 by default; -1 is all",
+        help="lines to list, 20 by default; -1 is all",
     )
 
 

@@ -7,6 +7,7 @@
     │   └── MissingFileError    (FileNotFoundError)       no such file
     ├── DTypeError      ML1xx   (ValueError)              element types that do not fit together
     ├── ShapeError      ML2xx   (ValueError)              shapes that cannot be proved to fit
+    │   ├── PlaceError          (IndexError)              an index out of the range of an axis
     │   └── DimDivisionError    (ZeroDivisionError)       a dim that is divided by zero
     ├── GraphError      ML3xx   (ValueError)              misuse of a graph or of its values
     │   ├── ArgumentError       (ValueError)              an argument of an op is out of its range
@@ -51,7 +52,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 _MOST_BITS = 512
@@ -107,6 +108,8 @@ class Location:
     """A place in the user's code: ``file`` (or cell), 1-based ``line``, 0-based ``column``.
 
     A cell of a notebook has an id too, ``cell``, which it keeps when it gets another number.
+    ``end`` is the line and the column of the end of the expression, where both are known. Columns
+    count bytes of UTF-8, as Python's do. Files of graphs do not keep ``end``.
     """
 
     file: str
@@ -116,6 +119,7 @@ class Location:
     function: str = ""
     end_column: int = 0
     cell: str = ""
+    end: tuple[int, int] = field(default=(0, 0), compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -199,6 +203,10 @@ class DTypeError(MaxlabError, ValueError):
 
 class ShapeError(MaxlabError, ValueError):
     """Shapes that cannot be proved to fit together."""
+
+
+class PlaceError(ShapeError, IndexError):
+    """An index that is out of the range of an axis."""
 
 
 class DimDivisionError(ShapeError, ZeroDivisionError):

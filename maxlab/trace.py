@@ -28,8 +28,8 @@ class Event:
     """One thing that happened.
 
     ``kind`` is the family (``"graph"``, ``"pass"``, ``"compile"``, ``"cache"``, ``"execute"``,
-    ``"kernel"``,
-    ``"transfer"``, ``"allocate"``, ``"gpu"``, ``"warning"``), ``name`` the thing, ``start_ns`` a
+    ``"kernel"``, ``"transfer"``, ``"allocate"``, ``"gpu"``, ``"check"``, ``"warning"``), ``name``
+    the thing, ``start_ns`` a
     ``time.monotonic_ns`` stamp.
     """
 

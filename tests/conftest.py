@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from maxlab.ir import DeviceRef
 
 _made_cache: str | None = None
+_made_data: str | None = None
 _sample: sampling.Sample | None = None
 _told: dict[str, None] = {}
 
@@ -30,15 +31,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the run an own kernel cache, so that it neither reads nor fills the user's.
+    """Give the run an own kernel cache, and an own folder of what Jupyter remembers, such as which
+    graphs are trusted, so that it neither reads nor fills the user's.
 
     Set before any test module is imported, because maxlab reads its settings once. Processes of one
     run share the cache and the seed of its samples.
     """
-    global _made_cache
+    global _made_cache, _made_data
     if "MAXLAB_CACHE_DIR" not in os.environ:
         _made_cache = tempfile.mkdtemp(prefix="maxlab-tests-")
         os.environ["MAXLAB_CACHE_DIR"] = _made_cache
+    if "JUPYTER_DATA_DIR" not in os.environ:
+        _made_data = tempfile.mkdtemp(prefix="maxlab-jupyter-")
+        os.environ["JUPYTER_DATA_DIR"] = _made_data
     if seed := config.getoption("--sample-seed"):
         os.environ["MAXLAB_SAMPLE_SEED"] = seed
     os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())
@@ -58,9 +63,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[DeviceRef]:
 
 
 def pytest_unconfigure() -> None:
-    """Remove the cache that ``pytest_configure`` made."""
-    if _made_cache is not None:
-        shutil.rmtree(_made_cache, ignore_errors=True)
+    """Remove the folders that ``pytest_configure`` made."""
+    for made in (_made_cache, _made_data):
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -26,14 +26,17 @@ ROOT = Path(__file__).resolve().parents[1]
 @dataclass(frozen=True, slots=True)
 class Family:
     """Tests whose ids begin with one of ``prefixes``; a push runs ``share`` of each group's cases,
-    and of each group one at least; of a ``share`` of 0, none. A group is what shares an id before
-    the first ``split`` in it: by default the cases of one test function. Without a ``split``, the
-    family is one group."""
+    and of each group ``least``, or all that it has; of a ``share`` of 0, none. A group is what
+    shares an id before the first ``split`` in it: by default the cases of one test function.
+    Without a ``split``, the family is one group. Of ``whole`` groups a push runs ``share``, each of
+    them whole: what the tests of a group do leads to the next ones."""
 
     name: str
     prefixes: str | tuple[str, ...]
     share: Fraction
     split: str = "["
+    least: int = 1
+    whole: bool = False
 
     def fit(self, nodeid: str) -> int:
         """The length of the longest prefix that ``nodeid`` begins with; 0 without any."""
@@ -50,11 +53,33 @@ _HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
 
 FAMILIES: tuple[Family, ...] = (
     Family(
+        "random cells that are edited",
+        "tests/lab/code/test_random_cells.py::test_a_new_text_builds_the_edited_graph",
+        Fraction(1, 20),
+    ),
+    Family("all other tests", "tests/", _QUARTER, least=4),
+    Family(
+        "tests that wait for others",
+        ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),
+        Fraction(1, 6),
+        least=2,
+    ),
+    Family(
         "random steps of an editor",
         "tests/graph/test_editing.py::test_random_steps_are_whole_or_nothing_and_are_taken_back_exactly",
         _EIGHTH,
     ),
-    Family("ops on a GPU", "tests/cuda/test_ops.py", _QUARTER),
+    Family(
+        "random groups of an editor",
+        "tests/graph/test_grouping.py::test_what_is_grouped_and_dissolved_computes_the_same",
+        _EIGHTH,
+    ),
+    Family(
+        "random sequences of edits, in twenties",
+        "tests/lab/test_interleaved.py::test_any_sequence_that_is_undone_gives_the_first_document",
+        Fraction(1, 50),
+    ),
+    Family("ops on a GPU", "tests/cuda/test_ops.py", _EIGHTH),
     Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _EIGHTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _THIRD),
     Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _EIGHTH),
@@ -70,12 +95,20 @@ FAMILIES: tuple[Family, ...] = (
             "tests/cuda/test_product.py::test_devices_get_no_warning_and_no_spill",
             "tests/sim/test_launch.py::test_nvcc_takes_the_same_text",
         ),
-        Fraction(1, 6),
+        Fraction(1, 12),
         "",
     ),
     Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _THIRD),
-    Family("ops under each option", "tests/compiler/test_options.py", _QUARTER),
+    Family("ops under each option", "tests/compiler/test_options.py", _EIGHTH),
     Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
+    Family("ops written as Python", "tests/graph/code/test_every_op.py", _QUARTER),
+    Family("random graphs written as Python", "tests/graph/code/test_random_graphs.py", _EIGHTH),
+    Family("models written as Python", "tests/graph/code/test_models.py", _QUARTER),
+    Family(
+        "random programs on tensors",
+        "tests/experimental/test_random_programs.py",
+        Fraction(1, 10),
+    ),
     Family("random programs over the table", "tests/compiler/test_whole_table.py", _HALF),
     Family(
         "changed graphs",
@@ -84,26 +117,55 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("packed operands", "tests/compiler/test_packed.py", _QUARTER),
     Family("options of sessions", "tests/engine/test_session_options.py", _QUARTER),
-    Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD),
+    Family("runs that are ended", "tests/engine/test_running.py", _EIGHTH, ""),
+    Family("arrays shared with others", "tests/driver/test_dlpack.py", _QUARTER),
+    Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD, ""),
     Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _QUARTER),
     # gcc takes minutes for the library of products with its sanitizers.
     Family("kernels in C under the sanitizers", "tests/compiler/test_sanitizers.py", _NONE),
     Family("packed kernels in C", "tests/kernels_c/test_packed.py", _QUARTER),
     Family("products in C", "tests/kernels_c/test_gemm.py", _QUARTER),
-    Family("operations of torch", "tests/torch_import/test_operations.py", _QUARTER),
-    Family("ops beside those of torch", "tests/opset/test_torch.py", _THIRD),
-    Family("browser tests, in both themes", "tests/browser", _HALF),
+    Family("operations of torch", "tests/torch_import/test_operations.py", _EIGHTH),
+    Family("models under torch.compile", "tests/torch_compile/test_models.py", _QUARTER),
+    Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
+    Family("browser tests", "tests/browser", Fraction(1, 5), "::", whole=True),
+    Family("a network by hand", "tests/browser/test_by_hand.py", _HALF, ""),
     Family(
         "ways to walk a notebook",
         "tests/browser/test_walks.py::test_walk",
-        Fraction(1, 12),
-        "-by_",
+        Fraction(1, 36),
+        "",
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
-    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 200), "-"),
-    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _QUARTER),
+    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 500)),
+    Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _EIGHTH, ""),
     Family(
         "cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _QUARTER
+    ),
+    Family(
+        "modules of slow tests",
+        (
+            "tests/analysis/check/",
+            "tests/analysis/runs/",
+            "tests/analysis/test_edit.py",
+            "tests/analysis/test_graph_commands.py",
+            "tests/compiler/test_cached.py",
+            "tests/cuda/test_hostile.py",
+            "tests/custom/test_guard.py",
+            "tests/custom/test_opaque.py",
+            "tests/driver/test_dlpack_hostile.py",
+            "tests/engine/test_mapped_files.py",
+            "tests/engine/test_progress.py",
+            "tests/files/test_readers.py",
+            "tests/graph/test_ops_dynamic.py",
+            "tests/kernels_c/test_executor.py",
+            "tests/models/test_minilm.py",
+            "tests/torch_compile/",
+            "tests/torch_import/test_modules.py",
+            "tests/torch_import/test_rare_tensors.py",
+        ),
+        _THIRD,
+        "",
     ),
     Family(
         "slow single tests",
@@ -111,6 +173,9 @@ FAMILIES: tuple[Family, ...] = (
             "tests/analysis/test_edit.py::test_every_generated_kernel_of_a_graph",
             "tests/diagnostics/test_monitor.py::test_the_ring_is_bounded_and_what_is_left_is_whole",
             "tests/driver_cuda/test_models.py::test_on_the_fake_driver",
+            "tests/analysis/runs/test_hostile_runs.py::test_large_runs_are_saved_and_loaded",
+            "tests/kernels_c/test_prelude.py::test_coefficients_come_from_the_fits",
+            "tests/kernels_c/test_packed.py::test_scratch_of_halves",
             "tests/kernels_c/test_executor.py::test_no_race_and_no_stray_access",
             "tests/lab/test_protocol.py::test_a_field_renamed_in_the_protocol_fails_mypy",
             (
@@ -120,6 +185,11 @@ FAMILIES: tuple[Family, ...] = (
             "tests/models/test_minilm.py::test_vectors_equal_those_of_transformers",
             "tests/test_gpu_check.py::test_a_dry_run_goes_through_every_stage",
             "tests/test_gpu_check.py::test_the_benchmarks_run_on_the_driver",
+            "tests/torch_compile/test_backend.py::test_an_installed_maxlab_is_found_by_its_name",
+            (
+                "tests/torch_compile/test_hostile.py"
+                "::test_ctrl_c_while_it_compiles_ends_the_call_and_nothing_else"
+            ),
             "tests/torch_import/test_transformers.py::test_a_model_agrees_with_torch",
         ),
         _THIRD,
@@ -186,12 +256,22 @@ def sample(
         else:
             groups.setdefault((family, family.group(nodeid)), []).append(nodeid)
     made = Sample(seed)
-    for (family, _), cases in groups.items():
-        count = max(1, ceil(len(cases) * family.share)) if family.share else 0
-        kept.update(sorted(cases, key=lambda case: _rank(seed, case))[:count])
+    for (family, name), cases in groups.items():
+        wanted = max(family.least, ceil(len(cases) * family.share)) if family.share else 0
+        if family.whole:
+            names = [group for one, group in groups if one is family]
+            most = ceil(len(names) * family.share)
+            wanted = len(cases) * (name in _first(seed, names, most))
+        count = min(wanted, len(cases))
+        kept.update(_first(seed, cases, count))
         chosen, total = made.counts.get(family.name, (0, 0))
         made.counts[family.name] = (chosen + count, total + len(cases))
     return kept, made
+
+
+def _first(seed: str, names: Sequence[str], most: int) -> list[str]:
+    """Those of ``names``, ``most`` at most, that the seed chooses."""
+    return sorted(names, key=lambda name: _rank(seed, name))[:most]
 
 
 def _rank(seed: str, nodeid: str) -> bytes:

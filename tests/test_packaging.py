@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import email
 import json
 import os
@@ -124,6 +125,14 @@ def test_holds_nothing_else(wheel: Path) -> None:
     ]
     assert not unwanted
     assert wheel.stat().st_size < MAX_WHEEL_BYTES
+
+
+def test_torch_finds_the_backend_by_its_entry_point(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        name = f"maxlab-{PROJECT['version']}.dist-info/entry_points.txt"
+        points = configparser.ConfigParser()
+        points.read_string(archive.read(name).decode())
+    assert dict(points["torch_dynamo_backends"]) == {"maxlab": "maxlab.torch.compiling:backend"}
 
 
 def test_metadata(wheel: Path) -> None:

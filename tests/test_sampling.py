@@ -52,3 +52,20 @@ def test_a_share_of_nothing_is_left_to_all() -> None:
     kept, made = sample(["tests/slow.py::test_a", "tests/other.py::test_b"], "seed", families)
     assert kept == {"tests/other.py::test_b"}
     assert made.counts == {"slow": (0, 1)}
+
+
+def test_of_few_cases_all_run() -> None:
+    few = Family("few", "tests/odd", Fraction(1, 5), least=4)
+    kept, made = sample(CASES + ALONE, "1", [few])
+    assert made.counts == {"few": (5, 11)}  # four of the ten, and the one that stands alone
+    assert len(kept) == 6
+
+
+def test_groups_that_run_whole() -> None:
+    whole = Family("whole", "tests/", Fraction(1, 2), "::", whole=True)
+    names = [f"tests/{file}.py::test_{n}" for file in "abcd" for n in range(3)]
+    kept, made = sample(names, "1", [whole])
+    files = {name.partition("::")[0] for name in kept}
+    assert len(files) == 2
+    assert kept == {name for name in names if name.partition("::")[0] in files}
+    assert made.counts == {"whole": (6, 12)}

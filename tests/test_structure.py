@@ -12,7 +12,14 @@ import pytest
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
-from scripts.structure import device_kinds, engine_names, op_names, plans, typescript
+from scripts.structure import (
+    device_kinds,
+    engine_names,
+    observers,
+    op_names,
+    plans,
+    typescript,
+)
 from scripts.structure.__main__ import compared
 from scripts.structure.modules import Arc, ImportGraph
 
@@ -162,6 +169,25 @@ def test_questions_for_the_kind_of_a_device(tmp_path: Path, source: str, asked: 
     graph = ImportGraph(tree(tmp_path, {"engine/a.py": source, "driver/b.py": "x.is_host"}))
     found = device_kinds.sites(graph, ("fake.engine",))
     assert found == [f"fake/engine/a.py:1 {text}" for text in asked]
+
+
+# ---------------------------------------------------------------- observers
+def test_what_watches_runs_and_is_long_is_counted(tmp_path: Path) -> None:
+    longest = "\n" * observers.MOST_LINES
+    files = {
+        "engine/short.py": "class A(Observer): ..." + longest,
+        "engine/seen.py": "class A(observing.Observer): ...\n" + longest,
+        "engine/other.py": "class Observer: ...\n" + longest,
+        "engine/walk.py": "class Walk: ...\n" + longest,
+        "far.py": "class A(Observer): ...\n" + longest,
+    }
+    graph = ImportGraph(tree(tmp_path, files))
+    found = observers.sites(graph, {"walks": "walk", "poison": "gone"}, "fake.engine")
+    assert found == [
+        "fake.engine.gone (poison): no such module",
+        "fake/engine/seen.py: 81 lines",
+        "fake/engine/walk.py: 81 lines",
+    ]
 
 
 # ---------------------------------------------------------------- TypeScript

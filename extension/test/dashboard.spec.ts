@@ -12,7 +12,7 @@ import {
   niceTop
 } from '../src/core/dashboard/format';
 import { groupsOf } from '../src/core/dashboard/groups';
-import { startsOfNext } from '../src/core/dashboard/lanes';
+import { marksNear, startsOfNext } from '../src/core/dashboard/lanes';
 import { TimeRange } from '../src/core/dashboard/range';
 import { stepsOf } from '../src/core/dashboard/steps';
 import { type IFrame, readFrame } from '../src/core/dashboard/wire';
@@ -262,12 +262,25 @@ describe('steps of means', () => {
 });
 
 describe('lanes', () => {
+  const mark = (kind: string, start: number) =>
+    ({ id: '', kind, start, took: 1, name: '', count: 1, pid: 1, cell: '', line: '' });
+
   it('know when the next mark of a lane begins', () => {
-    const mark = (kind: string, start: number) =>
-      ({ id: '', kind, start, took: 1, name: '', count: 1, pid: 1, cell: '', line: '' });
     const marks = [mark('cell', 0), mark('run', 1), mark('cell', 2), mark('run', 3)];
     expect(startsOfNext(marks).slice(0, 2)).toEqual([2, 3]);
     expect(startsOfNext(marks)[2]).toBeGreaterThan(1e9);
+  });
+
+  it('read what went on, and what is near only where nothing of its lane did', () => {
+    const marks = [mark('cell', 0), mark('run', 0), mark('cell', 1.1), mark('run', 3)];
+    const read = (time: number, end = 9): [string, number][] =>
+      marksNear(marks, time, 0.2, end).map(({ kind, start }) => [kind, start]);
+    expect(read(0.95)).toEqual([['cell', 0], ['run', 0]]);
+    expect(read(1.05)).toEqual([['cell', 0], ['run', 0], ['cell', 1.1]]);
+    expect(read(1.15)).toEqual([['run', 0], ['cell', 1.1]]);
+    expect(read(2.5)).toEqual([]);
+    expect(marksNear([{ ...mark('cell', 0), took: null }], 7, 0, 6)).toEqual([]);
+    expect(marksNear([{ ...mark('cell', 0), took: null }], 7, 0, 8)).toHaveLength(1);
   });
 });
 

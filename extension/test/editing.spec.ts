@@ -18,7 +18,8 @@ const OFFERS = [
   offer('exp', 'elementwise', 'e to the power of each element.'),
   offer('logsumexp', 'reduction', 'The logarithm of the sum of the exponentials.'),
   offer('softmax', 'reduction', 'Probabilities along axis: exp(x - max) over their sum.'),
-  offer('tanh', 'elementwise', 'The hyperbolic tangent of each element.')
+  offer('tanh', 'elementwise', 'The hyperbolic tangent of each element.'),
+  offer('nn.Linear', 'layer', 'A product with weights.')
 ];
 
 const field = (name: string, text: string, needed = false): IChangeField => ({
@@ -32,9 +33,11 @@ const field = (name: string, text: string, needed = false): IChangeField => ({
 
 describe('the palette', () => {
   it.each([
-    ['', ['exp', 'logsumexp', 'softmax', 'tanh']],
+    ['', ['exp', 'logsumexp', 'softmax', 'tanh', 'nn.Linear']],
     ['exp', ['exp', 'logsumexp', 'softmax']],
     ['SOFT', ['softmax']],
+    ['nn.lin', ['nn.Linear']],
+    ['nn.Linear', ['nn.Linear']],
     ['reduction', ['logsumexp', 'softmax']],
     ['tangent', ['tanh']],
     ['nothing', []]
@@ -44,7 +47,7 @@ describe('the palette', () => {
 
   it('begins with what was chosen last', () => {
     const names = found(OFFERS, '', ['tanh', 'gone', 'softmax']).map(({ name }) => name);
-    expect(names).toEqual(['tanh', 'softmax', 'exp', 'logsumexp']);
+    expect(names).toEqual(['tanh', 'softmax', 'exp', 'logsumexp', 'nn.Linear']);
   });
 });
 

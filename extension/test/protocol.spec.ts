@@ -8,6 +8,8 @@ import { readAnswer } from '../src/proto/answers';
 import { readMessage } from '../src/proto/border';
 import { isDashboardClientMessage, isDashboardServerMessage, isMachineNow } from '../src/proto/dashboard';
 import { isGraphDocument } from '../src/proto/document';
+import { isEditorClientMessage, isEditorOpen, isEditorServerMessage } from '../src/proto/editor';
+import { isHintsMessage, isHintsOpen } from '../src/proto/hints';
 import { isLiveListing } from '../src/proto/live';
 import { PROTOCOL, isCellCancel, isCellProgress, isClientMessage, isServerMessage } from '../src/proto/messages';
 import { parseDocument } from '../src/proto/parse';
@@ -33,9 +35,14 @@ const SHAPES: Record<string, Shape<unknown>> = {
   ServerMessage: isServerMessage,
   DashboardClientMessage: isDashboardClientMessage,
   DashboardServerMessage: isDashboardServerMessage,
+  EditorOpen: isEditorOpen,
+  EditorClientMessage: isEditorClientMessage,
+  EditorServerMessage: isEditorServerMessage,
   MachineNow: isMachineNow,
   CellProgress: isCellProgress,
   CellCancel: isCellCancel,
+  HintsOpen: isHintsOpen,
+  HintsMessage: isHintsMessage,
   LiveListing: isLiveListing,
   GraphDocument: isGraphDocument
 };

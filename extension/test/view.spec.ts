@@ -127,6 +127,24 @@ describe('view', () => {
     expect(test.isHeat).toBe(true);
   });
 
+  it('unfolds a box that comes back if it was unfolded when it went', async () => {
+    const document = transformer(2);
+    const { view, test } = await mount(document);
+    const key = 'encoder.layers.1';
+    await test.expand('encoder.layers.0..1');
+    await test.expand(key);
+    expect(view.expanded.has(key)).toBe(true);
+    // Its operations stand outside of it, as when a group is dissolved by undo.
+    const isIn = (path: string): boolean => path === key || path.startsWith(`${key}.`);
+    const nodes = document.nodes.map(node => ({ ...node, scope: isIn(node.scope) ? '' : node.scope }));
+    view.setDocument({ ...document, nodes, scopes: document.scopes.filter(scope => !isIn(scope.path)) });
+    await view.layoutDone();
+    expect(view.model.boxes.has(key)).toBe(false);
+    view.setDocument(document);
+    await view.layoutDone();
+    expect(view.expanded.has(key)).toBe(true);
+  });
+
   it('finds, counts and walks through matches, unfolding what hides them', async () => {
     const { view, root, test } = await mount(transformer(4));
     view.search('softmax');

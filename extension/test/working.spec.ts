@@ -13,7 +13,7 @@ const TOLD: Told = {
   total: 58,
   what: 'n 8',
   elapsed_s: 3.25,
-  state: 'running'
+  status: 'running'
 };
 
 describe('rows of work', () => {
@@ -41,7 +41,7 @@ describe('rows of work', () => {
     working.told(TOLD);
     expect(texts()).toEqual(['sweeping 12 of 58 · n 8']);
     expect(working.element.querySelector('.jp-MaxLab-workingTime')?.textContent).toBe('3.3 s');
-    working.told({ ...TOLD, state: 'over' });
+    working.told({ ...TOLD, status: 'over' });
     expect(texts()).toEqual([]);
   });
 
@@ -50,7 +50,7 @@ describe('rows of work', () => {
     press();
     expect(cancelled).toEqual([7]);
     expect(texts()).toEqual(['Cancelling…']);
-    working.told({ ...TOLD, state: 'cancelling' });
+    working.told({ ...TOLD, status: 'cancelling' });
     vi.advanceTimersByTime(5000);
     expect(texts()).toEqual(['Cancelling…']);
   });
@@ -60,7 +60,7 @@ describe('rows of work', () => {
     press();
     vi.advanceTimersByTime(1000);
     expect(texts()).toEqual(['Cancel is queued: the kernel does something else first']);
-    working.told({ ...TOLD, state: 'cancelling' });
+    working.told({ ...TOLD, status: 'cancelling' });
     expect(texts()).toEqual(['Cancelling…']);
   });
 
@@ -71,7 +71,7 @@ describe('rows of work', () => {
     expect(texts()).toEqual(['Profile · waiting for the kernel']);
     working.told({ ...TOLD, id: 0, phase: 'running' });
     expect(texts()).toEqual(['running 12 of 58 · n 8']);
-    working.told({ ...TOLD, id: 0, state: 'over' });
+    working.told({ ...TOLD, id: 0, status: 'over' });
     expect(texts()).toEqual(['drawing']);
     working.profile('done');
     expect(texts()).toEqual([]);

@@ -18,14 +18,16 @@ def open_file(path: Path | str, *, trusted: bool = False) -> Graph | SavedRun:
     """The graph in the file at ``path``, or the saved run: what is in the file decides.
 
     A graph is in a document, ``.mlgraph``, with its layout, comments and drafts in
-    ``graph.document``; or in MLIR's generic form. Opening runs nothing of the file. Custom kernels
-    that a graph has are seen, edited and saved, and are compiled only if ``trusted``, or when a
-    kernel library of this process declares the same text.
+    ``graph.document``; or in MLIR's generic form. A document of no bytes is an empty graph, called
+    as its file. Opening runs nothing of the file. Custom kernels that a graph has are seen, edited
+    and saved, and are compiled only if ``trusted``, when this user saved the file or trusted it in
+    JupyterLab and no byte of it changed since, or when a kernel library of this process declares
+    the same text.
 
     Args:
         path: The file.
         trusted: Whether the custom kernels of a graph may be compiled and run: the file is trusted
-            as a program of its author is.
+            as a program of its author is. It is not remembered: it holds for this process.
 
     Raises:
         FileError: ML001, it is no regular file; ML002, it cannot be read.

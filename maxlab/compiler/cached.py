@@ -31,7 +31,8 @@ from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
 from maxlab.compiler.fingerprint import fingerprint, version
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Step
-from maxlab.compiler.plan_file import Places, read, written
+from maxlab.compiler.plan_file import Places, written
+from maxlab.compiler.plan_reader import read
 from maxlab.config import config
 from maxlab.errors import CacheError, GraphError, MaxlabError, ParseError
 from maxlab.ir import Function, at_revision, listen

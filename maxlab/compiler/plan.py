@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from maxlab.compiler import plan_file
+from maxlab.compiler import plan_file, plan_reader
 from maxlab.compiler.facts import Facts
 from maxlab.compiler.plan_parts import (
     PACK_KERNELS,
@@ -137,13 +137,14 @@ class Plan:
         Raises:
             ParseError: ML349, it is no plan of this version, or a part of it is missing.
         """
-        return Plan(**plan_file.read(text, arrays))
+        return Plan(**plan_reader.read(text, arrays))
 
     def diff(self, other: Plan, /) -> PlanDiff:
         """What differs in ``other``, in words: empty, and false, when the plans are equal.
 
         Steps are matched by what they compute, buffers by what they hold; numbers that are others
-        only because something else is there too are no difference.
+        only because something else is there too are no difference. ``maxlab.diff(plan, other)`` is
+        the same call; ``maxlab.diff`` of two models compares their graphs instead.
 
         Args:
             other: A plan, such as that of another graph or of ``model.reload(options=...)``.

@@ -5,13 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from maxlab.compiler.facts import Facts
 from maxlab.compiler.lifetimes import peak
 from maxlab.compiler.op_facts import OpFacts
 from maxlab.compiler.plan_changes import Change, Detail, PlanDiff, in_order
-from maxlab.compiler.plan_match import Matching, computed, matched, plain_text, texts_of
+from maxlab.compiler.plan_match import (
+    Matching,
+    OneToOne,
+    computed,
+    matched,
+    plain_text,
+    texts_of,
+)
 from maxlab.compiler.plan_parts import Slot, SlotKind, Step
 from maxlab.compiler.plan_renumber import Renumbering
 from maxlab.compiler.plan_text import (
@@ -28,6 +35,8 @@ from maxlab.compiler.plan_text import (
 from maxlab.compiler.plan_whole import Whole
 from maxlab.errors import Location
 from maxlab.ir.poly import ZERO, Poly
+
+_Part = TypeVar("_Part", Step, Slot)
 
 LONGEST = 100
 """Characters of a value in a line; the rest is left out."""
@@ -72,15 +81,9 @@ def _diff(one: Whole, other: Whole) -> PlanDiff:
 def _step_changes(
     one: Whole, other: Whole, pairs: Matching, renumbering: Renumbering
 ) -> Iterator[Change]:
-    for step in one.steps:
-        if step.number not in pairs.steps.there:
-            yield Change(step.id, "", step_words(step), "")
-    for step in other.steps:
-        number = pairs.steps.back.get(step.number)
-        if number is None:
-            yield Change("", step.id, "", step_words(step))
-            continue
-        like = one.steps[number]
+    yield from _alone(one.steps, other.steps, pairs.steps, step_words)
+    for number, other_number in pairs.steps.there.items():
+        like, step = one.steps[number], other.steps[other_number]
         fields = like.differences(renumbering.step(step, like))
         details = [*_step_details(like, step, fields)]
         if "pointers" in fields:
@@ -93,6 +96,22 @@ def _step_changes(
                 texts = _code(like), _code(step)
             was, words = (f"{s.name} ({s.kind})" for s in (like, step))
             yield Change(like.id, step.id, was, words, tuple(details), texts)
+
+
+def _alone(
+    ones: Sequence[_Part],
+    others: Sequence[_Part],
+    pairs: OneToOne[int],
+    words: Callable[[_Part], str],
+) -> Iterator[Change]:
+    """The steps, or buffers, that only one of two plans has: ``ones`` are those of the first plan,
+    ``others`` those of the second."""
+    for part in ones:
+        if part.number not in pairs.there:
+            yield Change(part.id, "", words(part), "")
+    for part in others:
+        if part.number not in pairs.back:
+            yield Change("", part.id, "", words(part))
 
 
 def step_words(step: Step) -> str:
@@ -214,15 +233,9 @@ assert _STEP_FIELDS.keys() >= {
 def _buffer_changes(
     one: Whole, other: Whole, pairs: Matching, renumbering: Renumbering
 ) -> Iterator[Change]:
-    for slot in one.slots:
-        if slot.number not in pairs.slots.there:
-            yield Change(slot.id, "", buffer_words(slot), "")
-    for slot in other.slots:
-        number = pairs.slots.back.get(slot.number)
-        if number is None:
-            yield Change("", slot.id, "", buffer_words(slot))
-            continue
-        like = one.slots[number]
+    yield from _alone(one.slots, other.slots, pairs.slots, buffer_words)
+    for number, other_number in pairs.slots.there.items():
+        like, slot = one.slots[number], other.slots[other_number]
         renumbered = renumbering.slot(slot, like)
         if like != renumbered:
             details: tuple[Detail, ...] = tuple(_buffer_details(like, slot, renumbered))

@@ -48,6 +48,7 @@ def legend(plan: Whole) -> list[tuple[str, str]]:
     used |= {"k0, k1 …", "launch"} if steps else set()
     used |= {"b0, b1 …"} if slots else set()
     used |= {"items"} if any(step.parallel != ONE for step in steps) else set()
+    used |= {"…_2_more"} if any(step.name.endswith("_more") for step in steps) else set()
     used |= {"n0, n1 …"} if any(step.nodes for step in steps) else set()
     used |= {"v0, v1 …"} if any(holds(slot) == slot.value for slot in slots) else set()
     notes = COLUMN_NOTES | NOTES
@@ -67,6 +68,7 @@ def legend(plan: Whole) -> list[tuple[str, str]]:
 COLUMN_NOTES = {
     "k0, k1 …": "steps in the order in which they run; most are one kernel",
     "b0, b1 …": "buffers of memory; bytes and shapes are formulas of the dims of the inputs",
+    "…_2_more": "the first operations of a step, and how many more kinds there are",
     "items": "the parts of a step that threads can share",
     "launch": "how threads share the items: a formula, evaluated when the sizes are known",
     "n0, n1 …": "operations of the graph, as its listing numbers them",
@@ -76,10 +78,10 @@ COLUMN_NOTES = {
 
 NOTES = {
     "map": "each element by itself",
-    "row": "rows that are folded, and what is made of the result",
-    "reduce": "columns that are folded",
-    "contract": "a product of matrices, and what is made of each tile of it",
-    "attention": "fused attention",
+    "row": "a row at a time: its sum or maximum, say, and elements that are computed with it",
+    "reduce": "a column at a time: its sum or maximum, say",
+    "contract": "a product of matrices; what is computed of each tile of it follows at once",
+    "attention": "softmax of queries times keys, times values, block by block",
     "concat": "a part of a larger value",
     "kernel": "a part of an operation that has kernels of its own",
     "pack": "the right operand of a product in panels of columns",
@@ -115,7 +117,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "Blocks": (
-        "threads take blocks of columns, and fold each column",
+        "threads take blocks of columns, and reduce each column",
         {
             "rows": "matrices",
             "columns": "of each matrix",
@@ -123,7 +125,10 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "weight": "scalar operations of a number",
         },
     ),
-    "Gemm": ("threads take tiles of a product of m × k by k × n; the library says how large", {}),
+    "Gemm": (
+        "threads take tiles of a product of m × k by k × n; the runtime library says how large",
+        {},
+    ),
     "BatchedGemm": ("threads take products of m × k by k × n", {"items": "how many there are"}),
     "Attention": (
         "threads take blocks of queries",

@@ -292,10 +292,13 @@ def _require_known(op: Op, known: Mapping[str, None]) -> None:
     Raises:
         InputError: ML601, one has none.
     """
+    named = named_dims(op)
+    if known.keys() >= named:
+        return
     own = {n for region in op.regions for n in region_definitions(region, known)}
     types = [r.type for r in op.results if isinstance(r.type, TensorType)]
     own -= {name for type in types for size in type.sizes for name in size.symbols()}
-    for name in sorted(named_dims(op) - own):
+    for name in sorted(named - own):
         if name not in known:
             raise InputError(
                 "ML601",

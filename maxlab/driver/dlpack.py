@@ -72,6 +72,9 @@ class ProducerError(TensorError, BufferError):
 
 _api = ctypes.pythonapi
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_keep = _api.Py_IncRef
+_keep.argtypes = [ctypes.py_object]
+_keep.restype = None
 _capsule_new = _api.PyCapsule_New
 _capsule_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR]
 _capsule_new.restype = ctypes.py_object
@@ -144,7 +147,10 @@ def _callbacks() -> tuple[Any, Any]:
             del alive[capsule]  # noqa: RUF051
 
     kind = "void(*)(uintptr_t)"
-    return ffi.callback(kind, release), ffi.callback(kind, destroy)
+    made = ffi.callback(kind, release), ffi.callback(kind, destroy)
+    for each in made:  # never freed: arrays of others may die when this module is gone already
+        _keep(each)
+    return made
 
 
 @functools.cache

@@ -28,6 +28,16 @@ def text(tensor: Any) -> str:
     return f"Tensor({numbers}{apart}{facts})"
 
 
+def plain(tensor: Any) -> str:
+    """The numbers of a tensor as NumPy's ``str`` of an array, of which no more is read than that
+    shows."""
+    if not tensor.num_elements:
+        return str(np.zeros(tensor.shape))
+    if tensor.num_elements <= np.get_printoptions()["threshold"]:
+        return str(_plain(tensor.on_host().to_ml_numpy()))
+    return np.array2string(_corners(tensor), threshold=0, edgeitems=_EDGE)
+
+
 def page(tensor: Any) -> str:
     """The tensor as HTML: what a notebook shows when it is the last value of a cell. Rows are not
     wrapped where the page is narrow, but scrolled."""
@@ -91,4 +101,4 @@ def _corners(tensor: Any) -> np.ndarray[Any, Any]:
     return made
 
 
-__all__ = ["facts_of", "page", "text"]
+__all__ = ["facts_of", "page", "plain", "text"]

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from maxlab import trace
 from maxlab.compiler.plan import Step
 from maxlab.driver import Tensor
 from maxlab.engine.device_clock import mark_on, ns_between
@@ -62,21 +61,10 @@ class GpuProfiler:
             dur_ns = time.monotonic_ns() - start_ns
             device_ns = {f"{d.label}:{d.id}": ns_between(d, begin[d], end[d]) for d in begin}
             steps = tuple(_steps(timer, ranges.steps)) if timer is not None else ()
-            self._keep(GpuRun(model.name, start_ns, dur_ns, device_ns, steps))
+            run = GpuRun(model.name, start_ns, dur_ns, device_ns, steps)
+            self.runs.append(run)
+            run.tell(self.mode)
         return made
-
-    def _keep(self, run: GpuRun) -> None:
-        self.runs.append(run)
-        thread = threading.get_ident()
-        data = {"mode": self.mode, "device_ns": run.device_ns}
-        trace.recorder().add(
-            trace.Event("gpu", run.model, run.start_ns, run.dur_ns, dict(data), thread)
-        )
-        for step in run.steps:
-            about = {"model": run.model, "step": step.id, "device": step.device}
-            trace.recorder().add(
-                trace.Event("gpu", step.name, step.start_ns, step.dur_ns, dict(about), thread)
-            )
 
 
 def _steps(timer: Timer, given: Sequence[Step]) -> Iterator[GpuStep]:

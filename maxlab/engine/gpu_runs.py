@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from maxlab import trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,19 @@ class GpuRun:
     dur_ns: int
     device_ns: dict[str, int]
     steps: tuple[GpuStep, ...] = ()
+
+    def tell(self, mode: str) -> None:
+        """Put the run, and each step of it, into the event stream, as recorded in ``mode``."""
+        _tell(self.model, self, {"mode": mode, "device_ns": self.device_ns})
+        for step in self.steps:
+            about = {"model": self.model, "step": step.id, "device": step.device}
+            _tell(step.name, step, about)
+
+
+def _tell(name: str, what: GpuRun | GpuStep, about: Mapping[str, Any]) -> None:
+    thread = threading.get_ident()
+    event = trace.Event("gpu", name, what.start_ns, what.dur_ns, dict(about), thread)
+    trace.recorder().add(event)
 
 
 __all__ = ["GpuRun", "GpuStep"]

@@ -11,25 +11,18 @@ from maxlab.engine.mojo_value import MojoValue
 from maxlab.errors import ExecutionError, InputTypeError, Location
 from maxlab.opset.custom_text import NOTHING, SAME
 
-
-def no_handle(what: str, wanted: str, given: Any) -> InputTypeError:
-    """The error for ``what``, an input, that is no handle of the type ``wanted``."""
-    return InputTypeError(
-        "ML786",
-        f"{what} must be a handle of {wanted!r}, got "
-        f"{given if isinstance(given, MojoValue) else type(given).__name__}",
-        fix="pass an output of a model that makes one",
-    )
+_PASS = "pass an output of a model that makes one"
+_MAKE_ANEW = "make it anew: what it points to is laid out as the other text says"
 
 
-def declared_otherwise(what: str, wanted: str, found: MojoValue) -> InputTypeError:
-    """The error for ``what``, an input, whose type another library declares under that name."""
-    return InputTypeError(
-        "ML786",
-        f"{what} must be a handle of {wanted!r}, got {found} of a library that declares "
-        f"{wanted!r} otherwise",
-        fix="make it anew: what it points to is laid out as the other text says",
-    )
+def wrong_handle(what: str, wanted: str, given: Any) -> InputTypeError:
+    """The error for ``given`` as the input ``what``, which takes a handle of the type ``wanted``:
+    it is none, or one of another type, or a library declares its type otherwise."""
+    found = given if isinstance(given, MojoValue) else None
+    got, fix = type(given).__name__ if found is None else str(found), _PASS
+    if found is not None and found.type.name == wanted:
+        got, fix = f"{found} of a library that declares {wanted!r} otherwise", _MAKE_ANEW
+    return InputTypeError("ML786", f"{what} must be a handle of {wanted!r}, got {got}", fix=fix)
 
 
 def user_kernel(plan: Plan, step: Step) -> tuple[Location | None, UserKernel]:
@@ -42,26 +35,17 @@ def failure(plan: Plan, step: Step, code: int, info: Sequence[int]) -> Execution
     """The error for a kernel that returned `NOTHING` or `SAME`."""
     at, kernel = user_kernel(plan, step)
     if code == SAME:
-        taken = kernel.takes
-        names = sorted((taken[info[0]], taken[info[1]]))
-        return ExecutionError(
-            "ML789",
-            f"{kernel.name}: the operands {' and '.join(names)} are one handle, and "
-            f"{taken[info[0]]} is changed in place",
-            at=at,
-            why=[kernel.declared],
-            fix="pass two handles",
-        )
-    assert code == NOTHING
-    made = kernel.makes
-    return ExecutionError(
-        "ML785",
-        f"{kernel.name} made no handle: its kernel did not set {made[info[0]]}, or there was no "
-        "memory for it",
-        at=at,
-        why=[kernel.declared],
-        fix=f"let the body set {made[info[0]]} to memory of its own, and test what malloc gives",
-    )
+        changed, other = (kernel.takes[number] for number in info[:2])
+        names = " and ".join(sorted((changed, other)))
+        number, fix = "ML789", "pass two handles"
+        what = f": the operands {names} are one handle, and {changed} is changed in place"
+    else:
+        assert code == NOTHING
+        made = kernel.makes[info[0]]
+        fix = f"let the body set {made} to memory of its own, and test what malloc gives"
+        number = "ML785"
+        what = f" made no handle: its kernel did not set {made}, or there was no memory for it"
+    return ExecutionError(number, kernel.name + what, at=at, why=[kernel.declared], fix=fix)
 
 
-__all__ = ["declared_otherwise", "failure", "no_handle", "user_kernel"]
+__all__ = ["failure", "user_kernel", "wrong_handle"]

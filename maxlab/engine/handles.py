@@ -8,8 +8,8 @@ from typing import Any
 from maxlab.compiler.facts import HandleFacts
 from maxlab.compiler.plan import Plan
 from maxlab.driver import Tensor
-from maxlab.engine.handle_errors import declared_otherwise, no_handle
-from maxlab.engine.mojo_value import MojoValue, handle_of
+from maxlab.engine.handle_errors import wrong_handle
+from maxlab.engine.mojo_value import MojoValue, address_of, handle_of
 from maxlab.toolchain import Runtime
 
 
@@ -46,22 +46,21 @@ class Handles:
             InputTypeError: ML786, it is no handle of its type.
         """
         wanted, found = self.inputs[number], handle_of(given)
+        if found is not None and found.type.name == wanted:
+            if self.definitions.get(wanted, found.definition) == found.definition:
+                return found
         what = f"input {number} ({self.names[number]} of {self.model})"
-        if found is None or found.type.name != wanted:
-            raise no_handle(what, wanted, given if found is None else found)
-        if self.definitions.get(wanted, found.definition) != found.definition:
-            raise declared_otherwise(what, wanted, found)
-        return found
+        raise wrong_handle(what, wanted, given if found is None else found)
 
     def given(self, tensors: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """``outputs`` with a `MojoValue` for each that is a handle; one that an input, or another
         output, is already is that one."""
         made = list(outputs)
-        passed = {_address(tensors[n]): handle_of(tensors[n]) for n in self.inputs}
+        passed = {address_of(tensors[n]): handle_of(tensors[n]) for n in self.inputs}
         for number, name in self.outputs.items():
             if isinstance(made[number], MojoValue):
                 continue
-            address = _address(made[number])
+            address = address_of(made[number])
             found = passed.get(address)
             if found is None:
                 definition = self.definitions[name]
@@ -75,10 +74,6 @@ def handles_of(plan: Plan, runtime: Runtime) -> Handles | None:
     """The inputs and outputs of ``plan`` that are handles; None where no value of it is one."""
     told = plan.facts.handles
     return None if told is None else Handles(plan, told, runtime)
-
-
-def _address(tensor: Tensor) -> int:
-    return int(tensor.to_numpy())
 
 
 __all__ = ["Handles", "handles_of"]

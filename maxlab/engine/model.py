@@ -19,6 +19,7 @@ from maxlab.engine.gpu_profiling import GpuProfiler
 from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.guard import Guard
+from maxlab.engine.into import require_fitting
 from maxlab.engine.kernel_view import KernelView
 from maxlab.engine.model_habits import INSTEAD
 from maxlab.engine.observing import Observer
@@ -177,6 +178,39 @@ class Model(trace.Displayed, AsModule, Whole):
         if trace.run_watcher is not None or trace.run_recorder is not None:
             return self._watched(args, trace.run_watcher, trace.run_recorder)
         return self.runner.run(args)
+
+    def execute_into(self, into: Sequence[Tensor], *args: Any) -> None:
+        """Lets the outputs for the inputs ``args`` be in the memory of ``into``, which kernels of
+        the host write themselves: nothing is copied.
+
+        Args:
+            into: A contiguous tensor for each output, of its dtype and shape.
+            *args: As ``execute`` takes them.
+
+        Raises:
+            InputError: ML889, memory that does not fit; and as ``execute``.
+
+        Example:
+            >>> import numpy as np
+            >>> from maxlab import engine
+            >>> from maxlab.driver import Tensor
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> into = np.zeros(3, np.float32)
+            >>> engine.InferenceSession().load(graph).execute_into(
+            ...     [Tensor.from_numpy(into)], np.ones(3, np.float32)
+            ... )
+            >>> into
+            array([2., 2., 2.], dtype=float32)
+        """
+        if trace.run_watcher is not None or trace.run_recorder is not None:
+            made = self._watched(args, trace.run_watcher, trace.run_recorder)
+            require_fitting(self.name, into, [(x.dtype, x.shape) for x in made])
+            for x, y in zip(into, made, strict=True):
+                x.inplace_copy_from(y)
+            return
+        self.runner.run_into(into, args)
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The outputs; inputs may be given by name (``input0``, ``input1`` …).

@@ -131,4 +131,9 @@ def handle_of(given: Any) -> MojoValue | None:
     return given if isinstance(given, MojoValue) else None
 
 
-__all__ = ["MojoValue", "handle_of"]
+def address_of(tensor: Tensor) -> int:
+    """The address of an object, which ``tensor`` holds as kernels of the host take it."""
+    return int(tensor.to_numpy())
+
+
+__all__ = ["MojoValue", "address_of", "handle_of"]

@@ -10,6 +10,7 @@ from maxlab.driver import Accelerator, Tensor
 from maxlab.driver.tensor import host_tensor
 from maxlab.engine.arguments import Arguments
 from maxlab.engine.executable import Executable
+from maxlab.engine.into import is_apart, require_fitting
 from maxlab.engine.made_objects import some_run
 from maxlab.engine.observing import Observer, Observers
 from maxlab.engine.program import Program
@@ -80,6 +81,41 @@ class Runner:
             program.settle(code, frame, [x.address for x in tensors])
         program.free.append(frame)
         return program.with_buffers(tensors, outputs) if program.has_buffers else outputs
+
+    def run_into(self, into: Sequence[Tensor], args: Sequence[Any]) -> None:
+        """Let the outputs for the inputs ``args`` be in the memory of ``into``.
+
+        Kernels write them there themselves, unless that memory is also read as an input, or the
+        model runs in stages or on a device: then they are copied.
+
+        Raises:
+            InputError: ML889, another number of outputs, or one of another dtype, shape or layout;
+                and as `run`.
+        """
+        tensors, shapes = self.arguments.accepted(args)
+        program = self.programs[shapes]
+        rows, direct = program.rows, program.direct
+        watched = self.instead is not None or program.has_buffers
+        if direct is None or watched or not is_apart(into, tensors):
+            made = self.run(args)
+            require_fitting(self.name, into, [(x.dtype, x.shape) for x in made])
+            for x, y in zip(into, made, strict=True):
+                x.inplace_copy_from(y)
+            return
+        require_fitting(self.name, into, [(dtype, shape) for _, dtype, shape, _ in rows])
+        try:
+            frame = program.free.pop()
+        except IndexError:
+            frame = program.new_frame()
+        addresses = frame.addresses
+        for number, slot in program.inputs:
+            addresses[slot] = tensors[number].address
+        for (slot, _, _, _), x in zip(rows, into, strict=True):
+            addresses[slot] = x.address
+        code = direct(frame.call)
+        if code:
+            program.settle(code, frame, [x.address for x in tensors])
+        program.free.append(frame)
 
     def run_observed(self, args: Sequence[Any], *observers: Observer) -> list[Tensor]:
         """The outputs; ``observers`` see every step."""

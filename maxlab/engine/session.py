@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -39,6 +40,7 @@ from maxlab.errors import (
     shown,
 )
 from maxlab.graph import Graph
+from maxlab.graph.conflicts import warn_of_conflicts
 from maxlab.graph.kernel_library import gathered
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
@@ -336,6 +338,7 @@ class InferenceSession(Whole):
                 f"load takes a Graph or a path, got {type(model).__name__}",
                 fix=_loaded_by(model),
             )
+        warn_of_conflicts(graph.function, "loaded")
         function = with_kernels(graph, [custom_extensions, custom_ops_path, self._kernel_library])
         devices = devices_of(function, self._devices)
         if guarding is not None:
@@ -361,6 +364,9 @@ class InferenceSession(Whole):
                     f"weights_registry has the weights by name, got {type(registry).__name__}",
                     fix="pass a dict: session.load(graph, weights_registry={})",
                 )
+            kept = graph.document.weights
+            if kept:  # what is not given is what the document of the graph keeps
+                registry = ChainMap(dict(registry), kept)
             return self._model(compiled, graph, registry, devices)
 
     def _model(
@@ -449,6 +455,8 @@ def _loaded_by(model: object) -> str:
         return "it is loaded: call it, model(array)[0]; with other options: model.reload()"
     if any(kind.__module__.startswith("torch.") for kind in type(model).__mro__):
         return "a module of PyTorch is imported: maxlab.torch.load(module, x)"
+    if any(kind.__module__ == "maxlab.experimental.nn.module" for kind in type(model).__mro__):
+        return "a module of tensors is compiled: model.compile(*model.input_types())"
     if callable(model):
         return "a function or layer is traced first: maxlab.Graph(name, function, input_types)"
     return "maxlab.load(graph), or the path of a file that graph.save wrote"

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from maxlab.compiler.plan import Step
-from maxlab.driver import Tensor
-from maxlab.engine.frame import Frame
-from maxlab.engine.layout import add_buffers
 from maxlab.engine.made_objects import Made
 from maxlab.engine.model import Model
+from maxlab.engine.poison import poisoned
 from maxlab.engine.step_calls import DeviceCall, HostCall, call_of
 from maxlab.engine.walk_memory import WalkMemory
 
@@ -52,19 +50,8 @@ class Walk:
         self._made = Made(model.runtime)  # what it makes lives as long as it is looked at
         self._programs = model.programs_for(self.inputs)
         self.env: dict[str, int] = self._programs[-1].env
-        # Its memory is its own: nobody else gets it while the walk is looked at.
-        self._frames: list[Frame] = []
-        made: dict[int, Tensor] = {}
-        for program in self._programs:
-            frame = program.new_frame()
-            program.place(frame, self._frames[-1] if self._frames else None, self.inputs, made)
-            self._frames.append(frame)
-        executable = self._programs[0].executable
-        self._wait = executable.wait
-        self.memory = WalkMemory(executable, self._frames[-1], self.env)
-        self.memory.poison()
-        add_buffers(model.compiled.plan, self.inputs, made)  # which nobody poisons
-        self.outputs: list[Tensor] = [made[n] for n in sorted(made)]
+        self._frames, self.outputs = poisoned(self._programs, self.inputs)
+        self.memory = WalkMemory(self._programs[-1], self._frames[-1])
 
     def __iter__(self) -> Iterator[Step]:
         """Each step, when it has run and all of its work has ended; of an op with regions the last
@@ -73,19 +60,11 @@ class Walk:
         Raises:
             ExecutionError: What the step found wrong, such as an index out of range.
         """
-        steps = self._steps()
-        while True:
-            with self._made.taken():
-                step = next(steps, None)
-            if step is None:
-                return
-            yield step
-
-    def _steps(self) -> Iterator[Step]:
         for program, frame in zip(self._programs, self._frames, strict=True):
             for run, step in program.pieces():
-                run(frame, ())
-                self._wait()
+                with self._made.taken():
+                    run(frame, ())
+                    program.executable.wait()
                 for faults in frame.fault.values():
                     faults.check()
                 yield step

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from maxlab.driver import Tensor
-from maxlab.engine.executable import HOST, Executable
+from maxlab.engine.executable import HOST
 from maxlab.engine.frame import Frame
+from maxlab.engine.program import Program
 from maxlab.ir import Value
 
 Array = np.ndarray[Any, Any]
-POISON = 0xFF
-"""The bytes of memory that no step has written yet: NaN as floats, so that what a step leaves out
-is seen, and not what an earlier run left there."""
 
 
 class WalkMemory:
     """The slots of one run, as arrays of the host.
 
     Args:
-        executable: What the run is of.
-        frame: Its memory, of the last stage.
-        env: The size of every symbolic dim.
+        program: The last stage of the run.
+        frame: Its memory.
     """
 
-    def __init__(self, executable: Executable, frame: Frame, env: Mapping[str, int]) -> None:
-        self._executable = executable
-        self._compiled = executable.compiled
+    def __init__(self, program: Program, frame: Frame) -> None:
+        self._executable = program.executable
+        self._compiled = program.executable.compiled
         self._addresses = frame.addresses
-        self._env = env
+        self._env = program.env
         self._data: dict[int, Array] = {}
         self._again: dict[str, Tensor] = {}
-
-    def poison(self) -> None:
-        """Fill the memory that steps write."""
-        for slot in self._compiled.plan.slots:
-            address = self._addresses[slot.number]
-            if slot.kind in ("output", "arena") and address:
-                stream = self._executable.device_of(slot.device).default_stream
-                stream.fill_bytes(address, POISON, self.nbytes(slot.number))
 
     def nbytes(self, slot: int) -> int:
         """The bytes of the slot for these sizes."""
@@ -108,4 +96,4 @@ class WalkMemory:
         return place.kind != "packed" and bool(place.value)
 
 
-__all__ = ["POISON", "WalkMemory"]
+__all__ = ["WalkMemory"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from maxlab.graph import dim, ops, shape
 from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
-from maxlab.graph.document import Comment, Document, Draft, Place
+from maxlab.graph.document import Document
 from maxlab.graph.editing import Editor
 from maxlab.graph.graph import Graph
 from maxlab.graph.kernel_library import KernelLibrary
+from maxlab.graph.lesson import Case, Goal, Lesson
 from maxlab.graph.module import Module
+from maxlab.graph.notes import Comment, Draft, Place
 from maxlab.graph.sharding import ShardingStrategy
 from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike, Value
 from maxlab.graph.weight import Weight
@@ -36,6 +38,9 @@ __all__ = [
     "Place",
     "Comment",
     "Draft",
+    "Lesson",
+    "Goal",
+    "Case",
     "KernelLibrary",
     "Module",
     "Value",

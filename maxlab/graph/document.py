@@ -7,13 +7,55 @@ whole always runs. Fields that this version does not know are kept where they st
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn, Protocol
 
 from maxlab.errors import DocumentError, ParseError, shown
+from maxlab.graph.conflicts import CONFLICTS, Conflict, Conflicts, conflict_of
 from maxlab.graph.document_json import TooLargeError, dump, load, refusal, too_large
+from maxlab.graph.grouped import Groups, groups_data, read_groups
+from maxlab.graph.kept import (
+    WEIGHTS,
+    Entry,
+    Kept,
+    KeptWeights,
+    read_weights,
+    set_weights,
+    weights_data,
+)
+from maxlab.graph.lesson import (
+    GOAL,
+    LESSON,
+    Goal,
+    Lesson,
+    goal_of,
+    lesson_of,
+    read_goal,
+    read_lesson,
+    set_goal,
+    set_lesson,
+    taught_by,
+)
+from maxlab.graph.notes import (
+    COMMENTS,
+    DRAFTS,
+    FOLDS,
+    PLACES,
+    Comment,
+    Comments,
+    Draft,
+    Drafts,
+    Folds,
+    K,
+    Place,
+    Places,
+    Refuse,
+    cannot_hold,
+    data_of,
+    entry_of,
+    is_texts,
+)
 from maxlab.ir import Function
 from maxlab.ir.function_json import Json, Reader, Unknown, Writer
 
@@ -25,81 +67,45 @@ MOST_OPS: Final = 1 << 20
 """Operations, with those of regions and subgraphs, that a document may have."""
 
 _KNOWN = frozenset(
-    {"comments", "constants", "drafts", "format", "graph", "layout", "names", "version"}
+    {
+        "comments",
+        "conflicts",
+        "constants",
+        "drafts",
+        "format",
+        "goal",
+        "graph",
+        "groups",
+        "layout",
+        "lesson",
+        "names",
+        "version",
+        "weights",
+    }
 )
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where something is drawn, in the units of the canvas, and whether it was pinned there.
-
-    ``more`` has the fields that this version does not know.
-    """
-
-    x: float
-    y: float
-    pinned: bool = False
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
-    """A text on the canvas: at a place, or at the operation ``on``."""
-
-    id: str
-    text: str
-    on: str = ""
-    x: float = 0
-    y: float = 0
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An operation that is not whole yet.
-
-    Attributes:
-        id: An id that no other draft has. Once it is saved, no new operation gets it.
-        name: The operation, such as ``mo.matmul``.
-        reason: What is missing or wrong, for people.
-        operands: The ids of values; None for one that is missing.
-        attrs: Attributes by name, as texts.
-    """
-
-    id: str
-    name: str
-    reason: str
-    operands: tuple[str | None, ...] = ()
-    attrs: Mapping[str, str] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a document has beside its graph.
+    """What a document has beside its graph and the notes of it.
 
     Attributes:
-        places: Where things are drawn, by their structural keys: ``"n3"``, ``"box:encoder.0"``.
-        folds: Whether a scope is folded, by its path.
-        comments: Texts on the canvas.
-        drafts: Operations that are not whole yet.
         inputs: What the program that was read called its inputs; empty where it did not tell.
         scopes: The classes of the modules whose scopes it has.
+        groups: The subgraphs that it calls, as they were read.
+        weights: Where the numbers of weights are that it keeps.
         unknown: Fields that this version does not know, by the path of the object that has them;
             those of the document itself by ``"/"``, of its layout by ``"/layout"``.
     """
 
-    places: dict[str, Place] = field(default_factory=dict)
-    folds: dict[str, bool] = field(default_factory=dict)
-    comments: list[Comment] = field(default_factory=list)
-    drafts: list[Draft] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     scopes: Mapping[str, str] = field(default_factory=dict)
+    groups: Groups | None = None
+    weights: Kept = field(default_factory=Kept)
     unknown: Unknown = field(default_factory=dict)
 
 
-class Kept(Protocol):
+class Owner(Protocol):
     """What a document is of: a ``Graph``."""
 
     @property
@@ -114,15 +120,19 @@ class Kept(Protocol):
     def scope_types(self) -> Mapping[str, str]:
         """The class names of modules, by the scopes of their operations."""
 
+    def body_scopes(self) -> Mapping[Function, Mapping[str, str]]:
+        """The class names of modules in each subgraph that is called, by its body."""
+
 
 class Document:
     """A graph with its layout, comments and drafts: what an ``.mlgraph`` file holds.
 
-    ``graph.document`` is the one of a graph. What is changed in it is saved with the graph.
+    ``graph.document`` is the one of a graph. What is changed in it is saved with the graph, and is
+    undone in one order with what is changed in the graph.
 
     Args:
-        graph: The graph.
-        notes: What there is beside it.
+        graph: The graph, with its notes.
+        notes: What there is beside them.
 
     Example:
         >>> from maxlab.dtype import DType
@@ -137,29 +147,58 @@ class Document:
           {"id": "c0", "on": "n1", "text": "twice"}
     """
 
-    def __init__(self, graph: Kept, notes: Notes | None = None) -> None:
+    def __init__(self, graph: Owner, notes: Notes | None = None) -> None:
         self.graph = graph
         self.notes = notes or Notes()
 
     @property
-    def places(self) -> dict[str, Place]:
+    def places(self) -> Places:
         """Where things are drawn, by their structural keys: ``"n3"``, ``"box:encoder.0"``."""
-        return self.notes.places
+        return Places(self.graph.function, PLACES)
 
     @property
-    def folds(self) -> dict[str, bool]:
+    def folds(self) -> Folds:
         """Whether a scope is folded, by its path."""
-        return self.notes.folds
+        return Folds(self.graph.function, FOLDS)
 
     @property
-    def comments(self) -> list[Comment]:
-        """The texts on the canvas."""
-        return self.notes.comments
+    def comments(self) -> Comments:
+        """The texts on the canvas, in their order."""
+        return Comments(self.graph.function, COMMENTS)
 
     @property
-    def drafts(self) -> list[Draft]:
-        """The operations that are not whole yet."""
-        return self.notes.drafts
+    def drafts(self) -> Drafts:
+        """The operations that are not whole yet, in their order."""
+        return Drafts(self.graph.function, DRAFTS)
+
+    @property
+    def conflicts(self) -> Conflicts:
+        """What a merge could not decide, in its order; empty where all is decided."""
+        return Conflicts(self.graph.function, CONFLICTS)
+
+    @property
+    def weights(self) -> KeptWeights:
+        """The numbers of weights that are saved with the document, by the names of the weights. A
+        session that loads the graph takes from here what it is not given."""
+        return KeptWeights(self.graph.function, self.notes.weights)
+
+    @property
+    def lesson(self) -> Lesson | None:
+        """What the document teaches; None where it is none."""
+        return lesson_of(self.graph.function)
+
+    @lesson.setter
+    def lesson(self, lesson: Lesson | None) -> None:
+        set_lesson(self.graph.function, lesson)
+
+    @property
+    def goal(self) -> Goal | None:
+        """What the graph has to become; None where nothing is asked of it."""
+        return goal_of(self.graph.function)
+
+    @goal.setter
+    def goal(self, goal: Goal | None) -> None:
+        set_goal(self.graph.function, goal)
 
     def text(self) -> str:
         """The text of the file: JSON with sorted keys, one operation a line. Equal documents have
@@ -169,6 +208,25 @@ class Document:
             GraphError: ML355, an attribute of the graph is of this process alone.
             DocumentError: ML867, something beside the graph is not what a file can hold.
         """
+        made = self.data()
+        # What is written is held against the rules of what is read.
+        _notes(made, cannot_hold)
+        count = _count(made["graph"]) + _count(made.get("groups", {}))
+        if count > MOST_OPS:
+            raise _too_large(f"{count:,} operations, and at most {MOST_OPS:,} are read")
+        try:
+            return dump(made)
+        except TooLargeError as error:
+            raise _too_large(str(error)) from None
+        except (TypeError, ValueError) as error:
+            cannot_hold(str(error), "")
+
+    def data(self) -> Json:
+        """What `text` writes, as JSON data.
+
+        Raises:
+            GraphError: ML355, an attribute of the graph is of this process alone.
+        """
         notes = self.notes
         writer = Writer(notes.unknown)
         made: Json = {
@@ -177,37 +235,35 @@ class Document:
             "graph": writer.function(self.graph.function),
             "version": VERSION,
         }
+        groups = groups_data(self.graph.function, writer, self.graph.body_scopes())
+        if groups is not None:
+            made["groups"] = groups
         if writer.constants:
             made["constants"] = writer.constants
         layout = dict(notes.unknown.get("/layout", {}))
-        if notes.places:
-            layout["places"] = {key: _data(place) for key, place in notes.places.items()}
-        if notes.folds:
-            layout["folds"] = dict(notes.folds)
+        if self.places:
+            layout["places"] = {key: data_of(place) for key, place in self.places.items()}
+        if self.folds:
+            layout["folds"] = dict(self.folds)
         if layout:
             made["layout"] = layout
         names = dict(notes.unknown.get("/names", {})) | _names(self.graph)
         if names:
             made["names"] = names
-        if notes.comments:
-            made["comments"] = [_data(comment) for comment in notes.comments]
-        if notes.drafts:
-            made["drafts"] = [_data(draft) for draft in notes.drafts]
-        # What is written is held against the rules of what is read.
-        _notes(made, _cannot_hold)
-        count = _count(made["graph"])
-        if count > MOST_OPS:
-            raise _too_large(f"{count:,} operations, and at most {MOST_OPS:,} are read")
-        _reserve(self.graph.function, notes)
-        try:
-            return dump(made)
-        except TooLargeError as error:
-            raise _too_large(str(error)) from None
-        except (TypeError, ValueError) as error:
-            _cannot_hold(str(error), "")
+        if self.comments:
+            made["comments"] = [data_of(comment) for comment in self.comments]
+        if self.drafts:
+            made["drafts"] = [data_of(draft) for draft in self.drafts]
+        if self.conflicts:
+            made["conflicts"] = [conflict.to_dict() for conflict in self.conflicts]
+        made.update(taught_by(self.graph.function))
+        weights = weights_data(notes.weights, self.graph.function)
+        if weights:
+            made[WEIGHTS] = weights
+        return made
 
 
-def _names(graph: Kept) -> Json:
+def _names(graph: Owner) -> Json:
     """What the program of ``graph`` calls its inputs, and the modules of its operations."""
     made: Json = {}
     if graph.input_names and len(graph.input_names) == len(graph.function.inputs):
@@ -223,14 +279,6 @@ def _names(graph: Kept) -> Json:
     return made
 
 
-def _cannot_hold(what: str, id: str) -> NoReturn:
-    raise DocumentError(
-        "ML867",
-        f"a document cannot hold this: {what}",
-        fix="leave it out, or write it as texts, finite numbers, lists and objects",
-    )
-
-
 def _too_large(what: str) -> DocumentError:
     return DocumentError(
         "ML867",
@@ -241,78 +289,30 @@ def _too_large(what: str) -> DocumentError:
 
 
 # ---------------------------------------------------------------- what stands beside the graph
-def _data(entry: Any) -> Json:
-    """``entry`` as an object; fields with their usual value are left out."""
-    made: Json = dict(entry.more)
-    for one in fields(entry):
-        value = getattr(entry, one.name)
-        usual = one.default_factory() if one.default_factory is not MISSING else one.default
-        if one.name != "more" and value != usual:
-            made[one.name] = list(value) if isinstance(value, tuple) else value
-    return made
-
-
-def _is_number(value: object) -> bool:
-    return value.__class__ in (int, float) and math.isfinite(value)
-
-
-def _is_operands(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and all(x is None or isinstance(x, str) for x in value)
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(k, str) and isinstance(v, str) for k, v in value.items()
-    )
-
-
-_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    **dict.fromkeys(("x", "y"), (_is_number, "a finite number")),
-    "pinned": (lambda value: isinstance(value, bool), "true or false"),
-    **dict.fromkeys(
-        ("id", "text", "on", "name", "reason"), (lambda value: isinstance(value, str), "a text")
-    ),
-    "operands": (_is_operands, "a list of ids, and null for what is missing"),
-    "attrs": (_is_texts, "texts by name"),
-}
-"""What the fields of places, comments and drafts may be, and how to say so."""
-
-Refuse = Callable[[str, str], NoReturn]
-
-
-def _entry(kind: Callable[..., T], data: Any, what: str, key: str, refuse: Refuse) -> T:
-    """The place, comment or draft that ``data`` is."""
-    if not isinstance(data, dict):
-        refuse(f"{what} is {shown(data)}, expected an object", key)
-    known = {one.name: one for one in fields(kind) if one.name != "more"}  # type: ignore[arg-type]
-    given: Json = {}
-    for name, one in known.items():
-        if name in data:
-            is_right, expected = _RULES[name]
-            if not is_right(data[name]):
-                refuse(f"{what}: {name} is {shown(data[name])}, expected {expected}", key)
-            value = data[name]
-            given[name] = tuple(value) if isinstance(value, list) else value
-        elif one.default is MISSING and one.default_factory is MISSING:
-            refuse(f"{what} has no {name}", key)
-    more = {name: value for name, value in data.items() if name not in known}
-    return kind(**given, more=more)
-
-
-def _entries(kind: Callable[..., T], data: Json, key: str, refuse: Refuse) -> list[T]:
+def _entries(kind: type[K], data: Json, key: str, refuse: Refuse) -> list[K]:
     found = data.get(key, [])
     if not isinstance(found, list):
         refuse(f"{key} is {shown(found)}, expected a list", key)
-    made: list[T] = []
+    made: list[K] = []
     ids: set[str] = set()
     for value in found:
         id = value.get("id") if isinstance(value, dict) else None
         what = f"the {key[:-1]} {id}" if isinstance(id, str) else f"a {key[:-1]}"
-        made.append(_entry(kind, value, what, id if isinstance(id, str) else key, refuse))
+        made.append(entry_of(kind, value, what, id if isinstance(id, str) else key, refuse))
         if id in ids:
             refuse(f"two {key} have the id {shown(id)}", str(id))
         ids.add(str(id))
     return made
+
+
+def _conflicts(data: Json, refuse: Refuse) -> list[Conflict]:
+    found = data.get("conflicts", [])
+    if not isinstance(found, list):
+        refuse(f"conflicts is {shown(found)}, expected a list", "conflicts")
+    made = {conflict.id: conflict for conflict in (conflict_of(one, refuse) for one in found)}
+    if len(made) != len(found):
+        refuse("two conflicts have the same id", "conflicts")
+    return list(made.values())
 
 
 def _objects(data: Json, key: str, refuse: Refuse) -> Json:
@@ -325,7 +325,22 @@ def _objects(data: Json, key: str, refuse: Refuse) -> Json:
     return found
 
 
-def _notes(data: Json, refuse: Refuse) -> Notes:
+@dataclass(slots=True)
+class _Read:
+    """What a document has beside its graph, as it was read."""
+
+    places: dict[str, Place]
+    folds: dict[str, bool]
+    comments: list[Comment]
+    drafts: list[Draft]
+    conflicts: list[Conflict]
+    lesson: Lesson | None
+    goal: Goal | None
+    weights: Mapping[str, tuple[Entry, str]]
+    notes: Notes
+
+
+def _notes(data: Json, refuse: Refuse) -> _Read:
     """What ``data``, a document, has beside its graph."""
     layout = _objects(data, "layout", refuse)
     folds = _objects(layout, "folds", refuse)
@@ -335,18 +350,25 @@ def _notes(data: Json, refuse: Refuse) -> Notes:
     names = _objects(data, "names", refuse)
     scopes, inputs = _objects(names, "scopes", refuse), names.get("inputs", [])
     is_right = isinstance(inputs, list) and all(isinstance(name, str) for name in inputs)
-    if not (is_right and _is_texts(scopes)):
+    if not (is_right and is_texts(scopes)):
         refuse("names are texts", "names")
     notes = Notes(
+        tuple(inputs),
+        scopes,
+    )
+    read = _Read(
         {
-            key: _entry(Place, value, f"the place of {shown(key)}", key, refuse)
+            key: entry_of(Place, value, f"the place of {shown(key)}", key, refuse)
             for key, value in _objects(layout, "places", refuse).items()
         },
         folds,
         _entries(Comment, data, "comments", refuse),
         _entries(Draft, data, "drafts", refuse),
-        tuple(inputs),
-        scopes,
+        _conflicts(data, refuse),
+        read_lesson(data[LESSON], refuse) if LESSON in data else None,
+        read_goal(data[GOAL], refuse) if GOAL in data else None,
+        read_weights(_objects(data, WEIGHTS, refuse), refuse),
+        notes,
     )
     for path, found, known in (
         ("/", data, _KNOWN),
@@ -356,7 +378,7 @@ def _notes(data: Json, refuse: Refuse) -> Notes:
         more = {key: value for key, value in found.items() if key not in known}
         if more:
             notes.unknown[path] = more
-    return notes
+    return read
 
 
 # ---------------------------------------------------------------- reading
@@ -366,7 +388,7 @@ def is_document(text: str) -> bool:
 
 
 def parse(text: str, file: str) -> tuple[Function, Notes]:
-    """The graph that ``text`` has, not verified yet, and what stands beside it.
+    """The graph that ``text`` has, not verified yet, with its notes, and what stands beside them.
 
     Args:
         text: What ``Document.text`` gave.
@@ -389,25 +411,46 @@ def parse(text: str, file: str) -> tuple[Function, Notes]:
         refuse(f"the version is {shown(version)}, expected 1 to {VERSION}", "version")
     if version > VERSION:
         raise _newer(text, file, version)
-    count = _count(data.get("graph"))
-    if count > MOST_OPS:
-        raise too_large(file, f"it has {count:,} operations, and at most {MOST_OPS:,} are read")
-    notes = _notes(data, refuse)
+    return contents(data, text, file, MOST_OPS)
+
+
+def contents(data: Json, text: str, file: str, most: int) -> tuple[Function, Notes]:
+    """The graph that the object ``data`` has, not verified yet, and what stands beside it.
+
+    Args:
+        data: What ``text`` is as JSON.
+        text: Where errors are.
+        file: What errors call it.
+        most: How many operations are read.
+
+    Raises:
+        ParseError: ML864, something is not what it should be; ML866, it is too large.
+    """
+
+    def refuse(what: str, id: str) -> NoReturn:
+        raise refusal(text, file, what, id)
+
+    count = _count(data.get("graph")) + _count(data.get("groups"))
+    if count > most:
+        raise too_large(file, f"it has {count:,} operations, and at most {most:,} are read")
+    read = _notes(data, refuse)
     reader = Reader(_objects(data, "constants", refuse), refuse)
     try:
         function = reader.function(data.get("graph"))
+        if "groups" in data:
+            read.notes.groups = read_groups(data["groups"], reader, refuse)
     except MemoryError:
         raise too_large(file, "it takes more memory than there is") from None
-    notes.unknown |= reader.unknown
-    _reserve(function, notes)
-    return function, notes
-
-
-def _reserve(function: Function, notes: Notes) -> None:
-    """Let no new operation get an id that something beside the graph speaks of."""
-    named = [*notes.places, *(comment.on for comment in notes.comments)]
-    for id in (*named, *(draft.id for draft in notes.drafts)):
-        function.reserve(id)
+    read.notes.unknown |= reader.unknown
+    Places(function, PLACES).update(read.places)
+    Folds(function, FOLDS).update(read.folds)
+    Comments(function, COMMENTS).extend(read.comments)
+    Drafts(function, DRAFTS).extend(read.drafts)
+    Conflicts(function, CONFLICTS).extend(read.conflicts)
+    set_lesson(function, read.lesson)
+    set_goal(function, read.goal)
+    read.notes.weights = set_weights(function, read.weights)
+    return function, read.notes
 
 
 def _newer(text: str, file: str, version: int) -> ParseError:
@@ -439,11 +482,9 @@ def _count(data: Any) -> int:
 
 __all__ = [
     "SUFFIX",
-    "Comment",
     "Document",
-    "Draft",
     "Notes",
-    "Place",
+    "contents",
     "is_document",
     "parse",
 ]

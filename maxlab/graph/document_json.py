@@ -16,8 +16,25 @@ from typing import Any, NoReturn
 from maxlab.errors import ParseError, shown
 from maxlab.ir.tokens import error_at
 
-_LISTS = frozenset({"comments", "drafts", "inputs", "ops", "regions", "sources", "subgraphs"})
-_OBJECTS = frozenset({"constants", "folds", "graph", "layout", "names", "places", "scopes"})
+_LISTS = frozenset(
+    {
+        "calls", "comments", "conflicts", "drafts", "inputs", "ops", "regions", "sources",
+        "subgraphs",
+    }
+)  # fmt: skip
+_OBJECTS = frozenset(
+    {
+        "constants",
+        "folds",
+        "graph",
+        "groups",
+        "layout",
+        "names",
+        "places",
+        "scopes",
+        "weights",
+    }
+)
 _SPREAD = frozenset({"ops", "regions"})
 """An object with one of these is written over several lines."""
 MOST_VALUES = 32_000_000

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType, TracebackType
+from types import FunctionType
 from typing import Any, Final
 
 from maxlab.errors import ArgumentTypeError, GraphError, shown
 from maxlab.graph import ops
 from maxlab.graph.build import as_name
-from maxlab.graph.finding import Finder, OpLike, ValueLike
+from maxlab.graph.clipping import Clips
+from maxlab.graph.finding import OpLike, ValueLike
 from maxlab.graph.flowing import flow
 from maxlab.graph.graph import Graph
+from maxlab.graph.grouping import Groups
+from maxlab.graph.noting import Noting
 from maxlab.graph.outputs import as_outputs
 from maxlab.graph.rearranging import (
     put_before,
@@ -28,11 +31,13 @@ from maxlab.graph.rearranging import (
     still_read,
     take_out,
 )
+from maxlab.graph.resolving import Resolving
 from maxlab.graph.staged import placed
 from maxlab.graph.value import Value, wrap
 from maxlab.ir import Op, SymbolicDim, Type, symbols_of, user_location
 from maxlab.ir import Value as IrValue
 from maxlab.ir.edit import AddOp
+from maxlab.ir.edit_log import changes_function
 from maxlab.ir.listening import ABSENT
 from maxlab.ir.types import Typed
 from maxlab.opset import lookup
@@ -46,38 +51,8 @@ OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {
 """The functions of ``ops`` by name."""
 
 
-class Step:
-    """What `Editor.step` gives. A generator would put a frame of Python's between an error and the
-    user's line."""
-
-    __slots__ = ("_graph", "_mark", "_transaction")
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._transaction = graph.transaction()
-        self._mark = 0
-
-    def __enter__(self) -> None:
-        self._mark = self._graph.log.mark()
-        self._graph.__enter__()
-        self._transaction.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if kind is None:
-                self._graph.reread(self._graph.log.edits(self._mark))
-            self._transaction.__exit__(kind, error, trace)
-        finally:
-            self._graph.__exit__(kind, error, trace)
-
-
-class Editor(Finder):
-    """Changes ``graph`` by steps that can be undone.
+class Editor(Groups, Clips, Noting, Resolving):
+    """Changes ``graph``, and what people lay beside it, by steps that can be undone.
 
     Operations are named by their ids, as ``print(graph)`` and views show them, values by ids, by
     names, or as what ``graph.inputs`` and operations give. New operations are those of ``ops``, by
@@ -116,9 +91,10 @@ class Editor(Finder):
                 f"an editor takes a Graph, got {shown(graph)}",
                 fix="write Editor(graph); a model's is model.graph",
             )
-        self.graph = graph
+        super().__init__(graph)
         self._log = graph.log
         self._floor = self._log.steps if since is None else since
+        graph.calls.leave()
 
     # ------------------------------------------------------------ undo
     @property
@@ -150,27 +126,13 @@ class Editor(Finder):
 
     def _again(self, change: Callable[[], bool]) -> bool:
         mark = self._log.mark()
+        self.graph.calls.leave()
         done = change()
-        self.graph.reread(self._log.edits(mark))
+        edits = self._log.edits(mark)
+        if changes_function(edits):
+            self.graph.reread(edits)
+            self.graph.calls.arrive()
         return done
-
-    def step(self) -> Step:
-        """A ``with`` block whose changes are one step; an exception takes them all back.
-
-        Inside of it, operations can be added as when a graph is built.
-
-        Example:
-            >>> from maxlab.dtype import DType
-            >>> from maxlab.graph import Editor, Graph, TensorType, ops
-            >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
-            ...     graph.output(graph.inputs[0].tensor)
-            >>> editor = Editor(graph)
-            >>> with editor.step():
-            ...     editor.set_outputs(ops.tanh(ops.relu(graph.inputs[0].tensor)))
-            >>> editor.undo(), len(graph.function.ops)
-            (True, 1)
-        """
-        return Step(self.graph)
 
     # ------------------------------------------------------------ adding
     @placed
@@ -354,11 +316,37 @@ class Editor(Finder):
             GraphError: ML301, there is no such operation; ML300, it has another number of results.
             MaxlabError: It does not take the operands, or what reads its result does not.
         """
+        operands = self.operands(op)
+        return self.replace_by(op, name, lambda: self._call(name, (*operands, *more), arguments))
+
+    @placed
+    def replace_by(self, op: OpLike, name: str, make: Callable[[], Sequence[Value]]) -> list[Value]:
+        """The results of what ``make`` adds, which take the place of the results of ``op``.
+
+        Args:
+            op: The operation that goes.
+            name: What is added, for errors.
+            make: Adds operations, and returns as many results as ``op`` has.
+
+        Raises:
+            GraphError: ML301, there is no such operation; ML300, it has another number of results.
+            MaxlabError: What reads a result of ``op`` does not take the new one.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Editor, Graph, TensorType, ops
+            >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+            ...     graph.output(ops.exp(graph.inputs[0].tensor))
+            >>> x = graph.inputs[0].tensor
+            >>> _ = Editor(graph).replace_by("n0", "two", lambda: [ops.relu(ops.tanh(x))])
+            >>> [op.name for op in graph.function.ops]
+            ['mo.tanh', 'mo.relu', 'mo.output']
+        """
         with self.step():
             old = self._op(op)
             self._require_plain(old, "replaced")
             with self._beside(old):
-                made = self._call(name, (*map(wrap, old.operands), *more), arguments)
+                made = list(make())
             if len(made) != len(old.results):
                 raise GraphError(
                     "ML300",
@@ -368,6 +356,8 @@ class Editor(Finder):
                     fix="editor.add it, then editor.connect its results",
                 )
             values = [value._ir() for value in made]
+            if values and values[0].op is not None:
+                self._hand_over(old, values[0].op)
             for before, after in zip(old.results, values, strict=True):
                 if before.name and not after.name:
                     after.rename(before.name)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from maxlab import files
+from maxlab import files, trace
 from maxlab.errors import ArgumentError, ArgumentTypeError, FileError, InvalidPathError, ParseError
-from maxlab.graph.document import Notes, is_document
+from maxlab.graph.document import SUFFIX, Notes, is_document
 from maxlab.graph.document import parse as parse_document
 from maxlab.graph.document_json import MOST_BYTES
+from maxlab.graph.signing import recall
 from maxlab.ir import Function
 from maxlab.ir.parser import parse_module
 from maxlab.opset.verify import verify
@@ -69,7 +70,17 @@ def _read(path: files.AnyPath) -> list[tuple[Function, Notes | None]]:
             f"{path} is not text, as a graph is",
             fix=_READERS.get(files.as_path(path).suffix, "read what Graph.save wrote"),
         ) from error
-    return functions_of(text, str(files.as_path(path)))
+    where = files.as_path(path)
+    if not text.strip("\ufeff \t\r\n") and where.suffix == SUFFIX:
+        # What makes a new file writes nothing into it: nobody has built anything in it yet.
+        trace.emit("graph", "empty", message=f"{where} has no bytes: it is an empty graph")
+        return [(Function(where.stem or UNNAMED), None)]
+    found = functions_of(text, str(where))
+    for function, notes in found:
+        recall(text, function)
+        if notes is not None:
+            notes.weights.folder = where.absolute().parent
+    return found
 
 
 def functions_of(text: str, where: str) -> list[tuple[Function, Notes | None]]:
@@ -85,8 +96,10 @@ def functions_of(text: str, where: str) -> list[tuple[Function, Notes | None]]:
         found = [parse_document(text, where)]
     else:
         found = [(function, None) for function in parse_module(text, where)]
-    for function, _ in found:
+    for function, notes in found:
         verify(function)
+        for body in () if notes is None or notes.groups is None else notes.groups.bodies:
+            verify(body)
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,13 +34,16 @@ from maxlab.graph.build import (
     staged,
 )
 from maxlab.graph.chains import DeviceChains
+from maxlab.graph.conflicts import warn_of_conflicts
 from maxlab.graph.control_flow import closed, traced
 from maxlab.graph.document import SUFFIX, Document, Notes
-from maxlab.graph.files import UNNAMED, functions_of, read_function
+from maxlab.graph.files import UNNAMED, functions_of, read_function, unknown_graph
 from maxlab.graph.foreign import users_own
+from maxlab.graph.grouped import Groups, calls_of
 from maxlab.graph.inlining import Calls, may_call
 from maxlab.graph.instead import INSTEAD
 from maxlab.graph.journal import Noted
+from maxlab.graph.kept import remove_unused, weights_of, write_weights
 from maxlab.graph.kernel_library import KernelLibrary, gathered
 from maxlab.graph.known import dim_names, known_data, known_dim
 from maxlab.graph.operands import data_of, is_array, plain
@@ -46,7 +51,8 @@ from maxlab.graph.outputs import Inputs, as_outputs, listed, one_by_one, warn_re
 from maxlab.graph.parameters import MADE, callable_with, no_such_argument, parameter_names
 from maxlab.graph.regions import Region
 from maxlab.graph.shelf import Shelf
-from maxlab.graph.value import TensorValue, Value, _ChainValue, wrap
+from maxlab.graph.signing import remember
+from maxlab.graph.value import TensorValue, TensorValueLike, Value, _ChainValue, wrap
 from maxlab.graph.weight import Weight
 from maxlab.graph.weight_table import WeightTable
 from maxlab.graph.weights import Weights
@@ -64,11 +70,13 @@ from maxlab.ir import (
     user_frame,
     user_location,
 )
+from maxlab.ir.cells import latest_run
 from maxlab.ir.edit import Edit
-from maxlab.ir.edit_log import Log, touched
+from maxlab.ir.edit_log import Log
 from maxlab.ir.printer import generic, pretty
-from maxlab.opset import OPSET, lookup, operations
+from maxlab.opset import OPSET, is_weight, lookup, operations
 from maxlab.opset.builder import SCOPE_TYPES, current, enter, leave
+from maxlab.opset.declared import Declaration
 from maxlab.opset.effects import devices_of
 
 _ROWS = {name.removeprefix("mo."): row for name, row in OPSET.items()}
@@ -209,6 +217,9 @@ class Graph(trace.Displayed):
         self._input_names = parameter_names(forward, len(self._inputs))
         if notes is not None:
             self._know(notes)
+        self.made_in = latest_run()
+        # The lines that ops of a file or of another graph name did not run for this graph.
+        self.taken_over = frozenset(op.id for op in function.walk() if path is not None)
         LIVE.add(self)
         trace.emit("graph", name, inputs=len(self._inputs))
         self._module: Any = module
@@ -425,6 +436,18 @@ class Graph(trace.Displayed):
         """The library with the custom ops of this graph."""
         return self._kernel_library
 
+    @contextmanager
+    def knowing(self, declared: Declaration) -> Iterator[None]:
+        """A context in which the graph has the custom op ``declared``, in the place of one of its
+        name; it keeps it, unless the context ends by an exception."""
+        before = self._kernel_library
+        self._kernel_library = before.having(declared)
+        try:
+            yield
+        except BaseException:
+            self._kernel_library = before
+            raise
+
     def dim_names(self) -> Collection[str]:
         """The names of dims that have a size in this graph, those of the inputs first."""
         return dim_names(self._writer.function)
@@ -448,9 +471,11 @@ class Graph(trace.Displayed):
         """
         return Transaction(self._writer)
 
-    def at(self, place: Location | None, scope: str) -> AbstractContextManager[None]:
-        """A context whose ops stand at ``place`` in ``scope``, wherever the code that adds them
-        is."""
+    def at(
+        self, place: Location | None, scope: str | Callable[[], str]
+    ) -> AbstractContextManager[None]:
+        """A context whose ops stand at ``place`` in ``scope``, or in what that gives for each of
+        them, wherever the code that adds them is."""
         return self._writer.at(place, scope)
 
     # ------------------------------------------------------------ effects
@@ -479,8 +504,24 @@ class Graph(trace.Displayed):
 
     @property
     def subgraphs(self) -> Mapping[str, Graph]:
-        """The subgraphs by name."""
-        return self._subgraphs
+        """The subgraphs by name; with those that were made of operations of the graph, as long as
+        they are called."""
+        made = self._calls.subgraphs()
+        return {**self._subgraphs, **made} if made else self._subgraphs
+
+    def become_part_of(self, parent: Graph) -> None:
+        """Be a subgraph of ``parent``: the weights of the same names are its weights."""
+        self._parent = parent
+        for op in self.function.ops:
+            weight = parent.weight_table.weights.get(op.attrs["name"]) if is_weight(op) else None
+            if weight is not None:
+                self._weights.weights[weight.name] = weight
+                self._weights.values[weight.name] = op.result
+
+    @property
+    def calls(self) -> Calls:
+        """The calls of subgraphs that are written into the graph."""
+        return self._calls
 
     @property
     def parent(self) -> Graph | None:
@@ -488,9 +529,24 @@ class Graph(trace.Displayed):
         return self._parent
 
     @property
+    def scope_calls(self) -> Mapping[str, tuple[str, Location]]:
+        """Of each scope that a call of a function or a module opened: the scope around it, and
+        where the call was written."""
+        return MappingProxyType(self._writer.scopes.calls)
+
+    @property
     def scope_types(self) -> Noted[str, str]:
         """What stands at a scope path: the class names of the modules that were called."""
         found: Noted[str, str] = self._writer.state[SCOPE_TYPES]
+        return found
+
+    def body_scopes(self) -> dict[Function, Mapping[str, str]]:
+        """What stands at the scopes of each subgraph that is called, by the body of the subgraph;
+        of those that subgraphs call, too."""
+        found: dict[Function, Mapping[str, str]] = {}
+        for subgraph in self.subgraphs.values():
+            found.update(subgraph.body_scopes())
+            found[subgraph.body] = subgraph.scope_types
         return found
 
     @property
@@ -511,15 +567,22 @@ class Graph(trace.Displayed):
         """Knows what ``edits``, which were made to the function itself, have changed beside its
         operations: the newest chain of each device, and which operations are still those of a
         subgraph that was called."""
-        function = self._writer.function
-        self._chains.read(function)
-        made = {v.id: op.id for op in function.walk() for v in op.results} if function.calls else {}
-        changed = {made.get(id, id) for id in touched(edits)} if made else set()
-        function.calls = [c for c in function.calls if changed.isdisjoint(c.ids.values())]
+        self._chains.read(self._writer.function)
+        self._calls.reread(edits)
 
     @property
     def _error(self) -> MaxlabError | None:
         return self._writer.error
+
+    @property
+    def error(self) -> MaxlabError | None:
+        """What stopped the code that builds the graph, which a view shows; None after the next
+        operation."""
+        return self._writer.error
+
+    @error.setter
+    def error(self, error: MaxlabError | None) -> None:
+        self._writer.error = error
 
     @property
     def _revision(self) -> int:
@@ -602,7 +665,7 @@ class Graph(trace.Displayed):
             ArgumentError: ML323, the name is taken.
         """
         name = as_name("the name of a subgraph", name)
-        if name in self._subgraphs:
+        if name in self.subgraphs:
             raise ArgumentError(
                 "ML323",
                 f"the graph {self.name!r} already has a subgraph {name!r}",
@@ -657,6 +720,23 @@ class Graph(trace.Displayed):
         self._input_names = notes.inputs
         for path, kind in notes.scopes.items():
             self.scope_types[path] = kind
+        if notes.groups is not None:
+            self._know_groups(notes.groups)
+
+    def _know_groups(self, groups: Groups) -> None:
+        """Call the subgraphs that ``groups`` says, as far as its operations are theirs."""
+        bodies: list[Function] = []
+        for body, inner, scopes in zip(groups.bodies, groups.inner, groups.scopes, strict=True):
+            body.calls = calls_of(body, inner, bodies)
+            subgraph = Graph(path=body, kernel_library=self._kernel_library)
+            LIVE.discard(subgraph)  # it is none of the user's
+            subgraph.become_part_of(self)
+            for path, kind in scopes.items():
+                subgraph.scope_types[path] = kind
+            self._calls.made[subgraph.body] = subgraph
+            bodies.append(subgraph.body)
+        for call in calls_of(self.function, groups.calls, bodies):
+            self._calls.note(call)
 
     @property
     def document(self) -> Document:
@@ -665,20 +745,44 @@ class Graph(trace.Displayed):
             self._notes = Notes()
         return Document(self, self._notes)
 
+    def edit(self, *, height: int = 560) -> Any:
+        """A view of the graph with editing on, as the last line of a cell shows it: what is changed
+        in it is this graph. Outside of a notebook it is a line of text.
+
+        Args:
+            height: Of the view, in CSS pixels.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> graph.edit()
+            GraphView('double', 1 op)
+        """
+        return trace.reading("edit")(self, height=height)
+
     @fitting("ML975", "graph.save(path)")
-    def save(self, path: Path | str) -> None:
+    def save(self, path: Path | str, weights: Mapping[str, Any] | None = None) -> None:
         """Writes the graph to a file, which ``maxlab.open(path)`` and ``Graph(path=...)`` read.
 
         Where the name ends with ``.mlgraph`` it is a document: JSON, with the layout, the comments
         and the drafts of ``graph.document``. Other files are in MLIR's generic form.
 
-        Constants are written with it, weights are not: their data stays in the weights registry.
+        Constants are written with it. The numbers of weights are too, in a document, where they are
+        given or the document has them already: up to 4 KiB in the document, larger ones in a
+        ``.safetensors`` file beside it, which the document names. The numbers of other weights stay
+        in the weights registry. Custom kernels of the graph that are compiled in this process are
+        compiled wherever this user opens the file, as long as it is not changed.
 
         Args:
             path: The file, which is replaced when all is written.
+            weights: The numbers of weights that the document keeps from now on, by their names,
+                such as ``model.weights``; those of weights that the graph does not read are left
+                out.
 
         Raises:
-            GraphError: ML355, an attribute of an operation is of this process alone.
+            GraphError: ML355, an attribute of an operation is of this process alone; ML886, the
+                numbers of a weight are not of its type, or the file is no document.
             DocumentError: ML867, something beside the graph is not what a file can hold.
             FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
 
@@ -692,14 +796,114 @@ class Graph(trace.Displayed):
             ...     Graph(path=file.name).output_types == graph.output_types
             True
         """
-        is_document = files.as_path(path).suffix == SUFFIX
+        where = files.as_path(path)
+        is_document = where.suffix == SUFFIX
+        kept = self.document.weights if is_document else None
+        if kept is not None:
+            given = weights or {}
+            for name in weights_of(self.function) if given else ():
+                if name in given:
+                    kept[name] = given[name]
+            if kept:
+                where = Path(os.path.realpath(where))
+                write_weights(self.document.notes.weights, self.function, where)
+        elif weights is not None:
+            raise GraphError(
+                "ML886",
+                f"{where} would be no document, and only a document keeps the numbers of weights",
+                fix="save it as a document: graph.save('name.mlgraph', weights=weights)",
+            )
         text = self.document.text() if is_document else generic(self._writer.function)
         files.write_text(path, text, "the graph")
+        if kept:
+            remove_unused(where, SUFFIX)
+        warn_of_conflicts(self._writer.function, "saved")
+        remember(text, self._writer.function)
+
+    @fitting("ML975", "graph.to_python('net.py')")
+    def to_python(
+        self, path: Path | str | None = None, weights: Mapping[str, Any] | None = None
+    ) -> str:
+        """The Python program that builds this graph, as a person would have written it.
+
+        Each scope becomes a function; scopes that compute the same with other weights become one
+        function, and calls of it or a loop. Comments and drafts of the document become comments.
+        What the program builds is this graph: the same operations with the same attributes, wired
+        alike, the same names and the same constants, bit by bit. Places on the canvas are not in
+        it.
+
+        Args:
+            path: The file that the program is written to. Constants of more than 4 KiB, and the
+                data of ``weights``, are written beside it, into a ``.safetensors`` file that the
+                program reads. Without a path nothing is written.
+            weights: The data of the weights by their names, such as a registry for a session. The
+                program then reads it; without it, the program declares the weights, and
+                ``InferenceSession.load`` is given the data.
+
+        Raises:
+            GraphError: ML837, an operation cannot be written; ML839, a constant is long and there
+                is no path, or the data of a weight is missing or is not of its type.
+            ArgumentError: ML838, the path ends with ``.safetensors``.
+            FileError: ML003, a file cannot be written.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType, ops
+            >>> row = TensorType(DType.float32, ["n", 8])
+            >>> graph = Graph("scores", lambda x: ops.softmax(x * 2 + 1), [row])
+            >>> print(graph.to_python())
+            from maxlab.dtype import DType
+            from maxlab.graph import Graph, TensorType, ops
+            <BLANKLINE>
+            with Graph("scores", input_types=[TensorType(DType.float32, ["n", 8])]) as graph:
+                x = graph.inputs[0].tensor
+                graph.output(ops.softmax(x * 2 + 1))
+            <BLANKLINE>
+        """
+        from maxlab.graph.code import to_python
+
+        return to_python(self, path, weights, trial, {"Graph": Graph})
+
+    @staged
+    def name_values(
+        self,
+        names: Mapping[str, Value | TensorValueLike] | None = None,
+        **more: Value | TensorValueLike,
+    ) -> None:
+        """Nothing; values get names, which views show and files keep.
+
+        Args:
+            names: Values by their names; for names that Python does not have. An array becomes a
+                constant of its name.
+            **more: The same, for other names.
+
+        Raises:
+            ArgumentTypeError: ML317, something is no value; ML383, a name is no string.
+            GraphError: ML314, a value belongs to another graph.
+
+        Example:
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType, ops
+            >>> with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+            ...     x = graph.inputs[0].tensor
+            ...     y = ops.exp(x)
+            ...     graph.name_values(x=x, y=y)
+            ...     graph.output(y)
+            >>> [value.name for value in graph.function.inputs]
+            ['x']
+        """
+        for name, value in {**(names or {}), **more}.items():
+            as_name("a value", name)
+            named = value if isinstance(value, Value) else self.tensor(value)
+            self._writer.own(named)
+            named._ir().rename(name)
 
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[Any, ...]]:
         # What `save` writes: copies and pickles are graphs that were read.
         libraries = self.kernel_libraries_paths
-        text = generic(self._writer.function) if self._notes is None else self.document.text()
+        function = self._writer.function
+        is_plain = self._notes is None and not any(function.notes.values())
+        text = generic(function) if is_plain else self.document.text()
         return read_text, (type(self), text, self.name, libraries)
 
     def __call__(self, *args: Any) -> NoReturn:
@@ -731,6 +935,38 @@ class Graph(trace.Displayed):
         return (
             f"Graph({self.name!r}, {inputs} input{'s' * (inputs != 1)}, {ops} op{'s' * (ops != 1)})"
         )
+
+
+def trial() -> Graph:
+    """A graph that nobody lists, to try expressions in."""
+    made = Graph("trial")
+    LIVE.discard(made)
+    return made
+
+
+def graph_of(text: str, where: str) -> Graph:
+    """The graph of ``text``, a document or a graph in generic form; ``where`` is the place of the
+    text in messages.
+
+    Raises:
+        ParseError: The text has no graph.
+        ArgumentError: ML366, it has several.
+    """
+    found = functions_of(text, where)
+    if len(found) != 1:
+        raise unknown_graph(where, "", [function.name for function, _ in found])
+    ((function, notes),) = found
+    made = Graph(path=function)
+    if notes is not None:
+        made._know(notes)
+    return made
+
+
+def graph_with(function: Function, notes: Notes) -> Graph:
+    """The graph that ``function`` is, which is well formed, with ``notes`` beside it."""
+    made = Graph(path=function)
+    made._know(notes)
+    return made
 
 
 def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]) -> Graph:

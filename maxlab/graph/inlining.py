@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from maxlab.errors import ArgumentError, Location
+from maxlab.graph.calling import holding, joined
 from maxlab.graph.chains import DeviceChains
 from maxlab.graph.value import Value, wrap
 from maxlab.graph.weight_table import WeightTable
 from maxlab.graph.writer import Writer
 from maxlab.ir import Block, Call, DeviceRef, Function, Op
 from maxlab.ir import Value as IrValue
+from maxlab.ir.edit import Edit
 from maxlab.opset import is_chain, is_weight, lookup, role_of
 from maxlab.opset.builder import SCOPE_TYPES
 
@@ -83,6 +85,10 @@ class Calls:
         self._chains = chains
         self._weights = weights
         self._called: tuple[tuple[Function, int], Function] | None = None
+        self._known: list[Call] = []
+        self._after: dict[int, list[Call]] = {}
+        self.made: dict[Function, Any] = {}
+        """Subgraphs that were made of operations of the function, by what their calls call."""
 
     @property
     def body(self) -> Function:
@@ -94,8 +100,70 @@ class Calls:
             self._called = known, writer.function.clone()
         return self._called[1]
 
-    def write(self, graph: Callee, arguments: Sequence[Any], prefix: str) -> list[Value]:
+    def note(self, call: Call) -> None:
+        """Knows that the operations of ``call`` are those of its body."""
+        function, journal = self._writer.function, self._writer.journal
+        journal.note(self._forget, function, call)
+        self._known.append(call)
+        function.calls.append(call)
+
+    def _forget(self, function: Function, call: Call) -> None:
+        """Undo that ``call`` was noted, the newest."""
+        for calls in (self._known, function.calls):
+            if calls and calls[-1] is call:
+                calls.pop()
+
+    def reread(self, edits: Iterable[Edit]) -> None:
+        """Knows which calls hold after ``edits``."""
+        function = self._writer.function
+        by_key = {call.key: call for call in (*self._known, *function.calls)}
+        if by_key:
+            self._known = list(by_key.values())
+            function.calls = holding(function, self._known, edits)
+
+    def leave(self) -> None:
+        """Remembers what is called after the steps that were made, which are about to be others."""
+        self._after_steps()[self._writer.log.steps] = list(self._writer.function.calls)
+
+    def arrive(self) -> None:
+        """Calls what was called when the same steps were made, and nothing else: an operation could
+        be part of what was called later as well, and what was lost meanwhile could be found
+        again."""
+        before = self._after_steps().get(self._writer.log.steps)
+        if before is not None:
+            self._writer.function.calls = list(before)
+
+    def _after_steps(self) -> dict[int, list[Call]]:
+        """What was called after so many steps, without those that can never be done again."""
+        log = self._writer.log
+        if log.forked_at is not None:
+            self._after = {n: calls for n, calls in self._after.items() if n <= log.forked_at}
+            log.forked_at = None
+        return self._after
+
+    def subgraphs(self) -> dict[str, Any]:
+        """The subgraphs that were made of operations and are called, by name."""
+        if not self.made:
+            return {}
+        bodies: dict[Function, None] = {}
+        waiting = [call.body for call in self._writer.function.calls]
+        while waiting:
+            body = waiting.pop()
+            if body not in bodies:
+                bodies[body] = None
+                waiting += [call.body for call in body.calls]
+        return {graph.name: graph for body, graph in self.made.items() if body in bodies}
+
+    def write(
+        self, graph: Callee, arguments: Sequence[Any], prefix: str, label: str = ""
+    ) -> list[Value]:
         """The results of ``graph`` on ``arguments``: its ops, once more, in this function.
+
+        Args:
+            graph: What is called.
+            arguments: What it is called with.
+            prefix: Of the names of placeholder weights.
+            label: What the scope of its ops is called; by default as the graph is.
 
         Raises:
             ArgumentError: ML347, another number of arguments, or one of another type.
@@ -103,9 +171,10 @@ class Calls:
         """
         writer = self._writer
         body = graph.body
+        label = label or graph.name
         values = writer.owned(arguments)
         _match(graph.name, body, values)
-        self._adopt_scope_types(graph)
+        self._adopt_scope_types(graph, label)
         env: dict[IrValue, IrValue] = dict(zip(body.inputs, values, strict=True))
         places: dict[IrValue, DeviceRef] = {}
         ids: dict[str, str] = {}
@@ -113,11 +182,10 @@ class Calls:
         for op in body.ops:
             if op.ends_block:
                 results = [env[v] for v in op.operands]
-                if not writer.regions and not any(map(_stands_alone, body.walk())):
+                if not writer.regions and not any(map(stands_alone, body.walk())):
                     operands, made_ids = [v.id for v in values], [v.id for v in results]
-                    call = Call(body, ids, weights, operands, made_ids)
-                    writer.journal.note(_uncall, writer.function, call)
-                    writer.function.calls.append(call)
+                    scope = joined(writer.place()[1], label)
+                    self.note(Call(body, ids, weights, operands, made_ids, scope))
                 return [wrap(value) for value in results]
             if is_chain(op):  # the effects of the body come behind those of the caller
                 place = op.attrs.get("device")
@@ -126,84 +194,97 @@ class Calls:
                     places[env[op.result]] = place
                 continue
             if is_weight(op):
-                weight = self._weight(graph, op, prefix)
+                weight = self._weight(graph, op, prefix, label)
                 assert weight.op is not None
                 weights[op.attrs["name"]] = weight.op.attrs["name"]
                 made: Sequence[IrValue] = [writer.reached(weight)]
             else:
-                made = self._inline(op, [env[v] for v in op.operands], graph.name, ids).results
+                made = self._inline(op, [env[v] for v in op.operands], label, ids).results
             env.update(zip(op.results, made, strict=True))
             if made and made[-1].op is not None:
                 self._chains.follow(made[-1].op, places)
         raise AssertionError("a graph with output types ends with an output")
 
-    def _weight(self, graph: Callee, op: Op, prefix: str) -> IrValue:
+    def _weight(self, graph: Callee, op: Op, prefix: str, label: str) -> IrValue:
         """The value in this function of ``op``, a weight of ``graph``."""
         found = self._weights.of_call(graph.weight_table, graph.name, op, prefix)
-        return self._inline(op, [], graph.name, {}).result if found is None else found
+        if found is None:  # of a graph that was read: what has its name and type is it
+            known = self._writer.function.ops
+            found = next((o.result for o in known if is_weight(o) and o.attrs == op.attrs), None)
+        return self._inline(op, [], label, {}).result if found is None else found
 
-    def _inline(self, op: Op, operands: Sequence[IrValue], name: str, ids: dict[str, str]) -> Op:
-        """A copy of ``op``, an op of the subgraph ``name``; ``ids`` gets the new ids of it, and of
-        what stands in its regions.
+    def _inline(self, op: Op, operands: Sequence[IrValue], label: str, ids: dict[str, str]) -> Op:
+        """A copy of ``op``, an op of a subgraph; ``ids`` gets the new ids of it, and of what stands
+        in its regions.
 
-        The copy keeps the place where the user wrote it; its scope is that of the call, then the
-        subgraph's name, then its own.
+        The copy keeps the place where the user wrote it; its scope is that of the call, then
+        ``label``, then its own.
         """
         location, scope = self._writer.place()
-        copy = self._copied(op, operands, location, (scope, name), ids)
+        copy = copy_of(
+            op,
+            self._writer.function,
+            operands,
+            ids,
+            lambda own: joined(scope, label, own),
+            location,
+        )
         self._writer.insert(copy)
         return copy
 
-    def _copied(
-        self,
-        op: Op,
-        operands: Sequence[IrValue],
-        location: Location | None,
-        scope: tuple[str, ...],
-        ids: dict[str, str],
-    ) -> Op:
-        function = self._writer.function
-        copy = function.create(
-            op.name,
-            operands,
-            [r.type for r in op.results],
-            op.attrs,
-            loc=op.loc or location,
-            scope=".".join(part for part in (*scope, op.scope) if part),
-        )
-        ids[op.id] = copy.id
-        for made, old in zip(copy.results, op.results, strict=True):
-            made.name = old.name
-        for region in op.regions:
-            inner = Block()
-            env: dict[IrValue, IrValue] = {}
-            for arg in region.args:
-                env[arg] = inner.add_argument(f"b{function.fresh()}", arg.type, arg.name)
-            for old_op in region.ops:
-                given = [env[v] for v in old_op.operands]
-                twin = self._copied(old_op, given, location, scope, ids)
-                inner.append(twin)
-                env.update(zip(old_op.results, twin.results, strict=True))
-            copy.add_region(inner)
-        return copy
-
-    def _adopt_scope_types(self, graph: Callee) -> None:
+    def _adopt_scope_types(self, graph: Callee, label: str) -> None:
         """Know what stands at the scopes that a call of ``graph`` is about to bring in."""
         if graph.scope_types:
             _, scope = self._writer.place()
             own = self._writer.state[SCOPE_TYPES]
             for path, name in graph.scope_types.items():
-                full = ".".join(part for part in (scope, graph.name, path) if part)
-                own.setdefault(full, name)
+                own.setdefault(joined(scope, label, path), name)
 
 
-def _uncall(function: Function, call: Call) -> None:
-    """Undo that ``call`` was written down, the newest of ``function``."""
-    if function.calls and function.calls[-1] is call:
-        function.calls.pop()
+def copy_of(
+    op: Op,
+    function: Function,
+    operands: Sequence[IrValue],
+    ids: dict[str, str],
+    scope: Callable[[str], str],
+    location: Location | None = None,
+) -> Op:
+    """A copy of ``op`` for ``function``, that stands in no block yet, with all of its regions.
+
+    Args:
+        op: An operation, of any function.
+        function: Gives the ids.
+        operands: What the copy reads.
+        ids: Gets the id of the copy, and of those inside of it, by the ids of the originals.
+        scope: The scope of a copy, by that of its original.
+        location: The place of what has none.
+    """
+    copy = function.create(
+        op.name,
+        operands,
+        [r.type for r in op.results],
+        op.attrs,
+        loc=op.loc or location,
+        scope=scope(op.scope),
+    )
+    ids[op.id] = copy.id
+    for made, old in zip(copy.results, op.results, strict=True):
+        made.name = old.name
+    for region in op.regions:
+        inner = Block()
+        env: dict[IrValue, IrValue] = {}
+        for arg in region.args:
+            env[arg] = inner.add_argument(f"b{function.fresh()}", arg.type, arg.name)
+        for old_op in region.ops:
+            given = [env[v] for v in old_op.operands]
+            twin = copy_of(old_op, function, given, ids, scope, location)
+            inner.append(twin)
+            env.update(zip(old_op.results, twin.results, strict=True))
+        copy.add_region(inner)
+    return copy
 
 
-def _stands_alone(op: Op) -> bool:
+def stands_alone(op: Op) -> bool:
     """Whether each call has ``op`` for itself: its effect has a place among others, or it names a
     dim of the whole graph."""
     return bool(lookup(op.name).effect) or role_of(op) == "bind"
@@ -226,4 +307,4 @@ def _match(name: str, body: Function, values: Sequence[IrValue]) -> None:
             )
 
 
-__all__ = ["Callee", "Calls", "may_call"]
+__all__ = ["Callee", "Calls", "copy_of", "may_call", "stands_alone"]

@@ -209,6 +209,17 @@ class KernelLibrary:
         self._types = {**other._types, **self._types}
         self._paths += [path for path in other._paths if path not in self._paths]
 
+    def having(self, declared: Declaration) -> KernelLibrary:
+        """A library with the ops of this one, and ``declared`` in the place of one of its name;
+        this one where it is the same text."""
+        known = self._ops.get(declared.name)
+        if known is not None and known.source == declared.source:
+            return self
+        found = KernelLibrary()
+        found._ops = {**self._ops, declared.name: declared}
+        found._types, found._paths = dict(self._types), list(self._paths)
+        return found
+
     def _add(self, made: list[Declaration], files: set[str]) -> None:
         ops = {n: d for n, d in self._ops.items() if d.file not in files}
         for declared in made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -94,7 +94,7 @@ class Writer:
         self.regions: list[Region] = []
         self.scopes = Scopes()
         self.error: MaxlabError | None = None
-        self._placed: tuple[Location | None, str] | None = None
+        self._placed: tuple[Location | None, str | Callable[[], str]] | None = None
 
     def write(self, function: Function) -> None:
         """Let ``function`` be the one that is written."""
@@ -117,8 +117,8 @@ class Writer:
             self.regions = inside
 
     @contextmanager
-    def at(self, place: Location | None, scope: str) -> Iterator[None]:
-        """Let ops stand at ``place`` in ``scope``."""
+    def at(self, place: Location | None, scope: str | Callable[[], str]) -> Iterator[None]:
+        """Let ops stand at ``place`` in ``scope``, or in what that gives for each of them."""
         before, self._placed = self._placed, (place, scope)
         try:
             yield
@@ -127,7 +127,10 @@ class Writer:
 
     def place(self) -> tuple[Location | None, str]:
         """The location and the scope of an op that is added now."""
-        return self._placed or self.scopes.capture()
+        if self._placed is None:
+            return self.scopes.capture()
+        place, scope = self._placed
+        return place, scope if isinstance(scope, str) else scope()
 
     # ------------------------------------------------------------ what may be read
     def require_use(self) -> None:
@@ -250,7 +253,7 @@ class Writer:
         regions: Sequence[Block] = (),
     ) -> Op:
         """A new op where ops go now."""
-        location, scope = self._placed or self.scopes.capture()
+        location, scope = self.scopes.capture() if self._placed is None else self.place()
         op = self.function.create(name, operands, types, attrs, loc=location, scope=scope)
         for region in regions:
             op.add_region(region)

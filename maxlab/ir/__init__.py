@@ -29,7 +29,7 @@ from maxlab.ir.dims import (
 from maxlab.ir.edit_log import Log, Rewrite, apply, at_revision, listen, touched
 from maxlab.ir.poly import Poly
 from maxlab.ir.rewriting import Rewriting
-from maxlab.ir.source import Scopes, user_frame, user_location
+from maxlab.ir.source import Scopes, location_of, user_frame, user_location
 from maxlab.ir.types import (
     BufferType,
     ChainType,
@@ -79,6 +79,7 @@ __all__ = [
     "copied",
     "from_poly",
     "listen",
+    "location_of",
     "mlir_text",
     "parse_dim",
     "parse_type",

@@ -49,6 +49,23 @@ def cell_of(filename: str) -> str:
     return "" if number is None else _IDS.get(number, "")
 
 
+def latest_run() -> tuple[str, int]:
+    """The id of the cell that began to run last, and the number of its execution; an empty text
+    and 0 where none is known."""
+    number = max(_IDS, default=0)
+    return _IDS.get(number, ""), number
+
+
+def cell_of_run(number: int) -> str:
+    """The id of the cell that the execution ``number`` was of; empty where that is not known."""
+    return _IDS.get(number, "")
+
+
+def runs() -> list[tuple[int, str]]:
+    """The number of each execution and the id of its cell, the oldest first."""
+    return sorted(_IDS.items())
+
+
 def watch() -> None:
     """Remembers from now on which cell each execution is of."""
     found = shell()

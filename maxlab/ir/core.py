@@ -23,6 +23,11 @@ TERMINATOR = "mo.output"
 """The name of the op that ends a graph or a region."""
 
 
+def ends_block(name: str) -> bool:
+    """Whether an op of this name ends a block."""
+    return name == TERMINATOR
+
+
 class Call:
     """One call of a subgraph, whose ops were written into the function that calls it.
 
@@ -35,9 +40,10 @@ class Call:
         weights: The name that each weight of the body has in this call.
         operands: The ids of the values that the inputs of the body are.
         results: The ids of the values that its outputs are.
+        scope: The scope in which the ops of the body are.
     """
 
-    __slots__ = ("body", "ids", "operands", "results", "weights")
+    __slots__ = ("body", "ids", "operands", "results", "scope", "weights")
 
     def __init__(
         self,
@@ -46,12 +52,24 @@ class Call:
         weights: Mapping[str, str],
         operands: Sequence[str],
         results: Sequence[str],
+        scope: str = "",
     ) -> None:
         self.body = body
         self.ids = dict(ids)
         self.weights = dict(weights)
         self.operands = tuple(operands)
         self.results = tuple(results)
+        self.scope = scope
+
+    @property
+    def key(self) -> tuple[Function, str, tuple[str, ...]]:
+        """What no other call has in common with this one, and this one with itself on other
+        values: its body, scope and ops."""
+        return self.body, self.scope, tuple(self.ids.values())
+
+    def on(self, operands: Sequence[str], results: Sequence[str]) -> Call:
+        """The same call of other values."""
+        return Call(self.body, self.ids, self.weights, operands, results, self.scope)
 
     def __repr__(self) -> str:
         return f"Call({self.body.name!r})"
@@ -207,7 +225,7 @@ class Op:
     def ends_block(self) -> bool:
         """Whether it is the ``mo.output`` that ends a graph or a region and has its results as
         operands: the one op that the IR itself knows."""
-        return self.name == TERMINATOR
+        return ends_block(self.name)
 
     @property
     def result(self) -> Value:
@@ -480,7 +498,8 @@ class Function:
     ``parameters`` are the symbolic dims that the inputs define, in order. ``inputs`` are the
     block's arguments. ``written`` has, of a copy, the names of the ops it was copied from by their
     ids: what the ops that passes make stand for. ``calls`` are the calls of subgraphs that were
-    written into it. ``log`` is told of every change, as long as there is one.
+    written into it. ``notes`` are what people laid beside it: texts by table and key, in
+    their order, which nothing here reads. ``log`` is told of every change, as long as there is one.
     """
 
     def __init__(self, name: str) -> None:
@@ -493,6 +512,7 @@ class Function:
         self.subgraphs: dict[str, Function] = {}
         self.written: dict[str, str] = {}
         self.calls: list[Call] = []
+        self.notes: dict[str, dict[str, str]] = {}
 
     # ------------------------------------------------------------ building
     def fresh(self) -> int:
@@ -525,6 +545,43 @@ class Function:
             self.log.settle()
             self.log.renamed(name)
         self.name = name
+
+    def set_note(self, table: str, key: str, note: str | None, before: str | None = None) -> None:
+        """Let the note ``key`` of ``table`` be ``note``, or go if that is None. A new one stands
+        before the key ``before``, or at the end."""
+        notes = self.notes.get(table, {})
+        old = notes.get(key)
+        if old == note:
+            return
+        if note is None:
+            before = self.note_after(table, key)
+        elif old is not None or before not in notes:
+            before = None
+        if self.log is not None:
+            self.log.settle()
+            self.log.note_set(table, key, old, note, before)
+        if note is None:
+            del notes[key]
+        elif before is None:
+            self.notes.setdefault(table, {})[key] = note
+        else:
+            made: dict[str, str] = {}
+            for known, text in notes.items():
+                if known == before:
+                    made[key] = note
+                made[known] = text
+            self.notes[table] = made
+
+    def note_after(self, table: str, key: str) -> str | None:
+        """The key behind ``key`` among the notes of ``table``; None at the end."""
+        keys = self.notes.get(table, {})
+        if next(reversed(keys), None) == key:
+            return None
+        following = iter(keys)
+        for known in following:
+            if known == key:
+                break
+        return next(following, None)
 
     def region(self) -> Block:
         """A block of this function that no op has yet; see `Op.add_region`."""
@@ -616,6 +673,7 @@ class Function:
         copy._inputs = self._inputs
         copy.subgraphs = dict(self.subgraphs)
         copy.calls = list(self.calls)
+        copy.notes = {table: dict(notes) for table, notes in self.notes.items()}
         copy.written = self.written or {op.id: op.name for op in self.walk()}
         copied(self.block, copy.block, {})
         return copy

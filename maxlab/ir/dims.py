@@ -431,7 +431,8 @@ class Shape(list[Dim]):
                 f"cannot be read: {type(error).__name__}: {shown(error)}",
                 fix="pass a list or a tuple",
             ) from error
-        super().__init__(Dim(dim) for dim in listed)
+        # Not Dim(dim) of a dim: Python would make the same one ready again.
+        super().__init__([dim if isinstance(dim, Dim) else Dim(dim) for dim in listed])
 
     @property
     def rank(self) -> int:

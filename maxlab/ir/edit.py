@@ -22,6 +22,7 @@ only, and what happens in them comes again as part of the op that gets them.
 `SetType`                               the type of a value
 `SetSource`                             the place, the scope and the origins of an op
 `SetParameters`                         the symbolic dims that a function defines
+`SetNote`                               what people laid beside the function, under one key
 ======================================  ===========================================================
 
 Example:
@@ -273,6 +274,22 @@ class SetParameters:
         return SetParameters(self.new, self.old)
 
 
+@dataclass(frozen=True, slots=True)
+class SetNote:
+    """The note ``key`` of ``table`` is ``new`` instead of ``old``, each a text; one of both is None
+    where it is added or taken away, and ``before`` is the key behind it then."""
+
+    table: str
+    key: str
+    old: str | None
+    new: str | None
+    before: str | None = None
+
+    def invert(self) -> SetNote:
+        """The note as it was, where it was."""
+        return SetNote(self.table, self.key, self.new, self.old, self.before)
+
+
 Edit = (
     AddOp
     | RemoveOp
@@ -288,6 +305,7 @@ Edit = (
     | SetType
     | SetSource
     | SetParameters
+    | SetNote
 )
 """One of the records."""
 
@@ -318,6 +336,7 @@ __all__ = [
     "ReplaceUses",
     "SetAttr",
     "SetName",
+    "SetNote",
     "SetOperands",
     "SetParameters",
     "SetResults",

@@ -27,6 +27,7 @@ from maxlab.ir.edit import (
     ReplaceUses,
     SetAttr,
     SetName,
+    SetNote,
     SetOperands,
     SetParameters,
     SetResults,
@@ -74,6 +75,8 @@ class _Check:
                 else self._value(edit.target).name
             )
             self._same(f"the name of {edit.target or 'the function'}", known, edit.old)
+        elif isinstance(edit, SetNote):
+            self._note(edit)
         elif isinstance(edit, SetType):
             self._same(f"the type of {edit.value}", self._value(edit.value).type, edit.old)
         else:
@@ -241,6 +244,18 @@ class _Check:
                 self._fail(f"{id} has no operand {number}")
             self._same(f"the operand {number} of {id}", operands[number].id, edit.old)
 
+    def _note(self, edit: SetNote) -> None:
+        function = self._objects.function
+        notes = function.notes.get(edit.table, {})
+        what = f"the note {edit.key!r} of {edit.table}"
+        self._same(what, notes.get(edit.key), edit.old)
+        if edit.old is None and edit.before is not None and edit.before not in notes:
+            self._fail(f"{edit.table} has no note {edit.before!r}")
+        if edit.new is None:
+            self._same(
+                f"the note behind {what}", function.note_after(edit.table, edit.key), edit.before
+            )
+
 
 def _is_made(value: Value) -> bool:
     owner = value.owner
@@ -375,6 +390,10 @@ def _set_parameters(edit: SetParameters, objects: Objects) -> None:
     objects.function.set_parameters(edit.new)
 
 
+def _set_note(edit: SetNote, objects: Objects) -> None:
+    objects.function.set_note(edit.table, edit.key, edit.new, edit.before)
+
+
 _PERFORM: dict[type, Callable[[Any, Objects], None]] = {
     AddOp: _add_op,
     RemoveOp: _remove_op,
@@ -390,6 +409,7 @@ _PERFORM: dict[type, Callable[[Any, Objects], None]] = {
     SetType: _set_type,
     SetSource: _set_source,
     SetParameters: _set_parameters,
+    SetNote: _set_note,
 }
 
 

@@ -31,6 +31,7 @@ from maxlab.ir.edit import (
     ReplaceUses,
     SetAttr,
     SetName,
+    SetNote,
     SetOperands,
     SetParameters,
     SetResults,
@@ -57,6 +58,7 @@ KINDS: tuple[type[Edit], ...] = (
     SetType,
     SetSource,
     SetParameters,
+    SetNote,
 )
 """All records."""
 
@@ -102,6 +104,7 @@ def _written(value: Any) -> Any:
             if isinstance(value, OpData) and f.name == "attrs"
             else _written(getattr(value, f.name))
             for f in fields(value)
+            if f.compare
         }
     if isinstance(value, tuple):
         return [_written(item) for item in value]
@@ -278,6 +281,13 @@ _READERS: dict[type[Edit], dict[str, Reader]] = {
     SetType: {"value": _text, "old": _type, "new": _type},
     SetSource: {"op": _text, "old": _source, "new": _source},
     SetParameters: {"old": _texts, "new": _texts},
+    SetNote: {
+        "table": _text,
+        "key": _text,
+        "old": _maybe(_text),
+        "new": _maybe(_text),
+        "before": _maybe(_text),
+    },
 }
 
 

@@ -54,6 +54,7 @@ from maxlab.ir.edit import (
     ReplaceUses,
     SetAttr,
     SetName,
+    SetNote,
     SetOperands,
     SetParameters,
     SetResults,
@@ -110,6 +111,9 @@ class Log:
         self._steps: list[tuple[int, int]] = []
         self._stepped = 0  # records from here on belong to no step yet
         self._undone: list[list[Edit]] = []
+        self.forked_at: int | None = None
+        """The lowest number of steps behind which others were made in place of undone ones, until
+        who remembers something by numbers of steps has read and cleared it."""
 
     # ------------------------------------------------------------ reading
     def __len__(self) -> int:
@@ -137,6 +141,11 @@ class Log:
         what was rolled back: who has it must read the function anew."""
         number = self._number(revision)
         return None if number is None else self.edits(number)
+
+    def is_current(self, revision: int) -> bool:
+        """Whether the function is what it was at ``revision``, but for its notes."""
+        edits = self.since(revision)
+        return edits is not None and not changes_function(edits)
 
     def _number(self, revision: int) -> int | None:
         place = bisect_right(self._revisions, revision) - 1
@@ -260,13 +269,14 @@ class Log:
         return True
 
     def _again(self, edits: Sequence[Edit]) -> None:
-        undone = self._undone
+        undone, self._undone = self._undone, []
         mark, number = self.mark(), self.function._next
         try:
             for edit in edits:
                 perform(edit, self._objects)
         except BaseException:
             self._take_back(mark, number)
+            self._undone = undone
             raise
         self.settle()
         self._stepped = len(self)
@@ -314,18 +324,23 @@ class Log:
     def _record(self, edit: Edit, block: Block | None) -> None:
         if self._quiet:
             return
+        self._fork()
         if not attached(block):
             self._inner.add(len(self._edits))
         self._edits.append(edit)
+
+    def _fork(self) -> None:
+        """What was undone cannot be done again: something else is done now."""
         if self._undone:
             self._undone = []
+            steps = self.steps
+            self.forked_at = steps if self.forked_at is None else min(self.forked_at, steps)
 
     def op_added(self, op: Op, block: Block, before: Op | None) -> None:
         """See `listening.Listener`."""
         if block is self._own and not self._quiet:
+            self._fork()
             self._pending.append((op, before))
-            if self._undone:
-                self._undone = []
             return
         self._objects.note(op)
         following = None if before is None else before.id
@@ -397,6 +412,12 @@ class Log:
         """See `listening.Listener`."""
         self._record(SetParameters(tuple(self.function.parameters), tuple(new)), self._own)
 
+    def note_set(
+        self, table: str, key: str, old: str | None, new: str | None, before: str | None
+    ) -> None:
+        """See `listening.Listener`."""
+        self._record(SetNote(table, key, old, new, before), self._own)
+
     def rule(self, name: str, node: str) -> None:
         """See `listening.Listener`."""
         self._rules.append((len(self), name, node))
@@ -460,7 +481,7 @@ def listen(function: Function) -> Log:
 def touched(edits: Iterable[Edit]) -> set[str]:
     """The ids of the ops that ``edits`` are about: those added, removed and changed, the owners of
     regions in which something was, and the readers of values that were replaced. Values that were
-    named or got another type are named by their own ids."""
+    named or got another type are named by their own ids. Notes are about no op."""
     found: set[str] = set()
     for edit in edits:
         if isinstance(edit, (AddOp, RemoveOp)):
@@ -478,10 +499,15 @@ def touched(edits: Iterable[Edit]) -> set[str]:
             found.add(edit.target)
         elif isinstance(edit, SetType):
             found.add(edit.value)
-        elif not isinstance(edit, SetParameters):
+        elif not isinstance(edit, (SetParameters, SetNote)):
             found.add(edit.op)
     found.discard(FUNCTION)
     return found
+
+
+def changes_function(edits: Iterable[Edit]) -> bool:
+    """Whether one of ``edits`` changes the function itself, not what people laid beside it."""
+    return not all(isinstance(edit, SetNote) for edit in edits)
 
 
 def apply(
@@ -538,4 +564,13 @@ def at_revision(function: Function, revision: int) -> Function | None:
     return copy
 
 
-__all__ = ["Log", "Rewrite", "Transaction", "apply", "at_revision", "listen", "touched"]
+__all__ = [
+    "Log",
+    "Rewrite",
+    "Transaction",
+    "apply",
+    "at_revision",
+    "changes_function",
+    "listen",
+    "touched",
+]

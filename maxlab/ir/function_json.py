@@ -46,7 +46,7 @@ Refuse = Callable[[str, str], NoReturn]
 _FUNCTION = frozenset({"inputs", "name", "ops", "parameters", "sources", "subgraphs"})
 _OP = frozenset({"attrs", "id", "name", "operands", "origins", "regions", "results", "scope"})
 _VALUE = frozenset({"id", "name", "type"})
-_PLACE = {field.name: field.default for field in fields(Location)}
+_PLACE = {field.name: field.default for field in fields(Location) if field.compare}
 _CACHED = 80
 """Attributes with longer texts are mostly read once."""
 

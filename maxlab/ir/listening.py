@@ -92,6 +92,12 @@ class Listener(Protocol[Op_contra, Block_contra, Value_contra]):
     def parameters_set(self, new: Sequence[str]) -> None:
         """The function is to define the symbolic dims ``new``."""
 
+    def note_set(
+        self, table: str, key: str, old: str | None, new: str | None, before: str | None
+    ) -> None:
+        """The note ``key`` of ``table``, which is ``old``, is to be ``new``, or to go if that is
+        None. If it comes or goes, ``before`` is the key behind it."""
+
     def rule(self, name: str, node: str) -> None:
         """What comes next is the rule ``name`` of a pass, applied to the op ``node``; with an empty
         name, it is no rule's."""

@@ -70,20 +70,28 @@ def display_name(filename: str) -> str:
 
 
 def _location(frame: FrameType) -> Location:
-    code, offset = frame.f_code, frame.f_lasti
+    return location_of(frame.f_code, frame.f_lasti)
+
+
+def location_of(code: CodeType, offset: int) -> Location:
+    """The place in the source of the instruction of ``code`` that begins at ``offset``, as
+    ``frame.f_lasti`` has it."""
     name = display_name(code.co_filename)
     key = (code, offset, name)
     found = _LOCATIONS.get(key)
     if found is None:
-        line, column, end = frame.f_lineno, 0, 0
-        position = next(itertools.islice(code.co_positions(), offset // 2, None), None)
-        if position is not None and position[0] == line:
+        column, end, last = 0, 0, (0, 0)
+        position = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None), None)
+        line = code.co_firstlineno
+        if position is not None and position[0] is not None:
+            line = position[0]
             column = position[2] or 0
             end = (position[3] or 0) if position[1] == line else 0
+            last = (position[1] or 0, position[3] or 0)
         text = linecache.getline(code.co_filename, line).rstrip("\n")
         function = "" if code.co_name.startswith("<") else code.co_name
         cell = cell_of(code.co_filename) if name.startswith("cell") else ""
-        found = _LOCATIONS[key] = Location(name, line, column, text, function, end, cell)
+        found = _LOCATIONS[key] = Location(name, line, column, text, function, end, cell, last)
     return found
 
 
@@ -114,6 +122,8 @@ class Scopes:
     def __init__(self, base: FrameType | None = None) -> None:
         self.open(base)
         self._taken: dict[str, int] = {}
+        self.calls: dict[str, tuple[str, Location]] = {}
+        """Of each path that a call gave: the path around it, and where the user wrote the call."""
 
     def open(self, base: FrameType | None) -> None:
         """Read paths from ``base`` on, the frame in which the graph was opened."""
@@ -187,9 +197,19 @@ class Scopes:
         del self._frames[same:], self._paths[same:]
         for frame in reversed(new):
             parent = self._paths[-1] if self._paths else ""
-            self._paths.append(self._enter(parent, frame))
+            path = self._enter(parent, frame)
+            if path != parent:
+                self._note_call(path, parent, frame)
+            self._paths.append(path)
             self._depth_of[frame] = len(self._frames)
             self._frames.append(frame)
+
+    def _note_call(self, path: str, parent: str, frame: FrameType) -> None:
+        caller = frame.f_back
+        while caller is not None and _is_internal(caller.f_code):
+            caller = caller.f_back
+        if caller is not None:
+            self.calls[path] = (parent, self._place(caller))
 
     def _enter(self, parent: str, frame: FrameType) -> str:
         name = frame.f_code.co_name

@@ -172,7 +172,7 @@ class DeviceRef:
         )
 
     def __hash__(self) -> int:
-        return hash((self.device_type, self.id))
+        return 2 * self.id + (self.device_type is DeviceKind.GPU)  # asked for each value of a graph
 
 
 elsewhere(

@@ -39,8 +39,8 @@ def told(work: Work) -> None:
         kernel.comm_manager.register_target(TARGET, _asked)
     if work.is_over:
         del _told[number]
-    state: Literal["running", "cancelling", "over"]
-    state = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
+    status: Literal["running", "cancelling", "over"]
+    status = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
     message: CellProgress = {
         "protocol": PROTOCOL,
         "work": number,
@@ -50,7 +50,7 @@ def told(work: Work) -> None:
         "total": work.total,
         "what": work.what,
         "elapsed_s": round(work.elapsed_s, 1),
-        "state": state,
+        "status": status,  # a field "state" is a widget's for those who execute notebooks
     }
     kernel.session.send(
         kernel.iopub_socket,

@@ -12,13 +12,18 @@ from typing import Any, cast
 from maxlab.analysis.runs.aligned import rising
 from maxlab.lab import protocol
 
-LISTS = {"nodes": ("node", "id"), "values": ("value", "id"), "scopes": ("scope", "path")}
+LISTS = {
+    "nodes": ("node", "id"),
+    "values": ("value", "id"),
+    "scopes": ("scope", "path"),
+    "places": ("place", "key"),
+}
 """The lists of a document whose entries are sent one by one: the name of one, and of its id."""
 
 REPLACED = ("name", "inputs", "outputs", "kernels", "passes", "profile", "error")
 """The fields that are sent whole when they changed."""
 
-OPTIONAL = ("answers", "overlays", "panel", "beside")
+OPTIONAL = ("answers", "overlays", "panel", "beside", "folds", "comments", "drafts", "conflicts")
 """The fields that a document may lack, and that are sent whole when they changed."""
 
 
@@ -44,12 +49,12 @@ def difference(
     before: Mapping[str, Any] = cast("Mapping[str, Any]", old)
     after: Mapping[str, Any] = cast("Mapping[str, Any]", new)
     if old["version"] != new["version"] or any(
-        name in before and name not in after for name in OPTIONAL
+        name in before and name not in after for name in (*OPTIONAL, "places")
     ):
         return None
     made: dict[str, Any] = {"revision": new["revision"]}
     for name, (entry, key) in LISTS.items():
-        changed = _changed(before[name], after[name], entry, key)
+        changed = _changed(before.get(name, ()), after.get(name, ()), entry, key)
         if changed is not None:
             made[name] = changed
     for name in (*REPLACED, *(name for name in OPTIONAL if name in after)):
@@ -70,7 +75,7 @@ def applied(
     made: dict[str, Any] = {**document}
     for name, value in given.items():
         listed = LISTS.get(name)
-        made[name] = value if listed is None else _listed(made[name], value, *listed)
+        made[name] = value if listed is None else _listed(made.get(name, ()), value, *listed)
     return cast("protocol.GraphDocument", made)
 
 

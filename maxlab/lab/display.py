@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from maxlab.diagnostics.monitor import Monitor, Recording
-from maxlab.lab import overlays
+from maxlab.graph import Graph
+from maxlab.lab import overlays, reruns
 from maxlab.lab.mime import bundle_of, plain
 from maxlab.lab.snapshot import take
 
 
 def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    """The MIME bundle of a graph, a model, a profile, a monitor or a recording.
+    """The MIME bundle of a graph, a model, a profile, a tensor, a monitor or a recording.
 
     Args:
         obj: What to show.
@@ -23,6 +25,13 @@ def mimebundle(obj: Any, include: Any = None, exclude: Any = None) -> dict[str, 
 
         shown = DashboardView(None if isinstance(obj, Monitor) else obj)
         return dict(shown._repr_mimebundle_(include, exclude))
+    experimental = sys.modules.get("maxlab.experimental.tensor")
+    if experimental is not None and isinstance(obj, experimental.Tensor):
+        from maxlab.lab import tensors
+
+        return tensors.mimebundle(obj, include, exclude)
+    if isinstance(obj, Graph):
+        reruns.carry(obj)
     snapshot = take(obj)
     if overlays.carried(obj, snapshot.name):
         snapshot = take(obj)

@@ -58,8 +58,8 @@ class Errands:
             self._told(number, work)
 
     def _told(self, number: int, work: Work) -> None:
-        state: Literal["running", "cancelling", "over"]
-        state = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
+        status: Literal["running", "cancelling", "over"]
+        status = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
         self._tell(
             {
                 "type": "progress",
@@ -71,7 +71,7 @@ class Errands:
                 "total": work.total,
                 "what": work.what,
                 "elapsed_s": round(work.elapsed_s, 1),
-                "state": state,
+                "status": status,
             }
         )
 

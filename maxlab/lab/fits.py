@@ -7,12 +7,14 @@ is written down a second time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from maxlab.errors import MaxlabError
 from maxlab.graph.editing import Editor
 from maxlab.graph.graph import LIVE, Graph
 from maxlab.graph.value import BufferValue, Value
+from maxlab.ir import Type
 from maxlab.lab.fields import type_text
 from maxlab.lab.palette import Offer, bound, missing, offers
 
@@ -61,49 +63,70 @@ def fitting(
         (False, 'int32[n]', ('shape',))
     """
     ids = [editor.in_function(v).id for v in values]
-    copy = Graph(path=editor.graph.function.clone())
-    LIVE.discard(copy)  # it is none of the user's
-    scratch = Editor(copy)
+    scratch = scratch_of(editor)
     given = [scratch.value(id) for id in ids]
 
     def added(editor: Editor, offer: Offer) -> Sequence[Value]:
         return editor.add(offer.name, *bound(offer, given))
 
+    make = attempt or added
     found: list[Fit] = []
     for offer in offers().values():
         needs = missing(offer, len(given))
-        if needs is None or not _takes(offer, given):
+        if needs is None or not takes(offer, given):
             continue
-        result = "" if needs else _tried(scratch, offer, attempt or added)
+        result: str | None = ""
+        if not needs:
+            made = tried(scratch, partial(_apply, make, offer))
+            result = None if isinstance(made, MaxlabError) else type_texts(made) or None
         if result is not None:
             found.append(Fit(offer, needs, result))
     return found
 
 
-def _takes(offer: Offer, given: Sequence[Value]) -> bool:
+def _apply(make: Attempt, offer: Offer, editor: Editor) -> Sequence[Value]:
+    return make(editor, offer)
+
+
+def scratch_of(editor: Editor) -> Editor:
+    """The editor of a copy of the graph, whose ids are those of the graph."""
+    copy = Graph(path=editor.graph.function.clone())
+    LIVE.discard(copy)  # it is none of the user's
+    return Editor(copy)
+
+
+def takes(offer: Offer, given: Sequence[Value]) -> bool:
     """Whether the first value is a buffer where ``offer`` takes one, and a tensor elsewhere."""
-    wants_buffer = offer.family == "buffer" and offer.name != "print"
-    return not given or wants_buffer == isinstance(given[0], BufferValue)
+    kind = "buffer" if given and isinstance(given[0], BufferValue) else "tensor"
+    return not given or offer.takes in (kind, "either")
 
 
-def _tried(editor: Editor, offer: Offer, attempt: Attempt) -> str | None:
-    """The types of the results of ``offer``; None where it does not fit."""
+def tried(
+    editor: Editor, attempt: Callable[[Editor], Sequence[Value]]
+) -> tuple[Type, ...] | MaxlabError:
+    """The types of what ``attempt`` makes in the graph of ``editor``, which stays as it is; the
+    error where it does not fit."""
     try:
         with editor.step():
-            made = attempt(editor, offer)
-            raise _Taken(", ".join(type_text(editor.in_function(value).type) for value in made))
+            made = attempt(editor)
+            raise _Taken(tuple(editor.in_function(value).type for value in made))
     except _Taken as took:
-        return took.result or None
-    except MaxlabError:
-        return None
+        return took.types
+    except MaxlabError as error:
+        return error
+
+
+def type_texts(types: Sequence[Type]) -> str:
+    """Several types as they are typed, with commas between them."""
+    return ", ".join(map(type_text, types))
 
 
 class _Taken(Exception):  # noqa: N818 - it is no error
-    """The operation took the values; raised so that it is taken back."""
+    """It fits; raised so that it is taken back."""
 
-    def __init__(self, result: str) -> None:
-        super().__init__(result)
-        self.result = result
+    def __init__(self, types: tuple[Type, ...]) -> None:
+        super().__init__(types)
+        self.types = types
 
 
-__all__ = ["Attempt", "Fit", "fitting"]
+__all__ = ["Attempt", "Fit", "fitting", "scratch_of", "takes", "tried", "type_texts"]

@@ -1,4 +1,5 @@
-"""The end of each cell of a notebook, told at most ten times a second."""
+"""What may have changed a graph: a change that was made in a view, and the end of each cell of a
+notebook, told at most ten times a second."""
 
 from __future__ import annotations
 
@@ -9,6 +10,21 @@ from collections.abc import Callable
 
 PERIOD = 0.1
 """Least seconds between two calls."""
+
+
+_told: list[Callable[[], None]] = []
+
+
+def on_change(call: Callable[[], None]) -> None:
+    """Call ``call`` before views show what a change or a cell has made another, once each time."""
+    if call not in _told:
+        _told.append(call)
+
+
+def changed() -> None:
+    """Tell those who asked by `on_change`."""
+    for call in _told:
+        call()
 
 
 def after_each_cell(call: Callable[[], None]) -> bool:

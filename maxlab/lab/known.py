@@ -14,11 +14,15 @@ class Known:
     Args:
         document: A document of the graph; without one nothing is known.
         touched: The ids of the ops that changed, and of values that got another name or type.
+
+    Attributes:
+        document: The document.
     """
 
     def __init__(
         self, document: protocol.GraphDocument | None = None, touched: Set[str] = frozenset()
     ) -> None:
+        self.document = document
         self._nodes: dict[str, protocol.Node] = {}
         self._values: dict[str, protocol.Value] = {}
         self._scopes: Sequence[protocol.Scope] = ()

@@ -59,11 +59,11 @@ def listing(namespace: Mapping[str, Any] | None = None) -> list[LiveObject]:
         function = obj.function if isinstance(obj, Graph) else obj.compiled.source
         found.append(
             LiveObject(
-                id=_id(obj),
+                id=id_of(obj),
                 kind="Graph" if isinstance(obj, Graph) else "Model",
                 title=str(obj.name),
                 names=tuple(sorted(names.get(id(obj), []))),
-                stamp=f"{_id(obj)}.{obj.revision}",
+                stamp=f"{id_of(obj)}.{obj.revision}",
                 ops=operations(function),
             )
         )
@@ -75,7 +75,8 @@ def _alive() -> list[Graph | Model]:
     return [*GRAPHS, *MODELS]
 
 
-def _id(obj: Graph | Model) -> str:
+def id_of(obj: Graph | Model) -> str:
+    """The id of ``obj`` in this process, for its life."""
     known = _ids.get(obj)
     if known is None:
         known = _ids[obj] = f"{'g' if isinstance(obj, Graph) else 'm'}{next(_numbers)}"

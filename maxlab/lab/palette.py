@@ -4,63 +4,24 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 from maxlab.dtype import DType
 from maxlab.graph.editing import OPERATIONS
 from maxlab.graph.value import Value
+from maxlab.opset import OPSET
+from maxlab.opset.facts import Family
 
 Kind = Literal["value", "values", "dims", "dtype", "device", "choice", "text", "data"]
 """What a parameter takes: a value of the graph or a number, several of them, sizes, the name of a
 dtype or a device, one of a few words, a text, or anything that Python writes as a literal."""
 
-NOT_TYPED: Final = frozenset(
-    {
-        "allgather",
-        "buffer_create",
-        "call",
-        "cond",
-        "constant_external",
-        "custom",
-        "dequantize",
-        "inplace_custom",
-        "qmatmul",
-        "while_loop",
-    }
-)
-"""Operations with arguments that no field can hold: functions, graphs, types, formats."""
-
-FAMILIES: Final[Mapping[str, str]] = {
-    "activations": "activation",
-    "arranging": "shape",
-    "buffers": "buffer",
-    "collectives": "device",
-    "contracting": "product",
-    "creation": "constant",
-    "devices": "device",
-    "dynamic": "indexing",
-    "elementwise": "elementwise",
-    "folds": "reduction",
-    "indexing": "indexing",
-    "joining": "shape",
-    "linalg": "product",
-    "making": "constant",
-    "naming": "elementwise",
-    "pooling": "image",
-    "quantized": "quantised",
-    "reduction": "reduction",
-    "resizing": "image",
-    "scanning": "reduction",
-    "scattering": "indexing",
-    "shaping": "shape",
-    "sorting": "reduction",
-    "spatial": "image",
-    "spectral": "signal",
-    "unary": "elementwise",
-}
-"""What people call the modules of ``ops``."""
+_UNTYPED: Final = re.compile(r"\b(Graph|Callable|Type|TensorType|BufferType|Quantization\w+)\b")
+"""Types of arguments that no field can hold: functions, graphs, types, formats."""
 
 
 class Parameter(NamedTuple):
@@ -89,17 +50,19 @@ class Offer(NamedTuple):
 
     Attributes:
         name: A function of ``ops``.
-        family: What kind of operation it is, in a word.
+        family: What kind of operation it is, in a word of the op table.
         says: What its result is, in a sentence.
         parameters: What it takes, in order.
         many: Whether the last parameter takes all values that follow.
+        takes: Whether its first operand is a tensor, a buffer, or either.
     """
 
     name: str
-    family: str
+    family: Family
     says: str
     parameters: tuple[Parameter, ...]
     many: bool
+    takes: Literal["tensor", "buffer", "either"]
 
 
 @cache
@@ -109,28 +72,53 @@ def offers() -> Mapping[str, Offer]:
     Example:
         >>> offer = offers()["softmax"]
         >>> offer.family, [(p.name, p.kind, p.default) for p in offer.parameters]
-        ('reduction', [('value', 'value', None), ('axis', 'data', '-1')])
+        ('activation', [('value', 'value', None), ('axis', 'data', '-1')])
     """
     return {
         name: _offer(name)
         for name in sorted(OPERATIONS)
-        if name not in NOT_TYPED and not name.startswith("_")
+        if not name.startswith("_") and _can_be_typed(OPERATIONS[name])
     }
+
+
+def _can_be_typed(function: Callable[..., Any]) -> bool:
+    """Whether a field can hold each argument, and values alone tell which list they are of."""
+    parameters = list(inspect.signature(function).parameters.values())
+    lists = [
+        p for p in parameters if _parameter(p).kind == "values" and p.kind is not p.VAR_KEYWORD
+    ]
+    return len(lists) < 2 and not any(_UNTYPED.search(str(p.annotation)) for p in parameters)
 
 
 def _offer(name: str) -> Offer:
     function = OPERATIONS[name]
     parameters = list(inspect.signature(function).parameters.values())
     many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    module = function.__module__.rpartition(".")[2]
     says = (inspect.getdoc(function) or "").split("\n\n")[0].replace("``", "").replace("\n", " ")
     return Offer(
         name,
-        FAMILIES.get(module, "other"),
+        _family(name),
         says,
         tuple(_parameter(p) for p in parameters if p.kind is not p.VAR_KEYWORD),
         many,
+        _takes(str(parameters[0].annotation) if parameters else ""),
     )
+
+
+def _takes(note: str) -> Literal["tensor", "buffer", "either"]:
+    """What an operand with this annotation is."""
+    if "BufferValue" not in note:
+        return "tensor"
+    return "either" if "TensorValue" in note else "buffer"
+
+
+def _family(name: str) -> Family:
+    """The family of the row that ``name`` is, or of the module that composes it of others."""
+    row = OPSET.get(f"mo.{name}")
+    if row is not None:
+        return row.family
+    found: Family = sys.modules[OPERATIONS[name].__module__].FAMILY
+    return found
 
 
 def _parameter(parameter: inspect.Parameter) -> Parameter:

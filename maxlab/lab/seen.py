@@ -7,7 +7,7 @@ document of the graph shares all others with the one before; without it, the gra
 from __future__ import annotations
 
 from maxlab.graph import Graph
-from maxlab.ir.edit import SetAttr, SetOperands
+from maxlab.ir.edit import SetAttr, SetNote, SetOperands
 from maxlab.ir.edit_log import Log, listen, touched
 from maxlab.lab.overlays import dressed
 from maxlab.lab.snapshot import Snapshot, retaken, rewritten, take
@@ -45,7 +45,7 @@ class Seen:
         if edits is None:
             return take(graph)
         ids = touched(edits)
-        if all(isinstance(edit, (SetOperands, SetAttr)) for edit in edits):
+        if all(isinstance(edit, (SetOperands, SetAttr, SetNote)) for edit in edits):
             ops = {id: op for id in ids if (op := self._log.op(id)) is not None}
             document = rewritten(graph, before.document, ops) if len(ops) == len(ids) else None
             if document is not None:

@@ -26,6 +26,7 @@ from maxlab.graph import Graph
 from maxlab.ir import Function, Op, Type, Value
 from maxlab.lab import overlays, protocol, words
 from maxlab.lab.known import Known
+from maxlab.lab.noted import noted
 from maxlab.lab.questions.answering import answers_to_save
 from maxlab.lab.regions import Shown, listed, operations_of
 from maxlab.lab.scopes import Paths, scopes_of
@@ -202,7 +203,7 @@ def rewritten(
         "nodes": made,
         "values": [fresh.get(value["id"], value) for value in before["values"]],
     }
-    return document
+    return noted(document, function, before)
 
 
 def _graph_document(
@@ -247,7 +248,8 @@ def _graph_document(
     }
     if isinstance(error, MaxlabError):
         document["error"] = _error(error, document, ops[-1].op if ops else None)
-    return document
+    notes = graph.function if isinstance(graph, Graph) else function
+    return noted(document, notes, known.document)
 
 
 _KINDS: dict[Role | None, protocol.ValueKind] = {"data": "constant", "weight": "weight"}

@@ -6,32 +6,23 @@ what goes between a widget and its kernel, so a tab can do all that the view of 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from maxlab.errors import ArgumentError
-from maxlab.lab import live
+from maxlab.lab import live, serving
 from maxlab.lab.widget import GraphView, show_in_page, view_for_page
 
 TARGET = "maxlab.view"
 """Name of the comms that pages open."""
 
-_TRAITS = ["doc", "selection", "height", "theme", "not_live", "no_model", "revision"]
+_TRAITS = ["doc", "selection", "height", "theme", "not_live", "no_model", "revision", "editing"]
 
 _open: dict[str, GraphView] = {}
 
 
 def serve() -> str:
-    """Answer pages that open comms named `TARGET` from now on; empty text, for the page that asks.
-
-    Nothing happens outside a kernel.
-    """
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    kernel = getattr(shell, "kernel", None)
-    if kernel is not None:
-        kernel.comm_manager.register_target(TARGET, opened)
-    return ""
+    """Answer pages that open comms named `TARGET` from now on; empty text, for who asks."""
+    return serving.serve(TARGET, opened)
 
 
 def opened(comm: Any, message: dict[str, Any]) -> None:
@@ -39,7 +30,9 @@ def opened(comm: Any, message: dict[str, Any]) -> None:
     the reason."""
     number = str(comm.comm_id)
     try:
-        view = view_for_page(live.find(str(message["content"]["data"]["id"])), comm)
+        asked = message["content"]["data"]
+        is_editing = asked.get("editing") is True
+        view = view_for_page(live.find(str(asked["id"])), comm, editing=is_editing)
     except Exception as error:  # the page says it; the kernel must go on
         comm.close(data={"error": str(error)})
         return

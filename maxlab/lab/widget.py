@@ -73,6 +73,7 @@ class GraphView(anywidget.AnyWidget):
         shown: What to look at.
         height: Height in CSS pixels.
         theme: ``"auto"`` follows the page; ``"light"`` or ``"dark"``.
+        editing: Whether it begins with editing on.
 
     Attributes:
         selection: Ids of the selected ops; set it, or observe it.
@@ -104,6 +105,7 @@ class GraphView(anywidget.AnyWidget):
     not_live = traitlets.Unicode("").tag(sync=True)  # why nobody answers: the kernel is gone
     no_model = traitlets.Unicode("").tag(sync=True)  # why nothing can be run or asked
     revision = traitlets.Int(0).tag(sync=True)
+    editing = traitlets.Bool(False).tag(sync=True)
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class GraphView(anywidget.AnyWidget):
         *,
         height: int = 560,
         theme: str = "auto",
+        editing: bool = False,
         _snapshot: Snapshot | None = None,
         _comm: object = None,
     ) -> None:
@@ -125,7 +128,8 @@ class GraphView(anywidget.AnyWidget):
         no_model = NO_MODEL if isinstance(shown, Recorded) else ""
         # A page that opened a channel itself is answered over that; else the view opens one.
         channel = {} if _comm is None else {"comm": _comm}
-        super().__init__(height=height, theme=theme, no_model=no_model, **channel)
+        given = {"height": height, "theme": theme, "editing": editing}
+        super().__init__(no_model=no_model, **given, **channel)
         self.on_msg(self._received)
         _views.add(self)
         _listen()
@@ -291,7 +295,7 @@ class GraphView(anywidget.AnyWidget):
     def _displayed(self) -> GraphView:
         """The view itself, which the cell that is running shows."""
         with _state_lock:
-            self._marks = reruns.marks_in_cell(self._snapshot.document)
+            self._marks = reruns.marks_in_cell(self._snapshot.document, self._shown(), self)
         return self
 
     # ------------------------------------------------------------ messages
@@ -500,10 +504,15 @@ def view_of(shown: Shown, snapshot: Snapshot) -> GraphView:
     return view
 
 
-def view_for_page(shown: Graph | Model, comm: object) -> GraphView:
+def edit(graph: Graph, *, height: int) -> GraphView:
+    """A view of ``graph`` that begins with editing on, and keeps it."""
+    return GraphView(graph, height=height, editing=True)
+
+
+def view_for_page(shown: Graph | Model, comm: object, *, editing: bool = False) -> GraphView:
     """A new view over ``comm``, which a page has opened. It does not keep ``shown`` alive: a tab
     must not hold a model and its weights that nobody uses any more."""
-    view = GraphView(shown, _comm=comm)
+    view = GraphView(shown, editing=editing, _comm=comm)
     with _state_lock:
         view._shown = weakref.ref(shown)
     return view
@@ -534,6 +543,7 @@ def _listen() -> None:
 
 def _follow() -> None:
     """Let every view of a graph that was changed show it as it is now."""
+    following.changed()
     for view in list(_views):
         try:
             view._catch_up()

@@ -161,6 +161,24 @@ def _enter(layer: Layer) -> tuple[_Visit, Any]:
     return visit, _visit.set(visit)
 
 
+@contextmanager
+def standing(layer: Layer, path: str) -> Iterator[Callable[[], str]]:
+    """A context in which calls of ``layer`` stand at ``path`` in the graph that is being built; it
+    gives a function that tells the path of the call that is running, for ``Graph.at``."""
+    graph = current()
+    paths = {key: join(path, below) for key, below in _paths(layer, graph, path).items()}
+    token = _visit.set(_Visit(graph, "", paths, path))
+
+    def running() -> str:
+        visit = _visit.get()
+        return path if visit is None else visit.path
+
+    try:
+        yield running
+    finally:
+        _visit.reset(token)
+
+
 def _children(layer: Layer) -> bool:
     return bool(getattr(layer, "sublayers", None))
 
@@ -184,9 +202,22 @@ def _name_weights(layer: Layer, graph: Builder[Any]) -> None:
 
 # ---------------------------------------------------------------- hooks
 _everywhere: list[Hook] = []
+_are_silent: ContextVar[bool] = ContextVar("maxlab_no_hooks", default=False)
+
+
+@contextmanager
+def no_hooks() -> Iterator[None]:
+    """A context in which no hooks are called: for layers that are only tried."""
+    token = _are_silent.set(True)
+    try:
+        yield
+    finally:
+        _are_silent.reset(token)
 
 
 def _hooks() -> list[Hook]:
+    if _are_silent.get():
+        return []
     graph = current()
     own = graph.state.get(_HOOKS) if graph is not None else None
     return [*_everywhere, *own] if own else list(_everywhere)

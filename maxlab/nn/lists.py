@@ -157,11 +157,19 @@ class _Same(Layer):
         return x
 
 
+def _is_of_tensors(value: object) -> bool:
+    """Whether ``value`` is a module of eager tensors."""
+    return any(base.__module__ == "maxlab.experimental.nn.module" for base in type(value).__mro__)
+
+
 def _layer(value: Any) -> Layer:
     if not isinstance(value, Layer):
         raise ArgumentTypeError(
             "ML715",
-            f"a list of layers holds layers, got {type(value).__name__}",
-            fix="derive the class from nn.Module",
+            f"a list of layers holds layers, got {type(value).__name__}"
+            + (" of maxlab.experimental.nn" if _is_of_tensors(value) else ""),
+            fix="use modules of tensors in all of the model, or in none of it"
+            if _is_of_tensors(value)
+            else "derive the class from nn.Module",
         )
     return value

@@ -15,8 +15,12 @@ from maxlab.opset.control import verify_regions
 from maxlab.opset.core import OPSET, OpDef, ViewCall, lookup
 
 
-def infer_types(op: Op) -> list[Type]:
+def infer_types(op: Op, reads: Sequence[Type] | None = None) -> list[Type]:
     """The types that the op table gives the results of ``op``.
+
+    Args:
+        op: An op of the table.
+        reads: The types of its operands, without chains, where they are to be others than now.
 
     Raises:
         GraphError: ML301, there is no such op; ML358, operands or attributes that it does not take.
@@ -27,7 +31,11 @@ def infer_types(op: Op) -> list[Type]:
         raise GraphError("ML358", f"{op.name} {op.id} {what}", at=op.loc, fix=fix)
     if row.role == "output":
         return []
-    types: list[Any] = [v.type for v in op.operands if not isinstance(v.type, ChainType)]
+    types: Sequence[Any] = (
+        [v.type for v in op.operands if not isinstance(v.type, ChainType)]
+        if reads is None
+        else reads
+    )
     try:
         _require_operands(row, len(types))
         made: Sequence[Type] = row.infer(types, op.attrs)

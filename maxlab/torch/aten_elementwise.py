@@ -274,6 +274,9 @@ def _to_copy(at: Site, x: Any, **layout: Any) -> TensorValue:
     return at.value(tensor(x))
 
 
-@aten("clone.default", "alias.default", "detach.default")
+@aten(
+    "clone.default", "alias.default", "detach.default", "lift_fresh.default",
+    "lift_fresh_copy.default",
+)  # fmt: skip
 def _same_value(at: Site, x: Any, **layout: Any) -> TensorValue:
     return tensor(x)

@@ -16,15 +16,25 @@ def _swapped(x: TensorValue) -> TensorValue:
     return ops.transpose(x, -1, -2)
 
 
+def _product(x: TensorValue, y: TensorValue) -> TensorValue:
+    """``x @ y``, also where only torch knows that the inner sizes are equal: ``4 * (n - 2) ** 2``
+    and 144, say, of which every run is asked."""
+    inner, rows = x.shape[-1], y.shape[-1 if y.rank == 1 else -2]
+    if inner == rows or (isinstance(inner, StaticDim) and isinstance(rows, StaticDim)):
+        return ops.matmul(x, y)
+    known = ops.rebind(x, [*x.shape[:-1], rows], "torch found the inner sizes equal")
+    return ops.matmul(known, y)
+
+
 @aten("linear.default")
 def _linear(at: Site, x: Any, weight: Any, bias: Any = None) -> TensorValue:
-    made = ops.matmul(tensor(x), _swapped(tensor(weight)))
+    made = _product(tensor(x), _swapped(tensor(weight)))
     return made if bias is None else ops.add(made, at.value(bias))
 
 
 @aten("mm.default", "bmm.default", "matmul.default", "mv.default")
 def _matmul(at: Site, x: Any, y: Any) -> TensorValue:
-    made = ops.matmul(tensor(x), tensor(y))
+    made = _product(tensor(x), tensor(y))
     return made if made.rank == at.type.rank else ops.reshape(made, at.shape)
 
 
@@ -35,7 +45,7 @@ def _dot(at: Site, x: Any, y: Any) -> TensorValue:
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
 def _addmm(at: Site, added: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> TensorValue:
-    product = ops.matmul(tensor(x), tensor(y))
+    product = _product(tensor(x), tensor(y))
     if alpha != 1:
         product = ops.mul(product, alpha)
     if beta == 0:

@@ -1,26 +1,18 @@
-"""From an exported torch program to a maxlab graph, in which torch runs what maxlab cannot."""
+"""From a graph of torch to a maxlab graph, in which torch runs what maxlab cannot."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import (
-    ConstantArgument,
-    InputKind,
-    OutputKind,
-    SymIntArgument,
-    TensorArgument,
-)
 from torch.fx import Node
 
-from maxlab.errors import MaxlabError, UnsupportedError
+from maxlab.errors import Location, MaxlabError, UnsupportedError
 from maxlab.graph import Graph, TensorType, TensorValue, Weight, ops
 from maxlab.ir import Dim, Shape
 from maxlab.opset import is_constant, is_weight
@@ -37,6 +29,7 @@ from maxlab.torch.aten import DTYPES, HOST, TABLE, NotImported, Site
 from maxlab.torch.calls import Operand, Part, flops_of, host_call, is_operation, name_of
 from maxlab.torch.parts import units_of
 from maxlab.torch.places import location_of, scope_of
+from maxlab.torch.source import Datum, Source
 from maxlab.torch.types import dim_of, type_of, types_of
 
 SMALL = 16
@@ -57,6 +50,27 @@ PROVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Fallback:
+    """One operation that torch runs, and where it is written.
+
+    Attributes:
+        name: The operation, ``"aten.cumsum"``.
+        reason: Why torch runs it.
+        at: Where the user wrote it; None where no line of a user did.
+        scope: The path of the module that it is in; empty for the outermost.
+    """
+
+    name: str
+    reason: str
+    at: Location | None
+    scope: str
+
+    def __str__(self) -> str:
+        place = f"{self.at.file}:{self.at.line}: " if self.at is not None else ""
+        return f"{place}{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """How often an operation of the module stands in the graph, and who runs it.
 
@@ -74,27 +88,29 @@ class Ran:
 
 
 class Importer:
-    """Builds the graph of one exported program.
+    """Builds the graph of one program of torch.
 
     Args:
-        program: The program, functional and decomposed.
-        names: The name of each symbolic size of its inputs.
+        source: The program, functional and decomposed.
         name: The name of the graph.
 
     Attributes:
         graph: The graph, when ``build`` has returned.
-        weights: The data of its weights by name: the module's own memory.
+        weights: The data of its weights by name: the module's own memory. None stands for data
+            that ``source`` does not have.
         inputs: The names of its inputs.
         held: The names of the module's parameters and buffers that it reads.
+        fallbacks: The operations that torch runs.
     """
 
-    def __init__(self, program: ExportedProgram, names: Mapping[str, str], name: str) -> None:
-        self.program = program
-        self.names = dict(names)
+    def __init__(self, source: Source, name: str) -> None:
+        self.source = source
+        self.names = dict(source.names)
         self.name = name
-        self.weights: dict[str, torch.Tensor] = {}
+        self.weights: dict[str, torch.Tensor | None] = {}
         self.inputs: list[str] = []
         self.held: set[str] = set()
+        self.fallbacks: list[Fallback] = []
         self._values: dict[Node, Any] = {}
         self._constants: dict[Node, Any] = {}  # what maxlab has no value for
         self._reasons: dict[Node, str] = {}
@@ -112,28 +128,23 @@ class Importer:
         Raises:
             UnsupportedError: ML681, an input or output that no graph of maxlab can have.
         """
-        nodes = list(self.program.graph_module.graph.nodes)
-        inputs, types = self._user_inputs(nodes)
-        self.graph = Graph(self.name, input_types=types)
+        nodes = self.source.nodes
+        self.graph = Graph(self.name, input_types=self._input_types())
         with self.graph:
-            self._bind_inputs(inputs)
+            self._bind_inputs(self.source.inputs)
             self._bind_data(nodes)
             called = [n for n in nodes if n.op == "call_function"]
             alone = {n: why for n in called if (why := self._unseen(n))}
-            for unit in units_of(called, alone, _effects(called)):
+            for unit in units_of(called, alone, effects_of(called)):
                 self._build_unit(unit, alone)
             self._place_data()
             self.graph.output(*self._outputs(alone))
         return self.graph
 
     # ------------------------------------------------------------ what goes in
-    def _user_inputs(self, nodes: Sequence[Node]) -> tuple[list[Node], list[TensorType]]:
-        by_name = {n.name: n for n in nodes if n.op == "placeholder"}
-        found, types = [], []
-        for spec in self.program.graph_signature.input_specs:
-            if spec.kind is not InputKind.USER_INPUT or isinstance(spec.arg, ConstantArgument):
-                continue
-            node = by_name[spec.arg.name]
+    def _input_types(self) -> list[TensorType]:
+        types = []
+        for node in self.source.inputs:
             value = node.meta["val"]
             try:
                 if not isinstance(value, torch.Tensor):
@@ -146,8 +157,7 @@ class Importer:
                     f"{why}",
                     fix="profile a part of the module that gets dense tensors of real numbers",
                 ) from None
-            found.append(node)
-        return found, types
+        return types
 
     def _bind_inputs(self, nodes: Sequence[Node]) -> None:
         for node, value in zip(nodes, self.graph.inputs, strict=True):
@@ -157,41 +167,41 @@ class Importer:
 
     def _bind_data(self, nodes: Sequence[Node]) -> None:
         """Parameters, buffers and constants: the module's own memory, under its own names."""
-        program = self.program
-        by_name = {n.name: n for n in nodes if n.op == "placeholder"}
-        for spec in program.graph_signature.input_specs:
-            node = by_name.get(spec.arg.name)
-            if spec.kind is InputKind.USER_INPUT or node is None or not node.users:
-                continue
-            if spec.kind is InputKind.TOKEN:  # keeps operations with effects in order
-                self._constants[node] = torch.empty(0)
-                continue
-            target = str(spec.target)
-            self.held.add(target)
-            data = program.state_dict.get(target)
-            if data is None:
-                data = program.constants.get(target)
-            if not isinstance(data, torch.Tensor):
-                self._constants[node] = data
-                continue
-            data = data.detach()
-            if data.dtype not in DTYPES or data.layout is not torch.strided:
-                self._constants[node] = data
-                continue
-            self._values[node] = self._datum(target, data, spec.kind)
+        for node in self.source.tokens:
+            self._constants[node] = torch.empty(0)
+        for node in self.source.sizes:
+            with suppress(NotImported):  # no input has it: only what torch runs may read it
+                self._values[node] = dim_of(node.meta["val"], self.names)
+        for datum in self.source.data:
+            self.held.add(datum.name)
+            like = datum.node.meta["val"] if datum.value is None else datum.value
+            strided = isinstance(like, torch.Tensor) and like.layout is torch.strided
+            if strided and like.dtype in DTYPES:
+                self._values[datum.node] = self._datum(datum, like.detach())
+            else:
+                self._constants[datum.node] = datum.value
         for node in nodes:
             if node.op == "get_attr":
-                self._constants[node] = operator.attrgetter(str(node.target))(program.graph_module)
+                self._bind_attribute(node, self.source.attribute(node))
 
-    def _datum(self, name: str, data: torch.Tensor, kind: InputKind) -> TensorValue:
-        dtype = DTYPES[data.dtype]
-        if kind is InputKind.CONSTANT_TENSOR and data.numel() <= SMALL and not dtype.is_half():
-            return ops.constant(np.array(data.numpy()), dtype, HOST)
-        if not data.is_contiguous():
-            data = data.contiguous()
+    def _bind_attribute(self, node: Node, value: Any) -> None:
+        """What stands in the code of the graph: a tensor that was made while it was traced, or the
+        body of a branch."""
+        strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        if strided and value.dtype in DTYPES and value.device.type == "cpu":
+            self._values[node] = self._datum(
+                Datum(node, str(node.target), value, True), value.detach()
+            )
+        else:
+            self._constants[node] = value
+
+    def _datum(self, datum: Datum, like: torch.Tensor) -> TensorValue:
+        dtype, name = DTYPES[like.dtype], datum.name
+        if datum.is_constant and like.numel() <= SMALL and not dtype.is_half():
+            return ops.constant(np.array(like.numpy()), dtype, HOST)
         if name not in self.weights:
-            self.weights[name] = data
-        return self.graph.add_weight(Weight(name, dtype, list(data.shape), HOST))
+            self.weights[name] = None if datum.value is None else like.contiguous()
+        return self.graph.add_weight(Weight(name, dtype, list(like.shape), HOST))
 
     def _place_data(self) -> None:
         """Let weights stand where they are first read: that is what the user wrote about them."""
@@ -227,6 +237,8 @@ class Importer:
     def _count(self, node: Node, by: str, reason: str = "") -> None:
         key = (name_of(node), by, reason)
         self._ran[key] = self._ran.get(key, 0) + 1
+        if by == "torch":
+            self.fallbacks.append(fallback(node, reason))
 
     def _build_node(self, node: Node) -> None:
         value = node.meta.get("val")
@@ -353,14 +365,8 @@ class Importer:
 
     # ------------------------------------------------------------ what comes out
     def _outputs(self, alone: Mapping[Node, str]) -> list[TensorValue]:
-        by_name = {n.name: n for n in self.program.graph_module.graph.nodes}
         found = []
-        for spec in self.program.graph_signature.output_specs:
-            if spec.kind is not OutputKind.USER_OUTPUT or not isinstance(
-                spec.arg, (TensorArgument, SymIntArgument)
-            ):
-                continue
-            node = by_name[spec.arg.name]
+        for node in self.source.outputs:
             why = alone.get(node) or self._reasons.get(node, "")
             value = self._values.get(node)
             if isinstance(value, Dim):
@@ -377,12 +383,17 @@ class Importer:
         return found
 
 
+def fallback(node: Node, reason: str) -> Fallback:
+    """That torch runs ``node``, for ``reason``."""
+    return Fallback(name_of(node), reason, location_of(node), scope_of(node)[0])
+
+
 def handler_of(node: Node) -> Any:
     """The function that builds what ``node`` calls; None when there is none."""
     return TABLE.get(str(node.target).removeprefix("aten."))
 
 
-def _effects(nodes: Sequence[Node]) -> list[tuple[Node, Node]]:
+def effects_of(nodes: Sequence[Node]) -> list[tuple[Node, Node]]:
     """Each node that makes nothing but may raise, such as the check of a factorisation, with the
     node that makes what it looks at: torch runs them together."""
     found = []

@@ -21,6 +21,7 @@ from maxlab.graph import Graph
 from maxlab.torch.export import check_devices, export
 from maxlab.torch.held import Held
 from maxlab.torch.importer import Importer, Ran
+from maxlab.torch.source import of_export
 
 TOLERANCES: dict[torch.dtype, float] = {
     torch.float64: 1e-9,
@@ -119,7 +120,7 @@ class TorchModel:
         name = type(module).__name__
         with trace.span("import", name):
             exported = export(module, args, kwargs, dynamic_shapes, dynamic_batch)
-            found = Importer(exported.program, exported.names, name)
+            found = Importer(of_export(exported.program, exported.names), name)
             self.graph: Graph = found.build()
         self.coverage: list[Ran] = found.coverage
         self._program = exported.program

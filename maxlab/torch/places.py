@@ -26,22 +26,34 @@ _FRAME = re.compile(
     r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<function>.*)$', re.MULTILINE
 )
 
+_ROOT = re.compile(r"^L\['\w+'\]\.?")
+"""What ``torch.compile`` writes before the path of a module: the variable that holds the root."""
+
 
 def location_in(stack: str | None) -> Location | None:
     """The innermost place of the Python stack written in ``stack`` that is neither torch's own
     nor maxlab's."""
-    found: re.Match[str] | None = None
-    for frame in _FRAME.finditer(stack or ""):
-        if not _is_internal(frame["file"]):
-            found = frame
-    if found is None:
+    frames = frames_in(stack)
+    if not frames:
         return None
-    file, line = found["file"], int(found["line"])
+    return location_at(*frames[-1])
+
+
+def location_at(file: str, line: int, function: str) -> Location:
+    """The ``line`` of ``file``, which is in ``function``."""
     text = linecache.getline(file, line).rstrip("\n")
     start = len(text) - len(text.lstrip())
-    return Location(
-        display_name(file), line, start, text, found["function"], len(text) if text else 0
-    )
+    return Location(display_name(file), line, start, text, function, len(text) if text else 0)
+
+
+def frames_in(stack: str | None) -> list[tuple[str, int, str]]:
+    """The file, line and function of each frame of the Python stack written in ``stack`` that is
+    neither torch's own nor maxlab's, the outermost first."""
+    return [
+        (frame["file"], int(frame["line"]), frame["function"])
+        for frame in _FRAME.finditer(stack or "")
+        if not _is_internal(frame["file"])
+    ]
 
 
 @contextmanager
@@ -81,7 +93,7 @@ def scope_of(node: torch.fx.Node) -> tuple[str, dict[str, str]]:
     path, types = "", {}
     for where, kind in (node.meta.get("nn_module_stack") or {}).values():
         # A module that is called twice has "@1" at the end of its path the second time.
-        path = str(where).partition("@")[0]
+        path = _ROOT.sub("", str(where).partition("@")[0])
         if path == "_empty_nn_module_stack_from_metadata_hook":
             return "", {}
         name = kind if isinstance(kind, str) else kind.__qualname__

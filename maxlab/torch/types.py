@@ -53,6 +53,17 @@ def _dim(expression: Any, names: Mapping[str, str]) -> Dim:
     raise NotImported(f"the size {expression} is none that a dim can have")
 
 
+def symbols_of(value: Any) -> set[Any]:
+    """The symbols in ``value``, a size, a tensor, or a tuple or list of these."""
+    if isinstance(value, torch.SymInt):
+        return set(value.node.expr.free_symbols)
+    if isinstance(value, torch.Tensor):
+        value = tuple(value.shape)
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(symbols_of, value))
+    return set()
+
+
 def type_of(value: torch.Tensor, names: Mapping[str, str]) -> TensorType:
     """The type of a tensor, or of the stand-in for one in an exported graph.
 

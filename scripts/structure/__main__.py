@@ -14,6 +14,7 @@ number there, so that it never grows again. ``first`` in the table is the first 
 - ``plan_callables``: see ``plans``;
 - ``model_classes`` and ``engine_private_uses``: see ``engine_names``;
 - ``device_kinds``: see ``device_kinds``;
+- ``long_observers``: see ``observers``;
 - ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
 """
 
@@ -31,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 from scripts.structure import (  # noqa: E402 - after the path
     device_kinds,
     engine_names,
+    observers,
     op_names,
     plans,
     typescript,
@@ -63,6 +65,7 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
         "model_classes": engine_names.model_classes(graph),
         "engine_private_uses": engine_names.private_uses(graph, [ROOT / name for name in OUTSIDE]),
         "device_kinds": device_kinds.sites(graph),
+        "long_observers": observers.sites(graph, table["watchers"]),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():

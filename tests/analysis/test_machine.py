@@ -17,6 +17,7 @@ from maxlab import driver
 from maxlab.analysis import machine as machines
 from maxlab.analysis.machine import Level, Machine, gpu, loops, streams
 from maxlab.analysis.machine.caches import Cache, caches, cpu_model
+from maxlab.analysis.machine.ceilings import at_least
 from maxlab.compiler.options import Options
 from maxlab.config import config, set_config
 from maxlab.errors import ArgumentError, DeviceError, DocumentError
@@ -24,6 +25,23 @@ from maxlab.toolchain import runtime
 from tests.analysis import ceilings as made
 
 Array = np.ndarray[Any, Any]
+
+
+def test_several_threads_reach_what_one_does() -> None:
+    """Others have the cores while they are measured: the ceilings are those of one thread."""
+    alone, several = made.ceilings(1), made.ceilings(2)
+    starved = replace(
+        several,
+        rates=tuple(replace(rate, gflops=rate.gflops / 100) for rate in several.rates),
+        levels=tuple(replace(level, copy=level.copy / 100) for level in several.levels),
+    )
+    found = at_least(starved, alone)
+    assert [rate.gflops for rate in found.rates] == [rate.gflops for rate in alone.rates]
+    assert [level.copy for level in found.levels] == [level.copy for level in alone.levels]
+    assert [level.read for level in found.levels] == [level.read for level in several.levels]
+    assert at_least(several, alone) == several
+    busy = Machine("a busy one", 0.0, 1.0, {1: alone, 2: found})
+    assert busy.was_busy
 
 
 # ---------------------------------------------------------------- caches

@@ -6,6 +6,7 @@ Each function is for the notebook of its name, and may leave its views however i
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Locator
 
 from tests.browser.page import LabPage
+from tests.browser.test_code_and_canvas import edited, replace, run_again
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 READABLE = 4.5  # WCAG 2.1, contrast (minimum)
@@ -224,6 +226,68 @@ def cuda_sim(lab: LabPage, name: str) -> None:
     require_readable(lab)
 
 
+def by_hand(lab: LabPage, name: str) -> None:
+    """The view that was empty when it was shown has what the cells behind it did."""
+    lab.show_output_of("graph.edit()")
+    view = lab.visible_view()
+    assert {"hidden", "matmul", "softmax"} <= set(view.labels())
+    page = lab.page.locator(".jp-MaxLab-view:visible").first
+    page.get_by_role("toolbar", name="Edit the graph").wait_for()
+    page.get_by_text("one row of x gives four shares").first.wait_for()
+    lab.shot(f"{name}-edited")
+
+
+def canvas_and_code(lab: LabPage, name: str) -> None:
+    """The first cell that draws has hints; an edit on its canvas comes into it, and it builds the
+    edited graph."""
+    lab.show_output_of("graph")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    hints = cell.locator(".jp-MaxLab-lineHint")
+    hints.first.wait_for()
+    hints.nth(3).wait_for()
+    texts = hints.all_text_contents()
+    assert texts[:2] == ["float32[rows, 16] · ×3", "x: float32[rows, 16] · ×3"], texts
+    assert texts[2:] == ["hidden: float32[rows, 16]", "float32[rows, 4]"], texts
+
+    hand = edited(lab)
+    replace(hand, "relu", "sigmoid")
+    hand.press("Shift+W")
+    writing = hand.root.locator(".jp-MaxLab-writing")
+    writing.get_by_text("Tried in a copy").wait_for()
+    assert writing.locator("mark").all_inner_texts() == ["relu", "sigmoid"]
+    lab.shot(f"{name}-difference")
+    hand.press("Enter")
+    hand.said("written to cell")
+    line = cell.locator(".cm-line", has_text="hidden = ").text_content() or ""
+    assert "ops.sigmoid(x)  # no negative features" in line, line
+    run_again(lab)
+    said = lab.page.locator(".jp-Cell.jp-mod-active .jp-MaxLab-view [role=status]").first
+    said.filter(has_text="the cell builds the graph that was edited").wait_for()
+    lab.shot(f"{name}-run-again")
+
+
+def values_first(lab: LabPage, name: str) -> None:
+    """A tensor says how it is spread, NaN counted, and its button draws the graph that made it; the
+    compiled module is drawn with its layers as boxes."""
+    lab.show_output_of("F.log(F.abs(x) - 0.05)")
+    cell = lab.page.locator(".jp-Cell.jp-mod-active")
+    cell.get_by_role("img", name=re.compile("^histogram from ")).wait_for()
+    assert re.search(r"mean \S+, \d+ NaN", cell.inner_text()), cell.inner_text()
+    lab.shot(f"{name}-tensor")
+    cell.get_by_role("button", name="Draw the graph").click()
+    cell.locator(".jp-MaxLab-view").wait_for()
+    view = lab.visible_view()
+    assert {"abs", "sub", "log"} <= set(view.labels())
+    view.click("abs")
+    lab.shot(f"{name}-graph")
+    words = view.inspector()
+    assert "F.log(F.abs(x) - 0.05)" in words, words
+
+    lab.show_output_of("compiled")
+    assert {"up", "down"} <= set(lab.visible_view().labels())
+    lab.shot(f"{name}-compiled")
+
+
 def panel_says(line: str, panel: str, words: str) -> Claim:
     """The panel ``panel`` of the view below the cell that ends with ``line`` says ``words``."""
 
@@ -247,6 +311,9 @@ CLAIMS: dict[str, Claim] = {
     "04_watch_a_gpu.ipynb": watch_a_gpu,
     "05_cuda_without_a_gpu.ipynb": cuda_sim,
     "06_loops_and_branches.ipynb": loops,
+    "07_build_by_hand.ipynb": by_hand,
+    "08_canvas_and_code.ipynb": canvas_and_code,
+    "09_values_first.ipynb": values_first,
     "profiling/01_reading_a_profile.ipynb": panel_says("profile", "timeline", "slices"),
     "profiling/02_roofline.ipynb": panel_says("profile", "roofline", "held back by"),
     "profiling/03_fusion.ipynb": panel_says("off", "advice", "Try it"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -51,31 +52,88 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     running.stop()
 
 
+@dataclass
+class Pages:
+    """Open JupyterLabs: one that no test uses is given to the next, since opening one takes
+    longer than most tests."""
+
+    browser: Browser
+    server: LabServer
+    idle: list[LabPage] = field(default_factory=list)
+
+    def take(self, theme: str = "light") -> LabPage:
+        """A JupyterLab with nothing open in it, in ``theme``."""
+        if not self.idle:
+            return LabPage.open(self.browser, self.server, theme)
+        lab = self.idle.pop()
+        lab.set_theme(theme)
+        # What came since it was given back is of kernels that have gone.
+        lab.errors.clear()
+        lab.allowed.clear()
+        return lab
+
+    def give_back(self, *labs: LabPage) -> list[str]:
+        """What went wrong in ``labs``; those in which nothing did are kept for others."""
+        faults = []
+        for lab in labs:
+            found = lab.faults()
+            faults += found
+            if not found and not self.idle and lab.tidy():
+                self.idle.append(lab)
+            else:
+                lab.close()
+        self.server.shut_down_kernels()
+        return faults
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser, server: LabServer) -> Iterator[Pages]:
+    """The open JupyterLabs of the session."""
+    made = Pages(browser, server)
+    yield made
+    for lab in made.idle:
+        lab.close()
+
+
 @pytest.fixture
-def open_lab(browser: Browser, server: LabServer) -> Iterator[OpenLab]:
+def open_lab(pages: Pages) -> Iterator[OpenLab]:
     """A function that opens JupyterLab in the theme ``light`` or ``dark``."""
-    pages: list[LabPage] = []
+    opened: list[LabPage] = []
 
     def open_in(theme: str) -> LabPage:
-        lab = LabPage.open(browser, server, theme)
-        pages.append(lab)
+        lab = pages.take(theme)
+        opened.append(lab)
         return lab
 
     yield open_in
-    faults = [fault for lab in pages for fault in lab.faults()]
-    for lab in pages:
+    assert pages.give_back(*opened) == []
+
+
+@pytest.fixture
+def open_new(browser: Browser, server: LabServer) -> Iterator[OpenLab]:
+    """As ``open_lab``, in a fresh profile: for tests of what happens when JupyterLab starts."""
+    opened: list[LabPage] = []
+
+    def open_in(theme: str) -> LabPage:
+        lab = LabPage.open(browser, server, theme)
+        opened.append(lab)
+        return lab
+
+    yield open_in
+    faults = [fault for lab in opened for fault in lab.faults()]
+    for lab in opened:
         lab.close()
     server.shut_down_kernels()
     assert faults == []
 
 
 @pytest.fixture(scope="module")
-def shared_page(browser: Browser, server: LabServer) -> Iterator[LabPage]:
+def shared_page(pages: Pages) -> Iterator[LabPage]:
     """One JupyterLab in the light theme for all tests of a module; see ``shared``."""
-    lab = LabPage.open(browser, server)
+    lab = pages.take()
     yield lab
-    lab.close()
-    server.shut_down_kernels()
+    lab.errors.clear()  # they were the tests'
+    pages.give_back(lab)
 
 
 @pytest.fixture

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    ViewportSize,
+)
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser.server import LabServer
@@ -36,6 +44,7 @@ CHROMIUM_FLAGS = [
 
 # Seconds; generous, because test machines are slow and share their cores.
 TIMEOUT = 60.0
+VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 
 
 def chromium() -> str | None:
@@ -65,7 +74,7 @@ class LabPage:
     @classmethod
     def open(cls, browser: Browser, server: LabServer, theme: str = "light") -> LabPage:
         """JupyterLab, started up, in a fresh profile."""
-        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        context = browser.new_context(viewport=VIEWPORT)
         page = context.new_page()
         page.set_default_timeout(TIMEOUT * 1000)
         lab = cls(server, page, context)
@@ -83,7 +92,8 @@ class LabPage:
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
-            self.errors.append(f"console: {message.text}")
+            where = message.location.get("url", "")
+            self.errors.append(f"console: {message.text} {where}".rstrip())
 
     def _request(self, request: Request) -> None:
         if not request.url.startswith((self.server.url, "data:", "blob:")):
@@ -110,6 +120,27 @@ class LabPage:
     def close(self) -> None:
         """Close the page and forget its profile."""
         self.context.close()
+
+    def tidy(self) -> bool:
+        """Whether the page is as good as a new one, now that what was open in it is closed and what
+        it had kept is forgotten."""
+        if self.page.viewport_size != VIEWPORT:
+            self.page.set_viewport_size(VIEWPORT)
+        self.close_all()
+        left: int = self.page.evaluate(
+            """async () => {
+                const { shell, commands, serviceManager } = window.jupyterapp;
+                shell.collapseRight();
+                shell.activateById('filebrowser');
+                await commands.execute('filebrowser:go-to-path', { path: '/' });
+                localStorage.clear();
+                sessionStorage.clear();
+                await serviceManager.sessions.shutdownAll();
+                await serviceManager.kernels.shutdownAll();
+                return document.querySelectorAll('.jp-MaxLab-view, .jp-Dialog, .lm-Menu').length;
+            }"""
+        )
+        return left == 0
 
     # -- the application ---------------------------------------------------------------------------
 
@@ -381,7 +412,8 @@ class GraphView:
         self.lab.page.wait_for_function(
             """(index) => {
                 const view = window.__maxlabTest.views[index];
-                return view.nodes().length > 0 && !view.isMoving;
+                // JupyterLab may make a view anew as it restores a page.
+                return view !== undefined && view.nodes().length > 0 && !view.isMoving;
             }""",
             arg=self.index,
         )

@@ -85,11 +85,11 @@ def settings(server: LabServer) -> Iterator[Path]:
 
 
 def test_settings_say_how_a_view_starts(
-    open_lab: OpenLab, server: LabServer, settings: Path
+    open_new: OpenLab, server: LabServer, settings: Path
 ) -> None:
     wanted = {"theme": "dark", "fold": "unfolded", "openInspector": True}
     settings.write_text(json.dumps(wanted))
-    lab = open_lab("light")
+    lab = open_new("light")
     view = open_view(lab, server)
     assert view.labels().count("gelu") == 6
     assert lab.page.locator(".jp-MaxLab-view.jp-mod-dark").is_visible()

@@ -99,6 +99,20 @@ def test_on_a_node(shared: LabPage, drawn: GraphView) -> None:
     drawn.settle()
 
 
+def test_copy_as_python(shared: LabPage, drawn: GraphView) -> None:
+    point_at(shared, drawn, "exp")
+    entries(shared).filter(has_text="Export").hover()
+    entries(shared).filter(has_text="Copy as Python").wait_for()
+    shared.shot("menu-export")
+    entries(shared).filter(has_text="Copy as Python").click()
+    said = shared.page.locator(".jp-MaxLab-live", has_text="of Python").first
+    said.wait_for(state="attached")
+    program = copied(shared)
+    assert program.startswith("from maxlab.dtype import DType\n")
+    assert "\ndef block(x):" in program
+    assert "    graph.output(ops.relu(block(x)))\n" in program
+
+
 def test_by_the_keyboard(shared: LabPage, drawn: GraphView) -> None:
     drawn.execute("fit")
     drawn.click("relu")

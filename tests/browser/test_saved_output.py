@@ -35,8 +35,8 @@ def test_opens_with_a_kernel_that_never_saw_it(lab: LabPage, server: LabServer, 
     assert lab.errors == []
 
 
-def test_a_trusted_output_whose_widget_is_gone(open_lab: OpenLab, server: LabServer) -> None:
-    lab = open_lab("light")
+def test_a_trusted_output_whose_widget_is_gone(open_new: OpenLab, server: LabServer) -> None:
+    lab = open_new("light")
     lab.open_notebook(write_notebook(server.root, "gone.ipynb", []))
     bundle = {
         WIDGET_MIME: {"model_id": "0" * 32, "version_major": 2, "version_minor": 0},

@@ -48,7 +48,9 @@ class Walk:
         for cell in cells:
             self._reach(cell["index"])
             place = f"cell {cell['index']}"
-            if cell["kind"] == "graph":
+            if cell["kind"] == "tensor":
+                self._tensor(cell["index"])
+            if cell["kind"] in ("graph", "tensor"):
                 view = self._view_in(cell["index"])
                 self._graph(view, place)
                 self.lab.shot(f"walk-{name}-{cell['index']}")
@@ -87,6 +89,7 @@ class Walk:
                     const text = [data['text/plain'] ?? ''].flat().join('');
                     if (html.includes('mx-cs')) return 'steps';
                     if (!('application/vnd.jupyter.widget-view+json' in data)) return null;
+                    if (text.startsWith('Tensor')) return 'tensor';
                     return text.startsWith('Monitor') || text.startsWith('Dashboard')
                         ? 'dashboard' : 'graph';
                 };
@@ -119,6 +122,16 @@ class Walk:
             f".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index='{index}'] "
             ".jp-Cell-outputArea"
         )
+
+    def _tensor(self, index: int) -> None:
+        """Let the button below a tensor's numbers draw its graph, if it is still there."""
+        button = self._output(index).get_by_role("button", name="Draw the graph")
+        if button.count():
+            if self.way == "mouse":
+                button.click()
+            else:
+                button.focus()
+                self.lab.page.keyboard.press("Enter")
 
     def _view_in(self, index: int) -> GraphView:
         self._output(index).locator(".jp-MaxLab-view").first.wait_for()
@@ -180,10 +193,12 @@ class Walk:
         """The first operation or folded box that nothing covers."""
         found: dict[str, Any] | None = view.read(
             """(() => {
-                const stage = view.element.querySelector('.jp-MaxLab-stage');
                 const isOnTop = ({ x, y, w, h }) => {
                     const there = document.elementFromPoint(x + w / 2, y + Math.min(12, h / 2));
-                    return there?.tagName === 'CANVAS' && stage.contains(there);
+                    const stage = there?.tagName === 'CANVAS'
+                        ? there.closest('.jp-MaxLab-stage') : null;
+                    // A view of two graphs has another view in it.
+                    return stage !== null && stage.closest('.jp-MaxLab-view') === view.element;
                 };
                 return view.nodes().find(({ id, kind, expanded, rect }) => kind !== 'input'
                     && !expanded && !argument.includes(id) && isOnTop(rect)) ?? null;

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maxlab import engine
+from maxlab import engine, trace
 from maxlab.analysis.check import compare
 from maxlab.analysis.compile_report import compile_report
-from maxlab.compiler import Options, cached, fingerprint
+from maxlab.compiler import Options, cached, fingerprint, plan_file
 from maxlab.compiler.compiling import debugged
 from maxlab.compiler.planner import Planner
 from maxlab.dtype import DType
@@ -332,7 +332,7 @@ def test_a_damaged_entry_is_made_again(own_cache: Path, how: str) -> None:
         bad = whole[:at] if how == "cut" else whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
         path.write_bytes(bad)
         model = again(graph)
-        assert model.compiled.cached == DAMAGED, percent
+        assert compile_report(model).plan == DAMAGED, percent
         np.testing.assert_array_equal(output(model), want)
         cached.settle()
         assert path.read_bytes() == whole
@@ -352,6 +352,29 @@ def test_a_sealed_entry_that_is_no_plan_is_made_again(own_cache: Path) -> None:
     cached.settle()
     cache().build([key], make)
     assert again(graph).compiled.cached == DAMAGED
+
+
+@pytest.mark.parametrize("version", [plan_file.VERSION - 1, plan_file.VERSION + 1])
+def test_an_entry_of_another_form_is_made_again(own_cache: Path, version: int) -> None:
+    """As an older or newer maxlab whose files have the same digest would have written it."""
+    graph = scaled()
+    want = load(graph)
+    cached.settle()
+    found = fingerprint.fingerprint(graph.function, Options())
+    key = artefacts.PlanKey(found.graph, found.version, found.options)
+    text = want.plan.text().replace(plan_file.HEAD, f"maxlab plan {version}", 1).encode()
+
+    def make(folder: Path) -> Path:
+        (folder / "plan").write_bytes(len(text).to_bytes(8, "little") + text)
+        return folder / "plan"
+
+    for path in entries(own_cache):
+        path.unlink()
+    cache().build([key], make)
+    made = again(graph)
+    assert compile_report(made).plan == DAMAGED
+    np.testing.assert_array_equal(output(made), output(want))
+    assert again(graph).compiled.cached == ON_DISK
 
 
 def test_an_entry_of_others_is_not_read(own_cache: Path) -> None:
@@ -387,6 +410,33 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
         model = again(scaled())
         assert model.compiled.cached == ON_DISK  # in the private spare folder
         np.testing.assert_array_equal(output(model), want)
+
+
+def test_a_cache_that_is_lost_before_a_plan_is_written(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, the model runs, and the plan is written when there is a place again."""
+    graph = scaled()
+
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with settings(plan_cache=False):
+        load(graph)  # its kernels are there
+    trace.recorder().clear()
+    with monkeypatch.context() as lost:
+        lost.setattr(type(cache()), "build", full)
+        want = load(graph)
+        cached.settle()
+        output(want)
+    (told,) = trace.recorder().events("warning")
+    assert "No space left" in told.data["message"]
+    assert not entries(own_cache)
+    assert compile_report(again(graph)).plan == NEW
+    cached.settle()
+    found = again(graph)
+    assert found.compiled.cached == ON_DISK
+    np.testing.assert_array_equal(output(found), output(want))
 
 
 def test_plans_are_evicted_as_kernels_are(own_cache: Path) -> None:

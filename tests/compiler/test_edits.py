@@ -12,12 +12,15 @@ import random
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from maxlab.compiler import Options, forms, lower
+from maxlab.compiler import Options, cached, compiling, forms, lower
+from maxlab.compiler.compiled import compilable
+from maxlab.compiler.fingerprint import fingerprint
 from maxlab.compiler.options import DEFAULT
 from maxlab.compiler.passes import pipeline
 from maxlab.compiler.passes import run as run_passes
@@ -30,6 +33,7 @@ from maxlab.ir import Function
 from tests.compiler.edits import CHANGES, Draft, arrays_for, changed
 from tests.compiler.interpret import Builder, load
 from tests.compiler.programs import Generator
+from tests.toolchain.small import settings
 
 EDITS = 6
 """Changes of each program, one after another."""
@@ -90,6 +94,38 @@ def test_a_change_is_compiled_like_the_whole(seed: int) -> None:
         model = load(function, weights)
         assert described(model.compiled.plan) == described(whole.compiled.plan), what
         assert results(model, function, seed) == results(whole, function, seed), what
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_plan_that_is_found_is_that_of_the_whole(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes, and their undoing in any order: by its graph a plan is found in the process, or in
+    the cache on disk, and its text is that of a compilation that begins with nothing."""
+    for module in (cached, compiling):
+        monkeypatch.setattr(module, "loaded_kernels", lambda *_: {})
+    rng = random.Random(seed)
+    draft = Draft(Generator(seed).make().function)
+    known: dict[str, tuple[Function, str]] = {}
+    with settings(cache_dir=tmp_path / "cache"):
+        for _ in range(EDITS):
+            _, draft, function = changed(draft, rng)
+            try:
+                with nothing_kept():
+                    whole = compiling.debugged(compilable(function, DEFAULT), DEFAULT).plan.text()
+            except MaxlabError:
+                continue
+            made = cached.load(function)
+            assert made.plan.text() == whole, f"seed {seed}"
+            known[fingerprint(function, DEFAULT).graph] = function, whole
+        cached.settle()
+        for function, whole in rng.sample([*known.values()], len(known)):
+            if rng.random() < 0.5:
+                cached.forget()
+            found = cached.load(function)
+            assert found.timings_ns.keys() == {"cached", "kernels"}, "it was compiled again"
+            assert found.plan.text() == whole, f"seed {seed}"
+        cached.forget()
 
 
 def test_all_kinds_of_changes_are_made() -> None:

@@ -14,7 +14,7 @@ from maxlab import engine
 from maxlab.compiler import facts, op_facts
 from maxlab.compiler import plan_parts as parts
 from maxlab.compiler.plan import Plan
-from maxlab.compiler.plan_file import FORMULAS, RECORDS
+from maxlab.compiler.plan_codecs import FORMULAS, RECORDS
 from maxlab.compiler.plan_legend import FIELDS, WORDS
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, ops

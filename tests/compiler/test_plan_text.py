@@ -13,7 +13,7 @@ from benchmarks.tutorial import minilm, minilm_graph
 from maxlab import engine
 from maxlab.compiler.launches import Gemm, Items, Once, Tiles
 from maxlab.compiler.plan import Plan, SlotKind
-from maxlab.compiler.plan_file import FORMULAS
+from maxlab.compiler.plan_codecs import FORMULAS
 from maxlab.compiler.plan_text import COLUMN_NOTES, LAUNCH_NOTES, NOTES, formula_text, launch_of
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType

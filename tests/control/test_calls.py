@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import maxlab
 from maxlab import driver, engine
 from maxlab.compiler import Options, schedule
+from maxlab.config import config, set_config
 from maxlab.dtype import DType
 from maxlab.errors import ExecutionError
 from maxlab.graph import BufferType, DeviceRef, Graph, TensorType, Weight, ops
@@ -71,6 +73,15 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield seen
 
 
+@pytest.fixture
+def empty_cache(tmp_path: Path) -> Iterator[None]:
+    """A cache without the plans of earlier runs."""
+    before = set_config(replace(config(), cache_dir=tmp_path / "cache"))
+    yield
+    set_config(before)
+
+
+@pytest.mark.usefixtures("empty_cache")
 @pytest.mark.parametrize("calls", [1, 2, 50])
 def test_a_body_is_compiled_once(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, data = layered(calls)

@@ -15,6 +15,7 @@ from maxlab import driver, engine
 from maxlab.dtype import DType
 from maxlab.errors import (
     ArgumentError,
+    ArgumentTypeError,
     GraphError,
     InputError,
     ResultsError,
@@ -560,3 +561,20 @@ store(y, i, moved * 2);
     np.testing.assert_array_equal(y.to_numpy(), [14, 16])
     assert len(caplog.records) == 6
     assert "step: at 0: 1" in caplog.records[0].message
+
+
+@pytest.mark.parametrize("function", [lambda x, y, z: x, len, max], ids=["python", "len", "max"])
+def test_a_function_that_does_not_take_the_values_is_named(function: Any) -> None:
+    flag = TensorType(DType.bool, [])
+    with Graph("misfit", input_types=[flag]) as graph:
+        with pytest.raises(ArgumentTypeError, match="cond: then_fn is called with 0 values") as got:
+            ops.cond(graph.inputs[0].tensor, [flag], function, lambda: graph.inputs[0].tensor)
+        assert got.value.code == "ML758"
+
+
+def test_a_type_error_of_a_function_comes_out_as_it_is() -> None:
+    flag = TensorType(DType.bool, [])
+    with Graph("own", input_types=[flag]) as graph:
+        with pytest.raises(TypeError, match="can only concatenate") as got:
+            ops.cond(graph.inputs[0].tensor, [flag], lambda: [] + {}, lambda: None)  # type: ignore[operator]
+        assert type(got.value) is TypeError

@@ -192,11 +192,12 @@ def example(text: str = KERNELS, **more: Any) -> Graph:
 IMAGE = np.random.default_rng(3).random((5, 4, 3)).astype(np.float32)
 
 
-def test_a_saved_graph(tmp_path: Path) -> None:
+def test_a_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = example()
     assert "grayscale" in str(graph)
     assert "mo.custom" in generic(graph.function)
     graph.save(tmp_path / "g.mlir")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "another user"))
     with mock.patch.dict(custom.DECLARED, clear=True):  # as in another process
         read_again(tmp_path)
 

@@ -495,10 +495,11 @@ def test_the_compiler_names_the_line_of_a_type(tmp_path: Path) -> None:
     assert (Path(found.file).name, found.line) == ("t.c", 3)
 
 
-def test_a_saved_graph(live: Any, tmp_path: Path) -> None:
+def test_a_saved_graph(live: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = graph([LIVE, I64, COUNTER], lambda live, x, c: [new(live, x), at(c), c])
     assert '!mo.opaque<"counter">' in generic(made.function)
     made.save(tmp_path / "g.mlir")
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "another user"))
     with mock.patch.dict(custom.DECLARED, clear=True):  # as in another process
         again = Graph(path=tmp_path / "g.mlir")
         assert again.output_types == made.output_types

@@ -226,3 +226,32 @@ def _check_raised_over(make: str) -> None:
     said = "integer division or modulo by zero"
     assert run.stdout.splitlines() == [f"{said}|{said}|{said}|0 more blocks"], run.stderr[-800:]
     assert run.stderr == ""
+
+
+OUTLIVES = """
+import sys
+
+import numpy as np
+
+from maxlab.driver import Tensor
+
+
+class Kept:
+    pass
+
+
+kept = []
+for _ in range(50):
+    one = Kept()
+    one.itself = one
+    one.array = np.from_dlpack(Tensor.from_numpy(np.ones(5, np.float32)))
+    kept.append(one)
+sys.kept = kept  # until after the modules of maxlab are gone
+"""
+
+
+def test_arrays_of_others_may_outlive_all_modules() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", OUTLIVES], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr

@@ -184,7 +184,7 @@ LOADING = rows(
     ("maxlab.torch.load(torch.nn.Linear(4, 2), X)(TX).shape", "(2, 2)"),
     ("maxlab.torch.load(linear, X)", Refused("ML684", "maxlab.Graph")),
     ("maxlab.torch.load('model.pt')", Refused("ML684", "torch.load")),
-    ("maxlab.torch.compile", Refused("ML964", "maxlab.torch.load")),
+    ("maxlab.torch.compile", Refused("ML964", "torch.compile(module, backend=\"maxlab\")")),
     ("maxlab.torch.nn", Refused("ML964", "torch.nn")),
     ("maxlab.torch.foo", Refused("ML964", "")),
     ("maxlab.device(None)", Refused("ML421", "driver.CPU()")),

@@ -333,13 +333,23 @@ class Steps:
         more = [pick(("n", "k", "batch", "m"), a + n) for n in range(b % 4)]
         self.f.set_parameters([*more, *needed])
 
+    # ------------------------------------------------------------ beside the function
+    def set_note(self, a: int, b: int, c: int) -> None:
+        """What people laid beside it is set, put somewhere, or goes."""
+        table = pick(("places", "comments"), a)
+        keys = [*self.f.notes.get(table, {})]
+        note = None if c % 3 == 0 else pick(NAMES, b)
+        self.f.set_note(
+            table, pick(("n0", "n1", "c0", "c1", "c2"), b), note, pick([None, *keys], c)
+        )
+
 
 STEPS: tuple[Callable[[Steps, int, int, int], None], ...] = (
     Steps.add_op, Steps.add_region, Steps.remove_op, Steps.move_op, Steps.rewrite,
     Steps.set_operands, Steps.set_operand, Steps.replace_uses, Steps.set_results, Steps.set_attr,
     Steps.set_attrs,
     Steps.set_source, Steps.rename, Steps.retype, Steps.add_argument, Steps.remove_argument,
-    Steps.order_arguments, Steps.set_parameters,
+    Steps.order_arguments, Steps.set_parameters, Steps.set_note,
 )  # fmt: skip
 
 

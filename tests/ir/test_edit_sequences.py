@@ -31,8 +31,9 @@ SEQUENCE = st.tuples(st.lists(STEP, min_size=6, max_size=24), st.integers(0, 10*
 
 
 def text(f: Function) -> str:
-    """All that can be seen of ``f``: its text, its form to read, and the order of its ids."""
-    return generic(f) + pretty(f)
+    """All that can be seen of ``f``: its text, its form to read, the order of its ids, notes."""
+    notes = {table: list(notes.items()) for table, notes in sorted(f.notes.items()) if notes}
+    return f"{generic(f)}{pretty(f)}{notes}"
 
 
 @pytest.mark.parametrize("name", texts())

@@ -20,7 +20,7 @@ from maxlab.ir import (
     TensorType,
     Value,
 )
-from maxlab.ir.edit import AddOp, Edit, RemoveOp, SetAttr, SetName, SetOperands, inverse
+from maxlab.ir.edit import AddOp, Edit, RemoveOp, SetAttr, SetName, SetNote, SetOperands, inverse
 from maxlab.ir.edit_json import from_json, to_json
 from maxlab.ir.edit_log import Log, apply, at_revision, listen, touched
 from maxlab.ir.listening import ABSENT
@@ -61,6 +61,37 @@ def small() -> Function:
     f.block.append(f.create("mo.output", [z, branch.result], []))
     verify(f)
     return f
+
+
+def test_a_note_that_was_taken_away_stands_again_where_it_was() -> None:
+    f = small()
+    log = listen(f)
+    for key in ("c0", "c1", "c2"):
+        f.set_note("comments", key, f'{{"text":"{key}"}}')
+    f.set_note("comments", "c1", "{}")
+    f.set_note("comments", "c1", None)
+    assert log.edits()[-1] == SetNote("comments", "c1", "{}", None, "c2")
+    assert touched(log.edits()) == set()
+    log.undo()
+    assert list(f.notes["comments"].items())[1] == ("c1", "{}")
+    f.set_note("comments", "c3", "{}", before="c0")
+    assert list(f.notes["comments"]) == ["c3", "c0", "c1", "c2"]
+    assert f.clone().notes == f.notes
+
+
+def test_a_note_of_another_revision_is_refused() -> None:
+    f = small()
+    f.set_note("folds", "layer", "true")
+    for edit, said in (
+        (SetNote("folds", "layer", "false", "true"), "'false'"),
+        (SetNote("folds", "layer", None, "true"), "None"),
+        (SetNote("folds", "other", None, "true", "gone"), "'gone'"),
+        (SetNote("folds", "layer", "true", None, "other"), "'other'"),
+    ):
+        with pytest.raises(GraphError, match=said) as raised:
+            apply(f, [edit])
+        assert raised.value.code == "ML389"
+    assert f.notes == {"folds": {"layer": "true"}}
 
 
 def op(function: Function, name: str) -> Op:

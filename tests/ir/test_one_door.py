@@ -19,7 +19,7 @@ CHANGES = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "s
 
 OTHERS = {
     # Fields of these names that are no part of a function.
-    "compiler/plan_file.py: of.ops.append",
+    "compiler/plan_reader.py: of.ops.append",
     "compiler/schedule.py: group.ops.append",
     "compiler/schedule.py: group.ops.sort",
     "compiler/schedule.py: other.ops",

@@ -87,7 +87,25 @@ def _scoped(made: Any, rng: random.Random, name: str) -> None:
     rng.choice(made["nodes"])["scope"] = name
 
 
+def _laid(made: Any, rng: random.Random, name: str) -> None:
+    """People move things, take places away, fold, and comment."""
+    places = made.setdefault("places", [])
+    if places and rng.random() < 0.3:
+        places.pop(rng.randrange(len(places)))
+    for place in rng.sample(places, min(1, len(places))):
+        place["x"] = rng.random()
+    key = rng.choice(made["nodes"])["id"]
+    if all(place["key"] != key for place in places):
+        places.append({"key": key, "x": 1.5, "y": -2, "pinned": rng.random() < 0.5})
+    made.setdefault("folds", {})[name] = True
+    comment = {"id": name, "text": "</script> é", "on": key, "x": 0, "y": 0}
+    made["comments"] = [*made.get("comments", [])[-1:], comment]
+    made["drafts"] = [
+        {"id": name, "name": "mo.exp", "reason": "lost", "operands": [None, "v0"], "attrs": {}}
+    ]
+
+
 _EDITS = (
     *(_added, _added, _removed, _changed, _changed),
-    *(_moved, _turned, _rewired, _renamed, _scoped),
+    *(_moved, _turned, _rewired, _renamed, _scoped, _laid),
 )

@@ -9,11 +9,11 @@ import pytest
 import maxlab
 from maxlab import engine
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentTypeError
+from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.graph import Graph, TensorType, ops
-from maxlab.lab.beside import GraphDiff
 from maxlab.lab.display import mimebundle
 from maxlab.lab.documents import checked_document
+from maxlab.lab.graph_diff import GraphDiff
 from maxlab.lab.protocol import GRAPH_MIME
 from tests.lab.graphs import layered
 
@@ -115,5 +115,35 @@ def test_what_cannot_be_compared() -> None:
         maxlab.diff(graph, "before.mlprof")
     with pytest.raises(ArgumentTypeError, match="ML899"):
         maxlab.diff(graph, graph, graph)
-    with pytest.raises(ArgumentTypeError, match="ML899"):
+    with pytest.raises(ArgumentError, match="ML887"):
         maxlab.diff(graph)
+
+
+# ---------------------------------------------------------------- plans
+def test_plans_are_compared_by_what_runs() -> None:
+    models = [engine.InferenceSession().load(build(is_new)) for is_new in (False, True)]
+    one, other = (model.plan for model in models)
+    found = maxlab.diff(one, other)
+    assert found == one.diff(other)
+    assert found
+    assert not maxlab.diff(one, one)
+    assert str(found) != str(maxlab.diff(*models)), "of models, the graphs are compared"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("what", ["model", "graph", "run"])
+def test_a_plan_is_compared_with_a_plan_alone(what: str, turned: bool) -> None:
+    model = engine.InferenceSession().load(build(True))
+    other = {"model": model, "graph": model.graph, "run": "before.mlprof"}[what]
+    given = (other, model.plan) if turned else (model.plan, other)
+    with pytest.raises(ArgumentTypeError, match="ML898") as caught:
+        maxlab.diff(*given)
+    assert "a Plan" in caught.value.what
+    assert "diff(model_a.plan, model_b.plan)" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_two_plans_are_compared(count: int) -> None:
+    plan = engine.InferenceSession().load(build(True)).plan
+    with pytest.raises(ArgumentTypeError, match=f"two plans are compared, got {count}"):
+        maxlab.diff(*[plan] * count)

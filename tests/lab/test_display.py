@@ -13,6 +13,7 @@ import pytest
 
 import maxlab
 from maxlab.errors import ArgumentError, DocumentError
+from maxlab.graph import Editor
 from maxlab.lab import bundle, doctor, live, mime, protocol
 from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import take, unpack
@@ -216,9 +217,15 @@ def test_documents_have_the_fields_of_the_protocol() -> None:
     model = load(small())
     model.profile(np.ones((2, 8), np.float32), runs=1)
     model.overlay({"n1": 1})
+    editor = Editor(model.graph)
+    editor.place("n0", 1, 2)
+    editor.fold("encoder", True)
+    editor.comment("here", on="n0")
+    editor.draft("mo.exp", [None], "operand 0 is missing")
     document = take(model).document
-    # A panel is named by what is drawn for its sake: a comparison of runs.
-    assert set(document) == set(protocol.GraphDocument.__annotations__) - {"panel", "beside"}
+    # A panel is named by what is drawn for its sake, a comparison; conflicts come of merges.
+    known = set(protocol.GraphDocument.__annotations__)
+    assert set(document) == known - {"panel", "beside", "conflicts"}
     pairs: list[tuple[Any, type]] = [
         (document["nodes"][1], protocol.Node),
         (document["values"][0], protocol.Value),

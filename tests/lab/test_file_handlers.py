@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType
-from maxlab.lab.protocol import dashboard, files
+from maxlab.lab.protocol import dashboard, editor, files
 from maxlab.lab.protocol.reader import check
 from maxlab.lab.snapshot import unpack
 from tests.browser.server import LabServer, start_lab
@@ -60,7 +60,8 @@ def ask(
     headers = {"Authorization": f"token {server.token}"} if token else {}
     if range:
         headers["Range"] = range
-    request = urllib.request.Request(f"{server.url}/maxlab/files/{name}?{query}", headers=headers)
+    place = name if "/" in name else f"files/{name}"
+    request = urllib.request.Request(f"{server.url}/maxlab/{place}?{query}", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as reply:
             return reply.status, reply.read()
@@ -187,3 +188,19 @@ def test_a_recording(server: LabServer) -> None:
     assert len(raw) == found["count"] * (8 + 4 * found["width"])
     status, body = ask(server, "detail", path="machine.mlrec", start=0, end=3)
     check(split(body)[0], dashboard.DetailMessage, closed=True)
+
+
+def test_the_gallery_is_listed_and_read(server: LabServer) -> None:
+    status, body = ask(server, "templates/list")
+    listed = json.loads(body)
+    check(listed, editor.TemplateList, closed=True)
+    assert status == 200
+    assert len(listed["templates"]) >= 12
+    for entry in listed["templates"]:
+        status, body = ask(server, "templates/text", template=entry["name"])
+        found = json.loads(body)
+        check(found, editor.TemplateText, closed=True)
+        assert '"maxlab.document"' in found["text"]
+    for name in ("nothing", "../widget", "/etc/passwd"):
+        assert refused(server, "templates/text", template=name) == (404, "ML825")
+    assert ask(server, "templates/list", token=False)[0] == 403

@@ -78,3 +78,19 @@ def test_ten_views_are_a_small_file(notebook: tuple[Any, int]) -> None:
     views = [s for s in state.values() if "_esm" in s["state"]]
     assert len(views) == 10
     assert size < 300_000, size
+
+
+def test_a_notebook_whose_cells_take_long_is_executed_without_a_page() -> None:
+    cell = """
+import time
+from maxlab.progress import working
+with working("wait"):
+    time.sleep(0.7)
+"done"
+"""
+    made = nbformat.v4.new_code_cell(cell.strip())  # type: ignore[no-untyped-call]
+    book = nbformat.v4.new_notebook(cells=[made])  # type: ignore[no-untyped-call]
+    NotebookClient(
+        book, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
+    ).execute()
+    assert outputs(book)[-1]["text/plain"] == "'done'"

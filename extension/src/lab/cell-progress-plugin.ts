@@ -90,7 +90,7 @@ class CellRows {
     if (channel !== CHANNEL) {
       return;
     }
-    if (data.state === 'over') {
+    if (data.status === 'over') {
       this._drop(data.work);
       return;
     }

@@ -30,7 +30,9 @@ export class CommModel implements IWidgetModel {
     private readonly _comm: Kernel.IComm,
     id: string,
     /** What the view says when the channel is closed by the other end. */
-    private readonly _gone: string
+    private readonly _gone: string,
+    /** Whether the view begins with editing on. */
+    editing = false
   ) {
     let isTold = (): void => undefined;
     let isRefused = (_: Error): void => undefined;
@@ -51,7 +53,7 @@ export class CommModel implements IWidgetModel {
       isRefused(new Error(fits(isRefusal, data) ? data.error : this._gone));
       this.end();
     };
-    void _comm.open({ id });
+    void _comm.open({ id, editing });
   }
 
   /** Whether the kernel still answers. */
@@ -158,7 +160,8 @@ export class CommModel implements IWidgetModel {
     theme: 'auto',
     not_live: '',
     no_model: '',
-    revision: 0
+    revision: 0,
+    editing: false
   };
   private readonly _unsaved = new Set<string>();
   private _listeners: [string, Callback][] = [];

@@ -124,6 +124,12 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
         label: trans.__('Export what the view shows as PNG'),
         caption: trans.__('A picture of what is in the window in pixels'),
         run: view => view.execute('export-png-view')
+      },
+      {
+        id: CommandIDs.copyPython,
+        label: trans.__('Copy as Python'),
+        caption: trans.__('The program that builds this graph, on the clipboard'),
+        run: view => view.execute('copy-python')
       }
     ];
     for (const { id, label, caption, run, isEnabled, isToggled } of list) {

@@ -1,4 +1,4 @@
-/** The tabs of files: a weight file, and a graph that was saved alone or with a run. Each watches whether its file is still there. */
+/** The tabs of files: a weight file, and a graph that was saved with a run. Each watches whether its file is still there. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
@@ -48,7 +48,7 @@ export class WeightTab extends Widget {
   private readonly _stop: () => void;
 }
 
-/** The graph of a file: of a document, or of a saved run with its times. */
+/** The graph of a saved run, with its times. */
 export class SavedGraphTab extends Widget {
   constructor(
     private readonly _server: FileServer,

@@ -1,4 +1,4 @@
-/** The plugin `files`: opens graphs, weights, saved runs and recordings by double click, without a kernel. */
+/** The plugin `files`: opens weights, saved runs and recordings by double click, without a kernel. */
 
 import {
   ILayoutRestorer,
@@ -64,7 +64,7 @@ class FileFactory extends ABCWidgetFactory<DocumentWidget> {
 
 export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
   id: `${EXTENSION}:files`,
-  description: 'Opens graphs, weight files, saved runs and recordings by double click, without a kernel.',
+  description: 'Opens weight files, saved runs and recordings by double click, without a kernel.',
   autoStart: true,
   provides: IKinds,
   optional: [ITranslator, ILayoutRestorer],
@@ -138,19 +138,6 @@ export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
           name,
           trans,
           trans.__('this run was saved; load it in a notebook to compare it')
-        )
-    });
-    kinds.add({
-      name: 'maxlab-graph',
-      label: trans.__('Graph'),
-      extensions: ['.mlgraph'],
-      icon: graphIcon,
-      open: (server, name) =>
-        new SavedGraphTab(
-          server,
-          name,
-          trans,
-          trans.__('this file has no kernel; to run it, in a notebook: maxlab.open("%1")', name)
         )
     });
     kinds.add({

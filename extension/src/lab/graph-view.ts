@@ -28,7 +28,7 @@ export class GraphView extends CoreView implements IListedView {
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     const asked = options.theme ?? 'auto';
     const theme = asked === 'auto' ? viewRegistry.defaults.theme : asked;
-    super(host, { ...options, theme, keysOf: viewRegistry.keysOf, canMoveOut: true });
+    super(host, { ...options, theme, keysOf: viewRegistry.keysOf, canMoveOut: true, canInsert: true });
     this._followsDefault = asked === 'auto';
     this.setPreferences(viewRegistry.defaults);
     this.events.on('minimapChosen', isWanted => viewRegistry.keepMinimap?.(isWanted));

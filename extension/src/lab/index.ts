@@ -4,10 +4,15 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { cellProgressPlugin } from './cell-progress-plugin';
 import { chartsPlugin } from './chart-plugin';
+import { codePlugin } from './code/plugin';
 import { commandsPlugin } from './commands-plugin';
+import { comparePlugin } from './compare-plugin';
 import { corePlugin } from './core-plugin';
 import { diagnosticsPlugin, monitorPlugin } from './dashboard-plugin';
+import { editorPlugin } from './editor/plugin';
 import { filesPlugin } from './files-plugin';
+import { hintsPlugin } from './hints/plugin';
+import { insertPlugin } from './insert-plugin';
 import { keysPlugin } from './keys-plugin';
 import { launcherPlugin } from './launcher-plugin';
 import { graphsPlugin } from './live-plugin';
@@ -36,7 +41,12 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   showCellPlugin,
   cellProgressPlugin,
   revealPlugin,
-  filesPlugin
+  insertPlugin,
+  codePlugin,
+  filesPlugin,
+  editorPlugin,
+  hintsPlugin,
+  comparePlugin
 ];
 
 export default plugins;

@@ -42,6 +42,30 @@ export async function openView(kernel: Kernel.IKernelConnection): Promise<Kernel
   return kernel.createComm(VIEW);
 }
 
+const EDITORS = "__import__('maxlab.lab.editors', fromlist=['editors'])";
+
+/** Name of the comms over which a kernel edits a document. */
+const EDITOR = 'maxlab.editor';
+
+/** A new channel to the editing of a document, which `open` of it gives the text of. */
+export async function openEditor(kernel: Kernel.IKernelConnection): Promise<Kernel.IComm> {
+  await evaluate(kernel, `${EDITORS}.serve()`);
+  return kernel.createComm(EDITOR);
+}
+
+const HINTS =
+  "__import__('maxlab.lab.hints.channel', fromlist=['channel']).serve() " +
+  "if 'maxlab.graph' in __import__('sys').modules else ''";
+
+/** Name of the comms over which a kernel tells hints. */
+const HINTS_TARGET = 'maxlab.hints';
+
+/** A new channel for hints, which is not open yet; null from a kernel that does not use maxlab. */
+export async function openHints(kernel: Kernel.IKernelConnection): Promise<Kernel.IComm | null> {
+  const isServed = (await evaluate(kernel, HINTS)) !== '';
+  return isServed ? kernel.createComm(HINTS_TARGET) : null;
+}
+
 /** Shows the object with this id over a channel that is open. */
 export async function showInView(
   kernel: Kernel.IKernelConnection,

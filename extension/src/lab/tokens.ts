@@ -25,6 +25,21 @@ export const GRAPH_TAB = 'jp-MaxLab-graphTab';
 export const CommandIDs = {
   newNotebook: 'maxlab:new-notebook',
   openTutorial: 'maxlab:open-tutorial',
+  newGraph: 'maxlab:new-graph',
+  newFromTemplate: 'maxlab:new-from-template',
+  compareGraphs: 'maxlab:compare-graphs',
+  compareWithSaved: 'maxlab:compare-with-saved',
+  compareWithHead: 'maxlab:compare-with-head',
+  compareWithRunBefore: 'maxlab:compare-with-run-before',
+  trustGraph: 'maxlab:trust-graph',
+  changeKernel: 'maxlab:change-kernel',
+  restartKernel: 'maxlab:restart-kernel',
+  interruptKernel: 'maxlab:interrupt-kernel',
+  reconnectKernel: 'maxlab:reconnect-kernel',
+  shutDownKernel: 'maxlab:shut-down-kernel',
+  runDocument: 'maxlab:run-document',
+  undoDocument: 'maxlab:undo-document',
+  redoDocument: 'maxlab:redo-document',
   showGraphs: 'maxlab:show-graphs',
   refreshGraphs: 'maxlab:refresh-graphs',
   openGraph: 'maxlab:open-graph',
@@ -44,10 +59,13 @@ export const CommandIDs = {
   exportPng: 'maxlab:export-png',
   exportSvgView: 'maxlab:export-svg-view',
   exportPngView: 'maxlab:export-png-view',
+  copyPython: 'maxlab:copy-python',
   openDiagnostics: 'maxlab:open-diagnostics',
   openChart: 'maxlab:open-chart',
   moveChart: 'maxlab:move-chart',
-  closeCharts: 'maxlab:close-charts'
+  closeCharts: 'maxlab:close-charts',
+  toggleHints: 'maxlab:toggle-hints',
+  showLine: 'maxlab:show-line'
 } as const;
 
 /** All graph views of this page, whoever mounted them, and which one commands act on. */

@@ -9,25 +9,43 @@
 
 import {
   type IBeside,
+  type IComment,
+  type IConflict,
+  type IDraft,
   type IGraphError,
   type IKernel,
   type INode,
   type IOverlay,
   type IPass,
+  type IPlace,
   type IProfile,
   type IScope,
   type IValue,
   isBeside,
+  isComment,
+  isConflict,
+  isDraft,
   isGraphError,
   isKernel,
   isNode,
   isOverlay,
   isPass,
+  isPlace,
   isProfile,
   isScope,
   isValue
 } from './document';
-import { isAnything, isText, isWhole, list, orNull, record, table, type Shape } from './shape';
+import {
+  isAnything,
+  isFlag,
+  isText,
+  isWhole,
+  list,
+  orNull,
+  record,
+  table,
+  type Shape
+} from './shape';
 
 /** A node, and the id of the node before which it stands; null at the end. */
 export interface IAddedNode {
@@ -107,6 +125,30 @@ export const isScopesChanged: Shape<IScopesChanged> = record({
   added: list(isAddedScope)
 });
 
+/** A place, and the key of the place before which it stands; null at the end. */
+export interface IAddedPlace {
+  before: string | null;
+  place: IPlace;
+}
+
+export const isAddedPlace: Shape<IAddedPlace> = record({
+  before: orNull(isText),
+  place: isPlace
+});
+
+/** What changed among the places, in the same way; keys stand for ids. */
+export interface IPlacesChanged {
+  removed: string[];
+  changed: IPlace[];
+  added: IAddedPlace[];
+}
+
+export const isPlacesChanged: Shape<IPlacesChanged> = record({
+  removed: list(isText),
+  changed: list(isPlace),
+  added: list(isAddedPlace)
+});
+
 /**
  * Makes one document from another. What is left out stays; what is given as a whole replaces what
  * was there.
@@ -128,6 +170,11 @@ export interface IDifference {
   overlays?: IOverlay[];
   panel?: string;
   beside?: IBeside;
+  places?: IPlacesChanged;
+  folds?: Record<string, boolean>;
+  comments?: IComment[];
+  drafts?: IDraft[];
+  conflicts?: IConflict[];
 }
 
 export const isDifference: Shape<IDifference> = record({
@@ -145,8 +192,13 @@ export const isDifference: Shape<IDifference> = record({
   answers: table(isAnything),
   overlays: list(isOverlay),
   panel: isText,
-  beside: isBeside
-}, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'overlays', 'panel', 'beside']);
+  beside: isBeside,
+  places: isPlacesChanged,
+  folds: table(isFlag),
+  comments: list(isComment),
+  drafts: list(isDraft),
+  conflicts: list(isConflict)
+}, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'overlays', 'panel', 'beside', 'places', 'folds', 'comments', 'drafts', 'conflicts']);
 
 /** What changed in a graph since the cell that shows it ran before. */
 export interface IMarks {
@@ -156,10 +208,13 @@ export interface IMarks {
   changed: string[];
   /** Nodes of that run that have no counterpart now. */
   removed: number;
+  /** What became of edits by hand of that run. */
+  says?: string;
 }
 
 export const isMarks: Shape<IMarks> = record({
   added: list(isText),
   changed: list(isText),
-  removed: isWhole
-});
+  removed: isWhole,
+  says: isText
+}, ['says']);

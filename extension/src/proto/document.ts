@@ -10,6 +10,7 @@
 import {
   anyOf,
   isAnything,
+  isFlag,
   isNull,
   isNumber,
   isText,
@@ -315,7 +316,7 @@ export const isOverlay: Shape<IOverlay> = record({
 
 /** A place where two graphs differ. */
 export interface IGraphDifference {
-  kind: 'added' | 'removed' | 'changed';
+  kind: 'added' | 'removed' | 'changed' | 'moved' | 'renamed';
   /**
    * In the first graph the id of the operation, or of the value that goes in or out; empty where
    * there is none.
@@ -328,15 +329,37 @@ export interface IGraphDifference {
   scope: string;
   /** What changed, such as `shape: [n, 8] → [n, 16]`. */
   what: string[];
+  /** It is of what people laid beside the graph, and the ids say what that is about. */
+  note?: boolean;
 }
 
 export const isGraphDifference: Shape<IGraphDifference> = record({
-  kind: oneOf('added', 'removed', 'changed'),
+  kind: oneOf('added', 'removed', 'changed', 'moved', 'renamed'),
   before: isText,
   after: isText,
   name: isText,
   scope: isText,
-  what: list(isText)
+  what: list(isText),
+  note: isFlag
+}, ['note']);
+
+/** Two graphs in one drawing. */
+export interface IUnited {
+  /**
+   * The document of the drawing, read by the view that draws it. What only the first graph has is
+   * called as there, with `~` behind it.
+   */
+  document: unknown;
+  /** The edges of the first graph alone: a value and what reads it. */
+  lost: string[][];
+  /** The edges of the second graph alone. */
+  gained: string[][];
+}
+
+export const isUnited: Shape<IUnited> = record({
+  document: isAnything,
+  lost: list(list(isText)),
+  gained: list(list(isText))
 });
 
 /**
@@ -353,6 +376,8 @@ export interface IBeside {
   differences: IGraphDifference[];
   /** Differences that were left out. */
   more: number;
+  /** Both in one drawing; left out where that would be too large. */
+  united?: IUnited;
 }
 
 export const isBeside: Shape<IBeside> = record({
@@ -360,7 +385,103 @@ export const isBeside: Shape<IBeside> = record({
   labels: list(isText),
   pairs: list(list(isText)),
   differences: list(isGraphDifference),
-  more: isWhole
+  more: isWhole,
+  united: isUnited
+}, ['united']);
+
+/** Where people put something. */
+export interface IPlace {
+  /**
+   * An operation or a draft by its id; an input as `in:a0`, an output as `out:v3`, a box as
+   * `box:encoder.0`.
+   */
+  key: string;
+  /** Of its top left corner, from the origin of the box that it is in. */
+  x: number;
+  y: number;
+  /** Whether a new layout leaves it there. */
+  pinned: boolean;
+}
+
+export const isPlace: Shape<IPlace> = record({
+  key: isText,
+  x: isNumber,
+  y: isNumber,
+  pinned: isFlag
+});
+
+/** A text on the canvas. */
+export interface IComment {
+  id: string;
+  text: string;
+  /** What it is about, by the keys of places; empty where it stands at a place of its own. */
+  on: string;
+  x: number;
+  y: number;
+}
+
+export const isComment: Shape<IComment> = record({
+  id: isText,
+  text: isText,
+  on: isText,
+  x: isNumber,
+  y: isNumber
+});
+
+/** An operation that is not whole yet, which the graph does not have. */
+export interface IDraft {
+  id: string;
+  /** Such as `mo.matmul`. */
+  name: string;
+  /** What is missing or wrong. */
+  reason: string;
+  /** The ids of values; null for one that is missing. */
+  operands: (string | null)[];
+  attrs: Record<string, string>;
+}
+
+export const isDraft: Shape<IDraft> = record({
+  id: isText,
+  name: isText,
+  reason: isText,
+  operands: list(orNull(isText)),
+  attrs: table(isText)
+});
+
+/** One thing of a conflict, in words. */
+export interface IConflictPart {
+  /** Such as `n3 axis`. */
+  what: string;
+  /** What there was before both sides; empty where there was nothing. */
+  base: string;
+  ours: string;
+  theirs: string;
+}
+
+export const isConflictPart: Shape<IConflictPart> = record({
+  what: isText,
+  base: isText,
+  ours: isText,
+  theirs: isText
+});
+
+/** What a merge could not decide: two sides changed it in different ways. */
+export interface IConflict {
+  id: string;
+  /** What it comes from: `changed`, `removed`, `added` or `unfit`. */
+  kind: string;
+  says: string;
+  /** What it is about, by the keys of places. */
+  on: string[];
+  parts: IConflictPart[];
+}
+
+export const isConflict: Shape<IConflict> = record({
+  id: isText,
+  kind: isText,
+  says: isText,
+  on: list(isText),
+  parts: list(isConflictPart)
 });
 
 /** The plain JSON snapshot of one graph that every view draws. */
@@ -389,6 +510,15 @@ export interface IGraphDocument {
   panel?: string;
   /** The graph to compare with. */
   beside?: IBeside;
+  places?: IPlace[];
+  /**
+   * Whether a box is folded, by its key without `box:`; of those that people folded or unfolded.
+   */
+  folds?: Record<string, boolean>;
+  comments?: IComment[];
+  drafts?: IDraft[];
+  /** What is left to decide of a merge; the graph is as one side has it. */
+  conflicts?: IConflict[];
 }
 
 export const isGraphDocument: Shape<IGraphDocument> = record({
@@ -408,8 +538,13 @@ export const isGraphDocument: Shape<IGraphDocument> = record({
   answers: table(isAnything),
   overlays: list(isOverlay),
   panel: isText,
-  beside: isBeside
-}, ['answers', 'overlays', 'panel', 'beside']);
+  beside: isBeside,
+  places: list(isPlace),
+  folds: table(isFlag),
+  comments: list(isComment),
+  drafts: list(isDraft),
+  conflicts: list(isConflict)
+}, ['answers', 'overlays', 'panel', 'beside', 'places', 'folds', 'comments', 'drafts', 'conflicts']);
 
 /** A document as it is saved: JSON in UTF-8, compressed with zlib, in base64. */
 export interface IPacked {

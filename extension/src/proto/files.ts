@@ -120,6 +120,61 @@ export const isSavedGraph: Shape<ISavedGraph> = record({
   document: isPacked
 });
 
+/** One of two documents that are compared. */
+export interface IComparedSide {
+  /** Where its file is, as the server's contents have it. */
+  path: string;
+  /** A commit of Git, such as `HEAD`: the file as it was there. */
+  revision?: string;
+  /** What a page has of it, instead of what the file holds. */
+  text?: string;
+}
+
+export const isComparedSide: Shape<IComparedSide> = record({
+  path: isText,
+  revision: isText,
+  text: isText
+}, ['revision', 'text']);
+
+/** What differs between two documents is wanted. */
+export interface ICompareQuestion {
+  before: IComparedSide;
+  after: IComparedSide;
+}
+
+export const isCompareQuestion: Shape<ICompareQuestion> = record({
+  before: isComparedSide,
+  after: isComparedSide
+});
+
+/** What differs between two documents. */
+export interface ICompared {
+  /** How many differences there are. */
+  count: number;
+  /** The second document, which brings the first along. */
+  document: IPacked;
+}
+
+export const isCompared: Shape<ICompared> = record({
+  count: isWhole,
+  document: isPacked
+});
+
+/** What differs between a graph and the one that its cell showed in the run before. */
+export interface IRerunAnswer {
+  version: 1;
+  /** How many differences there are. */
+  count: number;
+  /** The graph of this run, which brings that of the run before along. */
+  document: IPacked;
+}
+
+export const isRerunAnswer: Shape<IRerunAnswer> = record({
+  version: oneOf(1),
+  count: isWhole,
+  document: isPacked
+});
+
 /** What a file is now. */
 export interface IFileState {
   stamp: string;

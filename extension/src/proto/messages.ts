@@ -328,7 +328,7 @@ export interface IProgressMessage {
   /** The one at hand, such as the name of a kernel; may be empty. */
   what: string;
   elapsed_s: number;
-  state: 'running' | 'cancelling' | 'over';
+  status: 'running' | 'cancelling' | 'over';
 }
 
 export const isProgressMessage: Shape<IProgressMessage> = record({
@@ -341,7 +341,7 @@ export const isProgressMessage: Shape<IProgressMessage> = record({
   total: isWhole,
   what: isText,
   elapsed_s: isNumber,
-  state: oneOf('running', 'cancelling', 'over')
+  status: oneOf('running', 'cancelling', 'over')
 });
 
 /** The answer to a question. `data` may refer to the buffers of the message by their index. */
@@ -421,7 +421,7 @@ export interface ICellProgress {
   total: number;
   what: string;
   elapsed_s: number;
-  state: 'running' | 'cancelling' | 'over';
+  status: 'running' | 'cancelling' | 'over';
 }
 
 export const isCellProgress: Shape<ICellProgress> = record({
@@ -433,7 +433,7 @@ export const isCellProgress: Shape<ICellProgress> = record({
   total: isWhole,
   what: isText,
   elapsed_s: isNumber,
-  state: oneOf('running', 'cancelling', 'over')
+  status: oneOf('running', 'cancelling', 'over')
 });
 
 /** The user wants an end of a cell's work; the first message of a comm. */
@@ -465,6 +465,8 @@ export interface IWidgetTraits {
   no_model: string;
   /** Grows whenever the kernel has a newer document. */
   revision: number;
+  /** Whether the view begins with editing on, as far as there is a kernel. */
+  editing: boolean;
 }
 
 export const isWidgetTraits: Shape<IWidgetTraits> = record({
@@ -474,5 +476,6 @@ export const isWidgetTraits: Shape<IWidgetTraits> = record({
   theme: isTheme,
   not_live: isText,
   no_model: isText,
-  revision: isWhole
+  revision: isWhole,
+  editing: isFlag
 });

@@ -8,17 +8,31 @@
  */
 
 import {
+  type IAboutAnswer,
+  type IAboutArgs,
+  type ICarryArgs,
   type IChangeAnswer,
   type IChangeArgs,
+  type IClipAnswer,
+  type IClipArgs,
   type IDetailsAnswer,
   type IDetailsArgs,
   type IOfferAnswer,
   type IOfferArgs,
+  type IPortsAnswer,
+  type IPythonAnswer,
+  type IReachAnswer,
+  type IReachArgs,
   type IRunGraphAnswer,
   type IRunGraphArgs,
+  isAboutAnswer,
   isChangeAnswer,
+  isClipAnswer,
   isDetailsAnswer,
   isOfferAnswer,
+  isPortsAnswer,
+  isPythonAnswer,
+  isReachAnswer,
   isRunGraphAnswer
 } from './changes';
 import {
@@ -54,6 +68,14 @@ import {
   isWhyAnswer
 } from './checks';
 import {
+  type IWriteAnswer,
+  type IWriteArgs,
+  type IWrittenAnswer,
+  type IWrittenArgs,
+  isWriteAnswer,
+  isWrittenAnswer
+} from './code';
+import {
   type IAdviceAnswer,
   type IExperimentsArgs,
   type INoArgs,
@@ -69,6 +91,7 @@ import {
   isTimelineAnswer,
   isTryAnswer
 } from './costs';
+import { type IRerunAnswer, isRerunAnswer } from './files';
 import type { Shape } from './shape';
 import { type ISweepAnswer, type RunsAnswer, isRunsAnswer, isSweepAnswer } from './told';
 
@@ -94,9 +117,18 @@ export interface IQuestions {
   repro: { args: INoArgs; answer: IReproAnswer };
   value: { args: IValueArgs; answer: IValueAnswer };
   offer: { args: IOfferArgs; answer: IOfferAnswer };
+  about: { args: IAboutArgs; answer: IAboutAnswer };
+  carry: { args: ICarryArgs; answer: IReachAnswer };
   details: { args: IDetailsArgs; answer: IDetailsAnswer };
   change: { args: IChangeArgs; answer: IChangeAnswer };
+  clip: { args: IClipArgs; answer: IClipAnswer };
+  write: { args: IWriteArgs; answer: IWriteAnswer };
+  written: { args: IWrittenArgs; answer: IWrittenAnswer };
   run: { args: IRunGraphArgs; answer: IRunGraphAnswer };
+  reach: { args: IReachArgs; answer: IReachAnswer };
+  python: { args: INoArgs; answer: IPythonAnswer };
+  rerun: { args: INoArgs; answer: IRerunAnswer };
+  ports: { args: INoArgs; answer: IPortsAnswer };
 }
 
 export type QuestionName = keyof IQuestions;
@@ -123,9 +155,18 @@ export const ANSWERS: { readonly [K in QuestionName]: Shape<IQuestions[K]['answe
   repro: isReproAnswer,
   value: isValueAnswer,
   offer: isOfferAnswer,
+  about: isAboutAnswer,
+  carry: isReachAnswer,
   details: isDetailsAnswer,
   change: isChangeAnswer,
-  run: isRunGraphAnswer
+  clip: isClipAnswer,
+  write: isWriteAnswer,
+  written: isWrittenAnswer,
+  run: isRunGraphAnswer,
+  reach: isReachAnswer,
+  python: isPythonAnswer,
+  rerun: isRerunAnswer,
+  ports: isPortsAnswer
 };
 
 /** The version of the answer to each question. */
@@ -150,7 +191,16 @@ export const VERSIONS: { readonly [K in QuestionName]: number } = {
   repro: 1,
   value: 1,
   offer: 1,
+  about: 1,
+  carry: 1,
   details: 1,
   change: 1,
-  run: 1
+  clip: 1,
+  write: 1,
+  written: 1,
+  run: 1,
+  reach: 1,
+  python: 1,
+  rerun: 1,
+  ports: 1
 };

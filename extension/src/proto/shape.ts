@@ -107,6 +107,12 @@ export const isAnything: Shape<unknown> = (_value): _value is unknown => true;
 export const isNull: Shape<null> = (value, trail): value is null =>
   value === null || trail.fail('null', value);
 
+/** A function; of JSON there is none, but of what stands in a page. */
+export const isFunction: Shape<(...args: unknown[]) => unknown> = (
+  value,
+  trail
+): value is (...args: unknown[]) => unknown => typeof value === 'function' || trail.fail('a function', value);
+
 export const isText: Shape<string> = (value, trail): value is string =>
   typeof value === 'string' || trail.fail('text', value);
 

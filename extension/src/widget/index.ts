@@ -70,6 +70,7 @@ export function render(context: IRenderContext): () => void {
     canReveal: true,
     canAsk: true
   });
+  let hasBegun = false;
   const held = new HeldDocument(view, {
     needDocument: () => model.send({ type: 'need_document', protocol: PROTOCOL }),
     needSince: revision => model.send({ type: 'need_since', protocol: PROTOCOL, revision }),
@@ -77,6 +78,10 @@ export function render(context: IRenderContext): () => void {
       // A view that was just drawn may have selected what failed.
       if (model.get('selection').length > 0) {
         showSelection();
+      }
+      if (!hasBegun && model.get('editing') && gone() === null) {
+        hasBegun = true;
+        view.execute('toggle-edit');
       }
     }
   });

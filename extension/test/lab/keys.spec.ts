@@ -50,28 +50,36 @@ test('no key is bound twice, and the list of keys tells of known commands', () =
   expect(DASHBOARD_KEYS.map(({ command }) => command).sort()).toEqual(Object.keys(DASHBOARD_LABELS).sort());
 });
 
-test('keys with Ctrl or Meta are those of the page; letters know Shift, signs do not', () => {
+test('few keys with Ctrl are not those of the page; letters know Shift, signs do not', () => {
   const pressed = (init: KeyboardEventInit): string | undefined =>
     keyOf(new KeyboardEvent('keydown', init))?.command;
   expect(pressed({ key: 'h' })).toBe('toggle-heat');
   expect(pressed({ key: 'H' })).toBe('toggle-heat'); // caps lock
   expect(pressed({ key: 'h', ctrlKey: true })).toBeUndefined();
   expect(pressed({ key: 'h', metaKey: true })).toBeUndefined();
+  expect(pressed({ key: 'z', ctrlKey: true })).toBe('edit-undo');
+  expect(pressed({ key: 'Z', ctrlKey: true, shiftKey: true })).toBe('edit-redo');
+  expect(pressed({ key: 'y', ctrlKey: true })).toBe('edit-redo');
+  expect(pressed({ key: 'z' })).toBeUndefined();
+  expect(pressed({ key: 'z', metaKey: true })).toBeUndefined();
+  expect(pressed({ key: 'u', ctrlKey: true })).toBeUndefined();
   expect(pressed({ key: 'N', shiftKey: true })).toBe('previous-match');
   expect(pressed({ key: 'n' })).toBe('next-match');
   expect(pressed({ key: '/', shiftKey: true })).toBe('search'); // where the sign needs Shift
   expect(pressed({ key: 'ArrowUp' })).toBe('go-up');
   expect(pressed({ key: 'ArrowUp', altKey: true })).toBe('go-parent');
-  expect(pressed({ key: 'ArrowUp', shiftKey: true })).toBeUndefined();
+  expect(pressed({ key: 'ArrowUp', shiftKey: true })).toBe('move-up');
+  expect(pressed({ key: 'Home', shiftKey: true })).toBeUndefined();
 });
 
 test('keys have short names', () => {
-  expect(['Alt+ArrowUp', ' ', 'n', '+', 'Shift+Enter'].map(capOf)).toEqual([
+  expect(['Alt+ArrowUp', ' ', 'n', '+', 'Shift+Enter', 'Accel+Shift+Z'].map(capOf)).toEqual([
     'Alt+↑',
     'Space',
     'N',
     '+',
-    'Shift+Enter'
+    'Shift+Enter',
+    'Ctrl+Shift+Z'
   ]);
 });
 

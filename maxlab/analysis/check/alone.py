@@ -20,9 +20,9 @@ from maxlab.driver import Accelerator
 from maxlab.driver.backend import DeviceSource
 from maxlab.driver.mapped import LOST
 from maxlab.dtype import DType
+from maxlab.engine.poison import POISON
 from maxlab.engine.step_calls import DeviceCall, HostCall
 from maxlab.engine.stepping import Walk
-from maxlab.engine.walk_memory import POISON
 from maxlab.errors import ArgumentError, DocumentError
 from maxlab.toolchain import Flags, KernelSource, compile_units, runtime
 from maxlab.toolchain.cffi_abi import ffi

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from maxlab import trace
 from maxlab.analysis.check.alone import Alone
 from maxlab.analysis.check.compare import known_inputs
 from maxlab.analysis.check.inside import run_inside
@@ -77,8 +79,30 @@ class Trip:
             f" from {read}" if read else ""
         )
 
+    def without_inputs(self) -> Trip:
+        """It without the arrays that the op read."""
+        return replace(self, inputs={})
+
     def __repr__(self) -> str:
         return f"Trip({self.sentence()!r})"
+
+
+_newest: weakref.WeakKeyDictionary[Model, Trip] = weakref.WeakKeyDictionary()
+
+
+def newest_trip(model: Model) -> Trip | None:
+    """What the newest search in ``model`` found, without the arrays that the op read; None where it
+    found nothing, and before the first one."""
+    return _newest.get(model)
+
+
+def _remember(model: Model, trip: Trip | None) -> None:
+    """Let `newest_trip` give ``trip``."""
+    if trip is None:
+        _newest.pop(model, None)
+    else:
+        _newest[model] = trip.without_inputs()
+    trace.emit("check", model.name, model=id(model))
 
 
 class NonFiniteError(ExecutionError):
@@ -131,7 +155,9 @@ def first_nonfinite(target: Model | Profile, *inputs: Any, infinities: bool = Tr
         ('n2', 'sqrt', 'NaN', (1,))
     """
     model = model_behind(target, "first_nonfinite")
-    return _Search(model, known_inputs(model, inputs), infinities).run()
+    trip = _Search(model, known_inputs(model, inputs), infinities).run()
+    _remember(model, trip)
+    return trip
 
 
 @fitting("ML975", "with maxlab.tripwire(model): model(array)")
@@ -176,6 +202,7 @@ def _wired(model: Model, every: bool, infinities: bool) -> Iterator[None]:
         outputs = model.run_observed(inputs)
         if every or any(_has(t.copied(), infinities) for t in outputs):
             trip = _Search(model, inputs, infinities).run()
+            _remember(model, trip)
             if trip is not None:
                 raise NonFiniteError(model.name, trip, outputs)
         return outputs
@@ -387,4 +414,4 @@ def _came_in(op: Op, seen: Mapping[Value, Array], kind: str) -> bool:
     return False
 
 
-__all__ = ["NonFiniteError", "Trip", "first_nonfinite", "tripwire"]
+__all__ = ["NonFiniteError", "Trip", "first_nonfinite", "newest_trip", "tripwire"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from maxlab import files, trace
 from maxlab.analysis.machine.caches import Cache, caches, cpu_model
-from maxlab.analysis.machine.ceilings import VERSION, Ceilings, Level, Machine, Rate
+from maxlab.analysis.machine.ceilings import VERSION, Ceilings, Level, Machine, Rate, at_least
 from maxlab.config import config
 from maxlab.driver import Accelerator
 from maxlab.errors import ArgumentError, FileError
@@ -114,7 +114,8 @@ class _Host:
         memory = streams.Memory(library, streams.array_bytes(found))
         at = {1: _ceilings(library, 1, found, memory, None)}
         if self.threads > 1:
-            at[self.threads] = _ceilings(library, self.threads, found, memory, at[1])
+            several = _ceilings(library, self.threads, found, memory, at[1])
+            at[self.threads] = at_least(several, at[1])
         return Machine(cpu_model(), time.time(), time.perf_counter() - start, at)
 
 

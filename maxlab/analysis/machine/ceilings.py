@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from maxlab.errors import DocumentError, nearest
@@ -216,6 +216,33 @@ class Machine:
         memory = f"{top.levels[-1].name} {top.levels[-1].best:.0f} GB/s"
         peak = max((r.gflops for r in top.rates), default=0.0)
         return f"Machine({self.name!r}, {top.threads} threads: {memory}, {peak:.0f} GFLOP/s)"
+
+
+def at_least(found: Ceilings, alone: Ceilings) -> Ceilings:
+    """``found``, of several threads, with nothing below what ``alone``, of one, reached: the others
+    can be idle. Less is measured where something else has the cores meanwhile.
+
+    Args:
+        found: The ceilings of several threads.
+        alone: Those of one.
+    """
+    ones = {level.name: level for level in alone.levels}
+    levels = tuple(
+        replace(
+            level,
+            read=max(level.read, one.read),
+            copy=max(level.copy, one.copy),
+            triad=max(level.triad, one.triad),
+        )
+        for level in found.levels
+        for one in [ones.get(level.name, level)]
+    )
+    known = {(rate.kind, rate.dtype): rate.gflops for rate in alone.rates}
+    rates = tuple(
+        replace(rate, gflops=max(rate.gflops, known.get((rate.kind, rate.dtype), 0.0)))
+        for rate in found.rates
+    )
+    return replace(found, levels=levels, rates=rates)
 
 
 def _ceilings(data: Mapping[str, Any]) -> Ceilings:

@@ -5,10 +5,16 @@ Each takes a float tensor and returns one of its shape and dtype.
 
 from __future__ import annotations
 
+from typing import Final
+
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.ops import elementwise, joining, naming, unary
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "activation"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 def _gated(x: TensorValue, otherwise: TensorValueLike) -> TensorValue:

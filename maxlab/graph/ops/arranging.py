@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from maxlab.graph.build import as_int, staged, tensor
 from maxlab.graph.ops import indexing, joining, shaping, spectral
 from maxlab.graph.ops.dims import along, worded
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
 from maxlab.opset.rules import axis_of
+
+FAMILY: Final[Family] = "view"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @along

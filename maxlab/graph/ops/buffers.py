@@ -5,7 +5,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError
@@ -24,6 +24,10 @@ from maxlab.graph.ops.indexing import (
 from maxlab.graph.value import BufferValue, HasBufferValue, TensorValue, TensorValueLike
 from maxlab.ir import BufferType, DeviceRef, Dim, Shape
 from maxlab.opset.effects import require_buffer, require_shape, require_source
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "effect"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged
@@ -64,6 +68,14 @@ def buffer_load(x: BufferValue) -> TensorValue:
 
     Raises:
         ArgumentTypeError: ML776, ``x`` is not a buffer.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import BufferType, Graph, ops
+        >>> with Graph("read", input_types=[BufferType(DType.float32, [4])]) as graph:
+        ...     graph.output(ops.buffer_load(graph.inputs[0].buffer))
+        >>> graph.output_types[0].shape
+        [Dim(4)]
     """
     value = buffer(x, "buffer_load: the operand")
     return add_op("buffer.load", [value])

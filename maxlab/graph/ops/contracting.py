@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from maxlab.errors import ArgumentError, shown
 from maxlab.graph.build import as_int, cast, is_array, staged, tensor
@@ -19,6 +20,10 @@ from maxlab.graph.ops import (
 )
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Shape
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "contract"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged

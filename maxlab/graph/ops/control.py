@@ -203,11 +203,12 @@ def _giving(
 
     Raises:
         ResultsError: ML752, from a call: it returned something else.
+        ArgumentTypeError: ML758, from a call: it cannot be called with the values.
     """
 
     def body(*values: Any) -> list[Any]:
         with users_own():
-            made = function(*values)
+            made = _called(what, function, values)
         if made is None:
             listed: list[Any] = []
         elif isinstance(made, Value) or is_array(made) or not isinstance(made, Iterable):
@@ -229,6 +230,27 @@ def _giving(
         return given
 
     return body
+
+
+def _called(what: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """What ``function`` of the user returns for ``values``.
+
+    Raises:
+        ArgumentTypeError: ML758, it cannot be called with them. What is raised in it comes out.
+    """
+    try:
+        return function(*values)
+    except TypeError as error:
+        trace = error.__traceback__
+        # A call that does not fit, or that C refuses, fails here, before any line of the function.
+        if type(error) is not TypeError or trace is None or trace.tb_next is not None:
+            raise
+        count = f"{len(values)} value{'s' * (len(values) != 1)}"
+        raise ArgumentTypeError(
+            "ML758",
+            f"{what} is called with {count} of the graph, and fails: {error}",
+            fix="write a def or a lambda that takes as many values and returns values of the graph",
+        ) from None
 
 
 def _mismatch(what: str) -> ResultsError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,9 +32,13 @@ from maxlab.graph.value import DLPackArray, TensorValue, TensorValueLike, Value
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape, StaticDim, TensorType
 from maxlab.opset.data import range_size
 from maxlab.opset.dynamic import out_dim_of
+from maxlab.opset.facts import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+FAMILY: Final[Family] = "source"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.value import BufferValue, TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "device"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged
@@ -49,6 +53,15 @@ def assert_same_device(
 
     Raises:
         ArgumentError: ML304, they live on different devices; the message lists each.
+
+    Example:
+        >>> from maxlab.dtype import DType
+        >>> from maxlab.graph import Graph, TensorType, ops
+        >>> row = TensorType(DType.float32, ["n"])
+        >>> with Graph("sum", input_types=[row, row]) as graph:
+        ...     x, y = (value.tensor for value in graph.inputs)
+        ...     ops.assert_same_device(x, y)
+        ...     graph.output(x + y)
     """
     places = {f"operand {i}": v.device for i, v in enumerate(values)}
     places |= {name: v.device for name, v in named_values.items()}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from maxlab.dtype import DType
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_dtype, float_pair, literal, pair, staged, tensor
 from maxlab.graph.build import cast as cast_op
 from maxlab.graph.build import is_weak as is_weak_operand
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "elementwise"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentTypeError, ShapeError, shown
@@ -26,7 +26,11 @@ from maxlab.graph.ops import (
 from maxlab.graph.ops.dims import along, folding, paired, worded
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim
+from maxlab.opset.facts import Family
 from maxlab.opset.rules import axis_of, require_float
+
+FAMILY: Final[Family] = "reduce"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @worded(correction="ddof", unbiased="ddof")

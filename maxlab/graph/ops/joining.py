@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from maxlab.dtype import check_scalar
 from maxlab.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -13,7 +14,11 @@ from maxlab.graph.ops.shaping import dims_of, text_of
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, Poly, Shape, StaticDim, from_poly
 from maxlab.opset.data import pad_types
+from maxlab.opset.facts import Family
 from maxlab.opset.rules import axis_of, same_dtype
+
+FAMILY: Final[Family] = "view"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 # ---------------------------------------------------------------- join

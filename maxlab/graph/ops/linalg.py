@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from maxlab.errors import ShapeError, missing
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import pair, staged
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Shape
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "contract"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged

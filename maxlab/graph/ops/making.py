@@ -6,7 +6,7 @@ The shape may have dims of the graph; the dtype is float32 and the device the CP
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from maxlab.graph.build import as_dtype, as_int, cast, literal, staged, tensor
 from maxlab.graph.ops import creation, elementwise, shaping
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef, Dim, DimLike, Shape
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "source"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 @staged

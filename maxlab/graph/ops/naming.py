@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError
@@ -10,6 +11,10 @@ from maxlab.graph.build import cast, staged, tensor
 from maxlab.graph.ops import elementwise, reduction, unary
 from maxlab.graph.ops.dims import worded
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "elementwise"
+"""Of the functions here that are no rows of the op table themselves."""
 
 multiply = elementwise.mul
 subtract = elementwise.sub

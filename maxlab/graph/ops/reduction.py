@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from maxlab.errors import ArgumentTypeError
@@ -10,6 +12,10 @@ from maxlab.graph.build import is_weak, literal, staged, tensor
 from maxlab.graph.ops.dims import along, converted, folding, paired
 from maxlab.graph.ops.elementwise import elementwise_max, elementwise_min
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "reduce"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 def _reduce(name: str, what: str, x: TensorValueLike, axis: int) -> TensorValue:

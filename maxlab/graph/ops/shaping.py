@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from maxlab.graph.ops.dynamic import bind_dim, to_device
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import Dim, DimLike, FilterLayout, Poly, Shape, StaticDim, from_poly
 from maxlab.opset.dynamic import out_dim_of
+from maxlab.opset.facts import Family
 from maxlab.opset.rules import axis_of, require_integral
+
+FAMILY: Final[Family] = "view"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 def dims_of(what: str, shape: Any) -> Shape:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from maxlab.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_int, is_weak, literal, staged, tensor
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import ConvInputLayout, FilterLayout
+from maxlab.opset.facts import Family
 from maxlab.opset.windows import require_rank
+
+FAMILY: Final[Family] = "contract"
+"""Of the functions here that are no rows of the op table themselves."""
 
 FIRST = {4: "FCRS", 5: "FCQRS"}
 LAST = {4: "RSCF", 5: "QRSCF"}

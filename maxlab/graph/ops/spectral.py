@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,8 +13,12 @@ from maxlab.graph.build import add as add_op
 from maxlab.graph.build import as_dtype, as_int, builder, constant_array, staged, tensor
 from maxlab.graph.value import TensorValue, TensorValueLike
 from maxlab.ir import DeviceRef, Shape, StaticDim
+from maxlab.opset.facts import Family
 from maxlab.opset.fft import hann
 from maxlab.opset.rules import axis_of
+
+FAMILY: Final[Family] = "spectral"
+"""Of the functions here that are no rows of the op table themselves."""
 
 MOST_OF_A_WINDOW = 1 << 26
 """Elements of the largest window: a graph keeps it as a constant."""

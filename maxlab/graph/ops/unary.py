@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
 from maxlab.graph.value import TensorValue, TensorValueLike
+from maxlab.opset.facts import Family
+
+FAMILY: Final[Family] = "elementwise"
+"""Of the functions here that are no rows of the op table themselves."""
 
 
 def _unary(name: str, x: TensorValueLike) -> TensorValue:

@@ -22,7 +22,7 @@ from maxlab.opset.core import Array
 
 MAX_HEADER_BYTES = 100_000_000  # the limit that the format sets
 
-_DTYPES = {
+DTYPES = {
     "BOOL": DType.bool,
     "U8": DType.uint8,
     "I8": DType.int8,
@@ -131,7 +131,7 @@ class SafetensorsFile:
             isnt = f"the entry of {name!r} is not an object"
             raise self._file.bad(lacks if isinstance(value, dict) else isnt)
         spelling, shape, begin, end = value
-        dtype = _DTYPES.get(spelling)
+        dtype = DTYPES.get(spelling)
         if not addressable(shape, dtype.size_in_bytes if dtype else 1):
             raise self._file.bad(f"the tensor {name!r} has a shape that no memory can hold")
         if end < begin:
@@ -148,7 +148,7 @@ class SafetensorsFile:
             WeightError: ML634, a dtype that tensors of the graph cannot have.
         """
         spelling = self.entries[name][0]
-        dtype = _DTYPES.get(spelling)
+        dtype = DTYPES.get(spelling)
         if dtype is None:
             raise WeightError(
                 "ML634",

@@ -5,6 +5,8 @@
 ``messages``    view and kernel
 ``dashboard``   dashboard and kernel
 ``live``        side panel and kernel
+``editor``      the editor of a document and the kernel
+``hints``       editors of cells and files, and the kernel
 ``files``       files that are opened without a kernel, and the Jupyter server
 ``questions``   every question of a panel, with its arguments and its answer (``costs``, ``checks``,
                 ``changes``)
@@ -43,11 +45,13 @@ from maxlab.lab.protocol.dashboard import (
 )
 from maxlab.lab.protocol.difference import (
     AddedNode,
+    AddedPlace,
     AddedScope,
     AddedValue,
     Difference,
     Marks,
     NodesChanged,
+    PlacesChanged,
     ScopesChanged,
     ValuesChanged,
 )
@@ -59,7 +63,11 @@ from maxlab.lab.protocol.document import (
     VERSION,
     WIDGET_MIME,
     Beside,
+    Comment,
+    Conflict,
+    ConflictPart,
     Dim,
+    Draft,
     GraphDifference,
     GraphDocument,
     GraphError,
@@ -70,12 +78,30 @@ from maxlab.lab.protocol.document import (
     Overlay,
     Packed,
     Pass,
+    Place,
     Profile,
     Quantity,
     Scope,
     Source,
+    United,
     Value,
     ValueKind,
+)
+from maxlab.lab.protocol.editor import (
+    EditorClientMessage,
+    EditorOpen,
+    EditorServerMessage,
+)
+from maxlab.lab.protocol.hints import (
+    HintCall,
+    HintMark,
+    HintOp,
+    HintsMessage,
+    HintsOpen,
+    HintTime,
+    HintValue,
+    LineHints,
+    SourceHints,
 )
 from maxlab.lab.protocol.live import (
     LiveGraph,
@@ -113,6 +139,7 @@ from maxlab.lab.protocol.messages import (
 
 __all__ = [
     "AddedNode",
+    "AddedPlace",
     "AddedScope",
     "AddedValue",
     "AnswerMessage",
@@ -123,6 +150,9 @@ __all__ = [
     "CellCancel",
     "CellProgress",
     "ClientMessage",
+    "Comment",
+    "Conflict",
+    "ConflictPart",
     "DashboardClientMessage",
     "DashboardServerMessage",
     "DashboardTraits",
@@ -132,6 +162,10 @@ __all__ = [
     "DifferenceMessage",
     "Dim",
     "DocumentMessage",
+    "Draft",
+    "EditorClientMessage",
+    "EditorOpen",
+    "EditorServerMessage",
     "FORMAT",
     "FailedMessage",
     "Fault",
@@ -145,8 +179,16 @@ __all__ = [
     "GraphDifference",
     "GraphDocument",
     "GraphError",
+    "HintCall",
+    "HintMark",
+    "HintOp",
+    "HintTime",
+    "HintValue",
+    "HintsMessage",
+    "HintsOpen",
     "Kernel",
     "KernelProfile",
+    "LineHints",
     "LineSpan",
     "LiveGraph",
     "LiveListing",
@@ -167,6 +209,8 @@ __all__ = [
     "OverlayGiven",
     "Packed",
     "Pass",
+    "Place",
+    "PlacesChanged",
     "ProcessRow",
     "ProcessTable",
     "Profile",
@@ -183,12 +227,14 @@ __all__ = [
     "ScopesChanged",
     "ServerMessage",
     "Source",
+    "SourceHints",
     "SourceMessage",
     "SourceRequest",
     "StartMonitor",
     "StopMonitor",
     "Theme",
     "VERSION",
+    "United",
     "Value",
     "ValueKind",
     "ValuesChanged",

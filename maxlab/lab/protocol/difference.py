@@ -10,11 +10,15 @@ from typing import NotRequired, TypedDict
 
 from maxlab.lab.protocol.document import (
     Beside,
+    Comment,
+    Conflict,
+    Draft,
     GraphError,
     Kernel,
     Node,
     Overlay,
     Pass,
+    Place,
     Profile,
     Scope,
     Value,
@@ -71,6 +75,21 @@ class ScopesChanged(TypedDict):
     added: list[AddedScope]
 
 
+class AddedPlace(TypedDict):
+    """A place, and the key of the place before which it stands; null at the end."""
+
+    before: str | None
+    place: Place
+
+
+class PlacesChanged(TypedDict):
+    """What changed among the places, in the same way; keys stand for ids."""
+
+    removed: list[str]
+    changed: list[Place]
+    added: list[AddedPlace]
+
+
 class Difference(TypedDict):
     """Makes one document from another. What is left out stays; what is given as a whole replaces
     what was there."""
@@ -91,6 +110,11 @@ class Difference(TypedDict):
     overlays: NotRequired[list[Overlay]]
     panel: NotRequired[str]
     beside: NotRequired[Beside]
+    places: NotRequired[PlacesChanged]
+    folds: NotRequired[dict[str, bool]]
+    comments: NotRequired[list[Comment]]
+    drafts: NotRequired[list[Draft]]
+    conflicts: NotRequired[list[Conflict]]
 
 
 class Marks(TypedDict):
@@ -102,3 +126,5 @@ class Marks(TypedDict):
     """Ids of nodes that had a counterpart which differs."""
     removed: int
     """Nodes of that run that have no counterpart now."""
+    says: NotRequired[str]
+    """What became of edits by hand of that run."""

@@ -190,7 +190,7 @@ class Overlay(TypedDict):
 class GraphDifference(TypedDict):
     """A place where two graphs differ."""
 
-    kind: Literal["added", "removed", "changed"]
+    kind: Literal["added", "removed", "changed", "moved", "renamed"]
     before: str
     """In the first graph the id of the operation, or of the value that goes in or out; empty where
     there is none."""
@@ -201,6 +201,20 @@ class GraphDifference(TypedDict):
     scope: str
     what: list[str]
     """What changed, such as `shape: [n, 8] → [n, 16]`."""
+    note: NotRequired[bool]
+    """It is of what people laid beside the graph, and the ids say what that is about."""
+
+
+class United(TypedDict):
+    """Two graphs in one drawing."""
+
+    document: object
+    """The document of the drawing, read by the view that draws it. What only the first graph has is
+    called as there, with `~` behind it."""
+    lost: list[list[str]]
+    """The edges of the first graph alone: a value and what reads it."""
+    gained: list[list[str]]
+    """The edges of the second graph alone."""
 
 
 class Beside(TypedDict):
@@ -217,6 +231,68 @@ class Beside(TypedDict):
     """In the order of the graphs."""
     more: int
     """Differences that were left out."""
+    united: NotRequired[United]
+    """Both in one drawing; left out where that would be too large."""
+
+
+class Place(TypedDict):
+    """Where people put something."""
+
+    key: str
+    """An operation or a draft by its id; an input as `in:a0`, an output as `out:v3`, a box as
+    `box:encoder.0`."""
+    x: float
+    """Of its top left corner, from the origin of the box that it is in."""
+    y: float
+    pinned: bool
+    """Whether a new layout leaves it there."""
+
+
+class Comment(TypedDict):
+    """A text on the canvas."""
+
+    id: str
+    text: str
+    on: str
+    """What it is about, by the keys of places; empty where it stands at a place of its own."""
+    x: float
+    y: float
+
+
+class Draft(TypedDict):
+    """An operation that is not whole yet, which the graph does not have."""
+
+    id: str
+    name: str
+    """Such as `mo.matmul`."""
+    reason: str
+    """What is missing or wrong."""
+    operands: list[str | None]
+    """The ids of values; null for one that is missing."""
+    attrs: dict[str, str]
+
+
+class ConflictPart(TypedDict):
+    """One thing of a conflict, in words."""
+
+    what: str
+    """Such as `n3 axis`."""
+    base: str
+    """What there was before both sides; empty where there was nothing."""
+    ours: str
+    theirs: str
+
+
+class Conflict(TypedDict):
+    """What a merge could not decide: two sides changed it in different ways."""
+
+    id: str
+    kind: str
+    """What it comes from: `changed`, `removed`, `added` or `unfit`."""
+    says: str
+    on: list[str]
+    """What it is about, by the keys of places."""
+    parts: list[ConflictPart]
 
 
 class GraphDocument(TypedDict):
@@ -244,6 +320,14 @@ class GraphDocument(TypedDict):
     """The panel to open when the graph is first shown."""
     beside: NotRequired[Beside]
     """The graph to compare with."""
+    places: NotRequired[list[Place]]
+    folds: NotRequired[dict[str, bool]]
+    """Whether a box is folded, by its key without `box:`; of those that people folded or
+    unfolded."""
+    comments: NotRequired[list[Comment]]
+    drafts: NotRequired[list[Draft]]
+    conflicts: NotRequired[list[Conflict]]
+    """What is left to decide of a merge; the graph is as one side has it."""
 
 
 class Packed(TypedDict):

@@ -6,7 +6,7 @@ values (float64, NaN and infinities as they are in the file).
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from maxlab.lab.protocol.checks import ValueHistogram
 from maxlab.lab.protocol.document import Packed
@@ -77,6 +77,43 @@ class SavedGraph(TypedDict):
     label: str
     stamp: str
     document: Packed
+
+
+class ComparedSide(TypedDict):
+    """One of two documents that are compared."""
+
+    path: str
+    """Where its file is, as the server's contents have it."""
+    revision: NotRequired[str]
+    """A commit of Git, such as `HEAD`: the file as it was there."""
+    text: NotRequired[str]
+    """What a page has of it, instead of what the file holds."""
+
+
+class CompareQuestion(TypedDict):
+    """What differs between two documents is wanted."""
+
+    before: ComparedSide
+    after: ComparedSide
+
+
+class Compared(TypedDict):
+    """What differs between two documents."""
+
+    count: int
+    """How many differences there are."""
+    document: Packed
+    """The second document, which brings the first along."""
+
+
+class RerunAnswer(TypedDict):
+    """What differs between a graph and the one that its cell showed in the run before."""
+
+    version: Literal[1]
+    count: int
+    """How many differences there are."""
+    document: Packed
+    """The graph of this run, which brings that of the run before along."""
 
 
 class FileState(TypedDict):

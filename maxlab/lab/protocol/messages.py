@@ -208,7 +208,7 @@ class ProgressMessage(TypedDict):
     what: str
     """The one at hand, such as the name of a kernel; may be empty."""
     elapsed_s: float
-    state: Literal["running", "cancelling", "over"]
+    status: Literal["running", "cancelling", "over"]
 
 
 class AnswerMessage(TypedDict):
@@ -262,7 +262,7 @@ class CellProgress(TypedDict):
     total: int
     what: str
     elapsed_s: float
-    state: Literal["running", "cancelling", "over"]
+    status: Literal["running", "cancelling", "over"]
 
 
 class CellCancel(TypedDict):
@@ -289,3 +289,5 @@ class WidgetTraits(TypedDict):
     with the document."""
     revision: int
     """Grows whenever the kernel has a newer document."""
+    editing: bool
+    """Whether the view begins with editing on, as far as there is a kernel."""

@@ -11,12 +11,21 @@ from typing import Generic, TypeVar
 
 from maxlab.analysis.told import RunsAnswer, SweepAnswer
 from maxlab.lab.protocol.changes import (
+    AboutAnswer,
+    AboutArgs,
+    CarryArgs,
     ChangeAnswer,
     ChangeArgs,
+    ClipAnswer,
+    ClipArgs,
     DetailsAnswer,
     DetailsArgs,
     OfferAnswer,
     OfferArgs,
+    PortsAnswer,
+    PythonAnswer,
+    ReachAnswer,
+    ReachArgs,
     RunGraphAnswer,
     RunGraphArgs,
 )
@@ -41,6 +50,7 @@ from maxlab.lab.protocol.checks import (
     WhyAnswer,
     WhyArgs,
 )
+from maxlab.lab.protocol.code import WriteAnswer, WriteArgs, WrittenAnswer, WrittenArgs
 from maxlab.lab.protocol.costs import (
     AdviceAnswer,
     ExperimentsArgs,
@@ -53,6 +63,7 @@ from maxlab.lab.protocol.costs import (
     TryAnswer,
     TryArgs,
 )
+from maxlab.lab.protocol.files import RerunAnswer
 
 ArgsT = TypeVar("ArgsT")
 AnswerT = TypeVar("AnswerT")
@@ -85,6 +96,15 @@ NAN: Question[NanArgs, NanAnswer] = Question("nan")
 REPRO: Question[NoArgs, ReproAnswer] = Question("repro")
 VALUE: Question[ValueArgs, ValueAnswer] = Question("value")
 OFFER: Question[OfferArgs, OfferAnswer] = Question("offer")
+ABOUT: Question[AboutArgs, AboutAnswer] = Question("about")
+CARRY: Question[CarryArgs, ReachAnswer] = Question("carry")
 DETAILS: Question[DetailsArgs, DetailsAnswer] = Question("details")
 CHANGE: Question[ChangeArgs, ChangeAnswer] = Question("change")
+CLIP: Question[ClipArgs, ClipAnswer] = Question("clip")
+WRITE: Question[WriteArgs, WriteAnswer] = Question("write")
+WRITTEN: Question[WrittenArgs, WrittenAnswer] = Question("written")
 RUN: Question[RunGraphArgs, RunGraphAnswer] = Question("run")
+REACH: Question[ReachArgs, ReachAnswer] = Question("reach")
+PYTHON: Question[NoArgs, PythonAnswer] = Question("python")
+RERUN: Question[NoArgs, RerunAnswer] = Question("rerun")
+PORTS: Question[NoArgs, PortsAnswer] = Question("ports")

@@ -25,7 +25,7 @@ from typing import (
 )
 
 from maxlab.errors import ArgumentError
-from maxlab.lab.protocol import dashboard, messages, questions
+from maxlab.lab.protocol import dashboard, editor, files, hints, messages, questions
 from maxlab.lab.protocol.messages import PROTOCOL
 
 MOST_SHOWN = 24
@@ -264,6 +264,54 @@ def dashboard_message(content: object) -> dashboard.DashboardClientMessage:
     _check_message(content, dashboard.DashboardClientMessage)
     message: Any = content
     found: dashboard.DashboardClientMessage = message
+    return found
+
+
+def compare_question(content: object) -> files.CompareQuestion:
+    """``content``, what a page wants to compare.
+
+    Raises:
+        MismatchError: It is something else.
+    """
+    check(content, files.CompareQuestion, closed=False)
+    question: Any = content
+    found: files.CompareQuestion = question
+    return found
+
+
+def editor_open(content: object) -> editor.EditorOpen:
+    """``content``, the first message of an editor.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, editor.EditorOpen)
+    message: Any = content
+    found: editor.EditorOpen = message
+    return found
+
+
+def editor_message(content: object) -> editor.EditorClientMessage:
+    """``content``, a later message of an editor.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, editor.EditorClientMessage)
+    message: Any = content
+    found: editor.EditorClientMessage = message
+    return found
+
+
+def hints_open(content: object) -> hints.HintsOpen:
+    """``content``, the first message of a page that shows hints.
+
+    Raises:
+        ArgumentError: ML862 and ML863, as ``client_message``.
+    """
+    _check_message(content, hints.HintsOpen)
+    message: Any = content
+    found: hints.HintsOpen = message
     return found
 
 

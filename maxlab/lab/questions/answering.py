@@ -21,19 +21,26 @@ def handlers() -> Mapping[str, tuple[Question[Any, Any], Handler[Any, Any]]]:
     """Each question that has an answer, and the function that gives it, by name."""
     # Imported with the first question: a graph is drawn without them.
     from maxlab.lab.questions import (  # noqa: F401
+        about,
         advice,
         change,
         check,
         compile,  # noqa: A004 - the panel of this name
         edit,
+        laying,
         memory,
         passes,
+        pieces,
+        python,
+        rerun,
         roofline,
         run,
         runs,
         timeline,
         values,
         why,
+        wiring,
+        write,
     )
 
     return HANDLERS

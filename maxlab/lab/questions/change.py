@@ -6,23 +6,27 @@ A change is a step of `maxlab.graph.Editor`: whole or not at all, and taken back
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypedDict
 
 import numpy as np
 
 from maxlab.dtype import DType
-from maxlab.errors import ArgumentError, MaxlabError
-from maxlab.graph import Editor, Graph, TensorType
+from maxlab.errors import ArgumentError, GraphError, MaxlabError
+from maxlab.graph import Draft, Editor, Graph, TensorType
 from maxlab.graph.rearranging import short_name
 from maxlab.graph.value import Value
 from maxlab.ir import Op, Type
 from maxlab.ir.types import Typed
-from maxlab.lab import fields, fits, palette
+from maxlab.lab import contents, drafts, fields, fits, keeping, palette, sources
+from maxlab.lab.code.bases import by_hand
 from maxlab.lab.fields import FieldError
 from maxlab.lab.models import model_for
+from maxlab.lab.offering import Source
 from maxlab.lab.palette import Offer, Parameter
 from maxlab.lab.protocol.changes import (
+    AboutArgs,
     ChangeAnswer,
     ChangeArgs,
     ChangeField,
@@ -62,35 +66,101 @@ def editor_of(shown: Shown) -> Editor:
 def offer(shown: Shown, args: OfferArgs) -> Answer[OfferAnswer]:
     """The operations that fit where something is to be added."""
     editor = editor_of(shown)
-    given = _read_there(editor, args)
+    given = read_there(editor, args)
     found = fits.fitting(editor, given, _attempt(args))
-    told = ", ".join(_called(editor, value) for value in given)
+    told = ", ".join(called(editor, value) for value in given)
     return Answer(
         {
             "version": 1,
-            "offers": [_told(fit, len(given)) for fit in found],
+            "offers": [_told(fit, len(given)) for fit in found] + _others(editor, args, given),
             "on": told or "nothing yet",
         }
     )
 
 
-def _read_there(editor: Editor, args: OfferArgs | ChangeArgs) -> list[Value]:
+def _others(editor: Editor, args: OfferArgs, given: Sequence[Value]) -> list[OfferedOp]:
+    """What else than operations can be added there."""
+    if args["way"] == "replace":
+        found: dict[str, OfferedOp] = {}
+        for some in _read_instead(given):
+            for told in sources.fitting(editor, some, partial(_replaced_by, args["op"])):
+                found.setdefault(told["name"], told)
+        return list(found.values())
+    if args["way"] == "add":
+        return sources.fitting(editor, given)
+
+    def inserted(editor: Editor, one: Source, given: Sequence[Value]) -> Sequence[Value]:
+        reader = reader_of(editor, args["op"])
+        return insert_source(editor, one, given, one.trial or {}, reader, args["operand"])
+
+    return sources.fitting(editor, given, inserted)
+
+
+def _read_instead(given: Sequence[Value]) -> list[Sequence[Value]]:
+    """What may be read by something that takes the place of an operation with the operands
+    ``given``: all of them, or the first, as a layer reads that has its own weights."""
+    return [given, given[:1]] if len(given) > 1 else [given]
+
+
+def _replaced_by(
+    op: str,
+    editor: Editor,
+    source: Source,
+    given: Sequence[Value],
+    typed: Mapping[str, str] | None = None,
+) -> Sequence[Value]:
+    """What ``source`` makes of ``given`` in the place of the operation ``op``.
+
+    Raises:
+        MaxlabError: It does not take the values, or what reads the operation does not take it.
+    """
+    fields = (source.trial or {}) if typed is None else typed
+    name = source.told["name"]
+    return editor.replace_by(op, name, lambda: source.add(editor, given, fields))
+
+
+def insert_source(
+    editor: Editor,
+    source: Source,
+    given: Sequence[Value],
+    typed: Mapping[str, str],
+    reader: str,
+    operand: int,
+) -> Sequence[Value]:
+    """What ``source`` makes on the edge to an operand, which reads it.
+
+    Raises:
+        MaxlabError: It does not take the value, or what reads its result does not.
+    """
+    with editor.step():
+        made = source.add(editor, given, typed)
+        if len(made) != 1:
+            raise GraphError(
+                "ML300",
+                f"{source.told['name']} has {len(made)} results, and an edge takes one",
+                fix="add it beside the edge, then connect one of its results",
+            )
+        editor.connect(reader, operand, made[0])
+    return made
+
+
+def read_there(editor: Editor, args: OfferArgs | ChangeArgs | AboutArgs) -> list[Value]:
     """The values that an operation would read that is added there."""
     way = args.get("way") or args.get("do")
     if way == "insert":
-        return [editor.operand(_reader(editor, args["op"]), args["operand"])]
+        return [editor.operand(reader_of(editor, args["op"]), args["operand"])]
     if way == "replace":
         return editor.operands(args["op"])
-    return [_value(editor, item) for item in args["on"]]
+    return [value_of(editor, item) for item in args["on"]]
 
 
-def _reader(editor: Editor, op: str) -> str:
+def reader_of(editor: Editor, op: str) -> str:
     """The id of the operation ``op``; ``output`` is that of the graph's outputs."""
     output = editor.graph.function.output
     return output.id if op == "output" and output is not None else op
 
 
-def _value(editor: Editor, item: str) -> Value:
+def value_of(editor: Editor, item: str) -> Value:
     """The value with the id ``item``, or the first result of the operation with that id."""
     try:
         return editor.value(item)
@@ -105,7 +175,7 @@ def _attempt(args: OfferArgs) -> fits.Attempt | None:
     """What tries an operation there; None where it is added at the end."""
     if args["way"] == "insert":
         return lambda editor, one: [
-            editor.insert(one.name, _reader(editor, args["op"]), args["operand"])
+            editor.insert(one.name, reader_of(editor, args["op"]), args["operand"])
         ]
     if args["way"] == "replace":
         return lambda editor, one: editor.replace(args["op"], one.name)
@@ -141,7 +211,7 @@ def _choices(parameter: Parameter) -> list[str]:
     return list(parameter.choices)
 
 
-def _called(editor: Editor, value: Value) -> str:
+def called(editor: Editor, value: Value) -> str:
     """What a value is called: its name, or the operation that makes it."""
     found = editor.in_function(value)
     if found.name:
@@ -160,8 +230,11 @@ def details(shown: Shown, args: DetailsArgs) -> Answer[DetailsAnswer]:
                 _now("name", "text", value.name, hint="letters, digits and _"),
                 _now("type", "type", fields.type_text(value.type), hint=fields.WRITE["type"]),
             ]
-            title = f"input {_called(editor, editor.value(value.id))}"
+            title = f"input {called(editor, editor.value(value.id))}"
             return Answer({"version": 1, "title": title, "fields": known})
+    draft = drafts.find(editor, item)
+    if draft is not None:
+        return Answer({"version": 1, **_details_of(draft)})
     op = editor.op(item)
     known = [] if not op.results else [_now("name", "text", op.results[0].name)]
     known += [
@@ -171,6 +244,23 @@ def details(shown: Shown, args: DetailsArgs) -> Answer[DetailsAnswer]:
     known += [_attribute(op, key) for key in fields.readable_attributes(op.name)]
     title = "outputs" if op.ends_block else f"{short_name(op)} {op.id}"
     return Answer({"version": 1, "title": title, "fields": known})
+
+
+def _details_of(draft: Draft) -> _Details:
+    known = [
+        _now(drafts.operand_name(draft, n), "value", value or "")
+        for n, value in enumerate(draft.operands)
+    ]
+    for parameter in drafts.open_parameters(draft):
+        field = _field(parameter)
+        field["text"] = drafts.text_of(draft, parameter) or field["text"]
+        known.append(field)
+    return {"title": f"the draft {drafts.short_name_of(draft)} {draft.id}", "fields": known}
+
+
+class _Details(TypedDict):
+    title: str
+    fields: list[ChangeField]
 
 
 def _now(name: str, kind: Any, text: str, *, needed: bool = False, hint: str = "") -> ChangeField:
@@ -204,33 +294,64 @@ def change(shown: Shown, args: ChangeArgs) -> Answer[ChangeAnswer]:
     """What was done."""
     editor = editor_of(shown)
     try:
-        said, select = _STEPS[args["do"]](editor, args)
+        with by_hand(editor.graph):
+            said, select = _done(editor, args)
     except FieldError as error:
-        wrong = {"name": error.field, "says": f"{error.said}: {error.fix}"}
-        return Answer(
-            {
-                "version": 1,
-                "said": "",
-                "select": [],
-                "can_undo": editor.can_undo,
-                "can_redo": editor.can_redo,
-                "wrong": [{"name": wrong["name"], "says": wrong["says"]}],
-            }
-        )
-    return Answer(
-        {
-            "version": 1,
-            "said": said,
-            "select": select,
-            "can_undo": editor.can_undo,
-            "can_redo": editor.can_redo,
-            "wrong": [],
-        }
-    )
+        answer = _answer(editor, "", [])
+        answer["wrong"] = [{"name": error.field, "says": f"{error.said}: {error.fix}"}]
+    except MaxlabError as error:
+        count = keeping.count(editor, args, partial(_done, editor))
+        if count == 0:
+            raise
+        answer = _answer(editor, "", [])
+        answer["refused"] = {"says": error.what, "drafts": count}
+    else:
+        answer = _answer(editor, said, select)
+    return Answer(answer)
+
+
+def _answer(editor: Editor, said: str, select: list[str]) -> ChangeAnswer:
+    return {
+        "version": 1,
+        "said": said,
+        "select": select,
+        "can_undo": editor.can_undo,
+        "can_redo": editor.can_redo,
+        "wrong": [],
+    }
+
+
+def _done(editor: Editor, args: ChangeArgs) -> Done:
+    """Makes the change; drafts that are whole then become operations in the same step."""
+    make = _STEPS[args["do"]]
+    if args["do"] in ("look", "save", "undo", "redo"):
+        return make(editor, args)
+    with editor.step():
+        said, select = make(editor, args)
+        if select and args["do"] in ("add", "insert", "draft"):
+            for at in args.get("places", [])[:1]:
+                editor.place(select[-1], at["x"], at["y"], pinned=at["pinned"])
+        made = drafts.settle(editor)
+    if made:
+        names = ", ".join(f"{short_name(editor.op(id))} {id}" for id in made)
+        said = f"{said}; {names} {'is' if len(made) == 1 else 'are'} whole"
+        select = [*(id for id in select if _is_shown(editor, id)), *made]
+    return said, select
 
 
 Done = tuple[str, list[str]]
 """What was done, in words, and the operations that are new or were changed."""
+Step = Callable[[Editor, ChangeArgs], Done]
+
+
+def step(do: str) -> Callable[[Step], Step]:
+    """The decorator of the function that makes the change ``do``."""
+
+    def keep(made: Step) -> Step:
+        _STEPS[do] = made
+        return made
+
+    return keep
 
 
 def _look(editor: Editor, args: ChangeArgs) -> Done:
@@ -252,57 +373,120 @@ def _offered(name: str) -> Offer:
 
 
 def _add(editor: Editor, args: ChangeArgs) -> Done:
-    found, given = _offered(args["name"]), _read_there(editor, args)
+    name, given = args["name"], read_there(editor, args)
+    other = None if name in palette.offers() else sources.sources(editor, given).get(name)
+    if other is not None:
+        return f"added {name}", _makers(editor, other.add(editor, given, args["fields"]))
+    found = _offered(name)
     operands, others = fields.arguments(editor, found, given, args["fields"])
     made = editor.add(found.name, *operands, **others)
     return f"added {found.name}", _makers(editor, made)
 
 
 def _insert(editor: Editor, args: ChangeArgs) -> Done:
-    found, given = _offered(args["name"]), _read_there(editor, args)
+    name, given = args["name"], read_there(editor, args)
+    reader = reader_of(editor, args["op"])
+    other = None if name in palette.offers() else sources.sources(editor, given).get(name)
+    if other is not None:
+        at = reader, args["operand"]
+        made_by = insert_source(editor, other, given, args["fields"], *at)
+        return f"put {name} on the edge", _makers(editor, made_by)
+    found = _offered(name)
     operands, others = fields.arguments(editor, found, given, args["fields"])
-    reader = _reader(editor, args["op"])
     made = editor.insert(found.name, reader, args["operand"], *operands[1:], **others)
     return f"put {found.name} on the edge", _makers(editor, [made])
 
 
+def _draft(editor: Editor, args: ChangeArgs) -> Done:
+    """Put an operation down that is not whole yet."""
+    found = _offered(args["name"])
+    values = [editor.in_function(value_of(editor, item)).id for item in args["on"]]
+    id = drafts.put_down(editor, found, values, args["fields"])
+    return f"put {found.name} {id} down unfinished", [id]
+
+
 def _exchange(editor: Editor, args: ChangeArgs) -> Done:
-    found, given = _offered(args["name"]), _read_there(editor, args)
+    name, given = args["name"], read_there(editor, args)
     old = short_name(editor.op(args["op"]))
+    if name not in palette.offers():
+        made = _exchanged(editor, args, given)
+        return f"replaced {old} by {name}", _makers(editor, made)
+    found = _offered(name)
     operands, others = fields.arguments(editor, found, given, args["fields"])
     made = editor.replace(args["op"], found.name, *operands[len(given) :], **others)
     return f"replaced {old} by {found.name}", _makers(editor, made)
 
 
+def _exchanged(editor: Editor, args: ChangeArgs, given: Sequence[Value]) -> Sequence[Value]:
+    """What a source makes in the place of an operation, of all operands of it or of the first.
+
+    Raises:
+        FieldError: ML808, something that is typed cannot be read.
+        MaxlabError: It fits with neither.
+    """
+    refused: MaxlabError | None = None
+    for some in _read_instead(given):
+        source = sources.sources(editor, some).get(args["name"])
+        try:
+            if source is not None:
+                return _replaced_by(args["op"], editor, source, some, args["fields"])
+        except FieldError:
+            raise
+        except MaxlabError as error:
+            refused = refused or error
+    if refused is None:
+        _offered(args["name"])  # raises: there is nothing of the name
+        raise AssertionError(args["name"])
+    raise refused
+
+
 def _remove(editor: Editor, args: ChangeArgs) -> Done:
     inputs = {value.id for value in editor.graph.function.inputs}
     with editor.step():
-        removed = [item for item in args["on"] if item not in inputs]
+        if keeping.FIELD in args["fields"]:
+            keeping.keep(editor, args)
+        unfinished = [item for item in args["on"] if drafts.find(editor, item) is not None]
+        for item in unfinished:
+            editor.remove_draft(item)
+        others = [item for item in args["on"] if item not in unfinished]
+        removed = [item for item in others if item not in inputs]
         if removed:
             editor.remove(*removed)
-        for item in args["on"]:
+        for item in others:
             if item in inputs:
                 editor.remove_input(item)
-    return f"removed {_counted(len(args['on']), 'item')}", []
+    return f"removed {counted(len(args['on']), 'item')}", []
 
 
 def _duplicate(editor: Editor, args: ChangeArgs) -> Done:
     made = _makers(editor, editor.duplicate(*args["on"]))
-    return f"copied {_counted(len(made), 'operation')}", made
+    return f"added {counted(len(made), 'operation')} once more", made
 
 
 def _set(editor: Editor, args: ChangeArgs) -> Done:
     """Change the fields of an operation or an input, all of them or none."""
     item, typed = args["op"], args["fields"]
     inputs = {value.id for value in editor.graph.function.inputs}
+    draft = drafts.find(editor, item)
     with editor.step():
+        if draft is not None:
+            drafts.set_fields(editor, draft, typed)
+            return f"changed the draft {drafts.short_name_of(draft)} {item}", [item]
         if item in inputs:
+            if keeping.FIELD in typed:
+                keeping.keep(editor, args)
             if "type" in typed:
                 editor.set_type(item, _type(typed["type"]))
             if "name" in typed:
                 editor.rename(item, typed["name"].strip())
             return "changed the input", []
         op = editor.op(item)
+        if keeping.FIELD in typed:
+            typed = {name: text for name, text in typed.items() if name != keeping.FIELD}
+            kept = keeping.keep(editor, args)
+            if kept is not None:
+                drafts.set_fields(editor, kept, _fields_of_draft(kept, typed))
+                return f"kept {drafts.short_name_of(kept)} as a draft", [kept.id]
         for name, text in typed.items():
             if name == "name":
                 editor.rename(op.results[0].id, text.strip())
@@ -313,6 +497,22 @@ def _set(editor: Editor, args: ChangeArgs) -> Done:
                 value = fields.read(editor, fields.attribute(op.name, name), text.strip())
                 editor.set_attribute(op, name, fields.as_attribute(value))
     return f"changed {short_name(op)}", [op.id]
+
+
+def _fields_of_draft(draft: Draft, typed: Mapping[str, str]) -> dict[str, str]:
+    """What was typed for an operation, as the fields of the draft that it became are called.
+
+    Raises:
+        GraphError: ML814, a name was typed, which no draft has.
+    """
+    if "name" in typed:
+        raise GraphError(
+            "ML814",
+            f"the draft {drafts.short_name_of(draft)} {draft.id} can have no name",
+            fix="name what it gives when it is an operation",
+        )
+    numbers = {f"operand {n}": drafts.operand_name(draft, n) for n in range(len(draft.operands))}
+    return {numbers.get(name, name): text for name, text in typed.items()}
 
 
 def _operand(editor: Editor, field: str, text: str) -> Value:
@@ -326,15 +526,23 @@ def _type(text: str) -> Type:
     return fields.read_type("type", text)
 
 
+def _is_shown(editor: Editor, id: str) -> bool:
+    """Whether ``id`` is that of an operation, a draft or an input that is there."""
+    is_input = any(value.id == id for value in editor.graph.function.inputs)
+    return is_input or drafts.is_item(editor, id)
+
+
 def _input(editor: Editor, args: ChangeArgs) -> Done:
     typed = args["fields"]
     made = editor.add_input(_type(typed.get("type", "")), typed.get("name", "").strip())
-    return f"added the input {_called(editor, made)}", []
+    return f"added the input {called(editor, made)}", [editor.in_function(made).id]
 
 
 def _random(editor: Editor, args: ChangeArgs) -> Done:
-    """Add a constant of noise, as weights begin."""
+    """Add a constant: of noise, as weights begin, or of what a variable or a file has."""
     typed = args["fields"]
+    if typed.get("from", "").strip():
+        return _constant_of(editor, typed)
     type = _type(typed.get("type", ""))
     assert isinstance(type, Typed)
     if not isinstance(type, TensorType) or type.parameters:
@@ -354,7 +562,28 @@ def _random(editor: Editor, args: ChangeArgs) -> Done:
         name = typed.get("name", "").strip()
         if name:
             editor.rename(made[0], name)
-    return f"added the constant {_called(editor, made[0])}", _makers(editor, made)
+    return f"added the constant {called(editor, made[0])}", _makers(editor, made)
+
+
+def _constant_of(editor: Editor, typed: Mapping[str, str]) -> Done:
+    array = contents.array_for("from", typed["from"].strip())
+    if array.size > MOST_NUMBERS:
+        raise FieldError(
+            "from", f"{array.size:,} numbers are too many", "make a Weight in the cell"
+        )
+    with editor.step():
+        made = editor.add("constant", array, DType.from_numpy(array.dtype))
+        if typed.get("type", "").strip():
+            wanted = _type(typed["type"])
+            if not isinstance(wanted, TensorType) or list(wanted.shape) != list(array.shape):
+                raise FieldError(
+                    "type", f"the numbers are of the shape {list(array.shape)}", "leave it out"
+                )
+            if wanted.dtype != DType.from_numpy(array.dtype):
+                made = editor.add("cast", made[0], wanted.dtype)
+        if typed.get("name", "").strip():
+            editor.rename(made[0], typed["name"].strip())
+    return f"added the constant {called(editor, made[0])}", _makers(editor, made)
 
 
 MOST_NUMBERS = 1 << 24
@@ -369,9 +598,9 @@ def _number(field: str, text: str, kind: Callable[[str], Any]) -> Any:
 
 
 def _outputs(editor: Editor, args: ChangeArgs) -> Done:
-    values = [_value(editor, item) for item in args["on"]]
+    values = [value_of(editor, item) for item in args["on"]]
     editor.set_outputs(*values)
-    return f"the graph gives {', '.join(_called(editor, value) for value in values)}", []
+    return f"the graph gives {', '.join(called(editor, value) for value in values)}", []
 
 
 def _save(editor: Editor, args: ChangeArgs) -> Done:
@@ -390,15 +619,17 @@ def _redo(editor: Editor, args: ChangeArgs) -> Done:
     return ("done again" if editor.redo() else "there is nothing to redo"), []
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """``3 operations``."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-_STEPS: dict[str, Callable[[Editor, ChangeArgs], Done]] = {
+_STEPS: dict[str, Step] = {
     "look": _look,
     "add": _add,
     "insert": _insert,
     "replace": _exchange,
+    "draft": _draft,
     "set": _set,
     "remove": _remove,
     "duplicate": _duplicate,

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from maxlab.analysis.runs.inputs import made, shapes_for, symbols
+from maxlab.compiler.plan import Step
 from maxlab.driver import Tensor
 from maxlab.engine import Model
+from maxlab.engine.kernel_view import origins_of
 from maxlab.errors import ArgumentError, ExecutionError, InputError
 from maxlab.files import open_regular
-from maxlab.ir import SymbolicDim
+from maxlab.graph import Graph
+from maxlab.graph.rearranging import short_name
+from maxlab.ir import Function, Op, SymbolicDim, Value
+from maxlab.lab import drafts
 from maxlab.lab.inputs import EXAMPLE_SIZES, inputs_for
-from maxlab.lab.models import model_for
-from maxlab.lab.protocol.changes import RanValue, RunGraphAnswer, RunGraphArgs
+from maxlab.lab.models import model_for, model_of_ends
+from maxlab.lab.namespace import user_variables
+from maxlab.lab.protocol.changes import FailedOp, RanValue, RunGraphAnswer, RunGraphArgs
 from maxlab.lab.protocol.questions import RUN
 from maxlab.lab.questions.asking import Answer, Shown, question
 
@@ -30,19 +35,39 @@ LINES = 12
 
 @question(RUN)
 def run(shown: Shown, args: RunGraphArgs) -> Answer[RunGraphAnswer]:
-    """What the graph gives for the inputs that are named, and made-up ones for the others."""
+    """What the graph gives for the inputs that are named, and made-up ones for the others; of one
+    whose output is a draft, what nothing reads."""
     start = time.perf_counter_ns()
-    model = model_for(shown)
+    is_open = False
+    if isinstance(shown, Graph) and not _outputs(shown) and _is_drafted(shown):
+        is_open, model = True, model_of_ends(shown)
+    else:
+        model = model_for(shown)
     load_ns = time.perf_counter_ns() - start
     given = {name: source for name, source in args["inputs"].items() if source.strip()}
-    inputs, sources = _inputs(model, given, args.get("seed", 0))
-    start = time.perf_counter_ns()
-    outputs = model.execute(*inputs)
-    model.wait()
+    try:
+        inputs, sources = _inputs(model, given, args.get("seed", 0))
+        start = time.perf_counter_ns()
+        outputs = model.execute(*inputs)
+        model.wait()
+    except ExecutionError as error:
+        failed = failed_op(model, error)
+        if failed is None:
+            raise
+        return Answer(
+            {
+                "version": 1,
+                "inputs": [],
+                "outputs": [],
+                "load_ns": load_ns,
+                "run_ns": 0,
+                "kernels": len(model.compiled.plan.steps),
+                "failed": failed,
+            }
+        )
     run_ns = time.perf_counter_ns() - start
     names = [x.name for x in model.compiled.plan.facts.inputs]
-    output = model.graph.function.output
-    called = [value.name for value in output.operands] if output is not None else []
+    called = [value.name or (_maker(value) if is_open else "") for value in _outputs(model.graph)]
     return Answer(
         {
             "version": 1,
@@ -59,6 +84,57 @@ def run(shown: Shown, args: RunGraphArgs) -> Answer[RunGraphAnswer]:
             "kernels": len(model.compiled.plan.steps),
         }
     )
+
+
+def _outputs(graph: Graph) -> Sequence[Value]:
+    """The values that ``graph`` gives."""
+    output = graph.function.output
+    return () if output is None else output.operands
+
+
+def _is_drafted(graph: Graph) -> bool:
+    """Whether the output of ``graph`` is a draft."""
+    return any(drafts.short_name_of(draft) == "output" for draft in graph.document.drafts)
+
+
+def _maker(value: Value) -> str:
+    """What makes ``value``, in words."""
+    return "" if value.op is None else f"{short_name(value.op)} {value.op.id}"
+
+
+def failed_op(model: Model, error: ExecutionError) -> FailedOp | None:
+    """The operation of the graph of ``model`` that ``error`` speaks of, and why it failed; None if
+    the error does not say which one it is."""
+    step = _step_of(model, error)
+    if step is not None:
+        origins = origins_of(model)
+        known = {op.id for op in model.graph.function.ops}
+        ids = (origin for node in step.nodes for origin in origins.get(node, (node,)))
+        op = next((id for id in ids if id in known), None)
+        says = error.what.replace(f"kernel {_symbol(step)}", f"the kernel {step.id} ({step.name})")
+        return None if op is None else {"op": op, "says": says}
+    found = _op_of(model.graph.function, error)
+    return None if found is None else {"op": found.id, "says": error.what}
+
+
+def _step_of(model: Model, error: ExecutionError) -> Step | None:
+    """The step whose kernel a simulated GPU names, which knows no operations."""
+    named = re.search(r"in kernel (\w+):", error.what)
+    steps = model.compiled.plan.steps if named is not None else ()
+    return next((step for step in steps if named is not None and _symbol(step) == named[1]), None)
+
+
+def _symbol(step: Step) -> str:
+    return step.gpu.printed().symbol if step.gpu is not None else ""
+
+
+def _op_of(function: Function, error: ExecutionError) -> Op | None:
+    """The operation that ``error`` speaks of, by its name and place; None if that is not one."""
+    name = error.what.partition(":")[0]
+    named = [op for op in function.ops if name in (short_name(op), op.attrs.get("name"))]
+    placed = [op for op in function.ops if error.at is not None and op.loc == error.at]
+    found = [op for op in named if op in placed] or named or placed
+    return found[0] if len(found) == 1 else None
 
 
 def _inputs(model: Model, given: Mapping[str, str], seed: int) -> tuple[list[Any], list[str]]:
@@ -120,15 +196,14 @@ def array_of(source: str) -> Any:
     """
     source = source.strip()
     if re.fullmatch(r"[A-Za-z_]\w*", source):
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-        if shell is None or source not in shell.user_ns:
+        known = user_variables()
+        if known is None or source not in known:
             raise ArgumentError(
                 "ML808",
                 f"the notebook has no variable {source!r}",
                 fix="write the name of an array, or the path of an .npy file",
             )
-        found = shell.user_ns[source]
+        found = known[source]
         if isinstance(found, Tensor):
             return found
         array = np.asarray(found)

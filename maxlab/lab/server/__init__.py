@@ -18,6 +18,15 @@ and the files below the server's folder, each named by ``path``:
 ``/maxlab/files/frame``        GET   what a page does not have yet of a recording
 ``/maxlab/files/detail``       GET   all samples of a stretch of time of a recording
 
+and the gallery:
+
+``/maxlab/templates/list``     GET   the templates and lessons that are shipped with maxlab
+``/maxlab/templates/text``     GET   the text of one of them
+
+and documents:
+
+``/maxlab/graphs/compare``     POST  what differs between two of them, or one and its past in Git
+
 Every request has to be that of a logged-in user who may use kernels (the monitor) or read contents
 (files), and a POST has to carry the
 token against forged requests: all that is Jupyter's own doing. The extension is enabled by the file

@@ -20,7 +20,9 @@ from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Detail, Frame, Store
 from maxlab.lab.protocol.dashboard import MachineNow
 from maxlab.lab.server.base import Handler, T
+from maxlab.lab.server.comparing import add_comparing
 from maxlab.lab.server.files import add_files
+from maxlab.lab.server.gallery import add_gallery
 
 # Who may see and change what a machine does: whoever may run programs on it.
 RESOURCE = "kernels"
@@ -213,3 +215,5 @@ def add_to(server: Any) -> None:
     )
     PeriodicCallback(service.forget, FORGET_S * 500).start()
     add_files(server)
+    add_gallery(server)
+    add_comparing(server)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.hostile.families import (
     arguments,
     cache_files,
+    clips,
     custom_kernels,
     dims,
     dlpack,
@@ -29,6 +30,7 @@ from tests.hostile.harness import Family
 
 FAMILIES: tuple[Family, ...] = (
     *graph_text.FAMILIES,
+    *clips.FAMILIES,
     *documents.FAMILIES,
     *weight_files.FAMILIES,
     *recordings.FAMILIES,

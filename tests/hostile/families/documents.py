@@ -32,22 +32,29 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _whole() -> bytes:
-    """A document with what documents have: loops, constants, kernels, layout, comments, drafts."""
-    kind = TensorType(DType.float32, ["n", 4], CPU)
-    types = [kind, BufferType(DType.float32, [4])]
+F32 = DType.float32
+TYPES = (TensorType(F32, ["n", 4], CPU), BufferType(F32, [4]))
+
+
+def fill(graph: Graph) -> None:
+    """Give ``graph``, whose inputs are `TYPES`, loops, constants, a kernel and effects."""
 
     def body(i: Any, x: Any) -> list[Any]:
         return [ops.add(i, 1), ops.mul(x, 0.5)]
 
-    with Graph("whole", input_types=types, custom_extensions=[KERNEL]) as graph:
-        x = graph.inputs[0].tensor
-        table = ops.constant(np.arange(40, dtype=np.float32).reshape(10, 4), DType.float32, CPU)
-        (y,) = ops.custom("double", CPU, [x], [kind])
-        start = ops.constant(0, DType.int32, CPU)
-        turns = ops.while_loop([start, y], lambda i, _: ops.greater(3, i), body)
-        row = ops.buffer_load(graph.inputs[1].buffer)
-        graph.output(turns[1] @ table.T, ops.softmax(x + row), ops.nonzero(x > 2, "k"))
+    x = graph.inputs[0].tensor
+    table = ops.constant(np.arange(40, dtype=np.float32).reshape(10, 4), F32, CPU)
+    (y,) = ops.custom("double", CPU, [x], [x.type])
+    start = ops.constant(0, DType.int32, CPU)
+    turns = ops.while_loop([start, y], lambda i, _: ops.greater(3, i), body)
+    row = ops.buffer_load(graph.inputs[1].buffer)
+    graph.output(turns[1] @ table.T, ops.softmax(x + row), ops.nonzero(x > 2, "k"))
+
+
+def _whole() -> bytes:
+    """A document with what documents have: loops, constants, kernels, layout, comments, drafts."""
+    with Graph("whole", input_types=TYPES, custom_extensions=[KERNEL]) as graph:
+        fill(graph)
     document = graph.document
     document.places["n3"] = Place(x=1, y=2.5, pinned=True)
     document.folds["encoder"] = True
@@ -62,6 +69,8 @@ _made: list[bytes] = []
 
 
 def _ready() -> None:
+    import nbformat.sign  # noqa: F401 - what saving imports takes more than a second, once
+
     _made[:] = [_whole()]
 
 
@@ -96,15 +105,8 @@ def _nodes(value: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     return found
 
 
-def _draw(random: Random) -> Case:
-    whole = _made[0]
-    kind = random.randrange(4)
-    if kind == 0:
-        return _case("a document with other bytes", mutated(whole, random))
-    if kind == 1:
-        end = random.randrange(len(whole))
-        return _case(f"a document that ends after {end} of {len(whole)} bytes", whole[:end])
-    data = json.loads(whole)
+def changed(data: Any, random: Random) -> list[str]:
+    """Changes parts of ``data`` at random; what was done, in words."""
     told = []
     for _ in range(random.choice((1, 1, 2, 5))):
         nodes = _nodes(data, [])
@@ -125,6 +127,19 @@ def _draw(random: Random) -> Case:
             place.insert(random.randrange(len(place) + 1), json.loads(json.dumps(place[key])))
         elif isinstance(place[key], list):
             random.shuffle(place[key])
+    return told
+
+
+def _draw(random: Random) -> Case:
+    whole = _made[0]
+    kind = random.randrange(4)
+    if kind == 0:
+        return _case("a document with other bytes", mutated(whole, random))
+    if kind == 1:
+        end = random.randrange(len(whole))
+        return _case(f"a document that ends after {end} of {len(whole)} bytes", whole[:end])
+    data = json.loads(whole)
+    told = changed(data, random)
     text = json.dumps(data, ensure_ascii=random.random() < 0.5)
     return _case(f"a document with {', '.join(told)}", text.encode("utf-8", "surrogatepass"))
 

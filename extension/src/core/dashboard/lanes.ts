@@ -50,10 +50,7 @@ export class LanePlot extends BasePlot {
   marksAt(time: number): IMark[] {
     // A mark is two pixels wide at least, and a pointer is not more exact than that.
     const spare = this._plot === null ? 0 : this._plot.posToVal(2, 'x') - this._plot.posToVal(0, 'x');
-    return this._host.marks.filter(mark => {
-      const until = mark.took === null ? this._host.end : mark.start + mark.took;
-      return mark.start - spare <= time && time <= until + spare;
-    });
+    return marksNear(this._host.marks, time, spare, this._host.end);
   }
 
   protected _height(): number {
@@ -133,6 +130,18 @@ export class LanePlot extends BasePlot {
     }
     context.restore();
   }
+}
+
+/**
+ * Those of `marks` that went on at `time`; of a lane in which nothing did, those no further away than
+ * `spare`. What has not ended goes on until `end`.
+ */
+export function marksNear(marks: readonly IMark[], time: number, spare: number, end: number): IMark[] {
+  const away = ({ start, took }: IMark): number =>
+    Math.max(start - time, time - (took === null ? end : start + took), 0);
+  const near = marks.filter(mark => away(mark) <= spare);
+  const busy = new Set(near.filter(mark => away(mark) === 0).map(mark => mark.kind));
+  return near.filter(mark => away(mark) === 0 || !busy.has(mark.kind));
 }
 
 /** For each mark, when the next one of its lane begins. `marks` are in the order of their starts. */

@@ -3,6 +3,7 @@
 import { turnedPoint, turnedSize, type Direction } from '../model/flow';
 import { METRICS, monoWidth } from '../model/metrics';
 import { End, type IContainer, type IEdge, type IItem, type IScene } from '../model/scene';
+import type { IHeld } from './held';
 import type { ILayoutContainer, ILayoutRequest, ILayoutResult } from './hierarchy';
 import type { IRoom } from './wrap';
 import { at } from '../narrow';
@@ -29,7 +30,8 @@ export function makeRequest(
   scene: IScene,
   headerWidth: (item: IItem) => number,
   budgetMs: number,
-  room?: IRoom
+  room?: IRoom,
+  hold: (container: IContainer) => IHeld | null = () => null
 ): ILayoutRequest {
   const order = containersOf(scene.root);
   const indexOf = new Map<IContainer, number>();
@@ -41,6 +43,7 @@ export function makeRequest(
       side === End.Child ? child : n + (side === End.In ? port : container.nIn + port);
     const edges = container.edges;
     const sizes = container.items.map(item => turnedSize(scene.direction, item));
+    const held = hold(container);
     return {
       w: sizes.map(size => size.w),
       h: sizes.map(size => size.h),
@@ -55,6 +58,7 @@ export function makeRequest(
       dst: edges.map(e => end(e.dstEnd, e.dst, e.dstPort)),
       dstPort: edges.map(e => (e.dstEnd === End.Child ? e.dstPort : -1)),
       turn: edges.map(e => (e.isTurn ? 1 : 0)),
+      ...(held === null ? {} : { held }),
       ...(isRoot ? NO_FRAME : frameOf(scene.direction, headerWidth(container.item)))
     };
   });
@@ -113,7 +117,15 @@ export function applyLayout(scene: IScene, results: readonly ILayoutResult[]): v
     }
     const { item } = container;
     container.columns = result.columns;
+    container.origin = result.origin ?? { x: 0, y: 0 };
+    container.autoX = result.autoX ?? null;
+    container.autoY = result.autoY ?? null;
     Object.assign(item, turnedSize(scene.direction, result));
+    if (item === scene.root) {
+      // Its origin is that of the world.
+      item.x = -container.origin.x;
+      item.y = -container.origin.y;
+    }
     container.items.forEach((child, k) => {
       child.x = item.x + num(result.x[k]);
       child.y = item.y + num(result.y[k]);

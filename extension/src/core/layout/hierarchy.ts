@@ -7,6 +7,8 @@
  */
 
 import { layoutFlat } from './flat';
+import type { IHeld } from './held';
+import { layoutHeld } from './holding';
 import { Pin } from './rank';
 import type { ISeed } from './seeded';
 import type { IRoom } from './wrap';
@@ -36,6 +38,8 @@ export interface ILayoutContainer {
   padRight: number;
   minWidth: number;
   minHeight: number;
+  /** Where people put what is in it; left out where they put nothing. */
+  held?: IHeld;
 }
 
 /** Containers, inner before outer; the last one is the root. */
@@ -64,6 +68,11 @@ export interface ILayoutResult {
   crossings: number;
   /** The columns of the children and then the ports; null where there is one. */
   columns: IColumns | null;
+  /** Where the origin of places is, from its top left corner; left out where that is the origin. */
+  origin?: { x: number; y: number };
+  /** Of each child, where it stands when it has no place, from the origin; where some have one. */
+  autoX?: Float64Array;
+  autoY?: Float64Array;
 }
 
 export type LayoutCache = Map<string, ILayoutResult>;
@@ -138,6 +147,12 @@ export function layoutHierarchy(
     const size = [padTop, padBottom, padLeft, padRight, minWidth, minHeight, room?.w ?? 0, room?.h ?? 0];
     [container.nIn, container.nOut, ...size].forEach(v => hash.add(v));
     const key = hash.text();
+    if (container.held !== undefined) {
+      const measured = { w, h, srcOff, dstOff, seed: null };
+      const byLayers = (): ILayoutResult => layoutContainer(container, measured, request, deadline, now);
+      results.push(layoutHeld(container, container.held, measured, request, byLayers));
+      continue;
+    }
     const seed = seeds[results.length] ?? null;
     let result = seed === null ? cache.get(key) : undefined;
     if (result === undefined) {
@@ -170,7 +185,7 @@ function portOffset(
 const PORT_WIDTH = 8;
 
 /** What is known of a container once those inside of it are laid out. */
-interface IMeasured {
+export interface IMeasured {
   w: readonly number[];
   h: readonly number[];
   srcOff: Float64Array;

@@ -33,14 +33,15 @@ export function seedsOf(before: ILaidOut, next: ILaidOut): (ISeed | null)[] | nu
   return containersOf(next.scene.root).map(container => {
     const { item } = container;
     const old = item.parent === null ? before.scene.root : before.scene.byKey.get(item.key);
-    return old?.container === null || old?.container === undefined
+    // Where people put things, the layers of the picture before are not those of a layout.
+    return old?.container === null || old?.container === undefined || old.container.autoX !== null
       ? null
       : seedOf(old.container, before, container, next.model);
   });
 }
 
 /** Names an edge by what it joins, the same in every scene. */
-function keyOf(edge: IEdge, model: GraphModel): string {
+export function keyOf(edge: IEdge, model: GraphModel): string {
   const value = model.values[edge.values[0] ?? -1]?.value.id ?? '';
   const ends = `${edge.srcEnd}${edge.from?.key ?? ''} ${edge.dstEnd}${edge.to?.key ?? ''}`;
   return `${ends} ${value}${edge.isTurn ? ' turn' : ''}`;

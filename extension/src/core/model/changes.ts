@@ -4,9 +4,10 @@
  */
 
 import type { IMarks } from '../../proto/difference';
+import type { IGraphDifference } from '../../proto/document';
 import { plural } from './format';
 import type { GraphModel } from './graph';
-import type { IItem, IScene } from './scene';
+import type { IContainer, IEdge, IItem, IScene } from './scene';
 
 export interface IChange {
   /** All of the item is new; otherwise something of it changed. */
@@ -17,24 +18,38 @@ export interface IChange {
   kind?: ChangeKind;
 }
 
-export type ChangeKind = 'added' | 'removed' | 'changed';
+export type ChangeKind = IGraphDifference['kind'];
+
+/** Edges that only one of two graphs has: a value and what reads it. */
+export interface IEdgesApart {
+  lost: readonly (readonly string[])[];
+  gained: readonly (readonly string[])[];
+}
 
 export class Changes {
   private readonly _added: ReadonlySet<string>;
   private readonly _changed: ReadonlySet<string>;
 
-  /** `gone` is what another graph, which stands beside this one, does not have; null when none does. */
+  /** `kinds` says how each id differs from another graph; null where no other one is compared. */
   constructor(
     private readonly _marks: IMarks,
-    private readonly _gone: readonly string[] | null = null
+    private readonly _kinds: ReadonlyMap<string, ChangeKind> | null = null,
+    private readonly _edges: IEdgesApart | null = null
   ) {
-    this._added = new Set([..._marks.added, ...(_gone ?? [])]);
-    this._changed = new Set(_marks.changed);
+    const of = (isWhole: boolean): string[] =>
+      [...(_kinds ?? [])].filter(([, kind]) => (kind === 'added' || kind === 'removed') === isWhole).map(([id]) => id);
+    this._added = new Set([..._marks.added, ...of(true)]);
+    this._changed = new Set([..._marks.changed, ...of(false)]);
+  }
+
+  /** What differs between two graphs, by the ids that the view has. */
+  static between(kinds: ReadonlyMap<string, ChangeKind>, edges: IEdgesApart | null = null): Changes {
+    return new Changes({ added: [], changed: [], removed: 0 }, kinds, edges);
   }
 
   /** They are those of two graphs side by side. */
   get isBeside(): boolean {
-    return this._gone !== null;
+    return this._kinds !== null;
   }
 
   get isEmpty(): boolean {
@@ -81,35 +96,94 @@ export class Changes {
       if (item.node === null && item.box !== null && change.count < item.box.total) {
         change.isNew = false;
       }
-      if (this._gone !== null) {
-        const whole = this._gone.length > 0 ? 'removed' : 'added';
-        change.kind = change.isNew ? whole : 'changed';
+      if (this._kinds !== null) {
+        change.kind = this._kindOf(model, item, change);
       }
     }
     this._markEnds(scene, found);
     return found;
   }
 
+  /** The kind of all in an item, or `changed` where they differ. */
+  private _kindOf(model: GraphModel, item: IItem, change: IChange): ChangeKind {
+    const inside =
+      item.node === null && item.box !== null ? model.nodesIn(item.box).map(n => model.nodes[n]) : [item.node];
+    const kinds = new Set(inside.map(node => this._kinds?.get(node?.node.id ?? '')));
+    const [kind] = kinds;
+    const isWhole = kind === 'added' || kind === 'removed';
+    return kind !== undefined && kinds.size === 1 && (!isWhole || change.isNew) ? kind : 'changed';
+  }
+
+  /** The edges of a scene that only one of two graphs has. */
+  apart(model: GraphModel, scene: IScene): { lost: IEdge[]; gained: IEdge[] } {
+    const found: { lost: IEdge[]; gained: IEdge[] } = { lost: [], gained: [] };
+    if (this._edges === null) {
+      return found;
+    }
+    for (const side of ['lost', 'gained'] as const) {
+      const keys = new Set(this._edges[side].map(([value = '', node = '']) => `${value} ${node}`));
+      // All that reads the value reads it in one of the graphs alone.
+      const isApart = (index: number): boolean => {
+        const value = model.values[index];
+        return (
+          value !== undefined &&
+          value.consumers.length > 0 &&
+          value.consumers.every(n => keys.has(`${value.value.id} ${model.nodes[n]?.node.id ?? ''}`))
+        );
+      };
+      const ends = (edge: IEdge): boolean => {
+        const to = edge.to?.container === null ? edge.to.node?.node.id : undefined;
+        return edge.values.every(index =>
+          to === undefined ? isApart(index) : keys.has(`${model.values[index]?.value.id ?? ''} ${to}`)
+        );
+      };
+      const visit = (container: IContainer | null): void => {
+        if (container !== null) {
+          found[side].push(...container.edges.filter(ends));
+          container.items.forEach(item => visit(item.container));
+        }
+      };
+      visit(scene.root.container);
+    }
+    return found;
+  }
+
   /** Marks what goes into the graph and comes out of it: these are values, and no operations. */
   private _markEnds(scene: IScene, found: Map<IItem, IChange>): void {
-    if (this._gone === null) {
+    if (this._kinds === null) {
       return;
     }
     for (const item of scene.items) {
       const id = item.value?.value.id ?? '';
       const isNew = this._added.has(id);
       if (item.node === null && item.box === null && (isNew || this._changed.has(id))) {
-        const whole = this._gone.includes(id) ? 'removed' : 'added';
-        found.set(item, { isNew, count: 1, kind: isNew ? whole : 'changed' });
+        found.set(item, { isNew, count: 1, kind: this._kinds.get(id) ?? 'changed' });
       }
     }
   }
 }
 
+const SAID: Readonly<Record<ChangeKind, string>> = {
+  added: 'only in the second graph',
+  removed: 'only in the first graph',
+  changed: 'differs from the other graph',
+  moved: 'moved, compared with the other graph',
+  renamed: 'has another name in the other graph'
+};
+
+/** What stands on the badge of a kind. */
+export const SIGNS: Readonly<Record<ChangeKind, string>> = {
+  added: '+',
+  removed: '−',
+  changed: 'Δ',
+  moved: '↷',
+  renamed: 'a'
+};
+
 /** What a change is, in words. */
 export function describeChange(item: IItem, change: IChange): string {
   if (change.kind !== undefined) {
-    return change.kind === 'changed' ? 'differs from the other graph' : 'not in the other graph';
+    return SAID[change.kind];
   }
   const what = change.isNew
     ? 'new'

@@ -1,7 +1,7 @@
 /** The document of the next revision, made from the one that is held and what changed. */
 
 import type { IDifference } from '../../proto/difference';
-import type { IGraphDocument, IScope } from '../../proto/document';
+import type { IGraphDocument, IPlace, IScope } from '../../proto/document';
 
 /** What changed in a list, whatever its entries are. */
 interface IListChange<T, A> {
@@ -18,18 +18,24 @@ export function applyDifference(
   document: IGraphDocument,
   difference: IDifference
 ): IGraphDocument | null {
-  const { nodes, values, scopes, ...replaced } = difference;
+  const { nodes, values, scopes, places, ...replaced } = difference;
   const newNodes = changedList(document.nodes, idOf, nodes, added => added.node);
   const newValues = changedList(document.values, idOf, values, added => added.value);
   const newScopes = changedList(document.scopes, pathOf, scopes, added => added.scope);
-  if (newNodes === null || newValues === null || newScopes === null) {
+  const newPlaces = changedList(document.places ?? [], placeOf, places, added => added.place);
+  if (newNodes === null || newValues === null || newScopes === null || newPlaces === null) {
     return null;
   }
-  return { ...document, ...replaced, nodes: newNodes, values: newValues, scopes: newScopes };
+  const next = { ...document, ...replaced, nodes: newNodes, values: newValues, scopes: newScopes };
+  return places === undefined ? next : { ...next, places: newPlaces };
 }
 
 function pathOf(scope: IScope): string {
   return scope.path;
+}
+
+function placeOf(place: IPlace): string {
+  return place.key;
 }
 
 function idOf(entry: { id: string }): string {

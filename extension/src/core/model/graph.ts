@@ -2,6 +2,7 @@
 
 import type { IGraphDocument, IKernel, INode, IValue } from '../../proto/document';
 import { buildBoxes, type IBox } from './boxes';
+import { withDrafts } from './drafts';
 import { familyOf, type Family } from './families';
 import { at } from '../narrow';
 
@@ -17,6 +18,8 @@ export interface IGraphNode {
   gives: number[][];
   /** Drawn as a chip on its users instead of a node of its own. */
   isChip: boolean;
+  /** It is not whole yet, and no operation of the graph. */
+  isDraft: boolean;
   kernels: IKernel[];
 }
 
@@ -64,7 +67,9 @@ export class GraphModel {
   constructor(readonly document: IGraphDocument) {
     const inputs = new Set(document.inputs);
     const outputs = new Set(document.outputs);
-    document.values.forEach((value, index) => {
+    const { nodes, values } = withDrafts(document);
+    const drafts = new Set((document.drafts ?? []).map(({ id }) => id));
+    values.forEach((value, index) => {
       this._valueIndex.set(value.id, index);
       this.values.push({
         index,
@@ -75,18 +80,18 @@ export class GraphModel {
         isOutput: outputs.has(value.id)
       });
     });
-    document.nodes.forEach((node, index) => this._nodeIndex.set(node.id, index));
+    nodes.forEach((node, index) => this._nodeIndex.set(node.id, index));
     const indexes = (ids: readonly string[]): number[] =>
       ids.map(id => this._valueIndex.get(id) ?? -1).filter(i => i >= 0);
-    const operands = document.nodes.map(node => indexes(node.operands));
-    const results = document.nodes.map(node => indexes(node.results));
-    const gives = document.nodes.map(node => (node.gives ?? []).map(indexes));
+    const operands = nodes.map(node => indexes(node.operands));
+    const results = nodes.map(node => indexes(node.results));
+    const gives = nodes.map(node => (node.gives ?? []).map(indexes));
     results.forEach((list, index) => {
       for (const value of list) {
         at(this.values, value).producer = index;
       }
     });
-    const successors: number[][] = document.nodes.map(() => []);
+    const successors: number[][] = nodes.map(() => []);
     operands.forEach((list, index) => {
       const use = (v: number, isBack: boolean): void => {
         const value = at(this.values, v);
@@ -98,10 +103,10 @@ export class GraphModel {
         }
       };
       list.forEach(v => use(v, false));
-      const isBack = isLoop(document.nodes[index]);
+      const isBack = isLoop(nodes[index]);
       gives[index]?.forEach(given => given.forEach(v => use(v, isBack)));
     });
-    this.root = buildBoxes(document, successors);
+    this.root = buildBoxes({ ...document, nodes }, successors);
     const boxOf: IBox[] = [];
     const visit = (box: IBox): void => {
       this.boxes.set(box.key, box);
@@ -111,7 +116,7 @@ export class GraphModel {
       box.children.forEach(visit);
     };
     visit(this.root);
-    document.nodes.forEach((node, index) => {
+    nodes.forEach((node, index) => {
       const made = results[index] ?? [];
       const used = operands[index] ?? [];
       this.nodes.push({
@@ -131,6 +136,7 @@ export class GraphModel {
             const isFixed = kind === 'weight' || kind === 'constant';
             return isFixed && value.consumers.length > 0 && !value.isOutput;
           }),
+        isDraft: drafts.has(node.id),
         kernels: []
       });
     });

@@ -92,6 +92,11 @@ export interface IContainer {
   byKey: Map<string, IEdge>;
   /** The columns that the layout broke it into; null where there is one. */
   columns: IColumns | null;
+  /** Where the origin of places is, from the top left corner, in the space of the flow. */
+  origin: { x: number; y: number };
+  /** Where each item stands when it has no place, from there; null where none has a place. */
+  autoX: Float64Array | null;
+  autoY: Float64Array | null;
 }
 
 export interface IScene {
@@ -278,7 +283,7 @@ class SceneBuilder {
     const label = this._nameOf(clip(op, LONGEST_NAME), scope === '' ? op : `${scope}.${op}`);
     const item = this._item('node', id, label, parent);
     item.node = node;
-    item.detail = clip(nodeDetail(node), 34);
+    item.detail = clip(nodeDetail(node), node.isDraft ? 44 : 34);
     if (this._options.chips) {
       item.chips = this._chips(node);
     }
@@ -437,7 +442,10 @@ function makeContainer(item: IItem): IContainer {
     nIn: 0,
     nOut: 0,
     byKey: new Map(),
-    columns: null
+    columns: null,
+    origin: { x: 0, y: 0 },
+    autoX: null,
+    autoY: null
   };
 }
 
@@ -476,6 +484,9 @@ export function boxSubtitle(item: IItem): string {
 
 /** The line under the name of an operation: its own name, else its attributes. */
 function nodeDetail(node: IGraphNode): string {
+  if (node.isDraft) {
+    return node.node.error ?? '';
+  }
   const { name, op, attrs } = node.node;
   if (name !== '' && name !== op && !name.startsWith(`${op}_`)) {
     return name;

@@ -6,6 +6,7 @@ import type { IItem } from '../model/scene';
 import type { EdgeTypes } from '../view/preferences';
 import type { Direction } from '../model/flow';
 import { Camera } from './camera';
+import type { Meetings } from './meeting';
 import type { ITheme } from './theme';
 
 /** Lines this far above or below the window are left out. */
@@ -32,6 +33,8 @@ export interface IFrame {
   /** 0 while edges are hidden in the middle of a fold, 1 normally. */
   edgeAlpha: number;
   detail: Detail;
+  /** The edges that end at ports; none by default. */
+  meetings?: Meetings | null;
   /** When edges say what they carry; by default where there is room. */
   types?: EdgeTypes;
 }

@@ -8,6 +8,7 @@ import type { IEdge, IItem } from '../model/scene';
 import { METRICS } from '../model/metrics';
 import { cropped, Detail, EDGE_TEXT_ZOOM, inFlow, OUTSIDE_PX, screenRect, snap, type IFrame, type IScreenRect } from './frame';
 import { paintBoxHeader, paintEdgeLabels, paintFarTitles, paintItemText } from './labels';
+import { drawnLines } from './meeting';
 import type { IPicture } from './picture';
 import { rampIndex, scaleColors, scopeFill } from './theme';
 import { toneColors } from './tones';
@@ -92,13 +93,21 @@ function paintBoxes(frame: IFrame, boxes: readonly IItem[]): void {
 
 /** Adds the curve of an edge: straight where it runs down, an S where it changes columns. */
 export function traceEdge(frame: IFrame, edge: IEdge, start: number): void {
-  if (edge.isTurn) {
-    traceTurn(frame, edge.points, edge.points.length / 2);
-  } else if (edge.isAround) {
-    traceAround(frame, edge.points, start);
-  } else {
-    traceDown(frame, edge.points, start);
+  for (const points of linesIn(frame, edge)) {
+    // A line that begins at a port of its own shares no trunk, and its points are others.
+    const first = points[0] === edge.points[0] ? start : 0;
+    if (edge.isTurn) {
+      traceTurn(frame, points, points.length / 2);
+    } else if (edge.isAround) {
+      traceAround(frame, points, first);
+    } else {
+      traceDown(frame, points, first);
+    }
   }
+}
+
+function linesIn({ meetings = null, camera }: IFrame, edge: IEdge): readonly Float32Array[] {
+  return drawnLines(edge, meetings, camera.k);
 }
 
 /** Adds the way of a turn: straight lines with round corners, up to the point `end`. */
@@ -249,16 +258,21 @@ export function paintArrows(frame: IFrame, edges: readonly IEdge[], color: strin
   const size = Math.max(3.2, 6.5 * k);
   ctx.fillStyle = color;
   ctx.beginPath();
-  for (const { points, to } of edges) {
-    if (to === null || to.container !== null || points.length < 4) {
+  for (const edge of edges) {
+    const { to } = edge;
+    if (to === null || to.container !== null) {
       continue;
     }
-    const x = num(points[points.length - 2]) * k + tx;
-    const y = num(points[points.length - 1]) * k + ty;
-    ctx.moveTo(x, y);
-    ctx.lineTo(x - size * 0.55, y - size);
-    ctx.lineTo(x + size * 0.55, y - size);
-    ctx.closePath();
+    for (const points of linesIn(frame, edge)) {
+      if (points.length >= 4) {
+        const x = num(points[points.length - 2]) * k + tx;
+        const y = num(points[points.length - 1]) * k + ty;
+        ctx.moveTo(x, y);
+        ctx.lineTo(x - size * 0.55, y - size);
+        ctx.lineTo(x + size * 0.55, y - size);
+        ctx.closePath();
+      }
+    }
   }
   ctx.fill();
 }
@@ -274,7 +288,7 @@ function groups(frame: IFrame, picture: IPicture, items: readonly IItem[]): Iter
   const found = new Map<string, IStyledItems>();
   for (const item of items) {
     const style = styleOf(frame, picture, item);
-    const key = `${style.fill}|${style.border}`;
+    const key = `${style.fill}|${style.border}|${style.isDashed}`;
     const group = found.get(key);
     if (group === undefined) {
       found.set(key, { style, items: [item] });
@@ -287,6 +301,8 @@ function groups(frame: IFrame, picture: IPicture, items: readonly IItem[]): Iter
 }
 
 interface IStyle {
+  /** Not whole yet. */
+  isDashed: boolean;
   fill: string;
   border: string;
   stripe: string;
@@ -295,28 +311,29 @@ interface IStyle {
 function styleOf(frame: IFrame, picture: IPicture, item: IItem): IStyle {
   const { theme } = frame;
   if (picture.errors.has(item)) {
-    return { fill: theme.errorFill, border: theme.error, stripe: theme.error };
+    const isDashed = item.node?.isDraft === true;
+    return { fill: theme.errorFill, border: theme.error, stripe: isDashed ? '' : theme.error, isDashed };
   }
   if (item.kind === 'input' || item.kind === 'output') {
-    return { fill: theme.terminalFill, border: theme.terminalBorder, stripe: '' };
+    return { fill: theme.terminalFill, border: theme.terminalBorder, stripe: '', isDashed: false };
   }
   if (picture.notes !== null) {
-    return toneColors(picture.notes.get(item)?.tone ?? 'quiet', theme);
+    return { ...toneColors(picture.notes.get(item)?.tone ?? 'quiet', theme), isDashed: false };
   }
   if (frame.isHeat) {
     const heat = picture.heat.get(item);
     if (heat !== undefined) {
       const { fill } = scaleColors(theme, picture.isDiverging, heat.t);
-      return { fill, border: theme.scopeLine, stripe: '' };
+      return { fill, border: theme.scopeLine, stripe: '', isDashed: false };
     }
-    return { fill: theme.surface, border: theme.line, stripe: '' };
+    return { fill: theme.surface, border: theme.line, stripe: '', isDashed: false };
   }
   if (item.node === null) {
-    return { fill: theme.boxFill, border: theme.boxBorder, stripe: '' };
+    return { fill: theme.boxFill, border: theme.boxBorder, stripe: '', isDashed: false };
   }
   const colors = theme.family[item.node.family];
   const stripe = item.node.family === 'view' ? '' : colors.stripe;
-  return { fill: colors.fill, border: colors.border, stripe };
+  return { fill: colors.fill, border: colors.border, stripe, isDashed: false };
 }
 
 function radiusOf(item: IItem, h: number, k: number): number {
@@ -341,7 +358,7 @@ function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[])
   }
   paintSheets(frame, leaves);
   for (const { style, items } of byStyle) {
-    const { fill, border, stripe } = style;
+    const { fill, border, stripe, isDashed } = style;
     ctx.beginPath();
     for (const item of items) {
       const r = bodyRect(frame, item);
@@ -351,7 +368,9 @@ function paintLeaves(frame: IFrame, picture: IPicture, leaves: readonly IItem[])
     ctx.fill();
     ctx.strokeStyle = border;
     ctx.lineWidth = border === theme.error ? 2 : 1;
+    ctx.setLineDash(isDashed ? [6, 4] : []);
     ctx.stroke();
+    ctx.setLineDash([]);
     if (stripe !== '') {
       ctx.fillStyle = stripe;
       ctx.beginPath();

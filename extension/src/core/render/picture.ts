@@ -10,6 +10,7 @@ import type { IContainer, IEdge, IItem, IScene } from '../model/scene';
 import type { Timing } from '../model/timing';
 import type { IRect } from './camera';
 import { Grid } from './grid';
+import { meetingsOf, type Meetings } from './meeting';
 import { noteText, notesOf, type IToneNote, type Overlay } from './tones';
 import { num } from '../num';
 
@@ -36,6 +37,8 @@ export interface IPicture {
   /** The heat is of numbers around zero. */
   isDiverging: boolean;
   errors: Set<IItem>;
+  /** The edges that end at ports; null where no ports are shown. */
+  meetings: Meetings | null;
   bounds: IRect;
 }
 
@@ -51,7 +54,8 @@ export function makePicture(
   scene: IScene,
   timing: Timing,
   overlay: Overlay | null = null,
-  own: IOverlay | null = null
+  own: IOverlay | null = null,
+  hasPorts = false
 ): IPicture {
   const items = new Grid<IItem>(CELL);
   const edges = new Grid<IEdge>(CELL);
@@ -89,6 +93,7 @@ export function makePicture(
     notes: overlay === null ? null : notesOf(model, scene, overlay),
     isDiverging: own?.colors === 'diverging',
     errors: findErrors(model, scene),
+    meetings: hasPorts ? meetingsOf(model, scene, allEdges) : null,
     bounds: { x: scene.root.x, y: scene.root.y, w: scene.root.w, h: scene.root.h }
   };
 }

@@ -17,6 +17,9 @@ interface IWaiting {
   reject(error: Error): void;
 }
 
+/** Whoever was asked has gone without an answer. */
+export class UnansweredError extends Error {}
+
 export class Questions {
   private _next = 1;
   private readonly _waiting = new Map<number, IWaiting>();
@@ -82,7 +85,7 @@ export class Questions {
     const all = [...this._waiting.values()];
     this._waiting.clear();
     for (const waiting of all) {
-      waiting.reject(new Error(reason));
+      waiting.reject(new UnansweredError(reason));
     }
   }
 }

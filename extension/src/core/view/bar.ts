@@ -2,6 +2,7 @@
 
 import { button, el, icon, type IconName } from './dom';
 import { Overflow } from './overflow';
+import { Roving } from './roving';
 
 export interface IBarState {
   title: string;
@@ -27,6 +28,7 @@ export class Bar {
   private readonly _buttons = new Map<string, HTMLButtonElement>();
   private readonly _profileText = el('span', '', 'Profile');
   private readonly _overflow: Overflow;
+  private readonly _roving: Roving;
 
   constructor(
     private readonly _run: (command: string) => void,
@@ -57,12 +59,14 @@ export class Bar {
       this._button('toggle-panel', 'Side panel (I)', 'panel')
     ];
     const groups = [folds, looks].map(one => el('div', 'jp-MaxLab-group', ...one));
+    this._roving = new Roving(this.element);
     this._overflow = new Overflow({
       row: this.element,
       room: () => this.element.parentElement ?? this.element,
       buttons: () => [profile, ...panels, ...[...folds, ...looks].reverse()],
       groups,
-      name: 'More tools'
+      name: 'More tools',
+      fitted: () => this._roving.update()
     });
     this.element.append(
       el('div', 'jp-MaxLab-titles', this._title, this._subtitle),
@@ -72,6 +76,7 @@ export class Bar {
       ...panels,
       this._overflow.more
     );
+    this._roving.update();
   }
 
   update(state: IBarState): void {

@@ -1,15 +1,16 @@
 /**
- * Two graphs side by side: the first of them, which a document brings along, in a view of its own beside
- * the second, with one camera and one selection, above the list of where they differ.
+ * Two graphs: side by side, the first of them, which a document brings along, in a view of its own beside
+ * the second, with one camera and one selection; or both in one picture, what one of them has alone with
+ * a sign. Below is the list of where they differ.
  */
 
 import type { IBeside, IGraphDifference } from '../../proto/document';
-import { Changes } from '../model/changes';
+import { type ChangeKind, Changes } from '../model/changes';
 import type { GraphModel } from '../model/graph';
 import type { IItem, IScene } from '../model/scene';
 import { Anchors } from './anchors';
 import { DifferenceList } from './difference-list';
-import { Disposables, el, type Emitter } from './dom';
+import { button, Disposables, el, type Emitter } from './dom';
 import type { Stage } from './stage';
 import type { IGraphViewEvents, IGraphViewOptions } from './types';
 
@@ -44,13 +45,16 @@ const SAME_PX = 0.25;
 export class Beside {
   private _pair: Pair | null = null;
   private _shown: IBeside | undefined;
+  private _isSwapping = false;
 
   /** `make` makes the view of the first graph. */
   constructor(
     private readonly _view: IBesideView,
     private readonly _make: (room: HTMLElement, options: IGraphViewOptions) => IBesideView,
     /** Makes the view so much higher than it was asked to be. */
-    private readonly _reserve: (px: number) => void
+    private readonly _reserve: (px: number) => void,
+    /** One picture of both is shown first. */
+    private readonly _isOneFirst = false
   ) {}
 
   get isShown(): boolean {
@@ -59,13 +63,30 @@ export class Beside {
 
   /** Shows what the document of the view brings along; takes it away when that is nothing. */
   follow(beside: IBeside | undefined): void {
-    if (beside === this._shown) {
+    if (beside === this._shown || this._isSwapping) {
       return;
     }
     this._pair?.dispose();
     this._shown = beside;
     this._reserve(beside === undefined ? 0 : LIST_PX);
-    this._pair = beside === undefined ? null : new Pair(this._view, this._make, beside);
+    const swap = (document: unknown): void => {
+      this._isSwapping = true;
+      this._view.setDocument(document);
+      this._isSwapping = false;
+    };
+    this._pair = beside === undefined ? null : new Pair(this._view, this._make, beside, swap);
+    if (this._isOneFirst) {
+      this._pair?.showOne(true);
+    }
+  }
+
+  /** Shows both graphs in one picture, or side by side; false when there is no other way. */
+  showOne(isOne: boolean): boolean {
+    return this._pair?.showOne(isOne) ?? false;
+  }
+
+  get isOne(): boolean {
+    return this._pair?.isOne ?? false;
   }
 
   dispose(): void {
@@ -90,11 +111,25 @@ class Pair {
   /** The row that was stepped to stays the one, also where another operation stands for it. */
   private _isStepping = false;
 
+  /** What the second view shows while the two stand side by side. */
+  private readonly _after: unknown;
+  private readonly _toggle: HTMLButtonElement;
+  private _isOne = false;
+
   constructor(
     private readonly _second: IBesideView,
     make: (room: HTMLElement, options: IGraphViewOptions) => IBesideView,
-    beside: IBeside
+    private readonly _beside: IBeside,
+    /** Lets the second view show another document. */
+    private readonly _swap: (document: unknown) => void
   ) {
+    const beside = _beside;
+    this._after = _second.model.document;
+    this._toggle = button('jp-MaxLab-besideToggle', 'Show both graphs in one picture', () =>
+      this.showOne(!this._isOne)
+    );
+    this._toggle.textContent = 'One picture';
+    this._toggle.hidden = beside.united === undefined;
     const [before = '', after = ''] = beside.labels;
     for (const [one = '', other = ''] of beside.pairs) {
       this._toSecond.set(one, other);
@@ -104,7 +139,7 @@ class Pair {
     this._room.setAttribute('aria-label', before);
     this._room.append(caption(before));
     this._caption = caption(after);
-    this._list = new DifferenceList(beside.differences, beside.more, beside.labels, one => this._go(one));
+    this._list = new DifferenceList(beside.differences, beside.more, beside.labels, one => this._go(one), this._toggle);
     const body = _second.stage.element.closest('.jp-MaxLab-body');
     body?.classList.add('jp-mod-beside');
     body?.prepend(this._room);
@@ -116,7 +151,7 @@ class Pair {
       canReveal: false
     });
     this._first.setDocument(beside.before);
-    this._mark(beside.differences);
+    this._mark();
     for (const view of [this._first, _second]) {
       this._link(view);
     }
@@ -140,15 +175,51 @@ class Pair {
     this._list.element.remove();
   }
 
-  private _mark(differences: readonly IGraphDifference[]): void {
-    const of = (kind: IGraphDifference['kind'], side: 'before' | 'after'): string[] =>
-      differences.filter(one => one.kind === kind).map(one => one[side]);
-    this._first.setChanges(
-      new Changes({ added: [], changed: of('changed', 'before'), removed: 0 }, of('removed', 'before'))
-    );
-    this._second.setChanges(
-      new Changes({ added: of('added', 'after'), changed: of('changed', 'after'), removed: 0 }, [])
-    );
+  get isOne(): boolean {
+    return this._isOne;
+  }
+
+  /** Shows both in one picture, or side by side; false where there is no such picture. */
+  showOne(isOne: boolean): boolean {
+    const { united } = this._beside;
+    if (united === undefined || isOne === this._isOne) {
+      return false;
+    }
+    this._isOne = isOne;
+    this._leader = this._second;
+    this._second.stage.element.closest('.jp-MaxLab-body')?.classList.toggle('jp-mod-one', isOne);
+    const label = isOne ? 'Side by side' : 'One picture';
+    this._toggle.textContent = label;
+    this._toggle.title = isOne ? 'Show the graphs side by side' : 'Show both graphs in one picture';
+    this._toggle.setAttribute('aria-label', this._toggle.title);
+    const [before = '', after = ''] = this._beside.labels;
+    this._caption.textContent = isOne ? `${before} → ${after}` : after;
+    this._caption.title = this._caption.textContent;
+    this._swap(isOne ? united.document : this._after);
+    this._mark();
+    return true;
+  }
+
+  /** How what a view shows differs, by its ids. */
+  private _kinds(side: 'before' | 'after' | 'both'): Map<string, ChangeKind> {
+    const found = new Map<string, ChangeKind>();
+    for (const one of this._beside.differences) {
+      const id = side === 'both' ? idOf(one) : one[side];
+      if (one.note !== true && id !== '') {
+        found.set(id, one.kind);
+      }
+    }
+    return found;
+  }
+
+  private _mark(): void {
+    const { united } = this._beside;
+    if (this._isOne && united !== undefined) {
+      this._second.setChanges(Changes.between(this._kinds('both'), united));
+      return;
+    }
+    this._first.setChanges(Changes.between(this._kinds('before')));
+    this._second.setChanges(Changes.between(this._kinds('after')));
   }
 
   private _other(view: IBesideView): IBesideView {
@@ -169,6 +240,10 @@ class Pair {
     const { events } = view;
     this._disposables.add(
       events.on('selectionChanged', ids => {
+        if (this._isOne) {
+          this._choose(ids);
+          return;
+        }
         const map = isFirst ? this._toSecond : this._toFirst;
         const counterparts = ids.map(id => map.get(id)).filter(id => id !== undefined);
         this._pass(view, () => other.syncSelection(counterparts));
@@ -180,6 +255,9 @@ class Pair {
     );
     this._disposables.add(
       events.on('foldChanged', keys => {
+        if (this._isOne) {
+          return;
+        }
         const next = new Set([...other.expanded].filter(key => !view.model.boxes.has(key)));
         keys.filter(key => other.model.boxes.has(key)).forEach(key => next.add(key));
         const isSame = next.size === other.expanded.size && [...next].every(key => other.expanded.has(key));
@@ -189,6 +267,15 @@ class Pair {
       })
     );
     this._disposables.add(events.on('lookChanged', () => this._follow()));
+  }
+
+  /** Marks the row of what was selected in the picture of both. */
+  private _choose(ids: readonly string[]): void {
+    if (!this._isStepping) {
+      const isGone = ids[0]?.endsWith(GONE) === true;
+      const known = ids.map(id => (isGone ? id.slice(0, -GONE.length) : id));
+      this._list.select(known, isGone ? 'before' : 'after');
+    }
   }
 
   private _pass(from: IBesideView, act: () => void): void {
@@ -205,7 +292,7 @@ class Pair {
     const follower = this._other(this._leader);
     const [leading, led] = [this._leader.stage, follower.stage];
     const { scene } = this._leader;
-    if (scene === null || follower.scene === null || leading.width === 0 || led.width === 0) {
+    if (this._isOne || scene === null || follower.scene === null || leading.width === 0 || led.width === 0) {
       return;
     }
     const { k, tx, ty } = leading.camera;
@@ -247,9 +334,13 @@ class Pair {
   }
 
   /** Shows a difference in the graph that has it, and what is beside it in the other. */
-  private _go({ before, after }: IGraphDifference): void {
-    const view = after === '' ? this._first : this._second;
-    const id = after === '' ? before : after;
+  private _go(difference: IGraphDifference): void {
+    const { before, after } = difference;
+    const view = after === '' && !this._isOne ? this._first : this._second;
+    const id = this._isOne ? idOf(difference) : after === '' ? before : after;
+    if (id === '') {
+      return;
+    }
     this._leader = view;
     const node = view.model.node(id);
     if (node === undefined) {
@@ -262,6 +353,14 @@ class Pair {
     view.select([node.isChip ? (readerOf(view.model, id) ?? id) : id]);
     this._isStepping = false;
   }
+}
+
+/** Stands behind the id of what only the first graph has, in the picture of both. */
+const GONE = '~';
+
+/** What a difference is called in the picture of both. */
+function idOf({ before, after }: IGraphDifference): string {
+  return after === '' && before !== '' ? before + GONE : after;
 }
 
 /** A constant is drawn on the operation that reads it. */

@@ -13,6 +13,12 @@ export interface IFormHost {
 /** What was typed, by field; fields that still have the text they began with are left out. */
 type Apply = (typed: Record<string, string>) => void;
 
+/** Another way to use what was typed. */
+export interface IOtherWay {
+  label: string;
+  apply: Apply;
+}
+
 let forms = 0;
 
 export class ChangeForm {
@@ -25,6 +31,8 @@ export class ChangeForm {
   private readonly _id = `jp-MaxLab-change-${(forms += 1)}`;
   private _inputs = new Map<string, { input: HTMLInputElement | HTMLSelectElement; was: string }>();
   private _apply: Apply = () => undefined;
+  private readonly _other: HTMLButtonElement;
+  private _otherWay: IOtherWay | null = null;
 
   constructor(private readonly _host: IFormHost) {
     this.element.hidden = true;
@@ -36,10 +44,11 @@ export class ChangeForm {
     apply.title = 'Apply (Enter)';
     apply.setAttribute('aria-label', apply.title);
     const cancel = button('jp-MaxLab-plainButton', 'Cancel (Esc)', () => this.close(), 'Cancel');
+    this._other = button('jp-MaxLab-plainButton', 'Put it down unfinished', () => this._otherWay?.apply(this._typed()));
     this.element.append(
       this._title,
       this._fields,
-      el('div', 'jp-MaxLab-changeEnd', apply, cancel),
+      el('div', 'jp-MaxLab-changeEnd', apply, this._other, cancel),
       this._wrong,
       this._values,
       this._dtypes
@@ -52,6 +61,10 @@ export class ChangeForm {
       if (event.key === 'Escape') {
         event.stopPropagation();
         this.close();
+      } else if (event.key === 'Enter' && event.target instanceof HTMLSelectElement) {
+        // A field of words is applied as any other: browsers would open it.
+        event.preventDefault();
+        this.element.requestSubmit();
       }
     });
   }
@@ -61,8 +74,13 @@ export class ChangeForm {
   }
 
   /** Opens the form, and gives the keyboard to its first field that needs something. */
-  open(title: string, fields: readonly IChangeField[], apply: Apply): void {
+  open(title: string, fields: readonly IChangeField[], apply: Apply, other: IOtherWay | null = null): void {
     this._apply = apply;
+    this._otherWay = other;
+    this._other.hidden = other === null;
+    this._other.textContent = other?.label ?? '';
+    this._other.title = other?.label ?? '';
+    this._other.setAttribute('aria-label', other?.label ?? '');
     this._title.textContent = title;
     this.element.setAttribute('aria-label', title);
     this.wrong([]);

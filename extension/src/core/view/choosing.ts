@@ -27,7 +27,7 @@ export interface IChoosingHost extends IInspectorHost, IDescribed {
   readonly dock: Dock;
   readonly events: Emitter<IGraphViewEvents>;
   /** Unfolds everything above an item and moves the camera to it. */
-  show(key: string): Promise<void>;
+  show(key: string, isNear?: boolean): Promise<void>;
   bringIntoView(item: IItem): void;
   showBox(box: IBox): void;
   /** The side panel was opened or closed. */
@@ -121,9 +121,25 @@ export class Choosing {
     }
   }
 
+  /**
+   * Selects what a change made, operations and inputs; the camera moves no further than it takes to see
+   * the first of them.
+   */
+  selectMade(ids: readonly string[]): void {
+    const { model } = this._host;
+    const keys = ids.map(id => (model.document.inputs.includes(id) ? `in:${id}` : id));
+    const known = keys.filter(key => key.startsWith('in:') || model.node(key) !== undefined);
+    const drawn = known.filter(key => model.node(key)?.isChip !== true);
+    this.choose(drawn.length > 0 ? drawn : known, true);
+    const [first] = drawn;
+    if (first !== undefined) {
+      this._goAlong(first, true);
+    }
+  }
+
   /** Shows a selected item, and moves the place of the keyboard there; the focus stays where it is. */
-  private _goAlong(key: string): void {
-    void this._host.show(key).then(() => {
+  private _goAlong(key: string, isNear = false): void {
+    void this._host.show(key, isNear).then(() => {
       const item = this._host.scene?.byKey.get(key);
       if (item !== undefined && this.firstKey === key) {
         this._host.tree.setActive(item, false);
@@ -257,6 +273,7 @@ export class Choosing {
       return;
     }
     this._selection.mark(this._host.model, scene, marks);
+    this._host.tree.setSelected(this._selection.keys);
     marks.focus = this._shell.isKeyboard && this._host.tree.hasFocus ? this._host.tree.active : null;
     const focus = marks.selected[0] ?? null;
     this.crumbs.show(focus === null ? null : (focus.box ?? focus.parent?.box ?? null));

@@ -10,16 +10,21 @@ import type { Timing } from '../model/timing';
 import { isInside, neighbours } from '../model/trace';
 import { Camera } from '../render/camera';
 import type { Apart } from './apart';
+import type { INote } from '../render/notes';
 import type { ITheme } from '../render/theme';
 import type { Bar } from './bar';
 import type { Colouring } from './colouring';
 import type { Docking } from './docking';
 import type { Emitter } from './dom';
+import { copyText } from './copying';
 import { exportPicture, type Scope } from './export';
 import type { Minimap } from './minimap';
+import { addArranging, type Arranging } from './arranging';
+import { addComments, type Comments } from './comments';
 import { addEditing, type Editing } from './editing';
 import { PANELS } from './panels';
 import { addPointing, type IPointed } from './pointing';
+import type { Selecting } from './selecting';
 import type { TabName } from './side';
 import type { IGraphViewEvents } from './types';
 import { wholeView } from './viewpoint';
@@ -42,7 +47,10 @@ export interface ICommanded extends IPointed {
   readonly expanded: ReadonlySet<string>;
   readonly colouring: Colouring;
   readonly canProfile: boolean;
+  readonly arranging: Arranging;
+  readonly comments: Comments;
   readonly editing: Editing;
+  readonly selecting: Selecting;
   readonly hasChanges: boolean;
   readonly areChangesShown: boolean;
   readonly isPanelOpen: boolean;
@@ -59,6 +67,7 @@ export interface ICommanded extends IPointed {
   toggle(key: string): boolean;
   select(ids: readonly string[]): void;
   clearSelection(): void;
+  cancelDrag(): boolean;
   search(query: string): void;
   stepMatch(step: 1 | -1): Promise<void>;
   setHeat(isHeat: boolean): void;
@@ -158,13 +167,28 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     const { name } = view.model.document;
     try {
       const { theme, scale } = view;
-      const { changes } = marks;
-      const exported = { name, picture, theme, camera, width, height, isHeat, types, scale, changes };
+      const { changes, pinned } = marks;
+      const notesAt = (at: Camera): INote[] => view.comments.notesAt(at);
+      const noted = { changes, pinned, notesAt };
+      const exported = { name, picture, theme, camera, width, height, isHeat, types, scale, ...noted };
       await exportPicture(exported, kind, scope);
     } catch (error) {
       view.announcer.hint(messageOf(error));
     }
   };
+
+  const copyPython = async (): Promise<void> => {
+    let said: string;
+    try {
+      const { data } = await view.docking.ask('python');
+      said = (await copyText(data.text)) ? data.said : 'The browser does not let a page copy';
+    } catch (error) {
+      said = messageOf(error);
+    }
+    view.announcer.hint(said);
+    view.announcer.say(said);
+  };
+  add('copy-python', 'Copy as Python', () => void copyPython(), () => stage.picture !== null);
 
   add('fit', 'Fit the graph', () => {
     const bounds = stage.picture?.bounds;
@@ -266,6 +290,9 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     view.tree.focus();
   });
   add('clear', 'Clear the selection', () => {
+    if (view.cancelDrag() || view.selecting.leave()) {
+      return;
+    }
     view.editing.ran.close();
     view.clearSelection();
   });
@@ -294,7 +321,9 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
     view.events.emit('minimapChosen', view.minimap.isWanted);
   });
   addPointing(view, add);
-  addEditing(() => view.editing, add, () => view.canProfile);
+  addEditing(() => view.editing, add, () => view.canProfile || view.editing.isAlone);
+  addArranging(() => view.arranging, add);
+  addComments(view, add);
   add('values', 'Show its values', () => view.showDock('check'), () => view.selection.length > 0);
   const { apart } = view;
   const canFollow = (): boolean => apart.canFollow;
@@ -314,6 +343,21 @@ export function makeCommands(view: ICommanded): ReadonlyMap<string, ICommand> {
   add('go-up', 'Go up', () => step('above', item => neighbour(view, item, 0, -1)));
   add('go-left', 'Go left', () => step('to the left', item => neighbour(view, item, -1, 0)));
   add('go-right', 'Go right', () => step('to the right', item => neighbour(view, item, 1, 0)));
+  const extend = (what: string, dx: -1 | 0 | 1, dy: -1 | 0 | 1): void => {
+    const { active } = view.tree;
+    const next = active === null ? null : neighbour(view, active, dx, dy);
+    if (next === null) {
+      view.announcer.say(`nothing ${what}`);
+    } else {
+      view.selecting.extend(next);
+    }
+  };
+  add('extend-down', 'Select what is below as well', () => extend('below', 0, 1));
+  add('extend-up', 'Select what is above as well', () => extend('above', 0, -1));
+  add('extend-left', 'Select what is to the left as well', () => extend('to the left', -1, 0));
+  add('extend-right', 'Select what is to the right as well', () => extend('to the right', 1, 0));
+  add('select-also', 'Select what has the keyboard as well', () => view.selecting.toggleActive());
+  add('select-area', 'Select with a box', () => view.selecting.toggle(), () => stage.picture !== null);
   add('go-first', 'First item', () => step('here', () => view.scene?.items[0] ?? null));
   add('go-last', 'Last item', () =>
     step('here', () => view.scene?.items[view.scene.items.length - 1] ?? null)

@@ -1,12 +1,16 @@
 /** The style sheet of the view: all names start with `jp-MaxLab-`, all colours are theme variables. */
 
 import { BESIDE_STYLES } from './beside-css';
+import { COMMENT_STYLES } from './comments-css';
+import { CONFLICT_STYLES } from './conflicts-css';
 import { COPYING_STYLES } from './copying-css';
 import { EDITING_STYLES } from './editing-css';
+import { PORT_STYLES } from './ports-css';
 import { STRONG_STYLES } from './strong-css';
+import { WRITING_STYLES } from './writing-css';
 import { WORK_STYLES } from './working-css';
 
-export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_STYLES}${EDITING_STYLES}
+export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_STYLES}${CONFLICT_STYLES}${EDITING_STYLES}${COMMENT_STYLES}${PORT_STYLES}${WRITING_STYLES}
 .jp-MaxLab-view {
   box-sizing: border-box;
   display: flex;
@@ -85,12 +89,17 @@ export const STYLES = `${WORK_STYLES}${STRONG_STYLES}${COPYING_STYLES}${BESIDE_S
 .jp-MaxLab-drawing { display: flex; flex-direction: column; flex: 1 1 auto; min-width: 0; min-height: 0; }
 .jp-MaxLab-stage { position: relative; flex: 1 1 auto; min-width: 0; min-height: 0; overflow: hidden; touch-action: none; user-select: none; cursor: grab; }
 .jp-MaxLab-canvas { position: absolute; inset: 0; width: 100%; height: 100%; display: block; }
-.jp-MaxLab-tree, .jp-MaxLab-live { position: absolute; left: 0; top: 0; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden;
+.jp-MaxLab-tree { position: absolute; inset: 0; margin: 0; padding: 0; overflow: clip; opacity: 0; pointer-events: none; list-style: none; }
+.jp-MaxLab-treeItem { position: absolute; left: 0; top: 0; overflow: hidden; white-space: nowrap; }
+.jp-MaxLab-live { position: absolute; left: 0; top: 0; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; list-style: none; }
 .jp-MaxLab-treeItem:focus { outline: none; }
 
-.jp-MaxLab-zoom { position: absolute; right: 10px; bottom: 10px; display: flex; flex-direction: column; padding: 2px; border-radius: 8px;
+.jp-MaxLab-stage.jp-mod-area { cursor: crosshair !important; }
+.jp-MaxLab-area { position: absolute; z-index: 1; box-sizing: border-box; pointer-events: none; border: 1.5px dashed var(--mx-accent); background: color-mix(in srgb, var(--mx-accent) 12%, transparent); }
+.jp-MaxLab-zoom { position: absolute; right: 10px; bottom: 10px; z-index: 3; max-height: calc(100% - 20px); display: flex; flex-direction: column; overflow: hidden auto; scrollbar-width: thin; padding: 2px; border-radius: 8px;
   background: var(--mx-surface); border: 1px solid var(--mx-line); }
+.jp-MaxLab-zoom > * { flex: none; }
 .jp-MaxLab-crumbs { position: absolute; left: 10px; top: 10px; max-width: calc(100% - 20px); display: flex; align-items: center; flex-wrap: wrap;
   padding: 1px 4px; border-radius: 7px; background: var(--mx-surface); border: 1px solid var(--mx-line); font-size: 12px; }
 .jp-MaxLab-view .jp-MaxLab-crumb { padding: 2px 5px; border: 0; border-radius: 5px; background: none; color: var(--mx-muted); }

@@ -43,7 +43,8 @@ export function describeItem(view: IDescribed, item: IItem): string {
     const { node } = item.node;
     parts.push(node.op, scopeText(node.scope), resultType(view, item));
     if (view.stage.picture?.errors.has(item) === true) {
-      parts.push(`error: ${node.error ?? view.model.document.error?.message ?? ''}`);
+      const what = item.node.isDraft ? 'draft' : 'error';
+      parts.push(`${what}: ${node.error ?? view.model.document.error?.message ?? ''}`);
     }
   } else if (item.box !== null) {
     const times = item.count > 1 ? `${item.label}, ${item.count} identical` : item.label;
@@ -51,7 +52,21 @@ export function describeItem(view: IDescribed, item: IItem): string {
   } else {
     parts.push(`${item.kind} ${item.label}`, item.value?.value.type ?? '');
   }
+  parts.push(failureOf(view, item), ...notesOf(view, item));
   return [...parts, ...changeOf(view, item), ...timeOf(view, item)].filter(Boolean).join(', ');
+}
+
+/** What a run failed with here. */
+function failureOf({ stage }: IDescribed, item: IItem): string {
+  const { failed } = stage.marks;
+  return failed?.item === item ? `the run failed here: ${failed.says}` : '';
+}
+
+/** Whether it is pinned, and what people wrote on it. */
+function notesOf(view: IDescribed, item: IItem): string[] {
+  const comments = (view.model.document.comments ?? []).filter(comment => comment.on === item.key);
+  const isPinned = view.stage.marks.pinned.includes(item);
+  return [isPinned ? 'pinned' : '', ...comments.map(comment => `comment: ${comment.text}`)];
 }
 
 function changeOf(view: IDescribed, item: IItem): string[] {
@@ -69,8 +84,9 @@ export function tooltipLines(view: IDescribed, item: IItem): string[] {
     const { source } = node;
     const error = view.stage.picture?.errors.has(item) === true;
     return [
-      `${node.op}  ${node.id}`,
+      `${node.op}  ${node.id}${item.node.isDraft ? '  draft' : ''}`,
       error ? (node.error ?? view.model.document.error?.message ?? '') : '',
+      failureOf(view, item),
       resultType(view, item),
       scopeText(node.scope),
       source === null ? '' : `${source.file}:${source.line}  ${source.text.trim().slice(0, 70)}`,
@@ -81,7 +97,7 @@ export function tooltipLines(view: IDescribed, item: IItem): string[] {
   if (item.box !== null) {
     const hint = item.container === null ? 'double-click to unfold' : 'double-click to fold';
     const title = item.count > 1 ? `${item.label} ×${item.count}` : item.label;
-    return [title, item.box.type, plural(item.box.total, 'operation'), time, ...changeOf(view, item), hint];
+    return [title, failureOf(view, item), item.box.type, plural(item.box.total, 'operation'), time, ...changeOf(view, item), hint];
   }
   return [item.label, `graph ${item.kind}`, item.value?.value.type ?? ''];
 }

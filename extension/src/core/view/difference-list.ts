@@ -1,13 +1,15 @@
 /** The list of where two graphs differ, to step through with keys or by clicks, with its legend. */
 
 import type { IGraphDifference } from '../../proto/document';
+import { SIGNS } from '../model/changes';
 import { plural } from '../model/format';
 import { button, el, icon } from './dom';
 
 type Kind = IGraphDifference['kind'];
 
-const SIGNS: Record<Kind, string> = { added: '+', removed: '−', changed: 'Δ' };
-const KINDS: readonly Kind[] = ['added', 'removed', 'changed'];
+const KINDS: readonly Kind[] = ['added', 'removed', 'changed', 'moved', 'renamed'];
+/** These are said also where there is none. */
+const ALWAYS = 3;
 
 export class DifferenceList {
   readonly element = el('section', 'jp-MaxLab-differences');
@@ -20,7 +22,9 @@ export class DifferenceList {
     private readonly _differences: readonly IGraphDifference[],
     more: number,
     labels: readonly string[],
-    private readonly _go: (difference: IGraphDifference) => void
+    private readonly _go: (difference: IGraphDifference) => void,
+    /** Stands at the end of the head. */
+    extra: HTMLElement | null = null
   ) {
     this.element.setAttribute('aria-label', `Differences: ${labels.join(' → ')}`);
     this._list.setAttribute('role', 'listbox');
@@ -35,9 +39,9 @@ export class DifferenceList {
     } else if (total === 0) {
       this._list.append(el('div', 'jp-MaxLab-differenceNote', 'The two graphs are the same.'));
     }
-    const counts = KINDS.map(kind => {
+    const counts = KINDS.map((kind, n) => {
       const count = _differences.filter(one => one.kind === kind).length;
-      return el('span', 'jp-MaxLab-differenceKey', badge(kind), `${count} ${kind}`);
+      return n >= ALWAYS && count === 0 ? null : el('span', 'jp-MaxLab-differenceKey', badge(kind), `${count} ${kind}`);
     });
     this._place.textContent = plural(total, 'difference');
     this.element.append(
@@ -48,7 +52,8 @@ export class DifferenceList {
         el('span', 'jp-MaxLab-differenceSpring'),
         this._place,
         button('jp-MaxLab-iconButton', 'Previous difference', () => this.step(-1), icon('up')),
-        button('jp-MaxLab-iconButton', 'Next difference', () => this.step(1), icon('down'))
+        button('jp-MaxLab-iconButton', 'Next difference', () => this.step(1), icon('down')),
+        extra
       ),
       this._list
     );

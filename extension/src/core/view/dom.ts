@@ -41,6 +41,7 @@ export function button(
 const SVG = 'http://www.w3.org/2000/svg';
 
 const PATHS = {
+  area: 'M2 4V2h2M6.5 2h3M12 2h2v2M2 6.5v3M2 12v2h2M7 7l7 2.8-3 1.2L9.8 14z',
   fit: 'M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4',
   plus: 'M8 3v10M3 8h10',
   minus: 'M3 8h10',

@@ -3,10 +3,12 @@
  * painted over it, and the legend.
  */
 
+import { anchorIn } from '../layout/anchor';
 import { applyLayout, makeRequest } from '../layout/apply';
 import { LayoutClient, type ILayoutAnswer } from '../layout/client';
 import type { ILayoutRequest } from '../layout/hierarchy';
-import { seedsOf } from '../layout/seeds';
+import { heldIn, placesOf } from '../layout/places';
+import { seedsOf, type ILaidOut } from '../layout/seeds';
 import type { IRoom } from '../layout/wrap';
 import type { Direction } from '../model/flow';
 import type { GraphModel } from '../model/graph';
@@ -34,6 +36,8 @@ export interface IDrawingHost {
   /** Keys of the unfolded boxes. */
   readonly expanded: ReadonlySet<string>;
   readonly hasChips: boolean;
+  /** Whether edges end at ports. */
+  readonly hasPorts: boolean;
   readonly preferences: IPreferences;
   /** What the graph is coloured by. */
   readonly colouring: Colouring;
@@ -120,7 +124,7 @@ export class Drawing {
     const generation = this._generation;
     const answer = await this._layout.layout(this._requestOf(scene));
     if (answer !== null && generation === this._generation && !this._shell.isDisposed) {
-      this._show(scene, answer, anchor ?? this.middleKey());
+      this._show(scene, answer, () => anchor ?? this.middleKey());
     }
   }
 
@@ -144,8 +148,8 @@ export class Drawing {
     }
     this._generation += 1;
     this._pending = Promise.resolve();
-    const answer = this._layout.layoutSeeded(this._requestOf(scene), seeds);
-    this._show(scene, answer, this._anchorIn(scene));
+    const answer = this._layout.layoutSeeded(this._requestOf(scene, { scene: old, model: before }), seeds);
+    this._show(scene, answer, () => this._anchorIn(old, scene));
   }
 
   private _newScene(): IScene {
@@ -155,39 +159,44 @@ export class Drawing {
     return buildScene(model, { expanded, chips: hasChips, direction: this._direction, fullNames, only, measure });
   }
 
-  private _requestOf(scene: IScene): ILayoutRequest {
+  /** The layout that `scene` needs; `before` is the picture that it follows, null for one laid out anew. */
+  private _requestOf(scene: IScene, before: ILaidOut | null = null): ILayoutRequest {
     const { measure } = this._shell;
     const { width, height } = this._shell.stage;
     // The window is that of the first layout: another size of it moves nothing.
     this._room ??= width > 0 ? { w: width, h: height } : null;
-    return makeRequest(scene, item => headerWidth(item, measure), LAYOUT_BUDGET_MS, this._room ?? ROOM);
+    const { model } = this._host;
+    const places = placesOf(model);
+    return makeRequest(
+      scene,
+      item => headerWidth(item, measure),
+      LAYOUT_BUDGET_MS,
+      this._room ?? ROOM,
+      container => heldIn(container, places, scene.direction, model, before)
+    );
   }
 
-  private _show(scene: IScene, answer: ILayoutAnswer, anchor: string | null): void {
+  /** Draws `scene`; `anchor` finds in it, once it is laid out, what keeps its place on the screen. */
+  private _show(scene: IScene, answer: ILayoutAnswer, anchor: () => string | null): void {
     this._drawn = this._generation;
     this._layoutMs = answer.ms;
     applyLayout(scene, answer.results);
+    const kept = anchor();
     this._scene = scene;
     this._host.sceneChanged();
-    this._shell.stage.setPicture(this._pictureOf(scene), anchor);
+    this._shell.stage.setPicture(this._pictureOf(scene), kept);
     this._host.drawn(scene, answer);
   }
 
-  /** Key of the item that is nearest to the middle of the window, of those that `scene` still has. */
-  private _anchorIn(scene: IScene): string | null {
+  /** Key of the item that keeps its place as `before` becomes `scene`. */
+  private _anchorIn(before: IScene, scene: IScene): string | null {
     const { camera, width, height } = this._shell.stage;
-    const x = camera.worldX(width / 2);
-    const y = camera.worldY(height / 2);
-    let best: string | null = null;
-    let nearest = Number.POSITIVE_INFINITY;
-    for (const item of this._scene?.items ?? []) {
-      const distance = Math.hypot(item.x + item.w / 2 - x, item.y - y);
-      if (item.container === null && distance < nearest && scene.byKey.has(item.key)) {
-        nearest = distance;
-        best = item.key;
-      }
-    }
-    return best;
+    return anchorIn(before, scene, {
+      x0: camera.worldX(0),
+      y0: camera.worldY(0),
+      x1: camera.worldX(width),
+      y1: camera.worldY(height)
+    });
   }
 
   /** Moves the camera to the first view of a scene, once, as soon as the stage has a size. */
@@ -226,6 +235,13 @@ export class Drawing {
     }
     const { stage } = this._shell;
     return stage.hit(stage.width / 2, stage.height / 2)?.item.key ?? null;
+  }
+
+  /** The items of the scene were moved. */
+  redrawScene(): void {
+    if (this._scene !== null) {
+      this._shell.stage.setPicture(this._pictureOf(this._scene), null);
+    }
   }
 
   /** Paints operations in tones instead of heat, until null is set; `legend` says what they mean. */
@@ -273,6 +289,6 @@ export class Drawing {
 
   private _pictureOf(scene: IScene): IPicture {
     const { model, timing, colouring } = this._host;
-    return makePicture(model, scene, timing, this._overlay, colouring.own);
+    return makePicture(model, scene, timing, this._overlay, colouring.own, this._host.hasPorts);
   }
 }

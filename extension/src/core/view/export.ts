@@ -1,10 +1,11 @@
 /** The picture of a view as a file: what is in the window, or all of the graph, as SVG or PNG. */
 
 import type { IScale } from '../model/scale';
-import { Camera } from '../render/camera';
+import { Camera, type IRect } from '../render/camera';
 import { detailAt, type IFrame } from '../render/frame';
 import { LEGEND_HEIGHT, legendWidth, paintLegend } from '../render/legend';
-import { paintChanges, type IMarks } from '../render/overlay';
+import { paintNote, type INote } from '../render/notes';
+import { paintChanges, paintPins, type IMarks } from '../render/overlay';
 import { paint } from '../render/painter';
 import type { IPicture } from '../render/picture';
 import type { ISurface } from '../render/surface';
@@ -34,6 +35,10 @@ export interface IExported {
   readonly scale?: IScale | null;
   /** What is marked as changed. */
   readonly changes?: IMarks['changes'];
+  /** What people pinned where it stands. */
+  readonly pinned?: IMarks['pinned'];
+  /** Their comments, where they are when a camera looks at the graph. */
+  readonly notesAt?: (camera: Camera) => readonly INote[];
 }
 
 type Place = Pick<IFrame, 'camera' | 'width' | 'height' | 'detail'>;
@@ -44,11 +49,19 @@ function placeOf(exported: IExported, scope: Scope): Place {
   if (scope === 'view') {
     return withLegend(exported, { camera, width, height, detail: detailAt(camera.k) });
   }
-  const { x, y, w, h } = picture.bounds;
   const whole = new Camera();
+  const { x, y, w, h } = around([picture.bounds, ...(exported.notesAt?.(whole) ?? [])]);
   whole.set(1, MARGIN_PX - x, MARGIN_PX - y);
   const size = { width: w + 2 * MARGIN_PX, height: h + 2 * MARGIN_PX };
   return withLegend(exported, { camera: whole, ...size, detail: detailAt(1) });
+}
+
+/** The smallest rectangle that has all of `rects` in it. */
+function around(rects: readonly IRect[]): IRect {
+  const x = Math.min(...rects.map(rect => rect.x));
+  const y = Math.min(...rects.map(rect => rect.y));
+  const right = Math.max(...rects.map(rect => rect.x + rect.w));
+  return { x, y, w: right - x, h: Math.max(...rects.map(rect => rect.y + rect.h)) - y };
 }
 
 function withLegend({ scale = null }: IExported, place: Place): Place {
@@ -59,7 +72,7 @@ function withLegend({ scale = null }: IExported, place: Place): Place {
 }
 
 function draw(exported: IExported, place: Place, ctx: ISurface, dpr: number): void {
-  const { picture, theme, isHeat, types = 'zoomed', scale = null, changes } = exported;
+  const { picture, theme, isHeat, types = 'zoomed', scale = null, changes, pinned = [], notesAt } = exported;
   const { direction } = picture.scene;
   const frame: IFrame = { ...place, ctx, direction, theme, isHeat, types, dpr, edgeAlpha: 1 };
   paint(frame, picture);
@@ -67,6 +80,8 @@ function draw(exported: IExported, place: Place, ctx: ISurface, dpr: number): vo
   if (changes !== undefined) {
     paintChanges(frame, changes);
   }
+  paintPins(frame, pinned);
+  notesAt?.(place.camera).forEach(note => paintNote(ctx, theme, note));
   if (scale !== null) {
     paintLegend(ctx, theme, scale, place.height - LEGEND_HEIGHT, place.width);
   }

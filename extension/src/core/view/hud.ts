@@ -155,7 +155,8 @@ export class Announcer {
   }
 }
 
-export function zoomButtons(run: (command: string) => void): HTMLElement {
+/** The buttons over a corner of the drawing: of the camera, and `others`. */
+export function zoomButtons(run: (command: string) => void, ...others: HTMLElement[]): HTMLElement {
   const make = (command: string, title: string, name: IconName | null, text = ''): HTMLElement => {
     const node = button('jp-MaxLab-iconButton', title, () => run(command), text);
     if (name !== null) {
@@ -171,10 +172,11 @@ export function zoomButtons(run: (command: string) => void): HTMLElement {
     make('fit', 'Fit the graph (F)', 'fit'),
     make('actual-size', 'Actual size (1)', null, '1:1'),
     make('camera-back', 'Back to where the camera was (Alt+←)', 'back'),
-    make('camera-forward', 'Forward again (Alt+→)', 'forward')
+    make('camera-forward', 'Forward again (Alt+→)', 'forward'),
+    ...others
   );
   group.setAttribute('role', 'group');
-  group.setAttribute('aria-label', 'Zoom');
+  group.setAttribute('aria-label', 'Zoom and selection');
   return group;
 }
 

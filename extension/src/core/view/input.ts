@@ -6,6 +6,23 @@ import { isTyping, keyOf } from './keys';
 import type { Wheel } from './preferences';
 import type { Stage } from './stage';
 
+/** What a press has taken hold of: dragged, it follows the pointer instead of moving the camera. */
+export interface IGrip {
+  /** Stage coordinates, from the first move that makes the press a drag. */
+  moved(x: number, y: number): void;
+  dropped(x: number, y: number): void;
+  /** Escape, a second finger, or the browser took the pointer away: everything stays as it was. */
+  cancelled(): void;
+}
+
+/** How something is pressed. */
+export interface IPress {
+  /** With Shift. */
+  isExtending: boolean;
+  /** By a finger, which aims less well than a pointer. */
+  isTouch: boolean;
+}
+
 export interface IInputHost {
   /** False where the host of the view runs its commands by keys of its own. */
   readonly hasKeys: boolean;
@@ -17,14 +34,24 @@ export interface IInputHost {
   ownsWheel(): boolean;
   run(command: string): boolean;
   hovered(item: IItem | null, edge: IEdge | null, x: number, y: number): void;
+  /** What a press of the main button at a point would drag; null moves the camera. */
+  grip(x: number, y: number, press: IPress): IGrip | null;
   clicked(item: IItem | null, edge: IEdge | null, extend: boolean): void;
   toggled(item: IItem): void;
+  /** A double click where there is nothing. */
+  doubled(x: number, y: number): void;
   moved(): void;
   hint(text: string): void;
 }
 
-/** Pointer travel that makes a press a drag. */
+/** Pointer travel that makes a press a drag; a finger rolls a little when it taps. */
 const DRAG_PX = 4;
+const DRAG_TOUCH_PX = 9;
+
+/** From this far away a finger hits an edge. */
+const EDGE_TOUCH_PX = 14;
+
+const isTouch = (event: PointerEvent): boolean => event.pointerType === 'touch';
 
 /** Clicks closer than this can be a double click. */
 export const DOUBLE_MS = 350;
@@ -33,6 +60,7 @@ export class Input {
   private readonly _disposables = new Disposables();
   private readonly _pointers = new Map<number, { x: number; y: number }>();
   private _dragged = false;
+  private _grip: IGrip | null = null;
   private _pinch = 0;
   private _lastClicked: IItem | null = null;
   private _clickedAt = 0;
@@ -53,11 +81,29 @@ export class Input {
     });
     d.listen(element, 'pointermove', (event: PointerEvent) => this._move(event));
     d.listen(element, 'pointerup', (event: PointerEvent) => this._up(event));
-    d.listen(element, 'pointercancel', (event: PointerEvent) => this._end(event));
+    d.listen(element, 'pointercancel', (event: PointerEvent) => {
+      if (this._pointers.has(event.pointerId)) {
+        this.cancelDrag();
+      }
+      this._end(event);
+    });
     d.listen(element, 'pointerleave', () => this._host.hovered(null, null, 0, 0));
     d.listen(element, 'dblclick', (event: MouseEvent) => this._double(event));
     d.listen(element, 'wheel', (event: WheelEvent) => this._wheel(event), { passive: false });
     d.listen(root, 'keydown', (event: KeyboardEvent) => this._key(event));
+  }
+
+  /** Ends a drag where nothing happens; false when nothing is dragged. */
+  cancelDrag(): boolean {
+    const grip = this._grip;
+    this._grip = null;
+    if (grip === null || !this._dragged) {
+      return false;
+    }
+    this._pointers.clear();
+    this._stage.element.style.cursor = '';
+    grip.cancelled();
+    return true;
   }
 
   dispose(): void {
@@ -79,8 +125,14 @@ export class Input {
       return;
     }
     this._stage.element.setPointerCapture(event.pointerId);
-    this._pointers.set(event.pointerId, this._at(event));
-    this._dragged = this._pointers.size > 1;
+    const at = this._at(event);
+    if (this._pointers.size > 0 && this.cancelDrag()) {
+      return;
+    }
+    this._pointers.set(event.pointerId, at);
+    const isFirst = this._pointers.size === 1;
+    this._dragged = !isFirst;
+    this._grip = isFirst && event.button === 0 ? this._host.grip(at.x, at.y, { isExtending: event.shiftKey, isTouch: isTouch(event) }) : null;
     this._pinch = this._spread();
     this._stage.stopFlight();
     this._host.run('focus-graph');
@@ -108,12 +160,18 @@ export class Input {
     }
     const dx = at.x - last.x;
     const dy = at.y - last.y;
-    if (!this._dragged && Math.hypot(dx, dy) < DRAG_PX) {
+    if (!this._dragged && Math.hypot(dx, dy) < (isTouch(event) ? DRAG_TOUCH_PX : DRAG_PX)) {
+      return;
+    }
+    this._dragged = true;
+    this._pointers.set(event.pointerId, at);
+    if (this._grip !== null) {
+      this._stage.element.style.cursor = 'grabbing';
+      this._host.hovered(null, null, 0, 0);
+      this._grip.moved(at.x, at.y);
       return;
     }
     this._stage.history.leave(false);
-    this._dragged = true;
-    this._pointers.set(event.pointerId, at);
     const { camera } = this._stage;
     const fingers = this._pointers.size;
     camera.tx += dx / fingers;
@@ -144,7 +202,14 @@ export class Input {
   private _up(event: PointerEvent): void {
     const wasDown = this._pointers.has(event.pointerId);
     const wasDragged = this._dragged;
+    const grip = wasDown && this._pointers.size === 1 ? this._grip : null;
     this._end(event);
+    if (grip !== null && wasDragged) {
+      this._grip = null;
+      const { x, y } = this._at(event);
+      grip.dropped(x, y);
+      return;
+    }
     if (!wasDown || wasDragged || this._pointers.size > 0 || event.button !== 0) {
       return;
     }
@@ -161,7 +226,8 @@ export class Input {
       this._lastClicked = item;
     }
     this._clickedAt = now;
-    const edge = item === null ? this._stage.hitEdge(at.x, at.y) : null;
+    const reach = isTouch(event) ? EDGE_TOUCH_PX : undefined;
+    const edge = item === null ? this._stage.hitEdge(at.x, at.y, reach) : null;
     this._host.clicked(item, edge, event.shiftKey || event.ctrlKey || event.metaKey);
   }
 
@@ -174,6 +240,11 @@ export class Input {
     if (item !== null && item.box !== null) {
       this._lastClicked = null;
       this._host.toggled(item);
+    } else if (item === null) {
+      const { x, y } = this._at(event);
+      if (this._stage.hit(x, y)?.isSolid !== true && this._stage.hitEdge(x, y) === null) {
+        this._host.doubled(x, y);
+      }
     }
     event.preventDefault();
   }
@@ -220,6 +291,11 @@ export class Input {
       return;
     }
     if (!this._host.hasKeys || !(target instanceof Element)) {
+      return;
+    }
+    if (event.key === 'Escape' && this.cancelDrag()) {
+      event.preventDefault();
+      event.stopPropagation();
       return;
     }
     const key = keyOf(event);

@@ -12,6 +12,9 @@ export interface IMenuItem {
   run(): void;
 }
 
+/** A menu is no lower than this, however low the view is. */
+const LEAST_PX = 90;
+
 /** Opens a menu in `room`, below `anchor`; returns how to close it. */
 export function openMenu(
   room: HTMLElement,
@@ -92,7 +95,13 @@ function place(room: HTMLElement, anchor: HTMLElement, element: HTMLElement): vo
   const scale = room.offsetWidth > 0 ? outer.width / room.offsetWidth : 1;
   const right = (box.right - outer.left) / scale;
   const below = (box.bottom - outer.top) / scale + 4;
-  const above = (box.top - outer.top) / scale - 4 - element.offsetHeight;
+  const top = (box.top - outer.top) / scale - 4;
+  // In a low view it is no higher than the room on the side that has more of it, and scrolls.
+  const most = Math.max(room.clientHeight - below, top) - 4;
+  if (room.clientHeight > 0 && element.offsetHeight > most) {
+    element.style.maxHeight = `${Math.max(LEAST_PX, most)}px`;
+  }
+  const above = top - element.offsetHeight;
   const left = Math.max(4, Math.min(right - element.offsetWidth, room.clientWidth - element.offsetWidth - 4));
   const isAbove = below + element.offsetHeight > room.clientHeight && above >= 0;
   element.style.left = `${left}px`;

@@ -13,6 +13,12 @@ export interface IOverflowOptions {
   /** Groups that are hidden when all their buttons are. */
   groups?: readonly HTMLElement[];
   name: string;
+  /** Whether the row is too full; by default, whether something sticks out of it. */
+  isFull?: () => boolean;
+  /** What gets narrower when the row does; the row itself by default. */
+  watched?: HTMLElement;
+  /** Buttons were put into the menu, or back. */
+  fitted?: () => void;
 }
 
 export class Overflow {
@@ -29,14 +35,14 @@ export class Overflow {
     this.more.hidden = true;
     if (typeof ResizeObserver !== 'undefined') {
       const observer = new ResizeObserver(() => this.fit());
-      observer.observe(_options.row);
+      observer.observe(_options.watched ?? _options.row);
       this._disposables.add(() => observer.disconnect());
     }
   }
 
   /** Puts as many buttons into the menu as the row is too narrow for. */
   fit(): void {
-    const { row, buttons, groups } = this._options;
+    const { row, buttons, groups, isFull, fitted } = this._options;
     if (row.clientWidth === 0) {
       return;
     }
@@ -51,7 +57,7 @@ export class Overflow {
     all.forEach(one => hide(one, false));
     this.more.hidden = true;
     tidy();
-    while (isCut(row) && all.length > 0) {
+    while ((isFull?.() ?? isCut(row)) && all.length > 0) {
       this.more.hidden = false;
       const last = all.pop();
       if (last !== undefined) {
@@ -62,6 +68,7 @@ export class Overflow {
     if (this.more.hidden) {
       this._close?.();
     }
+    fitted?.();
   }
 
   dispose(): void {

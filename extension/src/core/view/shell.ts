@@ -71,7 +71,8 @@ export class Shell {
       canReveal: options.canReveal ?? false,
       keysOf: options.keysOf ?? null,
       canAsk: options.canAsk ?? false,
-      canMoveOut: options.canMoveOut ?? false
+      canMoveOut: options.canMoveOut ?? false,
+      canInsert: options.canInsert ?? false
     };
     const { element } = this;
     if (this.options.keysOf === null) {

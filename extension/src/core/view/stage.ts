@@ -12,11 +12,15 @@ import type { IEdge, IItem } from '../model/scene';
 import { Camera, type IRect } from '../render/camera';
 import { paintOverlay, type IMarks } from '../render/overlay';
 import { detailAt, type IFrame } from '../render/frame';
+import { drawnLines } from '../render/meeting';
 import { edgeDistance, paint } from '../render/painter';
 import type { IEdgeLabel, IPicture } from '../render/picture';
 import type { ITheme } from '../render/theme';
 import { Disposables, el } from './dom';
 import { CameraHistory } from './history';
+
+/** From this many pixels away a pointer hits an edge. */
+const EDGE_REACH = 5;
 
 export const ANIMATION_MS = 240;
 /** Larger pictures change at once: interpolating them would drop frames. */
@@ -55,7 +59,12 @@ export function emptyMarks(): IMarks {
     hits: [],
     currentHit: null,
     edges: [],
-    changes: new Map()
+    pinned: [],
+    changes: new Map(),
+    apart: null,
+    conflicts: [],
+    failed: null,
+    ports: null
   };
 }
 
@@ -138,7 +147,8 @@ export class Stage {
         x - (anchorItem.x + anchorItem.w / 2) * k,
         y - anchorItem.y * k
       );
-      if (!this.reducedMotion && items.length <= MAX_ANIMATED && before !== null) {
+      const isAnimated = !this.reducedMotion && items.length <= MAX_ANIMATED;
+      if (isAnimated && before !== null && moves(items, old)) {
         this._startMotion(picture, old, { item: anchorItem, x, y });
       }
     }
@@ -226,12 +236,28 @@ export class Stage {
 
   /** Where the camera is, or is flying to. */
   get destination(): Camera {
-    return this._flight?.to ?? this.camera;
+    const anchor = this._motion?.anchor ?? null;
+    if (this._flight !== null || anchor === null) {
+      return this._flight?.to ?? this.camera;
+    }
+    const { k } = this.camera;
+    const end = this.endOf(anchor.item);
+    const camera = new Camera();
+    camera.set(k, anchor.x - (end.x + end.w / 2) * k, anchor.y - end.y * k);
+    return camera;
+  }
+
+  /** Where an item stands, or is gliding to. */
+  endOf(item: IItem): IRect {
+    return this._motion?.to.get(item) ?? item;
   }
 
   /** Moves the camera, at once or as a short flight. */
   flyTo(target: Camera, animate = true): void {
     this.history.leave(true);
+    if (this._motion !== null) {
+      this._motion.anchor = null;
+    }
     if (!animate || this.reducedMotion || this.width === 0) {
       this._flight = null;
       this.camera.set(target.k, target.tx, target.ty);
@@ -300,26 +326,31 @@ export class Stage {
     };
   }
 
-  /** The edge within a few pixels of a point of the screen. */
-  hitEdge(x: number, y: number): IEdge | null {
+  /** The nearest edge within `reach` pixels of a point of the screen. */
+  hitEdge(x: number, y: number, reach = EDGE_REACH): IEdge | null {
     const picture = this._picture;
     if (picture === null || this._motion !== null || this.camera.k < MIN_EDGE_ZOOM) {
       return null;
     }
-    const slack = 5 / this.camera.k;
+    const slack = reach / this.camera.k;
     const wx = this.camera.worldX(x);
     const wy = this.camera.worldY(y);
     const at = turnedPoint(picture.scene.direction, { x: wx, y: wy });
     let best: IEdge | null = null;
     let distance = slack;
     for (const edge of picture.edges.query(wx - slack, wy - slack, wx + slack, wy + slack)) {
-      const d = edgeDistance(edge.points, at.x, at.y);
+      const d = Math.min(...this.linesOf(edge).map(points => edgeDistance(points, at.x, at.y)));
       if (d < distance) {
         best = edge;
         distance = d;
       }
     }
     return best;
+  }
+
+  /** The lines of an edge as it is drawn now. */
+  linesOf(edge: IEdge): readonly Float32Array[] {
+    return drawnLines(edge, this._picture?.meetings ?? null, this.camera.k);
   }
 
   /** Rectangle of an item in client coordinates of the page. */
@@ -494,6 +525,7 @@ export class Stage {
       isHeat: this.isHeat,
       direction: this._picture?.scene.direction ?? 'down',
       types: this.types,
+      meetings: this._picture?.meetings ?? null,
       edgeAlpha: t >= 1 ? 1 : Math.max(0, (t - 0.6) * 2.4),
       detail: detailAt(this.camera.k)
     };
@@ -515,6 +547,17 @@ export class Stage {
     this._disposables.dispose();
     this.element.remove();
   }
+}
+
+/** Whether one of `items` is not where it was, but for what a place is rounded by. */
+function moves(items: readonly IItem[], old: ReadonlyMap<string, IRect>): boolean {
+  return (
+    items.length !== old.size ||
+    items.some(({ key, x, y, w, h }) => {
+      const was = old.get(key);
+      return was === undefined || Math.abs(x - was.x) + Math.abs(y - was.y) + Math.abs(w - was.w) + Math.abs(h - was.h) > 1.5;
+    })
+  );
 }
 
 /**

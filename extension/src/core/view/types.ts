@@ -19,6 +19,8 @@ export interface IGraphViewOptions {
   canAsk?: boolean;
   /** Somebody listens to `moveOutRequested` and has room for panels outside of the view. */
   canMoveOut?: boolean;
+  /** Somebody listens for programs that are to become cells, see `inserting.ts`. */
+  canInsert?: boolean;
 }
 
 export interface IGraphViewEvents {

@@ -5,11 +5,13 @@
  * and search live here by structural key and survive new documents.
  */
 
+import type { IOfferedOp } from '../../proto/changes';
 import type { IDifference, IMarks } from '../../proto/difference';
 import type { IGraphDocument, IKernel, LineSpan } from '../../proto/document';
 import type { IFault, IProfileMessage } from '../../proto/messages';
 import { parseDocument } from '../../proto/parse';
 import type { ILayoutAnswer } from '../layout/client';
+import { originOf, placeAt as pointPlace } from '../layout/places';
 import type { IBox } from '../model/boxes';
 import { Changes } from '../model/changes';
 import { applyDifference } from '../model/difference';
@@ -19,13 +21,17 @@ import { EMPTY_DOCUMENT, GraphModel, type IGraphNode } from '../model/graph';
 import { boxKey, type IEdge, type IItem, type IScene } from '../model/scene';
 import type { IScale } from '../model/scale';
 import { Timing } from '../model/timing';
+import type { IRect } from '../render/camera';
 import type { ITheme, ThemeName } from '../render/theme';
 import { Apart } from './apart';
+import { Arranging } from './arranging';
 import type { IAsked } from './ask';
 import { Bar } from './bar';
 import { Beside } from './beside';
 import { Choosing, type IChoosingHost } from './choosing';
 import { Colouring } from './colouring';
+import { Comments, itemOf } from './comments';
+import { ConflictList } from './conflicts';
 import { makeCommands, type ICommand } from './commands';
 import { describeItem } from './describe';
 import { keepDirection, keptDirection } from './direction';
@@ -34,19 +40,26 @@ import { Docking, type IDockingHost } from './docking';
 import { Emitter } from './dom';
 import { Editing } from './editing';
 import { Drawing, type IDrawingHost } from './drawing';
+import { Failing } from './failing';
 import { plainFault } from './fault';
+import { freest } from './free-room';
 import { Folding, type IFoldingHost } from './folding';
 import { ChangesNote, zoomButtons, type Announcer } from './hud';
 import { Input } from './input';
 import type { IInspectorHost } from './kernel';
+import { insertCode } from './inserting';
+import type { ICarried } from './palette';
 import { PREFERENCES, type IPreferences } from './preferences';
 import { Minimap } from './minimap';
+import { pinnedIn } from './pins';
 import { register } from './registry';
+import { Selecting } from './selecting';
 import { Shell, type IShellHost } from './shell';
 import type { TabName } from './side';
 import type { Stage } from './stage';
 import { AccessibleTree } from './tree';
 import type { IGraphViewEvents, IGraphViewOptions } from './types';
+import { Wiring } from './wiring';
 import { Working } from './working';
 
 /** Its parts, and what each of them may ask of the view, are in the files that it imports. */
@@ -62,11 +75,19 @@ export class GraphView
   readonly minimap: Minimap;
   readonly beside: Beside;
   readonly editing: Editing;
+  readonly arranging = new Arranging(this);
+  readonly comments = new Comments(this);
+  readonly conflicts = new ConflictList(this);
+  readonly failing = new Failing(this);
+  readonly selecting = new Selecting(this);
+  readonly wiring: Wiring;
   readonly working = new Working(id => this.events.emit('cancelRequested', id));
   model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
   timing: Timing = new Timing(this.model, null);
   readonly colouring = new Colouring(() => this.recolour());
   hasChips = true;
+  /** Ends a drag where nothing happens; false when nothing is dragged. */
+  readonly cancelDrag: () => boolean;
   private readonly _shell: Shell;
   private readonly _drawing: Drawing;
   private readonly _folding: Folding;
@@ -90,13 +111,20 @@ export class GraphView
     this.minimap = new Minimap(this.stage);
     this.stage.onPaint = () => {
       this.minimap.update(this.theme);
+      this.comments.place();
+      this.wiring.connecting.update();
+      this.tree.follow();
       this.events.emit('lookChanged', undefined);
     };
     this._shell.disposables.add(() => this.minimap.dispose());
+    this._shell.disposables.add(() => this.editing.dispose());
     this.tree = new AccessibleTree(
       item => describeItem(this, item),
-      item => this._choosing.treeFocused(item)
+      item => this._choosing.treeFocused(item),
+      item => this.stage.clientRect(item)
     );
+    this.wiring = new Wiring(this, (what, args) => this.docking.ask(what, args));
+    this._shell.disposables.add(() => this.tree.dispose());
     this.commands = makeCommands(this);
     const run = (id: string): boolean => this.execute(id);
     this.bar = new Bar(run, query => this.search(query));
@@ -114,8 +142,12 @@ export class GraphView
         this.apart.element,
         this.minimap.element,
         this.working.element,
+        this.comments.element,
         this.editing.ran.element,
-        zoomButtons(run)
+        this.editing.beginning.element,
+        this.wiring.connecting.label,
+        this.wiring.picker.element,
+        zoomButtons(run, this.selecting.button)
       ]
     });
     const { disposables, options: shown } = this._shell;
@@ -126,7 +158,21 @@ export class GraphView
       wheel: () => this._preferences.wheel,
       ownsWheel: () => shown.isPage || this.element.contains(document.activeElement),
       run,
-      hovered: (item, edge, x, y) => this._choosing.hovered(item, edge, x, y),
+      hovered: (item, edge, x, y) => {
+        if (this.wiring.connecting.carried !== null) {
+          this._choosing.hovered(null, null, 0, 0);
+          return;
+        }
+        const isOnPort = this.wiring.hovered(item, edge, x, y);
+        this._choosing.hovered(isOnPort ? null : item, isOnPort ? null : edge, x, y);
+      },
+      grip: (x, y, press) =>
+        this.selecting.grip(x, y, press.isExtending) ?? this.wiring.grip(x, y, press) ?? this.arranging.grip(x, y),
+      doubled: (x, y) => {
+        if (this.editing.isOn) {
+          this.editing.openAt(null, x, y);
+        }
+      },
       clicked: (item, edge, extend) => this._choosing.clicked(item, edge, extend),
       toggled: item => {
         this._choosing.holdPanel();
@@ -139,6 +185,7 @@ export class GraphView
       },
       hint: text => this.announcer.hint(text)
     });
+    this.cancelDrag = () => input.cancelDrag();
     disposables.add(() => input.dispose());
     disposables.add(() => this.bar.dispose());
     disposables.add(register(this));
@@ -149,7 +196,8 @@ export class GraphView
         this._shell.readTheme();
         return new GraphView(room, { ...shown, ...given });
       },
-      px => this._shell.reserve(px)
+      px => this._shell.reserve(px),
+      shown.height === 'fill' || shown.isPage
     );
     disposables.add(() => this.beside.dispose());
     this.refresh();
@@ -303,6 +351,7 @@ export class GraphView
       this._folding.reveal(culprit.box);
       this._choosing.point(culprit.node.id);
     }
+    this.failing.follow(before.document);
     this._drawing.dropOverlay();
     if (isRevised) {
       this._drawing.revise(before);
@@ -311,6 +360,7 @@ export class GraphView
     }
     this.dock.update();
     this.beside.follow(document.beside);
+    this.conflicts.follow(document);
     if (isFirst && document.panel !== undefined) {
       this.dock.open(document.panel, true);
     }
@@ -319,6 +369,14 @@ export class GraphView
   /** Marks what changed since the last run of the cell that shows the graph. */
   setMarks(marks: IMarks): void {
     this._choosing.finder.setMarks(marks);
+    if (marks.says !== undefined || marks.added.length + marks.changed.length + marks.removed > 0) {
+      const { title } = new Changes(marks);
+      const changed = title === '' ? '' : `${title} since the last run`;
+      this.announcer.say([marks.says ?? '', changed].filter(text => text !== '').join('; '));
+    }
+    if (marks.says !== undefined) {
+      this.announcer.hint(marks.says);
+    }
     this.setChanges(new Changes(marks));
   }
 
@@ -356,6 +414,10 @@ export class GraphView
   private _findChanges(scene: IScene): void {
     this.stage.marks.changes =
       this._areChangesShown && this.hasChanges ? this._changes.on(this.model, scene) : new Map();
+    this.stage.marks.conflicts = this.conflicts.keys
+      .map(key => itemOf(this.model, scene, key))
+      .filter(item => item !== null);
+    this.stage.marks.apart = this._areChangesShown ? this._changes.apart(this.model, scene) : null;
   }
 
   /** Adds the generated text of a kernel that was asked for by `sourceRequested`. */
@@ -409,12 +471,19 @@ export class GraphView
     return this._drawing.rebuild(anchor);
   }
 
+  /** Draws the scene again, in which something was moved. */
+  redrawScene(): void {
+    this._drawing.redrawScene();
+  }
+
   sceneChanged(): void {
     this._choosing.sceneChanged();
   }
 
   drawn(scene: IScene, { ms, where }: ILayoutAnswer): void {
     this._findChanges(scene);
+    this.failing.mark(scene);
+    this.stage.marks.pinned = pinnedIn(this.model, scene);
     this.apart.drawn(scene);
     this.tree.setScene(scene, this.tree.active?.key ?? this._choosing.firstKey);
     this._drawing.fitFirst();
@@ -462,13 +531,21 @@ export class GraphView
     return this._folding.setFold(expanded, anchor);
   }
 
-  foldChanged(expanded: ReadonlySet<string>): void {
+  foldChanged(expanded: ReadonlySet<string>, isChosen: boolean): void {
+    if (this.editing.isOn) {
+      // What opens so that something can be seen is no step of a person: undo would only close it.
+      this._folding.remember(fields => {
+        if (isChosen) {
+          void this.editing.change({ do: 'fold', fields });
+        }
+      });
+    }
     this.events.emit('foldChanged', [...expanded]);
   }
 
   /** Unfolds everything above an item and moves the camera to it. */
-  show(key: string): Promise<void> {
-    return this._folding.show(key);
+  show(key: string, isNear = false): Promise<void> {
+    return this._folding.show(key, isNear);
   }
 
   bringIntoView(item: IItem): void {
@@ -509,6 +586,21 @@ export class GraphView
     this._choosing.select(ids);
   }
 
+  /** Selects what a change made, and brings it into view. */
+  selectMade(ids: readonly string[]): void {
+    this._choosing.selectMade(ids);
+  }
+
+  /** Selects items by key; the camera stays. */
+  selectKeys(keys: readonly string[]): void {
+    this._choosing.choose(keys, true);
+  }
+
+  /** Draws again what is selected. */
+  markAgain(): void {
+    this._choosing.mark();
+  }
+
   /** Takes a selection that was made elsewhere; does not announce it back. */
   syncSelection(ids: readonly string[]): void {
     this._choosing.syncSelection(ids);
@@ -534,6 +626,66 @@ export class GraphView
 
   chosenChanged(): void {
     this.editing.update();
+    this.wiring.connecting.update();
+  }
+
+  get hasPorts(): boolean {
+    return this.editing.isOn;
+  }
+
+  editingChanged(): void {
+    this.redrawScene();
+    this.wiring.switched();
+  }
+
+  placeAt(x: number, y: number): { x: number; y: number } {
+    const { camera } = this.stage;
+    const root = this.scene?.root.container ?? null;
+    const origin = root === null ? { x: 0, y: 0 } : originOf(root, this.direction);
+    const drawn = { x: camera.worldX(x) - origin.x, y: camera.worldY(y) - origin.y };
+    const place = pointPlace(this.direction, drawn, { w: 0, h: 0 });
+    return { x: Math.round(place.x), y: Math.round(place.y) };
+  }
+
+  ran(failedAt: string, says: string): void {
+    if (failedAt === '') {
+      this.failing.clear();
+    } else {
+      this.failing.set(failedAt, says);
+    }
+  }
+
+  freest(rects: readonly IRect[]): number {
+    const { camera, picture } = this.stage;
+    const inWorld = rects.map(({ x, y, w, h }) => ({
+      x: camera.worldX(x),
+      y: camera.worldY(y),
+      w: w / camera.k,
+      h: h / camera.k
+    }));
+    return freest(picture, inWorld);
+  }
+
+  settle(): void {
+    this.arranging.settle();
+  }
+
+  get isUnsettled(): boolean {
+    return this.arranging.isUnsettled;
+  }
+
+  carry(offer: IOfferedOp): ICarried {
+    return this.wiring.carry(offer);
+  }
+
+  /** Puts a program into a cell; false where nobody takes it. */
+  get insertCode(): ((code: string) => boolean) | null {
+    return this._shell.options.canInsert ? code => insertCode(this.element, code) : null;
+  }
+
+  openPorts(): void {
+    const key = this.chosen[0];
+    this.wiring.open((key === undefined ? undefined : this.scene?.byKey.get(key)) ?? this.tree.active);
   }
 
   search(query: string): void {
@@ -595,6 +747,8 @@ export class GraphView
       hasBoxes: this.model.root.children.length > 0
     });
     this.editing.update();
+    this.comments.update();
+    this.conflicts.follow(this.model.document);
     this._drawing.showLegend();
   }
 

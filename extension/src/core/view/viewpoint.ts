@@ -16,6 +16,8 @@ const CLOSER_ZOOM = 0.85;
 const LARGEST = 1.15;
 
 const MARGIN = 22;
+/** Between what is brought into view and the border of the window. */
+const SEEN_MARGIN = 18;
 /** For the zoom buttons. */
 const RIGHT = 54;
 
@@ -95,26 +97,51 @@ export function wholeView(stage: Stage, bounds: IRect): Camera {
   return fit;
 }
 
-/** The nearest view that shows `item`; null when it is in view already. */
+/** A view that shows `item`, in the middle if it was out of sight; null when it is in view already. */
 export function viewOf(stage: Stage, item: IItem): Camera | null {
-  const { k, tx, ty } = stage.camera;
+  const { k, tx, ty } = stage.destination;
+  const end = stage.endOf(item);
   const margin = 48;
   const target = new Camera();
   target.set(k, tx, ty);
   if (k < CLOSE_ZOOM) {
     target.zoomAt(CLOSER_ZOOM / k, stage.width / 2, stage.height / 2);
   }
-  const x = item.x * target.k + target.tx;
-  const y = item.y * target.k + target.ty;
-  const w = item.w * target.k;
-  const h = Math.min(item.h * target.k, stage.height - 2 * margin);
+  const x = end.x * target.k + target.tx;
+  const y = end.y * target.k + target.ty;
+  const w = end.w * target.k;
+  const h = Math.min(end.h * target.k, stage.height - 2 * margin);
   const isInside =
     x >= margin && y >= margin && x + w <= stage.width - margin && y + h <= stage.height - margin;
   if (isInside && target.k === k) {
     return null;
   }
+  const isSeen = x < stage.width && x + w > 0 && y < stage.height && y + h > 0;
+  if (isSeen && target.k === k) {
+    return nearestViewOf(stage, item, margin);
+  }
   target.tx += stage.width / 2 - (x + w / 2);
   target.ty += stage.height / 2 - (y + h / 2);
+  return target;
+}
+
+/**
+ * The view in which `item` is seen whole, if it is readable, and the camera has moved no further than that
+ * takes; null when it is seen already. Of what is larger than the window the upper left corner is seen.
+ */
+export function nearestViewOf(stage: Stage, item: IItem, margin = SEEN_MARGIN): Camera | null {
+  const { k, tx, ty } = stage.destination;
+  const inside = (at: number, size: number, room: number): number =>
+    Math.max(margin, Math.min(at, room - margin - size));
+  const end = stage.endOf(item);
+  const [x, y] = [end.x * k + tx, end.y * k + ty];
+  const dx = inside(x, end.w * k, stage.width) - x;
+  const dy = inside(y, end.h * k, stage.height) - y;
+  if (stage.width === 0 || Math.hypot(dx, dy) < 0.5) {
+    return null;
+  }
+  const target = new Camera();
+  target.set(k, tx + dx, ty + dy);
   return target;
 }
 

@@ -13,11 +13,11 @@ const UNHEARD_MS = 700;
 
 export type Told = Pick<
   IProgressMessage,
-  'id' | 'title' | 'phase' | 'done' | 'total' | 'what' | 'elapsed_s' | 'state'
+  'id' | 'title' | 'phase' | 'done' | 'total' | 'what' | 'elapsed_s' | 'status'
 >;
 
 /** Phase, how far it is, and what now, as one line. */
-export function workText({ title, phase, done, total, what }: Omit<Told, 'id' | 'elapsed_s' | 'state'>): string {
+export function workText({ title, phase, done, total, what }: Omit<Told, 'id' | 'elapsed_s' | 'status'>): string {
   const now = phase === '' ? title : phase;
   const many = total > 0 ? ` ${done} of ${total}` : '';
   return `${now}${many}${what === '' ? '' : ` · ${what}`}`;
@@ -46,7 +46,7 @@ export class WorkRow {
   told(told: Omit<Told, 'id'>): void {
     const part = told.total > 0 ? Math.min(1, told.done / told.total) : null;
     this.show(workText(told), part, `${told.elapsed_s.toFixed(1)} s`);
-    if (told.state === 'cancelling') {
+    if (told.status === 'cancelling') {
       this.heard();
     }
   }
@@ -101,7 +101,7 @@ export class Working {
 
   /** Takes what the kernel says of one of its works. */
   told(told: Told): void {
-    if (told.state === 'over') {
+    if (told.status === 'over') {
       if (told.id === PROFILE) {
         this.drawing();
       } else {

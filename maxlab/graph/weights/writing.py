@@ -1,0 +1,59 @@
+"""Writing safetensors files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from maxlab import files
+from maxlab.dtype import DType
+from maxlab.graph.weights.safetensors import DTYPES
+from maxlab.opset.core import Array
+
+_WORDS: Final = {dtype: word for word, dtype in DTYPES.items()}
+
+
+def write_safetensors(path: Path | str, arrays: Mapping[str, Array]) -> None:
+    """Nothing; the file at ``path`` holds ``arrays`` in their order, when all is written.
+
+    Args:
+        path: The file.
+        arrays: Contiguous arrays by name.
+
+    Raises:
+        FileError: ML003, it cannot be written; it is as it was before.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from maxlab.graph.weights import SafetensorWeights
+        >>> from maxlab.graph.weights.writing import write_safetensors
+        >>> path = Path(tempfile.mkdtemp(), "one.safetensors")
+        >>> write_safetensors(path, {"w": np.ones(2, np.float32)})
+        >>> SafetensorWeights([path]).w.data().data
+        array([1., 1.], dtype=float32)
+    """
+    header: dict[str, Any] = {}
+    at = 0
+    for name, array in arrays.items():
+        header[name] = {
+            "dtype": _WORDS[DType.from_numpy(array.dtype)],
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
+        at += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with files.replacing(path, "the weights") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for array in arrays.values():
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+
+__all__ = ["write_safetensors"]

@@ -1,0 +1,30 @@
+"""The variables of the notebook that the kernel runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def user_variables() -> Mapping[str, Any] | None:
+    """The variables of the notebook; None where there is none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return None if shell is None else shell.user_ns
+
+
+def variables(kind: type[T]) -> dict[str, T]:
+    """The variables of the notebook that are a ``kind``, in the order in which they came."""
+    # A cell may run meanwhile, and make variables.
+    known = dict(user_variables() or {})
+    return {
+        name: value
+        for name, value in known.items()
+        if isinstance(value, kind) and not name.startswith("_")
+    }
+
+
+__all__ = ["user_variables", "variables"]

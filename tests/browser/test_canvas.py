@@ -1,0 +1,193 @@
+"""The canvas of a graph that is edited: what failed is marked, toolbars are one stop of Tab, and
+the camera stays with what a person looks at."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator
+
+from tests.browser.documents import write_notebook
+from tests.browser.page import GraphView, LabPage
+from tests.browser.server import LabServer
+from tests.browser.test_editing import Hand
+
+pytestmark = pytest.mark.browser
+
+START = """
+import numpy as np
+from maxlab.dtype import DType
+from maxlab.graph import Graph, TensorType, ops
+F32 = DType.float32
+types = [TensorType(F32, ["n", 8]), TensorType(DType.int64, ["k"]), TensorType(F32, [8, 8])]
+with Graph("net", input_types=types) as graph:
+    x, at, w = (value.tensor for value in graph.inputs)
+    rows = ops.gather(ops.relu(x), at, axis=0)
+    graph.output(ops.softmax(rows @ w))
+near, far = np.array([0, 1]), np.array([0, 99])
+graph
+"""
+
+
+def open_graph(lab: LabPage, server: LabServer, name: str) -> tuple[Hand, GraphView]:
+    """A graph that is edited, in a notebook of its own; what was open is closed."""
+    lab.close_all()
+    lab.open_notebook(write_notebook(server.root, f"{name}.ipynb", []))
+    lab.run_code(START)
+    view = lab.view()
+    lab.show_output_of("graph")
+    hand = Hand(lab)
+    hand.root.get_by_role("button", name="Edit (E)").click()
+    hand.said("editing")
+    return hand, view
+
+
+def run_with(hand: Hand, rows: str) -> None:
+    hand.press("x")
+    hand.form.wait_for()
+    hand.form.get_by_label("input1").fill(rows)
+    hand.press("Enter")
+
+
+def test_what_a_run_failed_at_is_marked_until_it_is_mended(
+    shared: LabPage, server: LabServer
+) -> None:
+    hand, view = open_graph(shared, server, "canvas-failing")
+    marked = hand.root.get_by_role("treeitem").filter(has_text="the run failed here: gather")
+    hand.item("relu").focus()
+    for mend in ("run", "edit"):
+        run_with(hand, "far")
+        hand.said("99")
+        marked.wait_for()
+        assert "99" in marked.inner_text()
+        rect = next(n["rect"] for n in view.nodes() if n["label"] == "gather")
+        shared.page.mouse.move(rect["x"] + rect["w"] / 2, rect["y"] + rect["h"] / 2)
+        hand.root.get_by_role("tooltip").get_by_text("the run failed here").wait_for()
+        shared.shot(f"canvas-failed-{mend}")
+        shared.page.mouse.move(5, 5)
+        hand.item("gather").focus()
+        if mend == "run":
+            run_with(hand, "near")
+            hand.said("ran; it gives")
+            hand.press("Escape")
+        else:
+            hand.press("Shift+D")
+            hand.said("added")
+        marked.wait_for(state="detached")
+
+
+def in_toolbar(lab: LabPage) -> str:
+    """The name of the control of a toolbar that has the keyboard; empty where none has."""
+    found: str = lab.page.evaluate(
+        "() => { const e = document.activeElement; return e.closest('[role=toolbar]') === null"
+        " ? '' : e.getAttribute('aria-label'); }"
+    )
+    return found
+
+
+def stops(toolbar: Locator) -> list[str]:
+    """The names of the controls of a toolbar to which Tab comes."""
+    found: list[str] = toolbar.locator("button, input").evaluate_all(
+        "all => all.filter(e => e.tabIndex >= 0 && e.getClientRects().length > 0)"
+        ".map(e => e.getAttribute('aria-label'))"
+    )
+    return found
+
+
+def test_toolbars_are_one_stop_of_tab_and_fit(shared: LabPage, server: LabServer) -> None:
+    hand, _view = open_graph(shared, server, "canvas-toolbars")
+    bar = hand.root.get_by_role("toolbar", name="Graph tools")
+    for width in (1440, 900):
+        shared.page.set_viewport_size({"width": width, "height": 900})
+        more = hand.strip.get_by_role("button", name="More ways to edit")
+        shared.page.wait_for_function(
+            "() => document.querySelector('.jp-MaxLab-strip').offsetHeight <= 70"
+        )
+        for toolbar in (bar, hand.strip):
+            assert len(stops(toolbar)) == 1, stops(toolbar)
+        # Arrows, Home and End go through all of it; what cannot be done now is not passed over.
+        hand.strip.get_by_role("combobox").focus()
+        names: list[str] = []
+        while not names or in_toolbar(shared) != names[0]:
+            names.append(in_toolbar(shared))
+            hand.press("ArrowRight")
+        assert len(names) == hand.strip.locator("button:visible, input:visible").count()
+        assert any(name.startswith("Do the step") for name in names)
+        hand.press("ArrowLeft")
+        assert in_toolbar(shared) == names[-1]
+        hand.press("Home")
+        assert in_toolbar(shared) == names[0]
+        # Tab leaves it.
+        hand.press("ArrowRight", "Tab")
+        assert in_toolbar(shared) == ""
+        shared.shot(f"canvas-strip-{width}")
+    # What has no room is in a menu.
+    more.focus()
+    hand.press("Enter")
+    menu = hand.root.get_by_role("menu")
+    menu.wait_for()
+    shared.shot("canvas-strip-more")
+    assert shared.barriers(".jp-MaxLab-menu") == []
+    hand.press("End")
+    assert hand.focused().startswith("Save the graph")
+    hand.press("Escape")
+    assert in_toolbar(shared) == "More ways to edit"
+    assert shared.barriers(".jp-MaxLab-editing") == []
+
+
+def moved(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> tuple[float, float]:
+    """How far all that is drawn before and after has moved on the screen, which is as far."""
+    was = {n["id"]: n["rect"] for n in before}
+    rects = [(was[n["id"]], n["rect"]) for n in after if n["id"] in was]
+    found = [[new[side] - old[side] for old, new in rects] for side in ("x", "y")]
+    assert all(max(ways) - min(ways) < 2 for ways in found), found
+    return found[0][0], found[1][0]
+
+
+def test_the_camera_keeps_what_is_looked_at(shared: LabPage, server: LabServer) -> None:
+    shared.page.set_viewport_size({"width": 1440, "height": 900})
+    hand, view = open_graph(shared, server, "canvas-camera")
+    hand.item("softmax").focus()
+    hand.press("1")
+    view.settle()
+    stage = hand.root.locator(".jp-MaxLab-stage").bounding_box()
+    assert stage is not None
+    # The last operation stands at the lower edge: what comes below it is out of sight.
+    rect = next(n["rect"] for n in view.nodes() if n["label"] == "softmax")
+    shared.page.mouse.move(stage["x"] + 12, stage["y"] + stage["height"] / 2)
+    shared.page.mouse.down()
+    down = stage["y"] + stage["height"] - rect["y"] - rect["h"] - 6
+    shared.page.mouse.move(stage["x"] + 12, stage["y"] + stage["height"] / 2 + down, steps=4)
+    shared.page.mouse.up()
+    view.settle()
+    hand.item("softmax").focus()
+    hand.press("Enter")
+    view.settle()
+    before = view.nodes()
+    hand.press("a")
+    hand.option("tanh").wait_for()
+    hand.type("tanh")
+    hand.press("Enter")
+    hand.said("added tanh")
+    view.settle()
+    after = view.nodes()
+    made = next(n["rect"] for n in after if n["label"] == "tanh")
+    stage = hand.root.locator(".jp-MaxLab-stage").bounding_box()
+    assert stage is not None
+    assert stage["y"] < made["y"]
+    assert made["y"] + made["h"] <= stage["y"] + stage["height"] - 10
+    # No further than that took, and all together.
+    dx, dy = moved(before, [n for n in after if n["label"] != "output"])
+    assert made["y"] + made["h"] >= stage["y"] + stage["height"] - 30
+    assert abs(dx) < 2
+    assert dy < 0
+    shared.shot("canvas-camera")
+    # What is taken back moves nothing.
+    hand.press("u")
+    hand.said("undone")
+    view.settle()
+    left = [n for n in view.nodes() if n["label"] != "output"]
+    assert max(map(abs, moved(after, left))) < 2
+    assert re.search(r"mo\.softmax", str(shared.run_code("print(graph)")[0]["text"]))
