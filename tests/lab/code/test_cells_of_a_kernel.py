@@ -189,6 +189,15 @@ def test_nothing_is_written_by_guess(kernel: Kernel, case: str) -> None:
     assert (answer["cell"], answer["before"], answer["after"]) == ("", "", "")
 
 
+@pytest.mark.parametrize("magic", ["%%capture out", "%%time"])
+def test_a_cell_is_known_whose_text_ran_below_a_magic_before(kernel: Kernel, magic: str) -> None:
+    cell = PLAIN.replace("größe", magic)  # a text that no other cell of this kernel has
+    answer = asked(kernel, [("T", f"{magic}\n{cell}"), ("T", cell)])
+    assert "refused" not in answer, answer
+    assert answer["cell"] == "T"
+    assert answer["after"] == cell.replace(RELU, TANH)
+
+
 def test_what_is_taken_back_leaves_nothing_to_write(kernel: Kernel) -> None:
     answer = asked(kernel, [("P", PLAIN)], "edit(g, 'relu', 'silu'); edit(g, 'silu', 'relu')")
     assert answer["after"] == PLAIN.replace(RELU, TANH)
