@@ -352,7 +352,10 @@ def test_a_type_that_an_operation_cannot_take_makes_drafts() -> None:
     before = whole_text(graph)
     refused = change(graph, "set", op="a1", type="float32[7, 4]")["refused"]
     assert refused["drafts"] == 2
-    assert "inner dims" in refused["says"]
+    said, *more = refused["says"].split("\n")
+    assert "inner dims" in said
+    assert "[ML203]" in said  # as a change that is refused without such an offer says it
+    assert any("fix:" in line for line in more)
     assert whole_text(graph) == before
     change(graph, "set", op="a1", type="float32[7, 4]", drafts="yes")
     kept = drafts(graph)
