@@ -304,7 +304,7 @@ def change(shown: Shown, args: ChangeArgs) -> Answer[ChangeAnswer]:
         if count == 0:
             raise
         answer = _answer(editor, "", [])
-        answer["refused"] = {"says": error.what, "drafts": count}
+        answer["refused"] = {"says": str(error), "drafts": count}
     else:
         answer = _answer(editor, said, select)
     return Answer(answer)
