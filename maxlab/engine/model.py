@@ -12,11 +12,7 @@ from maxlab.compiler import Options
 from maxlab.driver import CPU, Accelerator, Device, Tensor
 from maxlab.driver.backend import Loaded
 from maxlab.engine.arguments import Arguments
-from maxlab.engine.capturing import Captured, captured
-from maxlab.engine.device_kernel import DeviceKernelView
 from maxlab.engine.executable import Executable, Variant
-from maxlab.engine.gpu_profiling import GpuProfiler
-from maxlab.engine.gpu_profiling import Mode as GpuMode
 from maxlab.engine.gpu_runs import GpuRun
 from maxlab.engine.guard import Guard
 from maxlab.engine.into import require_fitting
@@ -34,9 +30,12 @@ from maxlab.engine.whole import AsModule, Named, Whole
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks for it
     from maxlab.compiler.plan import Plan, Step
     from maxlab.compiler.printed import Printed
+    from maxlab.engine.device_kernel import Captured, DeviceKernelView
+    from maxlab.engine.gpu_profiling import GpuProfiler
+    from maxlab.engine.gpu_profiling import Mode as GpuMode
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
@@ -290,7 +289,11 @@ class Model(trace.Displayed, AsModule, Whole):
         ``InferenceSession.gpu_profiling``."""
         runner = self.runner
         recorded = mode if runner.executable.placed else None
-        self._gpu_profiler = GpuProfiler(runner, recorded) if recorded is not None else None
+        self._gpu_profiler = None
+        if recorded is not None:
+            from maxlab.engine.gpu_profiling import GpuProfiler
+
+            self._gpu_profiler = GpuProfiler(runner, recorded)
         runner.instead = self._gpu_profiler.run if self._gpu_profiler is not None else None
 
     @property
@@ -384,14 +387,20 @@ class Model(trace.Displayed, AsModule, Whole):
         PTX, SASS and resources."""
         return Named(
             "model.kernels",
-            {
-                step.id: (KernelView if step.gpu is None else DeviceKernelView)(self, step)
-                for step in self.compiled.plan.steps
-            },
+            {step.id: self._view(step) for step in self.compiled.plan.steps},
         )
+
+    def _view(self, step: Step) -> KernelView | DeviceKernelView:
+        if step.gpu is None:
+            return KernelView(self, step)
+        from maxlab.engine.device_kernel import DeviceKernelView
+
+        return DeviceKernelView(self, step)
 
     def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
         """The memory of the GPU step ``number`` before and after it, in a run on ``inputs``."""
+        from maxlab.engine.capturing import captured
+
         tensors = self.inputs_of(inputs)
         return captured(self, self.programs_for(tensors), number, tensors)
 

@@ -6,32 +6,34 @@ modules of tensors.
 
 from __future__ import annotations
 
-from types import ModuleType
+import gc
 from typing import TYPE_CHECKING, Any
 
 from maxlab.errors import missing
 
 if TYPE_CHECKING:
-    from maxlab.experimental.tensor import Tensor as Tensor
+    from maxlab.experimental import nn as nn
+
+# What importing makes stays: Python's collector would go through it several times, a fifth of the
+# time, and find nothing to free.
+_was_collecting = gc.isenabled()
+gc.disable()
+try:
+    from maxlab.experimental import functional as functional
+    from maxlab.experimental import random as random
+    from maxlab.experimental import tensor as tensor
+    from maxlab.experimental.tensor import Tensor
+finally:
+    if _was_collecting:
+        gc.enable()
 
 __all__ = ["Tensor"]
 _MODULES = ("functional", "nn", "random", "tensor")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Tensor":
-        from maxlab.experimental.tensor import Tensor
-
-        return Tensor
-    found: ModuleType | None = None
-    if name == "functional":
-        import maxlab.experimental.functional as found
-    elif name == "nn":
+    if name == "nn":
         import maxlab.experimental.nn as found
-    elif name == "random":
-        import maxlab.experimental.random as found
-    elif name == "tensor":
-        import maxlab.experimental.tensor as found
-    if found is not None:
+
         return found
     raise missing("maxlab.experimental", name, [*__all__, *_MODULES])

@@ -80,7 +80,7 @@ def location_of(code: CodeType, offset: int) -> Location:
     key = (code, offset, name)
     found = _LOCATIONS.get(key)
     if found is not None and not found.cell and name.startswith("cell"):
-        # Its text ran before as no cell, below `%%capture`, and that run has the number of this one.
+        # Its text ran before as no cell, below `%%capture`, in a run with the number of this one.
         found = None if cell_of(code.co_filename) else found
     if found is None:
         column, end, last = 0, 0, (0, 0)

@@ -12,7 +12,6 @@ from maxlab.config import config
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import cache
 from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
-from maxlab.toolchain.cuda_compiler import find_cuda_compiler
 from maxlab.toolchain.prelude import kernels_dir, prelude
 
 
@@ -112,6 +111,8 @@ def _cpu_row() -> DoctorRow:
 
 
 def _cuda_row() -> DoctorRow:
+    from maxlab.toolchain.cuda_compiler import find_cuda_compiler
+
     try:
         detail = find_cuda_compiler().description.splitlines()[0]
     except MaxlabError:
