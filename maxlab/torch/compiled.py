@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from maxlab import trace
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile
+from maxlab.engine.times import plural
 from maxlab.errors import CancelledError, InputError, MaxlabError, shown
 from maxlab.graph import Graph
 from maxlab.torch.calls import is_operation, name_of
@@ -139,7 +140,8 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         ours, theirs = counts(self.coverage)
-        return f"CompiledGraph({self.name!r}, {ours} operations run by maxlab, {theirs} by torch)"
+        run = plural(ours, "operation")
+        return f"CompiledGraph({self.name!r}, {run} run by maxlab, {theirs} by torch)"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return trace.mimebundle(self.model, include, exclude)
@@ -170,7 +172,7 @@ def last() -> CompiledGraph:
         >>> with torch.no_grad():
         ...     y = layer(torch.ones(3, 4))
         >>> maxlab.torch.last()
-        CompiledGraph('compiled', 1 operations run by maxlab, 0 by torch)
+        CompiledGraph('compiled', 1 operation run by maxlab, 0 by torch)
         >>> len(maxlab.torch.last().profile(runs=3).kernels) > 0
         True
     """

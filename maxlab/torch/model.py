@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from maxlab import trace
 from maxlab.engine import InferenceSession, Model
 from maxlab.engine.profile import Profile, profile_model
-from maxlab.engine.times import time_text
+from maxlab.engine.times import plural, time_text
 from maxlab.errors import InputError, shown
 from maxlab.graph import Graph
 from maxlab.torch.export import check_devices, export
@@ -279,7 +279,8 @@ class TorchModel:
         ours = sum(r.count for r in self.coverage if r.by == "maxlab")
         theirs = sum(r.count for r in self.coverage if r.by == "torch")
         return (
-            f"TorchModel({self.graph.name!r}, {ours} operations run by maxlab, {theirs} by torch)"
+            f"TorchModel({self.graph.name!r}, {plural(ours, 'operation')} run by maxlab, "
+            f"{theirs} by torch)"
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
