@@ -98,16 +98,20 @@ export class DashboardBar {
     };
     const summary = el('summary', 'jp-MaxLab-dashButton', 'Export', icon('down'));
     summary.setAttribute('aria-label', 'Export');
-    this._menu.append(
-      summary,
-      el(
-        'div',
-        'jp-MaxLab-dashMenuBody',
-        item('Picture', 'the charts as they are, PNG', () => this._actions.savePicture()),
-        item('Table', 'the samples that are shown, CSV', () => this._actions.saveTable()),
-        item('Recording', 'all of it, to replay, .mlrec', () => this._actions.saveRecording())
-      )
+    const body = el(
+      'div',
+      'jp-MaxLab-dashMenuBody',
+      item('Picture', 'the charts as they are, PNG', () => this._actions.savePicture()),
+      item('Table', 'the samples that are shown, CSV', () => this._actions.saveTable()),
+      item('Recording', 'all of it, to replay, .mlrec', () => this._actions.saveRecording())
     );
+    this._menu.append(summary, body);
+    this._menu.addEventListener('toggle', () => {
+      // In a narrow panel the button comes to stand at the left, where a menu to the left of it would be cut.
+      body.classList.remove('jp-mod-right');
+      const whole = this.element.getBoundingClientRect();
+      body.classList.toggle('jp-mod-right', body.getBoundingClientRect().left < whole.left);
+    });
     this._menu.addEventListener('keydown', event => {
       if (event.key === 'Escape' && this._menu.open) {
         this._menu.open = false;

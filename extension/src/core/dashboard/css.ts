@@ -40,6 +40,7 @@ export const DASHBOARD_STYLES = `${STRONG_STYLES}${COPYING_STYLES}
 .jp-MaxLab-dashMenu { position: relative; }
 .jp-MaxLab-dashMenuBody { position: absolute; right: 0; top: 32px; z-index: 5; min-width: 210px; padding: 4px; border-radius: 8px;
   background: var(--mx-surface); border: 1px solid var(--mx-line); box-shadow: 0 8px 28px rgba(0, 0, 0, 0.22); }
+.jp-MaxLab-dashMenuBody.jp-mod-right { right: auto; left: 0; }
 .jp-MaxLab-dash .jp-MaxLab-dashMenuBody button { display: block; width: 100%; padding: 6px 10px; border: 0; border-radius: 5px; background: none; text-align: left; font-size: 12.5px; }
 .jp-MaxLab-dash .jp-MaxLab-dashMenuBody button:hover { background: var(--mx-accent-soft); }
 .jp-MaxLab-dashMenuBody small { display: block; color: var(--mx-muted); font-size: 11px; }
