@@ -233,7 +233,7 @@ def test_a_cancel_ends_a_kernel_that_runs(told: list[tuple[str, bool]]) -> None:
 
 
 def cancel_later(told: list[tuple[str, bool]]) -> None:
-    wait_until(lambda: bool(told))
+    wait_until(lambda: any("first run" in text for text, _ in told))
     for work in progress.running():
         work.cancel()
 
