@@ -207,3 +207,24 @@ def test_stats_tell_why() -> None:
         "3 operations recorded, 3 runs, 3 compiled: 1 for a new structure, 1 for another number, "
         "1 for another size"
     )
+
+
+def test_what_is_forgotten_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces that are under way go on with what they have, and tensors keep what made them."""
+    monkeypatch.setattr(tracing, "MOST_STATES", 4)
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
+    x = Tensor.from_dlpack(np.ones(3, np.float32))
+    kept = x * 2
+    for n in range(1, 12):
+        y = x
+        for _ in range(n):
+            y = F.tanh(y) + kept
+        expected = np.ones(3, np.float32)
+        for _ in range(n):
+            expected = np.tanh(expected) + np.float32(2)
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+        assert tracing.forest.count <= 4
+    assert kept.tolist() == [2, 2, 2]
+    compiled = cost(lambda: (F.tanh(x) + kept).numpy()).compiled
+    assert compiled == 1  # it was known, and forgotten
+    assert cost(lambda: (F.tanh(x) + kept).numpy()).compiled == 0

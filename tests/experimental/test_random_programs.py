@@ -20,7 +20,7 @@ from maxlab.dtype import DType
 from maxlab.engine import InferenceSession
 from maxlab.errors import MaxlabError
 from maxlab.experimental import functional as F  # noqa: N812 - as everybody calls it
-from maxlab.experimental import recording, tracing
+from maxlab.experimental import programs, recipes, recording, tracing
 from maxlab.experimental.programs import graph_of, program_for
 from maxlab.experimental.reading import cut
 from maxlab.experimental.tensor import Tensor
@@ -250,6 +250,10 @@ STEPS: list[Callable[[Program], Any]] = (
 def test_a_program(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 8 == 0:
         monkeypatch.setattr(recording, "remembering", False)
+    if seed % 5 == 0:  # what is remembered is forgotten again and again
+        monkeypatch.setattr(tracing, "MOST_STATES", 5)
+        monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
+        monkeypatch.setattr(recipes, "MOST_RECIPES", 3)
     program = Program(seed)
     for _ in range(program.random.randint(4, 14)):
         program.random.choice(STEPS)(program)
