@@ -33,12 +33,15 @@ def traced(module: GraphModule, inputs: Sequence[Any], compiler: Compiler) -> Ru
         compiler: From a functional graph, and the names of parameters and buffers by their places
             among its inputs, to a function of the list of its inputs.
     """
-    names = [_name_of(n) for n in module.graph.nodes if n.op == "placeholder"]
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    names = [_name_of(n) for n in placeholders]
 
     def compile(graph: GraphModule, examples: Sequence[Any]) -> Any:
         places = _weights()
         same = len(names) == len(examples)  # torch adds and drops inputs of some graphs
         found = {p: (names[p] if same else "") or f"weight{p}" for p in places}
+        if same:
+            _rename_inputs(graph, [_argument_of(n) for n in placeholders])
         with _disable_current_modes():  # torch's trace lets no real tensor be made
             run = compiler(graph, _distinct(found))
 
@@ -110,6 +113,28 @@ def _name_of(node: torch.fx.Node) -> str:
         return ""
     text = source.name if isinstance(source.name, str) else source.name()
     return ".".join(first or second for first, second in _KEY.findall(text))
+
+
+_ARGUMENT = re.compile(r"L_(?:self_|args_\d+_)?([^\W_]\w*?)_?", re.IGNORECASE)
+
+
+def _argument_of(node: torch.fx.Node) -> str:
+    """The name of the variable whose tensor the placeholder ``node`` is; empty where it is none:
+    torch calls that of ``x`` ``L_x_``."""
+    found = _ARGUMENT.fullmatch(node.name)
+    return found[1] if found is not None and isinstance(_example(node), torch.Tensor) else ""
+
+
+def _example(node: torch.fx.Node) -> Any:
+    return node.meta.get("example_value")
+
+
+def _rename_inputs(graph: GraphModule, names: Sequence[str]) -> None:
+    """Gives the placeholders of ``graph`` the ``names`` that the user has for them."""
+    nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    for node, name in zip(nodes, names, strict=True):
+        if name:
+            node._rename(name)
 
 
 def _distinct(names: Mapping[int, str]) -> dict[int, str]:

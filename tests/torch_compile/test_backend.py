@@ -227,3 +227,13 @@ def test_where_it_is_not_installed_importing_it_registers_it(
     compiling.register()
     compiling.register()
     assert registered == {"maxlab": maxlab.torch.backend}
+
+
+def test_inputs_have_the_names_of_arguments() -> None:
+    def scaled(x: torch.Tensor, *, scale: torch.Tensor, _hidden: Any = None) -> torch.Tensor:
+        return x * scale + x
+
+    run = torch.compile(scaled, backend="maxlab")
+    run(torch.ones(2, 3), scale=torch.ones(3))
+    named = [value.name for value in maxlab.torch.last().graph.function.inputs]
+    assert sorted(named) == ["scale", "x"]
