@@ -138,7 +138,8 @@ class Importer:
             for unit in units_of(called, alone, effects_of(called)):
                 self._build_unit(unit, alone)
             self._place_data()
-            self.graph.output(*self._outputs(alone))
+            with self.graph.at(None, ""):  # no line of a user wrote it
+                self.graph.output(*self._outputs(alone))
         return self.graph
 
     # ------------------------------------------------------------ what goes in

@@ -235,5 +235,7 @@ def test_inputs_have_the_names_of_arguments() -> None:
 
     run = torch.compile(scaled, backend="maxlab")
     run(torch.ones(2, 3), scale=torch.ones(3))
-    named = [value.name for value in maxlab.torch.last().graph.function.inputs]
+    graph = maxlab.torch.last().graph
+    named = [value.name for value in graph.function.inputs]
     assert sorted(named) == ["scale", "x"]
+    assert graph.function.ops[-1].loc is None  # the output is no line of the user
