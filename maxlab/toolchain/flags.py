@@ -48,6 +48,7 @@ class Flags:
     def arguments(self, compiler: Compiler) -> list[str]:
         """The compiler arguments, without files, for code that runs on this machine."""
         args = [f"-O{self.optimize}", *_BASE, *compiler.machine_arguments, *_ERRORS]
+        args += compiler.family_arguments
         if self.fast_math:
             args += _FAST_MATH
         if self.brief:

@@ -143,7 +143,7 @@ def runtime() -> Runtime:
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a source; ML503 the result cannot
             be loaded; ML504 the sources are missing; ML505 the compiler was killed or hung; ML507
-            it wrote no library.
+            it wrote no library; ML508 it cannot build what it needs itself.
         CacheError: ML510, there is nowhere to write.
     """
     settings = config()
@@ -296,6 +296,7 @@ def _find_alone(name: str) -> tuple[Artefact, bool, float]:
             with together() as batch:
                 _builds[name] = batch
                 try:
+                    find_compiler().make_ready()
                     found = _build(store, find_compiler(), key, sources, name)
                 finally:
                     del _builds[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,22 +14,38 @@ import pytest
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, ops
+from maxlab.toolchain import find_compiler, zig
 from maxlab.toolchain.prelude import kernels_dir, prelude
 from tests.toolchain.small import settings
 
 SOURCES = sorted((kernels_dir() / "c").glob("*.c"))
 STRICT = (
     *("-std=gnu11", "-O1", "-march=native", "-fopenmp-simd", "-fno-math-errno", "-fPIC"),
-    *("-Wall", "-Wextra", "-Werror", "-Wno-unused-function"),
+    *("-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-function"),
 )
+
+
+FAMILIES = ("clang", "zig")
+
+
+def command_of(family: str) -> str:
+    """The command of a compiler of ``family``, as MAXLAB_CC takes it; skips the test where there
+    is none."""
+    found = shutil.which(family) or (zig.packaged() if family == "zig" else None)
+    if found is None:
+        pytest.skip(f"needs {family}")
+    return shlex.join([found, *["cc"] * (family == "zig")])
 
 
 @pytest.fixture(scope="module")
 def clang() -> str:
-    found = shutil.which("clang")
-    if found is None:
-        pytest.skip("needs clang")
-    return found
+    return command_of("clang")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that the tests of this file share: zig prepares itself once."""
+    return tmp_path_factory.mktemp("families") / "cache"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
@@ -102,10 +119,13 @@ def results(name: str) -> list[np.ndarray]:
     return [np.array(one.to_numpy()) for one in model.execute(*inputs)]
 
 
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_clang_computes_what_gcc_does(clang: str, name: str, tmp_path: Path) -> None:
+def test_others_compute_what_gcc_does(family: str, name: str, place: Path) -> None:
+    cc = command_of(family)
     wanted = results(name)
-    with settings(cc=clang, cache_dir=tmp_path / "cache"):
+    with settings(cc=cc, cache_dir=place):
+        assert find_compiler().family == family
         found = results(name)
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == other.dtype
