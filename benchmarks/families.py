@@ -51,9 +51,9 @@ def cases() -> dict[str, Callable[[], Callable[[], object]]]:
 
     return {
         "tanh 1M": made((1 << 20,), ops.tanh),
-        "max of rows 64x2048": made((64, 2048), lambda x: ops.max(x, 1)),
+        "max of rows 64x2048": made((64, 2048), lambda x: ops.max(x, axis=1)),
         "max and min of exp(x) 64x2048": made(
-            (64, 2048), lambda x: (ops.max(ops.exp(x), 1), ops.min(ops.exp(x), 1))
+            (64, 2048), lambda x: (ops.max(ops.exp(x), axis=1), ops.min(ops.exp(x), axis=1))
         ),
         "softmax 64x2048": made((64, 2048), ops.softmax),
         "softmax(gelu) 64x2048": made((64, 2048), lambda x: ops.softmax(ops.gelu(x))),

@@ -661,6 +661,27 @@ INL f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
 #endif
 // @end
 
+// @section extremes needs bits
+/* What maxima and minima of floats are folded as in loops with `omp simd reduction`.  gcc makes vectors of `a = v > a ? v : a`.
+ * clang does so only where NaN and the sign of zero do not matter, which they do; so with clang they are integers of the same
+ * order.  A kernel notes apart whether a NaN was among them. */
+#ifdef __clang__
+typedef i32 mx_fold_f32;
+typedef i64 mx_fold_f64;
+INL i32 mx_to_fold_f32(f32 x) { i32 b = (i32)mx_bits_f32(x); return b ^ (b >> 31 & 0x7fffffff); }
+INL f32 mx_of_fold_f32(i32 k) { return mx_f32_bits((u32)(k ^ (k >> 31 & 0x7fffffff))); }
+INL i64 mx_to_fold_f64(f64 x) { i64 b = (i64)mx_bits_f64(x); return b ^ (b >> 63 & 0x7fffffffffffffff); }
+INL f64 mx_of_fold_f64(i64 k) { return mx_f64_bits((u64)(k ^ (k >> 63 & 0x7fffffffffffffff))); }
+#else
+typedef f32 mx_fold_f32;
+typedef f64 mx_fold_f64;
+INL f32 mx_to_fold_f32(f32 x) { return x; }
+INL f32 mx_of_fold_f32(f32 x) { return x; }
+INL f64 mx_to_fold_f64(f64 x) { return x; }
+INL f64 mx_of_fold_f64(f64 x) { return x; }
+#endif
+// @end
+
 // @section rows needs shuffle
 /* Sum, maximum, minimum of n floats, and the dot product, with 16 partial results.  For `omp simd reduction` gcc ends with
  * a scalar loop over the lanes, which for rows of some hundred elements takes longer than the row; these end with a
