@@ -138,16 +138,16 @@ def main() -> None:
     result: dict[str, Any] = {"load": os.getloadavg()[0], "rounds": options.rounds, "cases": {}}
     first = options.cc[0] if options.cc else "gcc"
     for case, timed in found.items():
-        rows = {key: np.array(values) for key, values in timed.items()}
+        arrays = {key: np.array(values) for key, values in timed.items()}
         kept = result["cases"][case] = {}
         print(case)
-        for (name, cc), values in rows.items():
+        for (name, cc), values in arrays.items():
             entry: dict[str, Any] = {"us": float(np.median(values))}
             line = f"  {name} {Path(cc.split()[0]).name:6} {np.median(values):9.1f} us"
             if cc != first:
-                entry["over " + first] = interval(values / rows[name, first])
-            if name == "new" and ("old", cc) in rows:
-                entry["over old"] = interval(values / rows["old", cc])
+                entry["over " + first] = interval(values / arrays[name, first])
+            if name == "new" and ("old", cc) in arrays:
+                entry["over old"] = interval(values / arrays["old", cc])
             for what, (middle, low, high) in list(entry.items())[1:]:
                 line += f"   {what} {middle:.3f} [{low:.3f}, {high:.3f}]"
             kept[f"{name} {Path(cc.split()[0]).name}"] = entry

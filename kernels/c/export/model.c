@@ -142,7 +142,7 @@ static launch launch_of(const plan_launch *p, const i64 *s, i64 threads, const m
     lib->gemm_plan(m, n, k, threads, &mb, &nb);
     mb = most(mb, 1), nb = most(nb, 1);
     l.extent = plan_mul(up(m, mb), up(n, nb));
-    l.scratch = half < 0 ? lib->gemm_scratch(m, n, k, mb, nb) : mx_half_gemm_scratch(half, m, mb, nb);
+    l.scratch = half < 0 ? lib->gemm_scratch(m, n, k, mb, nb) : plan.half_gemm_scratch(half, m, mb, nb);
     l.grain = plan_mul(2, plan_mul(m, plan_mul(n, k))) < SMALL_PRODUCT ? most(l.extent, 1) : 1;
     l.nextra = 2, l.extra[0] = mb, l.extra[1] = nb;
     break;
@@ -151,7 +151,7 @@ static launch launch_of(const plan_launch *p, const i64 *s, i64 threads, const m
     const i64 items = z[0], m = z[1], n = z[2], k = z[3];
     const i64 cost = plan_mul(2, plan_mul(m, plan_mul(n, most(k, 1)))) / 16;
     l.extent = items;
-    l.scratch = half < 0 ? lib->matmul_scratch(m, n, k) : mx_half_matmul_scratch(half, m, n, k);
+    l.scratch = half < 0 ? lib->matmul_scratch(m, n, k) : plan.half_matmul_scratch(half, m, n, k);
     l.grain = grain_of(items, cost, threads), l.piece = piece_of(items, cost);
     break;
   }

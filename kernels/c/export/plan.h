@@ -91,7 +91,9 @@ typedef struct plan_table {
   const i64 (*pairs)[2];  /* inputs that cannot be one memory */
   const plan_note *notes;
   int (*bind)(const model_value *inputs, i64 *s); /* the sizes that the inputs give */
-  const mx_lib *(*products)(void);                /* NULL for a model that needs none */
+  const mx_lib *(*products)(void);                /* NULL for a model that needs none; so are these */
+  i64 (*half_gemm_scratch)(i64 kind, i64 M, i64 mb, i64 nb);
+  i64 (*half_matmul_scratch)(i64 kind, i64 M, i64 N, i64 K);
 } plan_table;
 extern const plan_table plan;
 

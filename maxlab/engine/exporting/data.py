@@ -89,7 +89,7 @@ def data_of(model: Model) -> Data:
         if slot.data is not None:
             array = np.ascontiguousarray(slot.data)
             keep.append(array)
-            data = memoryview(array.reshape(-1).view(np.uint8))[:nbytes]
+            data = array.reshape(-1).view(np.uint8).data[:nbytes]
         else:
             if address is None:  # computed when it was loaded, and only packing has read it
                 if again is None:

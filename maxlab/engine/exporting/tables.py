@@ -338,8 +338,13 @@ class Tables:
             ".pairs = pairs",
             ".notes = notes",
             ".bind = bind",
-            f".products = {'mx_get_lib' if needs_products(plan) else 'NULL'}",
         ]
+        if needs_products(plan):
+            fields += [
+                ".products = mx_get_lib",
+                ".half_gemm_scratch = mx_half_gemm_scratch",
+                ".half_matmul_scratch = mx_half_matmul_scratch",
+            ]
         inside = ",\n  ".join(fields)
         return [*lines, f"const plan_table plan = {{\n  {inside},\n}};"]
 
