@@ -80,6 +80,13 @@ class Lab:
             level = re.match(r"// maxlab-flags: (.*)", file.read_text())
             out = self.folder / f"{name}-{file.stem}.o"
             command = [*compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
+            if find_compiler().family == "zig":  # which calls processors otherwise
+                command = [
+                    one.replace("=x86-64", "=x86_64").replace("-v", "_v")
+                    if one.startswith("-march=x86")
+                    else one
+                    for one in command
+                ]
             subprocess.run([*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True)
             objects.append(str(out))
         library = self.folder / f"{name}.so"
