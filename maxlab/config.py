@@ -7,7 +7,7 @@ variable                     meaning                                     default
                              directory that only you can write
 ``MAXLAB_CACHE_LIMIT``       how many MiB of them are kept: those used   2048
                              longest ago go first; 0 keeps all
-``MAXLAB_CC``                the C compiler                              gcc, cc or clang
+``MAXLAB_CC``                the C compiler                              gcc, cc, clang or zig
 ``MAXLAB_NUM_THREADS``       threads of a session, 1024 at most          usable physical cores
 ``MAXLAB_AT_LOAD``           0 computes what depends on weights alone    1
                              in each run, not once at load

@@ -31,6 +31,7 @@ PAGES = {
     "how-to/change-a-graph.md": 5,
     "how-to/keep-a-graph.md": 8,
     "how-to/edit-a-graph-by-hand.md": 2,
+    "how-to/export-c.md": 4,
     "how-to/canvas-and-code.md": 2,
     "how-to/teach-with-graphs.md": 3,
     "how-to/write-a-graph-as-python.md": 4,

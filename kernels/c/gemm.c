@@ -168,18 +168,18 @@ void mx_gemm_runs(f32 *C, i64 ldc, const void *const *at, i64 runs, i64 run, con
 
 i64 mx_pack_b_size(i64 K, i64 N) { return ceil_div(N, MX_NR) * MX_NR * K; }
 
+typedef i32 m4 __attribute__((vector_size(16)));
 /* out[k][j] = in[j][k] for 4 x 4 floats: rows of `in` are `step` apart, rows of the panel MX_NR. */
 INLINE void transpose4(f32 *RS out, const f32 *RS in, i64 step) {
   typedef f32 v4 __attribute__((vector_size(16), aligned(4), may_alias));
-  typedef i32 m4 __attribute__((vector_size(16)));
   v4 r0 = *(const v4 *)in, r1 = *(const v4 *)(in + step), r2 = *(const v4 *)(in + 2 * step);
   v4 r3 = *(const v4 *)(in + 3 * step);
-  v4 lo01 = __builtin_shuffle(r0, r1, (m4){0, 4, 1, 5}), hi01 = __builtin_shuffle(r0, r1, (m4){2, 6, 3, 7});
-  v4 lo23 = __builtin_shuffle(r2, r3, (m4){0, 4, 1, 5}), hi23 = __builtin_shuffle(r2, r3, (m4){2, 6, 3, 7});
-  *(v4 *)(out) = __builtin_shuffle(lo01, lo23, (m4){0, 1, 4, 5});
-  *(v4 *)(out + MX_NR) = __builtin_shuffle(lo01, lo23, (m4){2, 3, 6, 7});
-  *(v4 *)(out + 2 * MX_NR) = __builtin_shuffle(hi01, hi23, (m4){0, 1, 4, 5});
-  *(v4 *)(out + 3 * MX_NR) = __builtin_shuffle(hi01, hi23, (m4){2, 3, 6, 7});
+  v4 lo01 = MX_SHUFFLE(m4, r0, r1, 0, 4, 1, 5), hi01 = MX_SHUFFLE(m4, r0, r1, 2, 6, 3, 7);
+  v4 lo23 = MX_SHUFFLE(m4, r2, r3, 0, 4, 1, 5), hi23 = MX_SHUFFLE(m4, r2, r3, 2, 6, 3, 7);
+  *(v4 *)(out) = MX_SHUFFLE(m4, lo01, lo23, 0, 1, 4, 5);
+  *(v4 *)(out + MX_NR) = MX_SHUFFLE(m4, lo01, lo23, 2, 3, 6, 7);
+  *(v4 *)(out + 2 * MX_NR) = MX_SHUFFLE(m4, hi01, hi23, 0, 1, 4, 5);
+  *(v4 *)(out + 3 * MX_NR) = MX_SHUFFLE(m4, hi01, hi23, 2, 3, 6, 7);
 }
 
 void mx_pack_b_f32(f32 *RS dst, const f32 *RS B, i64 K, i64 N, i64 row_stride, i64 col_stride, i64 lo, i64 hi) {

@@ -61,11 +61,6 @@ static u32 least_exponent(const u16 *RS x, i64 n) {
   return least == 0xffff ? 255 : (u32)(least + 1) >> 7;
 }
 
-/* Whether no product and no sum of products is subnormal, of numbers whose least exponents are a and b.  The last digit of
- * such a number is worth 2^(a - 134), that of a product 2^(a + b - 268).  If that is 2^-126 or more, all products, and
- * therefore all sums of them, are multiples of a number that is not subnormal. */
-INLINE int no_subnormals(u32 a, u32 b) { return (a != 0) & (b != 0) & (a + b >= 142); }
-
 void mx_half_mark(i64 kind, u16 *packed, i64 K, i64 N, i64 lo, i64 hi) {
   const i64 panel = MX_NR * (K + K % 2);
   u16 *const marks = packed + ceil_div(N, MX_NR) * panel;
@@ -236,6 +231,11 @@ INLINE void see_panel(smallest *seen, const u32 *B, i64 n) {
   const u32 least = least_exponent((const u16 *)B, 2 * MX_NR * n);
   seen->b = least < seen->b ? least : seen->b;
 }
+/* Whether no product and no sum of products is subnormal, of numbers whose least exponents are a and b.  The last digit of
+ * such a number is worth 2^(a - 134), that of a product 2^(a + b - 268).  If that is 2^-126 or more, all products, and
+ * therefore all sums of them, are multiples of a number that is not subnormal. */
+INLINE int no_subnormals(u32 a, u32 b) { return (a != 0) & (b != 0) & (a + b >= 142); }
+
 INLINE void any_tile(const smallest *seen, i64 panel, i64 h, f32 *RS C, i64 ldc, const u32 *RS A, const u32 *RS B, i64 n,
                      int first, i64 ahead) {
   const int fast = no_subnormals(seen->a, seen->marks ? seen->marks[panel] : seen->b);

@@ -219,7 +219,7 @@ INL f32 mx_rsqrt_f32(f32 x) { /* 1/root, and what root and quotient lost to roun
   f32 v = x < 0x1p-60f ? x * 0x1p64f : x;                /* so that root^2 - v is no subnormal */
   f32 z = __builtin_sqrtf(v), y = 1.0f / z;
   f32 off = __builtin_fmaf(-0.5f * __builtin_fmaf(-z, z, v) * y, y, __builtin_fmaf(-z, y, 1.0f));
-  f32 r = (x > 0.0f) & (x < __builtin_inff()) ? __builtin_fmaf(y, off, y) : y;
+  f32 r = ((x > 0.0f) & (x < __builtin_inff())) ? __builtin_fmaf(y, off, y) : y;
   return x < 0x1p-60f ? r * 0x1p32f : r;
 }
 INL f64 mx_rsqrt_f64(f64 x) { return 1.0 / __builtin_sqrt(x); }
@@ -600,12 +600,12 @@ INL f32 mx_pow_f32(f32 x, f32 y) {
   g = __builtin_fma(g, r, 9.99999999961682e-01);
   i32 k = (i32)(n == n ? n : 0.0);
   f32 v = (f32)(g * mx_f64_bits((u64)(i64)(k + 1023) << 52));
-  v = (ax == 1.0) & (y == y) ? 1.0f : v;                 /* also (-1)^inf */
+  v = ((ax == 1.0) & (y == y)) ? 1.0f : v;               /* also (-1)^inf */
   f32 ty = __builtin_truncf(y), hy = 0.5f * y;
   f32 neg = x < 0.0f ? 1.0f : (x == 0.0f && (mx_bits_f32(x) >> 31) ? 1.0f : 0.0f);
   f32 odd = ty == y ? (__builtin_truncf(hy) == hy ? 0.0f : 1.0f) : 0.0f;
   v = neg * odd != 0.0f ? -v : v;
-  v = (x < 0.0f) & (ax < inf) & (ty != y) ? __builtin_nanf("") : v;
+  v = ((x < 0.0f) & (ax < inf) & (ty != y)) ? __builtin_nanf("") : v;
   v = x == 1.0f ? 1.0f : v;
   return y == 0.0f ? 1.0f : v;
 }
@@ -623,7 +623,7 @@ INL f64 mx_mod_f64(f64 a, f64 b) {
 }
 INL f64 mx_floordiv_f64(f64 a, f64 b) {                  /* consistent with mod: a = floordiv * b + mod */
   f64 r = __builtin_fmod(a, b), q = (a - r) / b;         /* q is whole but for rounding */
-  q = (r != 0.0) & ((r < 0.0) != (b < 0.0)) ? q - 1.0 : q;
+  q = ((r != 0.0) & ((r < 0.0) != (b < 0.0))) ? q - 1.0 : q;
   f64 n = __builtin_floor(q + 0.5);
   n = n == 0.0 ? __builtin_copysign(0.0, a / b) : n;
   return b == 0.0 ? a / b : n;
@@ -651,15 +651,46 @@ INL f64 mx_gelu_tanh_f64(f64 x) { return x * mx_sigmoid_f64(1.5957691216057308 *
 INL f64 mx_gelu_quick_f64(f64 x) { return x * mx_sigmoid_f64(1.702 * x); }
 // @end
 
-// @section rows needs abi
+// @section shuffle needs abi
+/* MX_SHUFFLE(MASK, a, b, ...): elements of the vectors a and b, by their numbers; MASK is a type of as many integers.  gcc has
+ * the other form from version 12 on. */
+#ifdef __clang__
+#define MX_SHUFFLE(MASK, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MX_SHUFFLE(MASK, a, b, ...) __builtin_shuffle(a, b, (MASK){__VA_ARGS__})
+#endif
+// @end
+
+// @section extremes needs bits
+/* What maxima and minima of floats are folded as in loops with `omp simd reduction`.  gcc makes vectors of `a = v > a ? v : a`.
+ * clang does so only where NaN and the sign of zero do not matter, which they do; so with clang they are integers of the same
+ * order.  A kernel notes apart whether a NaN was among them. */
+#ifdef __clang__
+typedef i32 mx_fold_f32;
+typedef i64 mx_fold_f64;
+INL i32 mx_to_fold_f32(f32 x) { i32 b = (i32)mx_bits_f32(x); return b ^ (b >> 31 & 0x7fffffff); }
+INL f32 mx_of_fold_f32(i32 k) { return mx_f32_bits((u32)(k ^ (k >> 31 & 0x7fffffff))); }
+INL i64 mx_to_fold_f64(f64 x) { i64 b = (i64)mx_bits_f64(x); return b ^ (b >> 63 & 0x7fffffffffffffff); }
+INL f64 mx_of_fold_f64(i64 k) { return mx_f64_bits((u64)(k ^ (k >> 63 & 0x7fffffffffffffff))); }
+#else
+typedef f32 mx_fold_f32;
+typedef f64 mx_fold_f64;
+INL f32 mx_to_fold_f32(f32 x) { return x; }
+INL f32 mx_of_fold_f32(f32 x) { return x; }
+INL f64 mx_to_fold_f64(f64 x) { return x; }
+INL f64 mx_of_fold_f64(f64 x) { return x; }
+#endif
+// @end
+
+// @section rows needs shuffle
 /* Sum, maximum, minimum of n floats, and the dot product, with 16 partial results.  For `omp simd reduction` gcc ends with
  * a scalar loop over the lanes, which for rows of some hundred elements takes longer than the row; these end with a
  * tree.  Maximum and minimum hand on NaN; of no elements they are -inf and +inf. */
 typedef f32 mx_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef i32 mx_m16 __attribute__((vector_size(64)));
 #define MX_TURN(x, n)                                                                                                  \
-  __builtin_shuffle(x, (mx_m16){n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10, n + 11,      \
-                                n + 12, n + 13, n + 14, n + 15})
+  MX_SHUFFLE(mx_m16, x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10, n + 11, n + 12,   \
+             n + 13, n + 14, n + 15)
 #define MX_PICK(a, b, OP) ((mx_v16)(((mx_m16)(a) & ((a OP b) | (a != a))) | ((mx_m16)(b) & ~((a OP b) | (a != a)))))
 INL f32 mx_lanes_sum(mx_v16 x) {
   x += MX_TURN(x, 8);
@@ -697,7 +728,7 @@ INL f32 mx_dot_f32(const f32 *x, const f32 *y, i64 n) {
       t = MX_TURN(v, 1), v = MX_PICK(t, v, OP);                                                                        \
       m = v[0];                                                                                                        \
     }                                                                                                                  \
-    for (; i < n; i++) m = (x[i] OP m) | (x[i] != x[i]) ? x[i] : m;                                                    \
+    for (; i < n; i++) m = ((x[i] OP m) | (x[i] != x[i])) ? x[i] : m;                                                  \
     return m;                                                                                                          \
   }
 INL f32 mx_row_max_f32(const f32 *x, i64 n);
@@ -720,7 +751,7 @@ MX_ROW_PICK(mx_row_min_f32, <, __builtin_inff())
   INL T mx_mod_##T(T a, T b) {                                                                                         \
     if (b == 0 || b == -1) return 0;                                                                                   \
     T r = (T)(a % b);                                                                                                  \
-    return (T)(r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0));                                                         \
+    return (T)(r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0));                                                       \
   }                                                                                                                    \
   INL T mx_pow_##T(T a, T n) {                                                                                         \
     u64 r = 1, x = (u64)(i64)a;                                                                                        \

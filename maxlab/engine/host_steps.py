@@ -28,7 +28,7 @@ def refused_steps(steps: Sequence[Step], env: Mapping[str, int]) -> frozenset[in
     return frozenset(found)
 
 
-def _exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[int]:
+def exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[int]:
     """What the executor is told of an ``exchange``: how many pointers it takes and where each is,
     how many it sets and, of each, where it is and which of those taken it becomes.
 
@@ -100,7 +100,7 @@ class HostSteps:
                 kind = CONTROL[step.kind]
                 rows.append((ffi.NULL, len(self.pointers), len(dims), step.jump, 1, kind, 0))
                 if step.exchange is not None:
-                    listed = _exchanged(len(rows) - 1, steps, starts)
+                    listed = exchanged(len(rows) - 1, steps, starts)
                     dims.extend(listed)
                     self.scratch = max(self.scratch, listed[0] * 8)
                 self.pointers.extend(step.pointers)

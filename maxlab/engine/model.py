@@ -34,8 +34,10 @@ if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks f
     from maxlab.compiler.plan import Plan, Step
     from maxlab.compiler.printed import Printed
     from maxlab.engine.device_kernel import Captured, DeviceKernelView
+    from maxlab.engine.exporting import Exported
     from maxlab.engine.gpu_profiling import GpuProfiler
     from maxlab.engine.gpu_profiling import Mode as GpuMode
+    from maxlab.files import AnyPath
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""
@@ -455,6 +457,40 @@ class Model(trace.Displayed, AsModule, Whole):
             options=self.options if options is None else options,
             num_threads=self.num_threads if num_threads is None else num_threads,
         )
+
+    def export_c(self, folder: AnyPath) -> Exported:
+        """The folder with the model as a program of C, which runs without Python: its kernels, the
+        executor, its weights, a ``Makefile`` and a ``README.txt``.
+
+        ``make && ./model in.npy out.npy`` there computes what the model does; ``model.h`` is the
+        interface for programs of one's own. Dims with names stay open. Kernels that users wrote are
+        exported, and not guarded there.
+
+        Args:
+            folder: Where to write: a folder that is not there, is empty, or has an earlier export,
+                which is replaced.
+
+        Raises:
+            UnsupportedError: ML460, it runs on another device; ML461, it calls Python; ML462, it
+                computes sizes while it runs; ML463, it passes opaque values; ML464, its kernels
+                write messages.
+            ArgumentError: ML465, the folder has other files.
+            FileError: ML003, a file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> from maxlab import engine
+            >>> from maxlab.dtype import DType
+            >>> from maxlab.graph import Graph, TensorType
+            >>> graph = Graph("double", lambda x: x * 2, [TensorType(DType.float32, ["n"])])
+            >>> model = engine.InferenceSession().load(graph)
+            >>> made = model.export_c(tempfile.mkdtemp())
+            >>> "Makefile" in made.files, "model.h" in made.files
+            (True, True)
+        """
+        from maxlab.engine.exporting import export_c
+
+        return export_c(self, folder)
 
     def adopt(self, other: Model) -> None:
         """Run from now on what ``other`` runs: the same graph, compiled otherwise.

@@ -304,6 +304,28 @@ class Cache:
         except OSError as error:
             raise _cannot_write(self.spare, error) from error
 
+    def folder(self, name: str) -> Path:
+        """A private folder ``name`` beside the kernels, for what a compiler keeps for itself; in
+        the spare directory where the configured one cannot be used.
+
+        Raises:
+            CacheError: ML510, nowhere to write.
+        """
+        while self.spare is None:
+            try:
+                self._prepare()
+                _make_private(self.root / name)
+                check_folder(self.root / name)
+                return self.root / name
+            except OSError as error:
+                self.use_spare(error)
+        made = self.spare / name
+        try:
+            made.mkdir(0o700, exist_ok=True)
+        except OSError as error:
+            raise _cannot_write(self.spare, error) from error
+        return made
+
     def _publish(
         self, built: Path, content: Content, keys: Sequence[AnyKey], source: Path | None
     ) -> list[Artefact]:

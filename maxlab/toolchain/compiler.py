@@ -22,12 +22,13 @@ from pathlib import Path
 
 from maxlab.config import config
 from maxlab.errors import ToolchainError
-from maxlab.toolchain import processes
+from maxlab.toolchain import processes, zig
 
 CANDIDATES = ("gcc", "cc", "clang")
 INSTALL_HINT = (
-    "install a C compiler (Debian/Ubuntu: apt install gcc; Fedora: dnf install gcc; "
-    "conda: conda install -c conda-forge gcc), or set MAXLAB_CC to one"
+    "install a C compiler (Debian/Ubuntu: apt-get install gcc, or clang; Fedora: dnf install gcc; "
+    f"conda: conda install -c conda-forge gcc), or, without an administrator: {zig.INSTALL}; or "
+    "set MAXLAB_CC to one"
 )
 TIMEOUT_S = 300.0
 """Seconds that a compilation may take; most take less than one."""
@@ -43,8 +44,8 @@ class Compiler:
     Attributes:
         command: the program and its leading arguments (``("ccache", "gcc")``).
         path: where the program was found.
-        version: the first line it prints for ``--version``.
-        family: ``"gcc"`` or ``"clang"``.
+        version: the first line it prints for ``--version``; of zig, behind its own version.
+        family: ``"gcc"``, ``"clang"`` or ``"zig"``, which is a clang too.
         cpu: 8 hex digits that stand for the CPU's model and features.
         machine: the architecture, such as ``"x86_64"``.
     """
@@ -67,6 +68,16 @@ class Compiler:
         return ()
 
     @property
+    def family_arguments(self) -> tuple[str, ...]:
+        """The arguments that make another family do what gcc does: contract products and sums to
+        fused ones, and say nothing of loops that stay scalar. zig would watch for undefined
+        behaviour, and add line tables, by itself."""
+        if self.family == "gcc":
+            return ()
+        plain = ("-ffp-contract=fast", "-Wno-pass-failed")
+        return (*plain, "-fno-sanitize=undefined", "-g0") if self.family == "zig" else plain
+
+    @property
     def brief_arguments(self) -> tuple[str, ...]:
         """The arguments that leave out the loops of narrower vectors for what is left when a loop
         of whole vectors has ended: a quarter less to compile, and 8 or more elements that are left
@@ -82,20 +93,45 @@ class Compiler:
         if self.family == "gcc":
             # No start files: a kernel library has no constructors, and they cost 6 ms.
             return ("-shared", "-nostdlib", "-lgcc", "-lm")
-        return ("-shared", "-nostartfiles", "-lm")
+        return ("-shared", "-lm")
+
+    @property
+    def description(self) -> str:
+        """The version, and where the program is, in words."""
+        place = f"{self.path}, of the package {zig.PACKAGE}" if self.is_packaged else self.path
+        return f"{self.version} ({place})"
+
+    @property
+    def is_packaged(self) -> bool:
+        """Whether it is that of the package ``ziglang``."""
+        return self.family == "zig" and f"/{zig.PACKAGE}/" in self.path
+
+    def make_ready(self) -> None:
+        """Let a compiler that builds a part of itself do so, the first time on this machine.
+
+        Raises:
+            ToolchainError: ML508, it cannot.
+        """
+        if self.family == "zig":
+            arguments = (*self.machine_arguments, *self.family_arguments, "-O1", "-fPIC")
+            zig.warm(self.command, self.version, (*arguments, *self.link_arguments))
 
     @property
     def digest(self) -> str:
-        """8 hex digits for the command and the version."""
-        text = "\0".join((*self.command[:-1], os.path.basename(self.command[-1]), self.version))
+        """8 hex digits for the family, the command and the version."""
+        first, last = self.command[:-1], os.path.basename(self.command[-1])
+        if self.family == "zig":  # each environment of Python has its own
+            first = ("zig", *self.command[1:-1])
+        text = "\0".join((self.family, *first, last, self.version))
         return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def find_compiler() -> Compiler:
-    """The compiler that ``MAXLAB_CC`` names, or the first of gcc, cc and clang on the PATH.
+    """The compiler that ``MAXLAB_CC`` names, or the first of gcc, cc and clang on the PATH, or that
+    of the package ``ziglang``.
 
     Raises:
-        ToolchainError: ML501, there is none, or it does not run.
+        ToolchainError: ML501, there is none, or it does not run; ML508, the package is not whole.
     """
     wanted = config().cc
     relative = wanted is not None and "/" in wanted and not wanted.startswith("/")
@@ -141,9 +177,13 @@ def _find(wanted: str | None, path: str, folder: str) -> Compiler:
         if program is not None:
             program = os.path.abspath(program)
             return _identify((program,), program)
+    program = zig.packaged()
+    if program is not None:
+        return _identify((program, "cc"), program)
     raise ToolchainError(
         "ML501",
-        f"no C compiler was found: looked for {', '.join(CANDIDATES)} on the PATH",
+        f"no C compiler was found: looked for {', '.join(CANDIDATES)} on the PATH, and for the "
+        f"package {zig.PACKAGE}",
         why=[f"PATH is {path!r}"],
         fix=INSTALL_HINT,
     )
@@ -167,8 +207,12 @@ def _identify(command: tuple[str, ...], path: str) -> Compiler:
             why=lines[:3],
             fix=INSTALL_HINT,
         )
+    version = lines[0]
     family = "clang" if "clang" in done.output.lower() else "gcc"
-    return Compiler(command, path, lines[0], family, cpu_digest(), platform.machine())
+    if zig.is_zig(command):
+        own = run([command[0], "version"], timeout_s=VERSION_TIMEOUT_S).output.strip()
+        family, version = "zig", f"zig {own}, {version}"
+    return Compiler(command, path, version, family, cpu_digest(), platform.machine())
 
 
 @functools.cache
@@ -230,6 +274,8 @@ def run(
     env = {**os.environ, "LC_ALL": "C"}
     if cwd is not None:
         env["TMPDIR"] = str(cwd)
+    if zig.is_zig(command):
+        env.update(zig.environment(cwd))
     limit = TIMEOUT_S if timeout_s is None else timeout_s
     try:
         code, output = processes.run_process(

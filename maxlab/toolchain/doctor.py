@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
 from typing import NamedTuple
 
 from maxlab.config import config
 from maxlab.errors import MaxlabError
 from maxlab.toolchain.artefacts import cache
-from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler
+from maxlab.toolchain.compiler import INSTALL_HINT, cpu_description, find_compiler, run
 from maxlab.toolchain.prelude import kernels_dir, prelude
 
 
@@ -49,7 +48,7 @@ def _compiler_row() -> DoctorRow:
         compiler = find_compiler()
     except MaxlabError as error:
         return DoctorRow("C compiler", False, error.what, error.fix or INSTALL_HINT)
-    return DoctorRow("C compiler", True, f"{compiler.version} ({compiler.path})", "")
+    return DoctorRow("C compiler", True, compiler.description, "")
 
 
 def _trial_row() -> DoctorRow:
@@ -74,19 +73,17 @@ def _headers_row() -> DoctorRow:
     text = "".join(f"#include <{header}>\n" for header in wanted)
     fix = "install the headers of the C library: apt-get install libc6-dev (or build-essential)"
     try:
-        done = subprocess.run(
-            [str(find_compiler().path), "-E", "-x", "c", "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        folder = cache().build_dir()
+        try:
+            (folder / "headers.c").write_text(text, encoding="utf-8")
+            done = run([*find_compiler().command, "-E", "headers.c"], cwd=folder, timeout_s=60)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, MaxlabError) as error:
         return DoctorRow(name, False, f"the compiler does not run: {error}", fix)
-    if done.returncode:
-        first = next(iter(done.stderr.strip().splitlines()), "the compiler refuses them")
-        return DoctorRow(name, False, first, fix)
+    if done.code:
+        lines = [line for line in done.output.splitlines() if "error" in line]
+        return DoctorRow(name, False, next(iter(lines), "the compiler refuses them"), fix)
     return DoctorRow(name, True, ", ".join(wanted), "")
 
 

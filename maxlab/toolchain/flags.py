@@ -21,7 +21,7 @@ _BASE = ("-std=gnu11", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
 _ERRORS = ("-Werror=implicit-function-declaration", "-Werror=int-conversion")
 # Not -ffinite-math-only: masks are made of infinities. Not -fassociative-math: what a sum lost to
 # rounding, as log1p adds it again, would be lost for good, and sums of reductions are free already.
-_FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
+FAST_MATH = ("-fno-signed-zeros", "-freciprocal-math")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,9 @@ class Flags:
     def arguments(self, compiler: Compiler) -> list[str]:
         """The compiler arguments, without files, for code that runs on this machine."""
         args = [f"-O{self.optimize}", *_BASE, *compiler.machine_arguments, *_ERRORS]
+        args += compiler.family_arguments
         if self.fast_math:
-            args += _FAST_MATH
+            args += FAST_MATH
         if self.brief:
             args += compiler.brief_arguments
         if self.debug:

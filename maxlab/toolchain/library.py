@@ -36,7 +36,7 @@ _WAIT_S = 0.1  # between two looks whether a wait was cancelled
 FLAGS = Flags(extra=("-fvisibility=hidden", "-pthread"))
 # A source may ask for more in its first line, where the optimiser's time is well spent:
 #   // maxlab-flags: -O2
-_OWN_FLAGS = re.compile(r"\A// maxlab-flags: (?P<flags>.*)$", re.MULTILINE)
+OWN_FLAGS = re.compile(r"\A// maxlab-flags: (?P<flags>.*)$", re.MULTILINE)
 
 
 class Runtime:
@@ -143,7 +143,7 @@ def runtime() -> Runtime:
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a source; ML503 the result cannot
             be loaded; ML504 the sources are missing; ML505 the compiler was killed or hung; ML507
-            it wrote no library.
+            it wrote no library; ML508 it cannot build what it needs itself.
         CacheError: ML510, there is nowhere to write.
     """
     settings = config()
@@ -199,7 +199,7 @@ OWN_KERNELS = frozenset(("mx_k_copy", "mx_k_refuse", "mx_k_settle"))
 """The kernels of the runtime library itself, which needs no products."""
 RUNTIME = "runtime"
 PRODUCTS = "products"
-_PRODUCT_FILES = (
+PRODUCT_FILES = (
     "attention.c", "gemm.c", "halves.c", "products.c", "quantized.c", "taps.c", "windows.c",
 )  # fmt: skip
 # Whoever comes while a library is being built waits, and finds it in the cache.
@@ -274,7 +274,7 @@ def _key_of(
     wanted = name == PRODUCTS
     names = [file for file, _, _ in files]
     sources = tuple(
-        folder / file for file in names if file[-2:] == ".c" and (file in _PRODUCT_FILES) is wanted
+        folder / file for file in names if file[-2:] == ".c" and (file in PRODUCT_FILES) is wanted
     )
     if not sources:
         raise ToolchainError("ML504", f"no runtime sources in {folder}", fix="reinstall maxlab")
@@ -296,6 +296,7 @@ def _find_alone(name: str) -> tuple[Artefact, bool, float]:
             with together() as batch:
                 _builds[name] = batch
                 try:
+                    find_compiler().make_ready()
                     found = _build(store, find_compiler(), key, sources, name)
                 finally:
                     del _builds[name]
@@ -311,7 +312,7 @@ def _build(store: Cache, compiler: Compiler, key: Key, sources: list[Path], name
     def compile_one(folder: Path, source: Path) -> str:
         target = f"{source.stem}.o"
         text = source.read_text(encoding="utf-8")
-        own = _OWN_FLAGS.match(text)
+        own = OWN_FLAGS.match(text)
         extra = own["flags"].split() if own else []
         done = run([*arguments, *extra, "-pipe", "-c", str(source), "-o", target], cwd=folder)
         check(done, {str(source): text})

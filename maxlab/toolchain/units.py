@@ -103,7 +103,8 @@ def compile_units(
 
     Raises:
         ToolchainError: ML501 no compiler; ML502 it refused a kernel, with the line;
-            ML503 the result cannot be loaded; ML505 it was killed or hung; ML507 it wrote none.
+            ML503 the result cannot be loaded; ML505 it was killed or hung; ML507 it wrote none;
+            ML508 it cannot build what it needs itself.
         CacheError: ML510, there is nowhere to write.
 
     Example:
@@ -171,6 +172,7 @@ def _load_missing(
         trace.emit("cache", unit.name, hit=True, ms=ms)
         done.append((LoadedKernel(unit.name, address, True, None, found.path, ms, handle), unit))
     if missing:
+        compiler.make_ready()
         jobs = max(jobs or config().num_threads, 1)
         groups = [
             part

@@ -14,6 +14,8 @@ from typing import Any
 import cffi
 import pytest
 
+from maxlab.toolchain import find_compiler
+
 SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "c"
 FLAGS = [
     *("-march=native", "-mprefer-vector-width=512", "-fno-math-errno", "-fno-trapping-math"),
@@ -57,7 +59,9 @@ def compiler_command() -> list[str]:
     command = shlex.split(os.environ.get("MAXLAB_CC", "gcc"))
     if shutil.which(command[0]) is None:
         pytest.skip(f"needs {command[0]}")
-    return command
+    compiler = find_compiler()
+    quiet = [] if compiler.family == "gcc" else ["-Wno-psabi", "-Wno-unused-command-line-argument"]
+    return [*command, *compiler.family_arguments, *quiet]
 
 
 class Lab:
@@ -76,6 +80,13 @@ class Lab:
             level = re.match(r"// maxlab-flags: (.*)", file.read_text())
             out = self.folder / f"{name}-{file.stem}.o"
             command = [*compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
+            if find_compiler().family == "zig":  # which calls processors otherwise
+                command = [
+                    one.replace("=x86-64", "=x86_64").replace("-v", "_v")
+                    if one.startswith("-march=x86")
+                    else one
+                    for one in command
+                ]
             subprocess.run([*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True)
             objects.append(str(out))
         library = self.folder / f"{name}.so"

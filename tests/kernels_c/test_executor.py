@@ -43,7 +43,7 @@ int k_fail(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
   return 5;
 }
 int k_spin(void *const *b, const i64 *d, i64 lo, i64 hi, mx_ctx *ctx) {
-  volatile f64 x = 0; (void)b, (void)ctx;
+  volatile f64 x = 0; (void)b, (void)ctx, (void)x;
   for (i64 i = lo; i < hi; i++) for (i64 k = 0; k < d[0]; k++) x += 1;
   return 0;
 }

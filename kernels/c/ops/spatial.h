@@ -3,14 +3,17 @@
 // Channels lie first or last in an image.  The library of products wants them last, so images with the channels first
 // are turned before and their results behind it; convolutions that keep channels apart are summed here, in either order.
 
-// @section turn_f32 needs abi
+// @section turn_f32 needs shuffle
 typedef f32 __attribute__((vector_size(32), aligned(4), may_alias)) mx_turned;
 typedef i32 __attribute__((vector_size(32))) mx_turning;
+#define MX_LOW(a, b) MX_SHUFFLE(mx_turning, a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define MX_HIGH(a, b) MX_SHUFFLE(mx_turning, a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define MX_EVENS(a, b) MX_SHUFFLE(mx_turning, a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define MX_ODDS(a, b) MX_SHUFFLE(mx_turning, a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#define MX_FIRST(a, b) MX_SHUFFLE(mx_turning, a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define MX_SECOND(a, b) MX_SHUFFLE(mx_turning, a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 /* to[c][r] = from[r][c] for rows x cols numbers; rows of `to` are `ts` apart, those of `from` are `fs`. */
 INL void mx_turn_f32(f32 *RS to, i64 ts, const f32 *RS from, i64 fs, i64 rows, i64 cols) {
-  const mx_turning low = {0, 8, 1, 9, 4, 12, 5, 13}, high = {2, 10, 3, 11, 6, 14, 7, 15};
-  const mx_turning evens = {0, 1, 8, 9, 4, 5, 12, 13}, odds = {2, 3, 10, 11, 6, 7, 14, 15};
-  const mx_turning first = {0, 1, 2, 3, 8, 9, 10, 11}, second = {4, 5, 6, 7, 12, 13, 14, 15};
   const i64 whole = rows / 8 * 8, even = cols / 8 * 8;
   for (i64 c0 = 0; c0 < even; c0 += 16) /* whole cache lines of both, one line of `to` after the other */
     for (i64 r0 = 0; r0 < whole; r0 += 16)
@@ -21,15 +24,15 @@ INL void mx_turn_f32(f32 *RS to, i64 ts, const f32 *RS from, i64 fs, i64 rows, i
           mx_turned v[8], w[8];
           _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) v[i] = *(const mx_turned *)(in + i * fs);
           _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) { /* pairs of rows, then fours, then eights */
-            w[i] = __builtin_shuffle(v[i], v[i + 1], low), w[i + 1] = __builtin_shuffle(v[i], v[i + 1], high);
+            w[i] = MX_LOW(v[i], v[i + 1]), w[i + 1] = MX_HIGH(v[i], v[i + 1]);
           }
           _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 4) {
-            v[i] = __builtin_shuffle(w[i], w[i + 2], evens), v[i + 1] = __builtin_shuffle(w[i], w[i + 2], odds);
-            v[i + 2] = __builtin_shuffle(w[i + 1], w[i + 3], evens), v[i + 3] = __builtin_shuffle(w[i + 1], w[i + 3], odds);
+            v[i] = MX_EVENS(w[i], w[i + 2]), v[i + 1] = MX_ODDS(w[i], w[i + 2]);
+            v[i + 2] = MX_EVENS(w[i + 1], w[i + 3]), v[i + 3] = MX_ODDS(w[i + 1], w[i + 3]);
           }
           _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-            *(mx_turned *)(out + i * ts) = __builtin_shuffle(v[i], v[i + 4], first);
-            *(mx_turned *)(out + (i + 4) * ts) = __builtin_shuffle(v[i], v[i + 4], second);
+            *(mx_turned *)(out + i * ts) = MX_FIRST(v[i], v[i + 4]);
+            *(mx_turned *)(out + (i + 4) * ts) = MX_SECOND(v[i], v[i + 4]);
           }
         }
   for (i64 c = even; c < cols; c++)

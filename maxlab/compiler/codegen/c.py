@@ -339,7 +339,9 @@ class Printer:
                 self.write(f"#pragma omp simd{folds}")
             self._elements(head, current)
         for fold in current.folds:
-            if fold.operator != "sum" and is_float(fold.dtype):
+            if is_extreme(fold):
+                kind, number = compute_type(fold.dtype), fold.number
+                self.write(f"{kind} a{number} = mx_of_fold_{kind}(m{number});", fold.node)
                 self.write(
                     f"if (u{fold.number}) a{fold.number} = {literal(float('nan'), fold.dtype)};",
                     fold.node,
@@ -357,7 +359,7 @@ class Printer:
                 self.write(f"t{keep.number}[j] = {self.names[keep.value.number]};", keep.value.node)
                 # later passes read the kept row; this one still has the value
             for fold in current.folds:
-                self.fold(fold, self.names[fold.value.number])
+                self.reduce(fold, self.names[fold.value.number])
             for store in current.stores:
                 self.store(store)
 
@@ -365,14 +367,28 @@ class Printer:
         """Declare the accumulators; the reduction clauses of the loop."""
         clauses = ""
         for fold in folds:
-            kind = compute_type(fold.dtype)
-            self.write(f"{kind} a{fold.number} = {initial(fold)};", fold.node)
+            kind, first = compute_type(fold.dtype), initial(fold)
             sign = {"sum": "+", "max": "max", "min": "min"}[fold.operator]
-            clauses += f" reduction({sign}:a{fold.number})"
-            if fold.operator != "sum" and is_float(fold.dtype):
+            if is_extreme(fold):  # clang makes vectors of other forms than gcc: see the prelude
+                first = f"mx_to_fold_{kind}({first})"
+                self.write(f"mx_fold_{kind} m{fold.number} = {first};", fold.node)
                 self.write(f"i32 u{fold.number} = 0;", fold.node)
-                clauses += f" reduction(|:u{fold.number})"
+                clauses += f" reduction({sign}:m{fold.number}) reduction(|:u{fold.number})"
+                continue
+            self.write(f"{kind} a{fold.number} = {first};", fold.node)
+            clauses += f" reduction({sign}:a{fold.number})"
         return clauses
+
+    def reduce(self, fold: Fold, value: str) -> None:
+        """As `fold`, in the loop whose reduction clauses `_folds` has written."""
+        if not is_extreme(fold):
+            self.fold(fold, value)
+            return
+        kind, best, one = compute_type(fold.dtype), f"m{fold.number}", f"e{fold.number}"
+        sign = ">" if fold.operator == "max" else "<"
+        self.write(f"const mx_fold_{kind} {one} = mx_to_fold_{kind}({value});", fold.node)
+        self.write(f"{best} = {one} {sign} {best} ? {one} : {best};", fold.node)
+        self.write(f"u{fold.number} |= {value} != {value};", fold.node)
 
     def fold(self, fold: Fold, value: str) -> None:
         name = f"a{fold.number}"
@@ -388,6 +404,11 @@ class Printer:
         self.write(f"{name} = {value} {sign} {name} ? {value} : {name};", fold.node)
         if is_float(fold.dtype):
             self.write(f"u{fold.number} |= {value} != {value};", fold.node)
+
+
+def is_extreme(fold: Fold) -> bool:
+    """Whether it is the maximum or minimum of floats."""
+    return fold.operator != "sum" and is_float(fold.dtype)
 
 
 def initial(fold: Fold) -> str:
