@@ -238,22 +238,27 @@ seconds then, and each of them some nanoseconds longer, once in a run. Kernels w
 would take them for each row."""
 
 
+def units_of(plan: Plan) -> dict[int, KernelSource]:
+    """What is compiled for each step of ``plan`` on the CPU that has a text, by its number."""
+    printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
+    many = len({one.text for one in printed.values()}) >= MANY_KERNELS
+    return {
+        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
+        for number, one in printed.items()
+    }
+
+
 def loaded_kernels(plan: Plan, options: Options) -> dict[int, LoadedKernel]:
     """The kernels of ``plan`` on the CPU, by the numbers of their steps; compiled if they are new.
 
     Raises:
         ToolchainError: No compiler, or one that failed.
     """
-    printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
-    many = len({one.text for one in printed.values()}) >= MANY_KERNELS
-    units = {
-        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
-        for number, one in printed.items()
-    }
+    units = units_of(plan)
     names = {unit.name: plan.steps[number].name for number, unit in units.items()}
     flags = Flags(fast_math=options.fast_math)
     loaded = compile_units(list(units.values()), flags=flags, called=names)
     return dict(zip(units, loaded, strict=True))
 
 
-__all__ = ["Compiled", "Debug", "compilable", "loaded_kernels"]
+__all__ = ["Compiled", "Debug", "compilable", "loaded_kernels", "units_of"]

@@ -63,7 +63,6 @@ class Archive:
     Attributes:
         path: The file, as it was named.
         nbytes: Its size.
-        mark: What stays the same while the file does.
         digest: The SHA-256 of its manifest, which has those of all members: it stands for all of
             the file.
         manifest: What it says of itself.
@@ -76,7 +75,6 @@ class Archive:
 
     def __init__(self, path: files.AnyPath, content: bytes | None = None) -> None:
         self.path = str(files.as_path(path))
-        self.mark: tuple[int, ...] = ()
         self.memory: Any = content if content is not None else self._opened()
         self.nbytes = len(self.memory)
         try:
@@ -88,23 +86,20 @@ class Archive:
 
     def _opened(self) -> _Behind:
         with files.open_regular(self.path, "the model") as file:
-            info = os.fstat(file.fileno())
-            if not info.st_size:
+            nbytes = os.fstat(file.fileno()).st_size
+            if not nbytes:
                 raise damaged(self.path, "it has 0 bytes")
-            self.mark = (
-                info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns,
-            )  # fmt: skip
-            return _Behind(os.dup(file.fileno()), info.st_size)
+            return _Behind(os.dup(file.fileno()), nbytes)
 
     def _told_digest(self) -> str:
-        begin, nbytes = self._place(DIGEST)
+        begin, nbytes = self.place(DIGEST)
         told: bytes = self.memory[begin : begin + min(nbytes, 65)]
         if nbytes != 64 or any(one not in b"0123456789abcdef" for one in told):
             raise damaged(self.path, "its digest is none")
         return told.decode()
 
     def _manifest(self) -> Manifest:
-        begin, nbytes = self._place(MANIFEST)
+        begin, nbytes = self.place(MANIFEST)
         if nbytes > MOST_BYTES:
             raise damaged(self.path, f"its {MANIFEST} has {nbytes} bytes")
         text: bytes = self.memory[begin : begin + nbytes]
@@ -112,7 +107,7 @@ class Archive:
         if hashlib.sha256(text).hexdigest() != self.digest:
             raise changed(self.path, MANIFEST)
         for name, entry in made.members.items():
-            if self._place(name)[1] != entry.nbytes:
+            if self.place(name)[1] != entry.nbytes:
                 raise changed(self.path, name)
         for name in self.places:
             if name not in made.members and name not in (MANIFEST, DIGEST):
@@ -121,11 +116,21 @@ class Archive:
             raise damaged(self.path, f"it has no {GRAPH}")
         return made
 
-    def _place(self, name: str) -> tuple[int, int]:
+    def place(self, name: str) -> tuple[int, int]:
+        """Where the member ``name`` begins, and how many bytes it has.
+
+        Raises:
+            ParseError: ML512, there is none.
+        """
         found = self.places.get(name)
         if found is None:
             raise damaged(self.path, f"it has no {name[:80]}")
         return found
+
+    @property
+    def handle(self) -> int | None:
+        """The open file; None where the archive is in memory alone."""
+        return self.memory.handle if isinstance(self.memory, _Behind) else None
 
     def __contains__(self, name: str) -> bool:
         return name in self.manifest.members
@@ -136,7 +141,7 @@ class Archive:
         Raises:
             ParseError: ML512, there is none; ML514, its bytes are others.
         """
-        begin, nbytes = self._place(name)
+        begin, nbytes = self.place(name)
         data: bytes = self.memory[begin : begin + nbytes]
         if hashlib.sha256(data).hexdigest() != self._entry(name).sha256:
             raise changed(self.path, name)
@@ -149,7 +154,7 @@ class Archive:
         Raises:
             ParseError: ML512, there is none; ML514, its bytes are others.
         """
-        begin, nbytes = self._place(name)
+        begin, nbytes = self.place(name)
         digest = hashlib.sha256()
         for at in range(begin, begin + nbytes, _STEP):
             digest.update(self.memory[at : min(at + _STEP, begin + nbytes)])

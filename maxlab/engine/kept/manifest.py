@@ -25,6 +25,8 @@ WEIGHTS: Final = "weights.safetensors"
 COMPUTED: Final = "computed.safetensors"
 PACKED: Final = "packed.bin"
 LIBRARIES: Final = "libraries/"
+INSIDE: Final = "inside"
+AGAIN: Final = "again"
 SUFFIX: Final = ".mlmodel"
 MOST_BYTES: Final = 64 << 20
 """Bytes of the manifest that are read."""
@@ -48,17 +50,38 @@ class WeightEntry:
         name: What the weights registry calls it.
         dtype: Of its elements.
         shape: Of the whole array.
-        nbytes: Of the array.
+        offset: Where its bytes begin in the member or file.
+        nbytes: How many there are.
         file: Which of the files of `Manifest.files` has it; -1 for ``weights.safetensors``.
-        key: What that file calls it; empty where that is its name.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    offset: int
     nbytes: int
     file: int = -1
-    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayEntry:
+    """A constant of the plan, by its digest, or what is computed of weights, by its name there.
+
+    Attributes:
+        member: ``constants.safetensors`` or ``computed.safetensors``.
+        name: What the plan calls it.
+        dtype: Of its elements.
+        shape: Of the array.
+        offset: Where its bytes begin in the member.
+        nbytes: How many there are.
+    """
+
+    member: str
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +193,9 @@ class Manifest:
         libraries: Of machine code; none where the kernels are those of a GPU alone.
         machine: What they were made by; None without a plan.
         packed: What ``packed.bin`` has.
+        arrays: Constants of the plan, and what is computed of weights.
+        ahead: Whether something is computed of weights when the model is loaded: ``"inside"`` if
+            its values are here, ``"again"`` if they are computed again.
         members: All members but the manifest and its digest, by name.
     """
 
@@ -186,6 +212,8 @@ class Manifest:
     libraries: tuple[LibraryEntry, ...] = ()
     machine: MachineEntry | None = None
     packed: tuple[PackedEntry, ...] = ()
+    arrays: tuple[ArrayEntry, ...] = ()
+    ahead: str = ""
     members: Mapping[str, MemberEntry] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -196,8 +224,16 @@ class Manifest:
 
 _ROWS: Final[Mapping[str, type]] = {
     kind.__name__: kind
-    for kind in (Argument, WeightEntry, FileEntry, KernelEntry, LibraryEntry, PackedEntry)
-}
+    for kind in (
+        Argument,
+        WeightEntry,
+        ArrayEntry,
+        FileEntry,
+        KernelEntry,
+        LibraryEntry,
+        PackedEntry,
+    )
+}  # fmt: skip
 
 
 def _plain(made: Any) -> Any:
@@ -293,10 +329,12 @@ def _value(type_: str, value: Any, file: str, what: str) -> Any:
 
 
 __all__ = [
+    "AGAIN",
     "COMPUTED",
     "CONSTANTS",
     "DIGEST",
     "GRAPH",
+    "INSIDE",
     "LIBRARIES",
     "MANIFEST",
     "PACKED",
@@ -305,6 +343,7 @@ __all__ = [
     "VERSION",
     "WEIGHTS",
     "Argument",
+    "ArrayEntry",
     "FileEntry",
     "KernelEntry",
     "LibraryEntry",
