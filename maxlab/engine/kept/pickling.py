@@ -16,6 +16,7 @@ from maxlab.engine.kept.opening import misfit, options_of
 from maxlab.engine.kept.reading import graph_in
 from maxlab.engine.kept.saving import Saving
 from maxlab.engine.kept.weights import Numbers
+from maxlab.ir import DeviceRef
 
 if TYPE_CHECKING:
     from maxlab.engine.model import Model
@@ -31,7 +32,7 @@ def pickled(model: Model) -> tuple[Any, ...]:
         GraphError: ML450, a part of the model belongs to this process alone.
     """
     made = Saving(model, _NOWHERE, code=False)
-    devices = [str(device) for device in model.session_devices()]
+    devices = [str(DeviceRef.from_device(device)) for device in model.session_devices()]
     return unpickled, (made.bytes(), devices, model.num_threads, model.guard, model.gpu_profiling)
 
 
