@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from maxlab import errors as _errors
@@ -234,6 +235,8 @@ def _dtypes() -> list[str]:
 def _missing(name: str) -> AttributeError:
     """The error for a name that maxlab does not have."""
     if name.startswith("_"):
+        return AttributeError(f"module 'maxlab' has no attribute {name!r}")
+    if find_spec(f"maxlab.{name}") is not None:  # ``from maxlab import files`` imports it then
         return AttributeError(f"module 'maxlab' has no attribute {name!r}")
     known = [*_LAZY, *_FRONT, *_PACKAGES, *_dtypes()]
     if name not in _INSTEAD:

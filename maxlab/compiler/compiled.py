@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
-from maxlab.compiler.handles import numbered
-from maxlab.compiler.options import DEFAULT, Options, check_ids
+from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.errors import GraphError
-from maxlab.ir import Function, Op, Value
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from maxlab.compiler.passes import PassRecord
     from maxlab.compiler.passes.ahead import Ahead
     from maxlab.compiler.schedule import Schedule
+    from maxlab.ir import Function, Op, Value
 
 
 @dataclass(slots=True)
@@ -223,6 +222,9 @@ def compilable(function: Function, options: Options) -> Function:
         GraphError: ML322, it has no output; ML784, two kernels declare one opaque type otherwise.
         ArgumentError: ML626, ``options`` name what it does not have.
     """
+    from maxlab.compiler.handles import numbered
+    from maxlab.compiler.marking import check_ids
+
     if function.output is None:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"

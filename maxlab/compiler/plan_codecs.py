@@ -24,7 +24,7 @@ from maxlab.errors import Location, MaxlabError
 from maxlab.ir import DeviceRef
 from maxlab.ir.dimtext import read_poly
 from maxlab.ir.poly import FloorDiv, Poly
-from maxlab.opset import Check
+from maxlab.opset.checks import Check
 from maxlab.opset.faults import Fault
 from maxlab.opset.notes import Note
 

@@ -22,7 +22,6 @@ from maxlab.engine.file_watch import Watch
 from maxlab.engine.layout import room_on
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.graph.weights.base import near_names
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 from maxlab.toolchain import Runtime
@@ -157,6 +156,8 @@ def prepare(
     for weight in declared.values():
         name = weight.name
         if name not in registry:
+            from maxlab.graph.weights.base import near_names
+
             close = next(iter(near_names(name, registry, 1)), None)
             raise MissingWeightError(
                 "ML613",

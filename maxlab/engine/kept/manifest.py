@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from maxlab.errors import ParseError, shown
 
@@ -32,8 +32,7 @@ MOST_BYTES: Final = 64 << 20
 """Bytes of the manifest that are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """An input or output: what it is called, its dtype, its shape as text, and its device."""
 
     name: str
@@ -42,8 +41,7 @@ class Argument:
     device: str = "cpu:0"
 
 
-@dataclass(frozen=True, slots=True)
-class WeightEntry:
+class WeightEntry(NamedTuple):
     """A weight, and where its numbers are.
 
     Attributes:
@@ -63,8 +61,7 @@ class WeightEntry:
     file: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayEntry:
+class ArrayEntry(NamedTuple):
     """A constant of the plan, by its digest, or what is computed of weights, by its name there.
 
     Attributes:
@@ -84,8 +81,7 @@ class ArrayEntry:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+class FileEntry(NamedTuple):
     """A file of weights beside the model.
 
     Attributes:
@@ -99,8 +95,7 @@ class FileEntry:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEntry:
+class KernelEntry(NamedTuple):
     """A kernel of the plan.
 
     Attributes:
@@ -120,8 +115,7 @@ class KernelEntry:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryEntry:
+class LibraryEntry(NamedTuple):
     """A library of machine code.
 
     Attributes:
@@ -136,8 +130,7 @@ class LibraryEntry:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class MachineEntry:
+class MachineEntry(NamedTuple):
     """What the machine code was made by and for.
 
     Attributes:
@@ -157,8 +150,7 @@ class MachineEntry:
     compiler: str
 
 
-@dataclass(frozen=True, slots=True)
-class PackedEntry:
+class PackedEntry(NamedTuple):
     """A right operand of a product as kernels read it: the number of its buffer in the plan, and
     where it lies in ``packed.bin``."""
 
@@ -167,16 +159,14 @@ class PackedEntry:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberEntry:
+class MemberEntry(NamedTuple):
     """A member of the archive: its bytes and their SHA-256."""
 
     nbytes: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """What a kept model says of itself.
 
     Attributes:
@@ -207,14 +197,14 @@ class Manifest:
     weights: tuple[WeightEntry, ...] = ()
     files: tuple[FileEntry, ...] = ()
     custom: tuple[str, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = MappingProxyType({})
     kernels: tuple[KernelEntry, ...] = ()
     libraries: tuple[LibraryEntry, ...] = ()
     machine: MachineEntry | None = None
     packed: tuple[PackedEntry, ...] = ()
     arrays: tuple[ArrayEntry, ...] = ()
     ahead: str = ""
-    members: Mapping[str, MemberEntry] = field(default_factory=dict)
+    members: Mapping[str, MemberEntry] = MappingProxyType({})
 
     def text(self) -> str:
         """It as the JSON of ``maxlab.json``."""
@@ -237,16 +227,12 @@ _ROWS: Final[Mapping[str, type]] = {
 
 
 def _plain(made: Any) -> Any:
+    if hasattr(made, "_asdict"):
+        return {name: _plain(value) for name, value in made._asdict().items() if value is not None}
     if isinstance(made, tuple):
         return [_plain(one) for one in made]
     if isinstance(made, Mapping):
         return {key: _plain(value) for key, value in made.items()}
-    if hasattr(made, "__dataclass_fields__"):
-        return {
-            one.name: _plain(getattr(made, one.name))
-            for one in fields(made)
-            if getattr(made, one.name) is not None
-        }
     return made
 
 
@@ -292,11 +278,13 @@ def _record(kind: Any, data: Any, file: str, what: str) -> Any:
     if not isinstance(data, dict):
         raise damaged(file, f"{what} is {shown(data)}, expected an object")
     given = {}
-    for one in fields(kind):
-        if one.name in data:
-            given[one.name] = _value(str(one.type), data[one.name], file, f"{what}.{one.name}")
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise damaged(file, f"{what} has no {one.name}")
+    for name, type_ in kind.__annotations__.items():
+        if name in data:
+            # NamedTuple keeps an annotation as a ForwardRef.
+            spelled = getattr(type_, "__forward_arg__", None) or str(type_)
+            given[name] = _value(spelled, data[name], file, f"{what}.{name}")
+        elif name not in kind._field_defaults:
+            raise damaged(file, f"{what} has no {name}")
     return kind(**given)
 
 

@@ -279,7 +279,7 @@ class Saving:
     def write(self, file: BinaryIO) -> str:
         """The digest of the archive, which is written to ``file``."""
         members = {name: MemberEntry(*_measured(parts)) for name, parts in self._members.items()}
-        text = _with_members(self._manifest, members).text().encode()
+        text = self._manifest._replace(members=members).text().encode()
         digest = hashlib.sha256(text).hexdigest()
         archive = Writing(file)
         archive.add(MANIFEST, [text])
@@ -400,11 +400,6 @@ def _measured(parts: Parts) -> tuple[int, str]:
         digest.update(view)
         nbytes += len(view)
     return nbytes, digest.hexdigest()
-
-
-def _with_members(manifest: Manifest, members: Mapping[str, MemberEntry]) -> Manifest:
-    values = {one.name: getattr(manifest, one.name) for one in fields(manifest)}
-    return Manifest(**{**values, "members": members})
 
 
 __all__ = ["Saving", "Where", "save_model"]
