@@ -6,7 +6,6 @@ what builds and compiles graphs.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from maxlab.errors import missing
@@ -39,19 +38,6 @@ __all__ = [
     "TensorSpec",
 ]
 
-_PLACES = {
-    "Tensor": "maxlab.driver",
-    "Guard": "maxlab.engine.guard",
-    "Model": "maxlab.engine.model",
-    "MojoValue": "maxlab.engine.mojo_value",
-    **dict.fromkeys(("CustomExtensionsType", "InferenceSession"), "maxlab.engine.session"),
-    **dict.fromkeys(
-        ("AssertLevel", "GPUProfilingMode", "LogLevel", "SplitKReductionPrecision"),
-        "maxlab.engine.session_settings",
-    ),
-    "TensorSpec": "maxlab.engine.spec",
-}
-"""The module of each name."""
 _INSTEAD = {
     **dict.fromkeys(("Session", "Engine"), "engine.InferenceSession()"),
     **dict.fromkeys(("load", "compile", "run"), "engine.InferenceSession().load(graph)"),
@@ -61,10 +47,23 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """The object of this name, imported now; or the error that says what there is instead."""
-        place = _PLACES.get(name)
-        if place is None:
+        if name not in __all__:
             raise missing("engine", name, __all__, _INSTEAD)
-        found = globals()[name] = getattr(import_module(place), name)
+        if name == "Tensor":
+            from maxlab import driver as place
+        elif name == "Guard":
+            from maxlab.engine import guard as place
+        elif name == "Model":
+            from maxlab.engine import model as place
+        elif name == "MojoValue":
+            from maxlab.engine import mojo_value as place
+        elif name == "TensorSpec":
+            from maxlab.engine import spec as place
+        elif name in ("CustomExtensionsType", "InferenceSession"):
+            from maxlab.engine import session as place
+        else:
+            from maxlab.engine import session_settings as place
+        found = globals()[name] = getattr(place, name)
         return found
 
     def __dir__() -> list[str]:

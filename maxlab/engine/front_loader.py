@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from maxlab import trace
+
 if TYPE_CHECKING:
     from maxlab.compiler import Options
     from maxlab.engine.model import Model
@@ -22,9 +24,8 @@ class Loader:
 
     def load_again(self, model: Model, *, options: Options, num_threads: int) -> Model:
         """The graph and weights of ``model`` as another model, loaded as it was."""
-        from maxlab.engine.session import load_again
-
-        return load_again(model, options=options, num_threads=num_threads)
+        made: Model = trace.reading("load_again")(model, options=options, num_threads=num_threads)
+        return made
 
     def save(self, model: Model, path: Any, weights: Any) -> str:
         """The digest of the file at ``path``, which now holds ``model``."""
@@ -34,9 +35,8 @@ class Loader:
 
     def pickled(self, model: Model) -> tuple[Any, ...]:
         """What pickle makes ``model`` of again: a function and its arguments."""
-        from maxlab.engine.kept.pickling import pickled
-
-        return pickled(model)
+        made: tuple[Any, ...] = trace.reading("pickled")(model)
+        return made
 
 
 LOADER = Loader()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from maxlab.compiler.plan import Plan, Step
     from maxlab.compiler.printed import Printed
-    from maxlab.engine.kept.saving import Where
+    from maxlab.engine.kept.manifest import Where
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 """The models of this process that are still referenced, for the notebook's list."""

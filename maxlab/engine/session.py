@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -470,6 +470,13 @@ class InferenceSession(Whole):
 
 CustomExtensionsType = list[str | Path | Any] | str | Path | Any
 """What kernel libraries are named by: paths, library objects, or a list of them."""
+
+
+def computed_again(
+    compiled: Compiled, weights: Mapping[str, Any], devices: Sequence[Device], num_threads: int
+) -> dict[str, Tensor]:
+    """What ``compiled`` reads of ``weights`` that is computed once, by the names it has there."""
+    return InferenceSession(devices, num_threads).computed_ahead(compiled, weights, {})
 
 
 def load_again(model: Model, *, options: Options, num_threads: int) -> Model:

@@ -7,7 +7,6 @@ neither values nor edits.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -98,29 +97,15 @@ __all__ = [
     "walk",
 ]
 
-_PLACES = {
-    **dict.fromkeys(
-        (
-            "Constant",
-            "HostCall",
-        ),
-        "maxlab.ir.constants",
-    ),
-    **dict.fromkeys(
-        (
-            "Block",
-            "Call",
-            "Function",
-            "Op",
-            "Value",
-            "copied",
-            "symbols_of",
-            "walk",
-        ),
-        "maxlab.ir.core",
-    ),
-    **dict.fromkeys(
-        (
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The object of this name, imported now."""
+        if name in ("Constant", "HostCall"):
+            from maxlab.ir import constants as place
+        elif name in ("Block", "Call", "Function", "Op", "Value", "copied", "symbols_of", "walk"):
+            from maxlab.ir import core as place
+        elif name in (
             "POC",
             "AlgebraicDim",
             "Dim",
@@ -131,33 +116,17 @@ _PLACES = {
             "from_poly",
             "mlir_text",
             "parse_dim",
-        ),
-        "maxlab.ir.dims",
-    ),
-    **dict.fromkeys(
-        (
-            "Log",
-            "Rewrite",
-            "apply",
-            "at_revision",
-            "listen",
-            "touched",
-        ),
-        "maxlab.ir.edit_log",
-    ),
-    **dict.fromkeys(("Poly",), "maxlab.ir.poly"),
-    **dict.fromkeys(("Rewriting",), "maxlab.ir.rewriting"),
-    **dict.fromkeys(
-        (
-            "Scopes",
-            "location_of",
-            "user_frame",
-            "user_location",
-        ),
-        "maxlab.ir.source",
-    ),
-    **dict.fromkeys(
-        (
+        ):
+            from maxlab.ir import dims as place
+        elif name in ("Log", "Rewrite", "apply", "at_revision", "listen", "touched"):
+            from maxlab.ir import edit_log as place
+        elif name == "Poly":
+            from maxlab.ir import poly as place
+        elif name == "Rewriting":
+            from maxlab.ir import rewriting as place
+        elif name in ("Scopes", "location_of", "user_frame", "user_location"):
+            from maxlab.ir import source as place
+        elif name in (
             "BufferType",
             "ChainType",
             "ConvInputLayout",
@@ -169,18 +138,9 @@ _PLACES = {
             "TensorType",
             "Type",
             "parse_type",
-        ),
-        "maxlab.ir.types",
-    ),
-}
-"""The module of each name."""
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """The object of this name, imported now."""
-        place = _PLACES.get(name)
-        if place is None:
+        ):
+            from maxlab.ir import types as place
+        else:
             raise AttributeError(f"module 'maxlab.ir' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(place), name)
+        found = globals()[name] = getattr(place, name)
         return found

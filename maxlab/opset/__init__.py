@@ -3,7 +3,6 @@ imported without, by what runs plans and knows no ops."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -129,5 +128,7 @@ if not TYPE_CHECKING:
         """The object of this name, with every op declared."""
         if name not in __all__:
             raise AttributeError(f"module 'maxlab.opset' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module("maxlab.opset.table"), name)
+        from maxlab.opset import table
+
+        found = globals()[name] = getattr(table, name)
         return found

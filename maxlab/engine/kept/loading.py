@@ -14,7 +14,7 @@ from maxlab.driver.device import Device
 from maxlab.engine.executable import Executable
 from maxlab.engine.front_loader import LOADER
 from maxlab.engine.kept.archive import Archive
-from maxlab.engine.kept.manifest import INSIDE
+from maxlab.engine.kept.manifest import GRAPH, INSIDE
 from maxlab.engine.kept.opening import (
     adopt_runtime,
     compiled_of,
@@ -78,6 +78,7 @@ def load_kept(
 
     name = archive.manifest.name
     with progress.working(f"load {name}"), trace.span("load", name):
+        archive.require(GRAPH)  # which is read when somebody asks for it
         if not foreign(archive):
             adopt_runtime(archive)
         compiled = compiled_of(archive, options, debug)
@@ -109,10 +110,10 @@ def _computed_again(
     compiled: Compiled, prepared: Prepared, devices: Sequence[Device], threads: int
 ) -> dict[str, Tensor]:
     """What ``compiled`` has computed of weights ahead of all runs, by name."""
-    from maxlab.engine.session import InferenceSession
-
-    session = InferenceSession(devices, threads)
-    return session.computed_ahead(compiled, prepared.tensors, {})
+    found: dict[str, Tensor] = trace.reading("computed_again")(
+        compiled, prepared.tensors, devices, threads
+    )
+    return found
 
 
 def weights_in(registry: Any) -> Mapping[str, Any]:

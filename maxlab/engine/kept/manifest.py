@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from maxlab.errors import ParseError, shown
 
@@ -30,6 +30,11 @@ AGAIN: Final = "again"
 SUFFIX: Final = ".mlmodel"
 MOST_BYTES: Final = 64 << 20
 """Bytes of the manifest that are read."""
+
+
+Where = Literal["inside", "files"]
+"""Where the numbers of weights are kept: in the file of the model, or in the files of safetensors
+that they were mapped from."""
 
 
 class Argument(NamedTuple):
@@ -340,6 +345,7 @@ __all__ = [
     "MemberEntry",
     "PackedEntry",
     "WeightEntry",
+    "Where",
     "damaged",
     "read_manifest",
 ]

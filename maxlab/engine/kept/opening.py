@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxlab import __version__
 from maxlab.compiler.compiled import Compiled, loaded_kernels
 from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan
 from maxlab.compiler.plan_file import HEAD
 from maxlab.compiler.plan_reader import read
+from maxlab.config import VERSION
 from maxlab.driver import Tensor
 from maxlab.engine.kept.archive import Archive
 from maxlab.engine.kept.manifest import COMPUTED, CONSTANTS, PACKED, PLAN, damaged
@@ -41,8 +41,8 @@ def misfit(archive: Archive) -> str:
     machine = archive.manifest.machine
     if machine is None or PLAN not in archive:
         return "it has no plan"
-    if machine.maxlab != __version__ or machine.plan != HEAD:
-        return f"maxlab {machine.maxlab} compiled it, this is {__version__}"
+    if machine.maxlab != VERSION or machine.plan != HEAD:
+        return f"maxlab {machine.maxlab} compiled it, this is {VERSION}"
     if machine.runtime != sources_digest():
         return "its kernels were made for another runtime library"
     return ""

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
-from maxlab import __version__, files
+from maxlab import files
 from maxlab.compiler.compiled import units_of
 from maxlab.compiler.options import DEFAULT
 from maxlab.compiler.plan_file import HEAD, written
+from maxlab.config import VERSION
 from maxlab.driver.mapped import FileMemory, file_at
 from maxlab.dtype import DType
 from maxlab.engine.kept.manifest import (
@@ -41,6 +42,7 @@ from maxlab.engine.kept.manifest import (
     MemberEntry,
     PackedEntry,
     WeightEntry,
+    Where,
 )
 from maxlab.errors import ArgumentError, GraphError, shown
 from maxlab.graph import Graph
@@ -61,9 +63,6 @@ if TYPE_CHECKING:
     from maxlab.compiler.printed import Printed
     from maxlab.engine.model import Model
 
-Where = Literal["inside", "files"]
-"""Where the numbers of weights are kept: in the file of the model, or in the files of safetensors
-that they were mapped from."""
 Parts = Sequence[Any]
 _PLACES: Final = ("inside", "files")
 
@@ -120,7 +119,7 @@ class Saving:
         self._libraries: list[LibraryEntry] = []
         kernels = self._kernels(compiled, code)
         machine = MachineEntry(
-            __version__, HEAD, sources_digest(), find_compiler().machine,
+            VERSION, HEAD, sources_digest(), find_compiler().machine,
             tuple(sorted(cpu_features())), find_compiler().version,
         )  # fmt: skip
         packed: tuple[PackedEntry, ...] = ()
@@ -132,7 +131,7 @@ class Saving:
         facts = plan.facts
         self._manifest = Manifest(
             name=model.name,
-            maxlab=__version__,
+            maxlab=VERSION,
             operations=sum(1 for _ in graph.function.walk()),
             inputs=tuple(
                 Argument(x.name, x.dtype.name, tuple(map(str, x.shape)), str(x.device))
@@ -402,4 +401,4 @@ def _measured(parts: Parts) -> tuple[int, str]:
     return nbytes, digest.hexdigest()
 
 
-__all__ = ["Saving", "Where", "save_model"]
+__all__ = ["Saving", "save_model"]

@@ -142,7 +142,7 @@ def test_another_cpu_compiles_the_texts(tmp_path: Path, monkeypatch: pytest.Monk
     assert "it was compiled for x86_64" in load(tmp_path / "a.mlmodel").compiled.cached
 
 
-@pytest.mark.parametrize("name", ["__version__", "HEAD"])
+@pytest.mark.parametrize("name", ["VERSION", "HEAD"])
 def test_another_version_compiles_the_graph(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +255,7 @@ def test_errors_name_the_line_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="out of range") as raised:
         again(numbers(4), np.array([9]))
     assert raised.value.at is not None
-    assert raised.value.at.file == __file__
+    assert Path(raised.value.at.file).name == Path(__file__).name
 
 
 def test_other_tools_read_it(tmp_path: Path) -> None:
