@@ -40,7 +40,7 @@ from maxlab.ir.poly import ONE
 from maxlab.ir.types import Typed
 from maxlab.opset.attributes import Schema
 from maxlab.opset.builder import Ops
-from maxlab.opset.checks import Check
+from maxlab.opset.checks import Check as Check  # noqa: PLC0414 - a part of the table
 from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarText
 from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity

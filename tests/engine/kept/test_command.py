@@ -32,7 +32,7 @@ def test_outputs_are_written_or_told(
     wanted = scores()(X)
     assert np.load(folder / "y.npy").tobytes() == wanted[0].to_numpy().tobytes()
     first = wanted[1].to_numpy()
-    assert told == f"output1: float32[3] {', '.join(map(str, first.tolist()))}\n"
+    assert told == f"output1: float32[3, 1] {', '.join(map(str, first.ravel().tolist()))}\n"
 
 
 def test_inputs_have_names(folder: Path, tmp_path: Path) -> None:

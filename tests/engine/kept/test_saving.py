@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import maxlab
 from maxlab import engine, trace
 from maxlab.compiler import Options
+from maxlab.dtype import DType
 from maxlab.engine import Model
 from maxlab.engine.kept import opening
 from maxlab.engine.kept.contents import contents, graph_text
@@ -37,7 +40,7 @@ from tests.engine.kept.made import (
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def load(path: Path, trusted: bool | str = True, **more: object) -> Model:
+def load(path: Path, trusted: bool | str = True, **more: Any) -> Model:
     """The model at ``path``, of a new session."""
     return engine.InferenceSession().load(path, trusted=trusted, **more)
 
@@ -138,7 +141,7 @@ def test_another_cpu_compiles_the_texts(tmp_path: Path, monkeypatch: pytest.Monk
     assert "the plan is that of" in again.compiled.cached
     assert "this CPU lacks" in again.compiled.cached
     assert outputs(again) == outputs(model)
-    monkeypatch.setattr(opening.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert "it was compiled for x86_64" in load(tmp_path / "a.mlmodel").compiled.cached
 
 
@@ -248,7 +251,7 @@ def test_the_graph_is_that_of_the_model(tmp_path: Path) -> None:
 
 
 def test_errors_name_the_line_of_the_user(tmp_path: Path) -> None:
-    with Graph("pick", input_types=[TensorType(F32, [4]), TensorType("int64", [1])]) as graph:
+    with Graph("pick", input_types=[TensorType(F32, [4]), TensorType(DType.int64, [1])]) as graph:
         graph.output(ops.gather(graph.inputs[0].tensor, graph.inputs[1].tensor, 0))
     engine.InferenceSession().load(graph).save(tmp_path / "a.mlmodel")
     again = load(tmp_path / "a.mlmodel")
