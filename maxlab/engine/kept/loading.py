@@ -28,6 +28,7 @@ from maxlab.engine.placing import placed_of
 from maxlab.engine.weights import prepare
 from maxlab.errors import ArgumentTypeError
 from maxlab.ir.types import DeviceRef
+from maxlab.toolchain.collector import paused
 from maxlab.toolchain.library import runtime
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def load_kept(
         return debug_of(graph(), options)
 
     name = archive.manifest.name
-    with progress.working(f"load {name}"), trace.span("load", name):
+    with progress.working(f"load {name}"), trace.span("load", name), paused():
         archive.require(GRAPH)  # which is read when somebody asks for it
         if not foreign(archive):
             adopt_runtime(archive)
