@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from maxlab import errors as _errors
 from maxlab import progress as _progress
 from maxlab import trace as _trace
+from maxlab.config import VERSION as _VERSION
 
 if TYPE_CHECKING:
     from maxlab import driver as driver
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     compile: Any
     open: Any
 
-__version__ = "0.1.0"
+__version__ = _VERSION
 
 # What stands at the front door, each imported when it is first asked for: name -> module:attribute.
 _LAZY = {
@@ -182,7 +184,10 @@ _READINGS: dict[str, str] = {
     "open_device": "maxlab.driver.accelerator:open_device",
     "edit": "maxlab.lab.widget:edit",
     "edit_kernel": "maxlab.analysis.edit:edit_kernel",
+    "computed_again": "maxlab.engine.session:computed_again",
     "find": "maxlab.lab.query:find",
+    "load_again": "maxlab.engine.session:load_again",
+    "pickled": "maxlab.engine.kept.pickling:pickled",
     "overlay": "maxlab.lab.coloured:add",
     "remember_run": "maxlab.analysis.runs.history:remember",
     "save_run": "maxlab.analysis.runs:save_run",
@@ -234,6 +239,8 @@ def _dtypes() -> list[str]:
 def _missing(name: str) -> AttributeError:
     """The error for a name that maxlab does not have."""
     if name.startswith("_"):
+        return AttributeError(f"module 'maxlab' has no attribute {name!r}")
+    if find_spec(f"maxlab.{name}") is not None:  # ``from maxlab import files`` imports it then
         return AttributeError(f"module 'maxlab' has no attribute {name!r}")
     known = [*_LAZY, *_FRONT, *_PACKAGES, *_dtypes()]
     if name not in _INSTEAD:

@@ -9,6 +9,8 @@
     python -m maxlab show scores.mlgraph -o page.html
     python -m maxlab trace run.mlprof -o trace.json
     python -m maxlab code scores.mlgraph -o scores.py
+    python -m maxlab info scores.mlmodel
+    python -m maxlab run scores.mlmodel --input x.npy --trusted
 
 They end with 0 when all is well; with 1 when ``diff`` finds a limit exceeded, or with
 ``--exit-code`` graphs that differ, and when ``merge`` leaves something to decide; and with 2 when
@@ -24,20 +26,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from maxlab import files
-from maxlab.analysis.graph_commands import (
-    are_graphs,
-    diff_graphs,
-    listing,
-    merge_files,
-    set_up_git,
-)
-from maxlab.analysis.opening import open_file
-from maxlab.analysis.runs import SavedRun, diff, load_run
-from maxlab.analysis.runs.gate import judge, parse_limit
 from maxlab.errors import MaxlabError
-from maxlab.graph import Graph
 
+# Each command imports what it needs itself: a model is loaded in less time than the others import.
 FINE, EXCEEDED, FAILED = 0, 1, 2
 
 
@@ -57,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    from maxlab import files
+    from maxlab.analysis.graph_commands import are_graphs, diff_graphs
+    from maxlab.analysis.runs import diff
+    from maxlab.analysis.runs.gate import judge, parse_limit
+
     if are_graphs(options.given, options.paths):
         return diff_graphs(options, options.paths)
     limits = [parse_limit(text) for text in options.fail_if]
@@ -82,6 +78,10 @@ def _diff(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from maxlab.analysis.graph_commands import listing
+    from maxlab.analysis.opening import open_file
+    from maxlab.analysis.runs import SavedRun
+
     found = open_file(options.file)
     if options.output is not None:
         print(found.to_html(options.output))
@@ -95,21 +95,52 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
+    from maxlab.analysis.runs import load_run
+
     print(load_run(options.run_file).timeline.to_chrome(options.output))
     return FINE
 
 
 def _code(options: argparse.Namespace) -> int:
+    from maxlab.graph import Graph
+
     graph = Graph(path=options.file)
     text = graph.to_python(options.output)
     print(text.rstrip("\n") if options.output is None else options.output)
     return FINE
 
 
+def _merge(options: argparse.Namespace) -> int:
+    from maxlab.analysis.graph_commands import merge_files
+
+    return merge_files(options)
+
+
+def _git(options: argparse.Namespace) -> int:
+    from maxlab.analysis.graph_commands import set_up_git
+
+    return set_up_git(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from maxlab.engine.kept.command import run
+
+    lines = run(options.file, options.input, options.output, options.trusted, options.threads)
+    print("\n".join(lines))
+    return FINE
+
+
+def _info(options: argparse.Namespace) -> int:
+    from maxlab.engine.kept.command import info
+
+    print(info(options.file, verify=options.verify))
+    return FINE
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m maxlab",
-        description="Look at saved graphs and runs, compare runs, and export them.",
+        description="Look at saved graphs, runs and models, compare runs, and run models.",
         epilog="Runs are saved with profile.save('name.mlprof'), graphs with "
         "graph.save('name.mlgraph').",
     )
@@ -209,7 +240,56 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("-o", "--output", type=Path, metavar="FILE", help="the Python file to write")
     one.set_defaults(run=_code)
     _add_graph_commands(commands)
+    _add_model_commands(commands)
     return parser
+
+
+def _add_model_commands(commands: Any) -> None:
+    one = commands.add_parser(
+        "info",
+        help="say what is in a saved model",
+        description="Print what is in a saved model: its digest, inputs, outputs and sizes. "
+        "Nothing of it is run.",
+    )
+    one.add_argument("file", type=Path, help="an .mlmodel file")
+    one.add_argument(
+        "--verify", action="store_true", help="read all of it, and hold it against its digest"
+    )
+    one.set_defaults(run=_info)
+
+    one = commands.add_parser(
+        "run",
+        help="run a saved model",
+        description="Run a saved model on arrays of NumPy, and print its outputs or write them.",
+    )
+    one.add_argument("file", type=Path, help="an .mlmodel file")
+    one.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="an input as an .npy file, in the order of the model's inputs or by name; given once "
+        "for each",
+    )
+    one.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="write an output as an .npy file, in their order; outputs without one are printed",
+    )
+    one.add_argument(
+        "--trusted",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="DIGEST",
+        help="take plan and machine code from the file, as it is trusted as a program; with a "
+        "digest, if the file has that one. Without it the graph in the file is compiled here",
+    )
+    one.add_argument("--threads", type=int, metavar="N", help="threads; by default all cores")
+    one.set_defaults(run=_run)
 
 
 def _add_graph_commands(commands: Any) -> None:
@@ -232,7 +312,7 @@ def _add_graph_commands(commands: Any) -> None:
         "-o", "--output", type=Path, metavar="FILE", help="write it there; printed by default"
     )
     one.add_argument("--name", default="", help="what to call the document in messages")
-    one.set_defaults(run=merge_files)
+    one.set_defaults(run=_merge)
 
     one = commands.add_parser(
         "git",
@@ -246,7 +326,7 @@ def _add_graph_commands(commands: Any) -> None:
     which.add_argument("--install", action="store_true", help="set it, for this repository")
     which.add_argument("--uninstall", action="store_true", help="take it out again")
     which.add_argument("--show-diff", nargs="+", metavar="FILE", help="called by git diff")
-    one.set_defaults(run=set_up_git)
+    one.set_defaults(run=_git)
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:

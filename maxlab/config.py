@@ -34,6 +34,8 @@ from pathlib import Path
 
 from maxlab.errors import ArgumentError, shown
 
+VERSION = "0.1.0"
+"""Of maxlab: ``maxlab.__version__``."""
 MOST_THREADS = 1024
 """The most threads of a session, as ``kernels/c/executor.c`` has it."""
 MOST = 1 << 30

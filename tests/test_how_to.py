@@ -30,6 +30,7 @@ PAGES = {
     "how-to/watch-a-gpu.md": 3,
     "how-to/change-a-graph.md": 5,
     "how-to/keep-a-graph.md": 8,
+    "how-to/save-a-model.md": 7,
     "how-to/edit-a-graph-by-hand.md": 2,
     "how-to/export-c.md": 4,
     "how-to/canvas-and-code.md": 2,

@@ -11,7 +11,7 @@ from typing import Literal
 
 from maxlab.analysis.target import model_behind
 from maxlab.compiler.groups import Group
-from maxlab.compiler.options import Marker
+from maxlab.compiler.marking import Marker
 from maxlab.compiler.passes import rewrites_of, whole_pipeline
 from maxlab.compiler.reasons import TOGETHER
 from maxlab.engine import Model

@@ -5,9 +5,13 @@ Running what is compiled already needs none of them: they are imported when a gr
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from maxlab.compiler.compiled import Compiled
 from maxlab.compiler.options import DEFAULT, Options
-from maxlab.ir import Function
+
+if TYPE_CHECKING:
+    from maxlab.ir import Function
 
 
 def compile_function(function: Function, options: Options = DEFAULT) -> Compiled:

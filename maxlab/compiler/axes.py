@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
-from maxlab.ir import Value
 from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.ir.types import Typed
+
+if TYPE_CHECKING:
+    from maxlab.ir import Value
 
 Index = tuple[Poly, ...]
 AXES = tuple(f"%{n}" for n in range(32))

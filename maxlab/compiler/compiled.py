@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from maxlab.compiler.conventions import LONG_ROW_COST
-from maxlab.compiler.handles import numbered
-from maxlab.compiler.options import DEFAULT, Options, check_ids
+from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.plan import Plan, Slot, Step
 from maxlab.errors import GraphError
-from maxlab.ir import Function, Op, Value
 from maxlab.toolchain import KernelSource, LoadedKernel, compile_units
 from maxlab.toolchain.flags import Flags
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from maxlab.compiler.passes import PassRecord
     from maxlab.compiler.passes.ahead import Ahead
     from maxlab.compiler.schedule import Schedule
+    from maxlab.ir import Function, Op, Value
 
 
 @dataclass(slots=True)
@@ -223,6 +222,9 @@ def compilable(function: Function, options: Options) -> Function:
         GraphError: ML322, it has no output; ML784, two kernels declare one opaque type otherwise.
         ArgumentError: ML626, ``options`` name what it does not have.
     """
+    from maxlab.compiler.handles import numbered
+    from maxlab.compiler.marking import check_ids
+
     if function.output is None:
         raise GraphError(
             "ML322", f"the graph {function.name!r} has no output yet", fix="call graph.output(...)"
@@ -238,22 +240,27 @@ seconds then, and each of them some nanoseconds longer, once in a run. Kernels w
 would take them for each row."""
 
 
+def units_of(plan: Plan) -> dict[int, KernelSource]:
+    """What is compiled for each step of ``plan`` on the CPU that has a text, by its number."""
+    printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
+    many = len({one.text for one in printed.values()}) >= MANY_KERNELS
+    return {
+        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
+        for number, one in printed.items()
+    }
+
+
 def loaded_kernels(plan: Plan, options: Options) -> dict[int, LoadedKernel]:
     """The kernels of ``plan`` on the CPU, by the numbers of their steps; compiled if they are new.
 
     Raises:
         ToolchainError: No compiler, or one that failed.
     """
-    printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
-    many = len({one.text for one in printed.values()}) >= MANY_KERNELS
-    units = {
-        number: KernelSource(one.symbol, one.text, many and one.text.count("for (") == 1)
-        for number, one in printed.items()
-    }
+    units = units_of(plan)
     names = {unit.name: plan.steps[number].name for number, unit in units.items()}
     flags = Flags(fast_math=options.fast_math)
     loaded = compile_units(list(units.values()), flags=flags, called=names)
     return dict(zip(units, loaded, strict=True))
 
 
-__all__ = ["Compiled", "Debug", "compilable", "loaded_kernels"]
+__all__ = ["Compiled", "Debug", "compilable", "loaded_kernels", "units_of"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 
+import maxlab.opset.table  # noqa: F401 - declares every op
 from maxlab import progress, trace
 from maxlab.compiler.compiled import Compiled, Debug, compilable, loaded_kernels
 from maxlab.compiler.effects import take_chains_out
-from maxlab.compiler.options import DEFAULT, Marker, Options
+from maxlab.compiler.marking import Marker
+from maxlab.compiler.options import DEFAULT, Options
 from maxlab.compiler.outlining import outline
 from maxlab.compiler.passes import recorded, whole_pipeline
 from maxlab.compiler.passes.ahead import ComputeAhead

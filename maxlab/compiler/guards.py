@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from maxlab.compiler.op_facts import OpFacts
 from maxlab.errors import InputError
 from maxlab.ir.poly import Poly
-from maxlab.opset import Check
+from maxlab.opset.checks import Check
 
 
 @dataclass(slots=True)

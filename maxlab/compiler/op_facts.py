@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from maxlab.errors import Location
-from maxlab.ir import Op
-from maxlab.opset import fault_of
-from maxlab.opset.custom import OPS, declaration_of
-from maxlab.opset.custom_binding import declared_at
 from maxlab.opset.faults import Fault
 
 
@@ -53,17 +49,4 @@ class OpFacts:
         return self.name.removeprefix("mo.")
 
 
-def facts_of(op: Op) -> OpFacts:
-    """What errors say of ``op``."""
-    return OpFacts(op.id, op.name, op.loc, fault_of(op), _kernel_of(op))
-
-
-def _kernel_of(op: Op) -> UserKernel | None:
-    if op.name not in OPS:
-        return None
-    found = declaration_of(op.attrs)
-    opaque = [tuple(a.name for a in side if a.opaque) for side in (found.operands, found.results)]
-    return UserKernel(found.name, declared_at(found), *opaque)
-
-
-__all__ = ["OpFacts", "UserKernel", "facts_of"]
+__all__ = ["OpFacts", "UserKernel"]

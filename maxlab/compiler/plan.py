@@ -32,7 +32,6 @@ from maxlab.compiler.plan_parts import (
     panels,
     panels_nbytes,
 )
-from maxlab.compiler.plan_text import plan_text
 from maxlab.errors import ArgumentTypeError, elsewhere, shown, unlisted
 
 if TYPE_CHECKING:
@@ -102,6 +101,8 @@ class Plan:
             Items: threads take chunks of items; extent: how many there are; cost: scalar
                 operations of one, or of a unit
         """
+        from maxlab.compiler.plan_text import plan_text
+
         return plan_text(self, rows)
 
     def text(self) -> str:

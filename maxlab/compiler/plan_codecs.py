@@ -24,7 +24,7 @@ from maxlab.errors import Location, MaxlabError
 from maxlab.ir import DeviceRef
 from maxlab.ir.dimtext import read_poly
 from maxlab.ir.poly import FloorDiv, Poly
-from maxlab.opset import Check
+from maxlab.opset.checks import Check
 from maxlab.opset.faults import Fault
 from maxlab.opset.notes import Note
 
@@ -255,8 +255,20 @@ def read_record(
     kind: type, given: Mapping[str, Any], of: Reading, left_out: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """The arguments for ``kind`` that `write_record` has written."""
-    known = fields_of(kind, left_out)
-    return {name: one.read(given[name], of) for name, one, _ in known if name in given}
+    readers = _readers_of(kind, left_out)
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        read = readers.get(name)
+        if read is _same:
+            made[name] = value
+        elif read is not None:
+            made[name] = read(value, of)
+    return made
+
+
+@functools.cache
+def _readers_of(kind: type, left_out: frozenset[str]) -> dict[str, Callable[[Any, Reading], Any]]:
+    return {one.name: one.codec.read for one in fields_of(kind, left_out)}
 
 
 @functools.cache

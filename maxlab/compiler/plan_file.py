@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from maxlab.compiler import plan_legend
 from maxlab.compiler.op_facts import OpFacts
 from maxlab.compiler.plan_codecs import (
     RENAMED,
@@ -42,8 +41,8 @@ from maxlab.compiler.plan_codecs import (
     write_poly,
     write_record,
 )
-from maxlab.compiler.plan_legend import Row, explained
 from maxlab.compiler.plan_parts import Step
+from maxlab.compiler.plan_rows import Row
 from maxlab.compiler.plan_whole import Whole
 from maxlab.compiler.printed import CudaPrinted, Printed
 from maxlab.dtype import DType
@@ -186,7 +185,11 @@ def written(
         ops.append(_row("op", made))
     notes = [_row("note", write_record(note, to)) for note in to.notes.values()]
     rows = [first, *ops, *notes, *to.kernel_rows, *body]
-    lines = [*plan_legend.HEAD, *explained(rows)] if explain else [row.line for row in rows]
+    lines = [row.line for row in rows]
+    if explain:
+        from maxlab.compiler import plan_legend
+
+        lines = [*plan_legend.HEAD, *plan_legend.explained(rows)]
     return "\n".join([HEAD, *lines, END, ""]), to.data
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from maxlab.compiler.plan_rows import Row
 from maxlab.compiler.plan_text import LAUNCH_NOTES
 
 HEAD = (
@@ -261,14 +262,6 @@ _SAME: Mapping[str, str] = {
 """Fields whose inside is explained under another name."""
 
 
-class Row(NamedTuple):
-    """A line of a plan's text: its word, what it has, and the lines of code behind it."""
-
-    word: str
-    made: Any
-    line: str
-
-
 def explained(rows: Iterable[Row]) -> Iterator[str]:
     """The lines of ``rows``, each field explained above the line that has it first."""
     told: set[tuple[str, str]] = set()
@@ -302,4 +295,4 @@ def _new_fields(
             yield from _new_fields(_SAME.get(name) or name, value, f"{path}{name}.", told)
 
 
-__all__ = ["FIELDS", "HEAD", "WORDS", "Row", "explained"]
+__all__ = ["FIELDS", "HEAD", "WORDS", "explained"]

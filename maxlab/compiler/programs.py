@@ -31,7 +31,7 @@ from maxlab.compiler.axes import extents_of, own_index, shape_of
 from maxlab.compiler.groups import Group
 from maxlab.compiler.guards import Guard, may_fail
 from maxlab.compiler.launches import Items, Once
-from maxlab.compiler.op_facts import facts_of
+from maxlab.compiler.naming import facts_of
 from maxlab.compiler.passes import pipeline, run
 from maxlab.compiler.plan import Exchange, Packing, Slot, Step
 from maxlab.compiler.plan_sink import Body, PlanSink, data_key

@@ -19,7 +19,8 @@ from maxlab.compiler.facts import (
 from maxlab.compiler.fingerprint import fingerprint
 from maxlab.compiler.guards import may_fail
 from maxlab.compiler.handles import definitions
-from maxlab.compiler.op_facts import OpFacts, facts_of
+from maxlab.compiler.naming import facts_of
+from maxlab.compiler.op_facts import OpFacts
 from maxlab.compiler.ownership import kept_apart, written_inputs
 from maxlab.compiler.passes.ahead import Ahead
 from maxlab.compiler.plan import Plan, Step

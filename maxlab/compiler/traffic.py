@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.compiler.conventions import Operand
-from maxlab.compiler.loops import Expr, Kernel, walk
 from maxlab.ir.poly import ONE, ZERO, Poly
 
 if TYPE_CHECKING:
+    from maxlab.compiler.loops import Expr, Kernel
     from maxlab.compiler.products import AttentionCall, Contraction
 
 
@@ -110,6 +110,8 @@ def touched(kernel: Kernel) -> Touched:
         >>> str(found[0].read), str(found[1].written)
         ('n', 'n')
     """
+    from maxlab.compiler.loops import walk
+
     extents = {axis.name: axis.extent for axis in kernel.rows}
     extents[kernel.inner.name] = kernel.inner.extent
     if kernel.reduction is not None:
@@ -134,6 +136,8 @@ def touched(kernel: Kernel) -> Touched:
 
 
 def _axes_below(node: Expr) -> set[str]:
+    from maxlab.compiler.loops import walk
+
     names: set[str] = set()
     for below in walk(list(node.args)):
         if below.kind in ("load", "gather"):

@@ -279,6 +279,12 @@ def require_read(address: int) -> None:
             file.require_whole()
 
 
+def file_at(address: int) -> tuple[FileMemory, int] | None:
+    """The mapped file that has ``address``, and where in the file that is; None when none has."""
+    file = _finder()(address)
+    return None if file is None else (file, address - file._begin)
+
+
 def files_of(weights: Mapping[str, tuple[int, int]]) -> list[FileMemory]:
     """The mapped files that have any of ``weights``, which they name in messages from now on.
 
@@ -296,4 +302,4 @@ def files_of(weights: Mapping[str, tuple[int, int]]) -> list[FileMemory]:
     return list(found.values())
 
 
-__all__ = ["CHANGED", "LOST", "FileMemory", "files_of", "require_read", "require_whole"]
+__all__ = ["CHANGED", "LOST", "FileMemory", "file_at", "files_of", "require_read", "require_whole"]

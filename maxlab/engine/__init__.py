@@ -1,22 +1,28 @@
-"""The engine: sessions, models, profiles."""
+"""The engine: sessions, models, profiles.
+
+Nothing is imported before it is asked for: a model that was saved with its plan is loaded without
+what builds and compiles graphs.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maxlab.driver import Tensor
-from maxlab.engine.guard import Guard
-from maxlab.engine.model import Model
-from maxlab.engine.mojo_value import MojoValue
-from maxlab.engine.session import CustomExtensionsType, InferenceSession
-from maxlab.engine.session_settings import (
-    AssertLevel,
-    GPUProfilingMode,
-    LogLevel,
-    SplitKReductionPrecision,
-)
-from maxlab.engine.spec import TensorSpec
 from maxlab.errors import missing
+
+if TYPE_CHECKING:
+    from maxlab.driver import Tensor
+    from maxlab.engine.guard import Guard
+    from maxlab.engine.model import Model
+    from maxlab.engine.mojo_value import MojoValue
+    from maxlab.engine.session import CustomExtensionsType, InferenceSession
+    from maxlab.engine.session_settings import (
+        AssertLevel,
+        GPUProfilingMode,
+        LogLevel,
+        SplitKReductionPrecision,
+    )
+    from maxlab.engine.spec import TensorSpec
 
 __all__ = [
     "AssertLevel",
@@ -40,5 +46,25 @@ _INSTEAD = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a name that is not there, with what there is instead."""
-        raise missing("engine", name, __all__, _INSTEAD)
+        """The object of this name, imported now; or the error that says what there is instead."""
+        if name not in __all__:
+            raise missing("engine", name, __all__, _INSTEAD)
+        if name == "Tensor":
+            from maxlab import driver as place
+        elif name == "Guard":
+            from maxlab.engine import guard as place
+        elif name == "Model":
+            from maxlab.engine import model as place
+        elif name == "MojoValue":
+            from maxlab.engine import mojo_value as place
+        elif name == "TensorSpec":
+            from maxlab.engine import spec as place
+        elif name in ("CustomExtensionsType", "InferenceSession"):
+            from maxlab.engine import session as place
+        else:
+            from maxlab.engine import session_settings as place
+        found = globals()[name] = getattr(place, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *__all__])

@@ -20,7 +20,7 @@ from maxlab.engine.kernel_log import log_of
 from maxlab.engine.made_objects import collecting
 from maxlab.engine.observing import Observers
 from maxlab.errors import ExecutionError
-from maxlab.opset.custom_text import NOTHING, SAME
+from maxlab.opset.faults import NOTHING, SAME
 from maxlab.toolchain.interrupts import STOPPED, raised
 
 PAUSED = 4

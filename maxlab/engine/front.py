@@ -38,19 +38,19 @@ def load(graph: Graph | Path | str, **options: Any) -> Model:
 
 @fitting("ML975", "maxlab.save(graph, path)")
 def save(graph: Any, path: Any) -> None:
-    """Writes ``graph`` to ``path``: see ``Graph.save``.
+    """Writes ``graph``, or a model, to ``path``: see ``Graph.save`` and ``Model.save``.
 
     Raises:
-        ArgumentTypeError: ML619, ``graph`` is none.
+        ArgumentTypeError: ML619, ``graph`` is neither.
     """
-    if not isinstance(graph, (Graph, Model)):  # a model says what is saved of it
+    if not isinstance(graph, (Graph, Model)):
         told = type(graph).__name__
         if isinstance(path, Graph):
             fix = "the graph comes first: maxlab.save(graph, path)"
         elif hasattr(graph, "__array__"):
             fix = "an array is written by NumPy: np.save(path, array)"
         else:
-            fix = "maxlab.save(graph, path); of a model: maxlab.save(model.graph, path)"
+            fix = "maxlab.save(graph, path) or maxlab.save(model, path)"
         raise ArgumentTypeError("ML619", f"save takes a Graph, got {told}", fix=fix)
     call: Any = graph
     call.save(path)

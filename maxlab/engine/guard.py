@@ -37,8 +37,6 @@ from maxlab.errors import (
     MaxlabError,
 )
 from maxlab.ir import Function
-from maxlab.opset.custom import OPS, declaration_of
-from maxlab.opset.custom_binding import declared_at
 from maxlab.toolchain import guarded
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.child import Child, ChildEndedError, signal_name
@@ -121,6 +119,9 @@ def require_guardable(function: Function) -> None:
         ArgumentError: ML774, one has opaque handles.
         DeviceError: ML774, one is for a GPU.
     """
+    from maxlab.opset.custom import OPS, declaration_of
+    from maxlab.opset.custom_binding import declared_at
+
     for op in function.walk():
         if op.name not in OPS:
             continue

@@ -9,7 +9,7 @@ from maxlab.compiler.op_facts import UserKernel
 from maxlab.compiler.plan import Plan, Step
 from maxlab.engine.mojo_value import MojoValue
 from maxlab.errors import ExecutionError, InputTypeError, Location
-from maxlab.opset.custom_text import NOTHING, SAME
+from maxlab.opset.faults import NOTHING, SAME
 
 _PASS = "pass an output of a model that makes one"
 _MAKE_ANEW = "make it anew: what it points to is laid out as the other text says"

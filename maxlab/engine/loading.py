@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from maxlab.driver import Device
-from maxlab.driver.virtual import names_host
-from maxlab.errors import DeviceError
+from maxlab.engine.placing import placed_of
 from maxlab.graph import Graph
 from maxlab.graph.kernel_library import gathered
 from maxlab.ir import DeviceRef, Function, Op, Value
@@ -59,28 +58,18 @@ def devices_of(function: Function, devices: Sequence[Device]) -> dict[DeviceRef,
     Raises:
         DeviceError: ML617, the function names a device that is not among ``devices``.
     """
-    known: Mapping[DeviceRef, Device] = {DeviceRef.from_device(d): d for d in devices}
-    found: dict[DeviceRef, Device] = {}
     values: list[tuple[Value, Op | None]] = [(v, None) for v in function.inputs]
     values += [(v, op) for op in function.walk() for v in op.results]
-    for value, op in values:
-        if not isinstance(value.type, Typed):
-            continue
-        place = value.type.device
-        if place in found or names_host(place, devices):
-            continue
-        if place not in known:
-            what = f"the input {value.name}" if op is None else op.name.removeprefix("mo.")
-            raise DeviceError(
-                "ML617",
-                f"the graph {function.name!r} puts {what} on {place}, and the session has "
-                f"{', '.join(map(str, devices))}",
-                at=op.loc if op is not None else None,
-                fix=f"engine.InferenceSession(devices=[{place.driver_call}]), or build the graph "
-                "with DeviceRef.CPU()",
-            )
-        found[place] = known[place]
-    return found
+    places = (
+        (
+            value.type.device,
+            f"the input {value.name}" if op is None else op.name.removeprefix("mo."),
+            op.loc if op is not None else None,
+        )
+        for value, op in values
+        if isinstance(value.type, Typed)
+    )
+    return placed_of(places, function.name, devices)
 
 
 __all__ = ["devices_of", "with_kernels"]

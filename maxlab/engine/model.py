@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab import trace
@@ -31,12 +31,15 @@ from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 
 if TYPE_CHECKING:  # what CUDA's compilers need is imported where a model asks for it
+    from pathlib import Path
+
     from maxlab.compiler.plan import Plan, Step
     from maxlab.compiler.printed import Printed
     from maxlab.engine.device_kernel import Captured, DeviceKernelView
     from maxlab.engine.exporting import Exported
     from maxlab.engine.gpu_profiling import GpuProfiler
     from maxlab.engine.gpu_profiling import Mode as GpuMode
+    from maxlab.engine.kept.manifest import Where
     from maxlab.files import AnyPath
 
 LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
@@ -52,6 +55,12 @@ class Loader(Protocol):
     def load_again(self, model: Model, *, options: Options, num_threads: int) -> Model:
         """The graph of ``model`` as another model; see ``Model.reload``."""
 
+    def save(self, model: Model, path: Any, weights: Any) -> str:
+        """Writes ``model`` to a file; see ``Model.save``."""
+
+    def pickled(self, model: Model) -> tuple[Any, ...]:
+        """What pickle makes ``model`` of again; see ``Model.__reduce__``."""
+
 
 class Model(trace.Displayed, AsModule, Whole):
     """A loaded graph, compiled and ready to execute. ``InferenceSession.load`` makes it.
@@ -62,11 +71,9 @@ class Model(trace.Displayed, AsModule, Whole):
     kernel there found wrong is raised by the first wait.
 
     Attributes:
-        graph: The graph.
-        name: Its name.
+        name: The name of its graph.
         compiled: The graph, its kernels and its plan.
         runner: What runs it.
-        graph_revision: How many changes the graph had seen when it was loaded.
         last_profile: The newest profile of it.
         revision: How often what views show of it has changed.
 
@@ -86,10 +93,18 @@ class Model(trace.Displayed, AsModule, Whole):
     _listed = (
         'model.kernels["k0"] is a kernel, model.weights has the weights; model(array)[0] runs it'
     )
-    _again = "save the graph, graph.save(path), and load it again: session.load(graph)"
+    _again = "save it: model.save(path)"
     _instead = INSTEAD
 
-    def __init__(self, executable: Executable, graph: Any, loader: Loader) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        graph: Any,
+        loader: Loader,
+        read_graph: Callable[[], Any] | None = None,
+    ) -> None:
+        """A model that runs ``executable``. Without its ``graph``, ``read_graph`` reads that when
+        somebody asks for it."""
         compiled = executable.compiled
         places = [x.device for x in compiled.plan.facts.inputs]
         streams = [executable.device_of(place).default_stream for place in places]
@@ -97,13 +112,28 @@ class Model(trace.Displayed, AsModule, Whole):
         self.name = compiled.plan.facts.name
         self.compiled = compiled
         self.runner = Runner(executable, arguments)
-        self.graph = graph
-        self.graph_revision: int = 0 if graph is None else graph.log.revision
+        self._graph = graph
+        self._read_graph = read_graph
+        self._graph_revision: int = 0 if graph is None else graph.log.revision
         self._loader = loader
         self._gpu_profiler: GpuProfiler | None = None
         self.last_profile: Any = None
         self.revision = 0  # grows with every profile: views draw the model anew
         LIVE.add(self)
+
+    @property
+    def graph(self) -> Any:
+        """The graph; of a model that was loaded with its plan, read now."""
+        if self._graph is None and self._read_graph is not None:
+            self._graph = self._read_graph()
+            self._graph_revision = self._graph.log.revision
+        return self._graph
+
+    @property
+    def graph_revision(self) -> int:
+        """How many changes the graph had seen when it was loaded."""
+        _ = self.graph
+        return self._graph_revision
 
     @property
     def prepared(self) -> Prepared:
@@ -517,6 +547,55 @@ class Model(trace.Displayed, AsModule, Whole):
     def weights(self) -> Mapping[str, Tensor]:
         """The graph's weights as tensors, by name."""
         return Named("model.weights", self.prepared.tensors)
+
+    # ------------------------------------------------------------ keeping
+    @fitting("ML975", "model.save('name.mlmodel')")
+    def save(self, path: Path | str, *, weights: Where = "inside") -> str:
+        """The SHA-256 of the file at ``path``, which now holds the model: its graph, plan, kernels
+        as text and machine code, and weights.
+
+        ``session.load(path)`` compiles the graph that is in it; with ``trusted=True`` it takes plan
+        and machine code as they are, and is ready in milliseconds. See docs/how-to/save-a-model.md.
+
+        Args:
+            path: The file, ``.mlmodel``. It is replaced when all is written: a full disk leaves the
+                old one.
+            weights: ``"inside"`` keeps the numbers of weights in the file. ``"files"`` names the
+                files of safetensors that they are mapped from, which then have to stay as they are;
+                others are kept inside.
+
+        Raises:
+            ArgumentError: ML451, ``weights`` is something else.
+            GraphError: ML450, a step calls a function of this process.
+            FileError: ML001, ``path`` is there and is no regular file; ML003, it cannot be written.
+            ToolchainError: Machine code was removed from the cache, and there is no compiler.
+            WeightFileError: ML639 or ML641, the file of a weight has changed since it was mapped.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> import maxlab
+            >>> types = [maxlab.TensorType(maxlab.float32, ["n"])]
+            >>> model = maxlab.load(maxlab.Graph("double", lambda x: x * 2, types))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     _ = model.save(f"{folder}/double.mlmodel")
+            ...     again = maxlab.load(f"{folder}/double.mlmodel", trusted=True)
+            >>> again(np.ones(2, np.float32))[0].to_numpy()
+            array([2., 2.], dtype=float32)
+        """
+        return self._loader.save(self, path, weights)
+
+    def __reduce__(self) -> Any:
+        """What pickle and copy make the model of again: its graph and plan, and its weights, by
+        name where they are mapped from files.
+
+        The process that loads it needs these files, and takes kernels from its cache or compiles
+        them.
+
+        Raises:
+            GraphError: ML450, a step calls a function of this process.
+        """
+        return self._loader.pickled(self)
 
     def __repr__(self) -> str:
         names = ", ".join(map(str, self.input_metadata))

@@ -5,8 +5,7 @@ from __future__ import annotations
 INSTEAD: dict[str, str] = {
     "predict": "call it: model(array)[0]",
     "run": "call it: model(array)[0]",
-    "save": "save its graph: graph.save(path)",
-    **dict.fromkeys(("export", "to_onnx"), "save its graph: graph.save(path)"),
+    **dict.fromkeys(("export", "to_onnx", "dump"), "model.save('name.mlmodel') keeps it compiled"),
     **dict.fromkeys(("source", "code", "text", "asm"), 'model.kernels["k0"].source'),
     **dict.fromkeys(("benchmark", "timeit", "time"), "model.profile(array)"),
     **dict.fromkeys(("plot", "show", "draw", "visualize"), "model.to_svg(path)"),

@@ -18,7 +18,7 @@ from maxlab.engine.programs import Programs
 from maxlab.engine.running import execute
 from maxlab.engine.whole import Outputs
 from maxlab.ir import DeviceRef
-from maxlab.opset.effects import silent
+from maxlab.opset.silence import silent
 
 Run: TypeAlias = Callable[[Sequence[Any]], list[Tensor]]
 """The outputs for inputs."""

@@ -18,10 +18,16 @@ from maxlab.driver import CPU, Device, Tensor
 from maxlab.driver.accelerator import accelerators_of
 from maxlab.driver.device import device_named
 from maxlab.engine.executable import Executable
+from maxlab.engine.front_loader import LOADER
 from maxlab.engine.guard import Guard, Guarding, guard_of, require_guardable
+from maxlab.engine.kept.archive import Archive, is_archive
+from maxlab.engine.kept.loading import is_loadable, load_kept, weights_in
+from maxlab.engine.kept.opening import misfit, options_of
+from maxlab.engine.kept.reading import graph_in
+from maxlab.engine.kept.trusting import require_digest, require_trust
+from maxlab.engine.kept.weights import Numbers
 from maxlab.engine.loading import devices_of, with_kernels
 from maxlab.engine.model import LIVE, Model
-from maxlab.engine.profile import profile_model
 from maxlab.engine.session_settings import (
     AssertLevel,
     GPUProfilingMode,
@@ -45,6 +51,7 @@ from maxlab.graph.kernel_library import gathered
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
 from maxlab.opset import lookup
+from maxlab.opset.custom import trust
 from maxlab.toolchain import ended_with_its_caller, runtime, runtime_ahead
 from maxlab.toolchain.child import Child
 
@@ -276,11 +283,12 @@ class InferenceSession(Whole):
         weights_registry: Mapping[str, Any] | None = None,
         options: Options | None = None,
         guard: bool | Guard = False,
+        trusted: bool | str = False,
     ) -> Model:
         """The compiled ``model``, ready to execute.
 
         Args:
-            model: A ``Graph``, or the path of one that was saved.
+            model: A ``Graph``, or the path of one, or of a model, that was saved.
             custom_extensions: Kernel libraries for this model, before those of the session.
             custom_ops_path: As ``custom_extensions``, one path.
             weights_registry: The data of the graph's weights by name, used in place and kept alive.
@@ -294,8 +302,19 @@ class InferenceSession(Whole):
                 says how long they may take, 10 seconds with ``True``. Results are the same bits.
                 Each call of a kernel takes some tenths of a millisecond more, and copies its
                 arguments. docs/how-to/write-a-kernel.md says what is found.
+            trusted: Whether the file is trusted as a program of its author is. Of a saved model,
+                plan and machine code are taken as they are where they fit this machine; otherwise
+                its graph is compiled here. Custom kernels of a file are compiled only if it is
+                trusted. The digest that ``model.save`` gave, a text of 64 digits, trusts that file
+                and no other.
 
         Raises:
+            ParseError: ML512 or ML514, a saved model that is damaged or was changed; ML513, a newer
+                maxlab wrote it.
+            ArgumentError: ML515, a saved model has custom kernels and is not trusted.
+            WeightError: ML516 or ML517, a saved model names a file that it may not name, or that is
+                not there or another one.
+            ArgumentTypeError: ML518, ``trusted`` is neither a bool nor a digest.
             InvalidPathError: ML793 or what is wrong in the file; a ``RuntimeError`` and a
                 ``ValueError``.
             WeightError: A weight is missing, or has another shape or dtype than declared.
@@ -315,13 +334,33 @@ class InferenceSession(Whole):
                 f"options must be compiler.Options, got {shown(options)}",
                 fix="write options=compiler.Options(fuse=False)",
             )
+        require_trust(trusted)
+        kept = None
+        if isinstance(model, (str, Path)) and is_archive(model):
+            kept = Archive(model)
+            require_digest(kept, trusted)
+            if options is None:
+                chosen = options_of(kept, is_trusted=bool(trusted))
+        before = chosen
         chosen = chosen.of_session(self._options)
         if chosen.at_load and not config().at_load:
             chosen = chosen.with_options(at_load=False)
         graph = model
-        if isinstance(model, (str, Path)):
+        registry = weights_in(weights_registry)
+        if kept is not None:
+            own = custom_extensions is None and custom_ops_path is None and guarding is None
+            own = own and options is None and chosen == before
+            if trusted and own and not misfit(kept) and is_loadable(kept, registry):
+                return self._kept(kept, chosen, registry)
+            libraries = [custom_extensions, custom_ops_path, self._kernel_library]
+            graph = graph_in(kept, libraries, is_trusted=bool(trusted))
+            own_numbers: Any = Numbers(kept, is_trusted=bool(trusted))
+            registry = ChainMap(dict(registry), own_numbers)
+        elif isinstance(model, (str, Path)):
             try:
                 graph = Graph(path=Path(model))
+                if trusted:
+                    trust(graph.function)
             except InvalidPathError:
                 raise
             except MaxlabError as error:
@@ -357,17 +396,21 @@ class InferenceSession(Whole):
             compiled = cached.load(function, chosen)
             if guarding is not None and any(step.arguments for step in compiled.plan.steps):
                 compiled.guard = Guarding(guarding, self.beside, compiled)
-            registry = weights_registry if weights_registry is not None else {}
-            if not isinstance(registry, Mapping):
-                raise ArgumentTypeError(
-                    "ML612",
-                    f"weights_registry has the weights by name, got {type(registry).__name__}",
-                    fix="pass a dict: session.load(graph, weights_registry={})",
-                )
-            kept = graph.document.weights
-            if kept:  # what is not given is what the document of the graph keeps
-                registry = ChainMap(dict(registry), kept)
+            own_weights = graph.document.weights
+            if own_weights:  # what is not given is what the document of the graph keeps
+                registry = ChainMap(dict(registry), own_weights)
             return self._model(compiled, graph, registry, devices)
+
+    def _kept(self, archive: Archive, options: Options, registry: Mapping[str, Any]) -> Model:
+        """The model of ``archive``, which is trusted and fits: no pass and no compiler runs."""
+        return load_kept(
+            archive,
+            options,
+            registry,
+            devices=self._devices,
+            threads=self.num_threads,
+            profiling=self._gpu_profiling.value,
+        )
 
     def _model(
         self,
@@ -381,7 +424,7 @@ class InferenceSession(Whole):
         library = runtime()
         progress.step("weights")
         start = time.perf_counter_ns()
-        computed = self._computed_ahead(compiled, registry, devices)
+        computed = self.computed_ahead(compiled, registry, devices)
         if compiled.plan.facts.ahead is not None:
             compiled.timings_ns["ahead"] = time.perf_counter_ns() - start
         start = time.perf_counter_ns()
@@ -389,15 +432,15 @@ class InferenceSession(Whole):
         compiled.timings_ns["weights"] = time.perf_counter_ns() - start
         if computed:
             weights = prepared.tensors
-            prepared.again = lambda: self._computed_ahead(compiled, weights, devices)
+            prepared.again = lambda: self.computed_ahead(compiled, weights, devices)
             computed.clear()
         executable = Executable(compiled, prepared, self.num_threads, library, devices)
-        made = Model(executable, graph, _Loader())
+        made = Model(executable, graph, LOADER)
         if self._gpu_profiling is not GPUProfilingMode.OFF:
             made.profile_gpus(self._gpu_profiling.value)
         return made
 
-    def _computed_ahead(
+    def computed_ahead(
         self,
         compiled: Compiled,
         registry: Mapping[str, Any],
@@ -429,24 +472,30 @@ CustomExtensionsType = list[str | Path | Any] | str | Path | Any
 """What kernel libraries are named by: paths, library objects, or a list of them."""
 
 
-class _Loader:
-    """Profiles and loads again the models that sessions have loaded."""
+def computed_again(
+    compiled: Compiled, weights: Mapping[str, Any], devices: Sequence[Device], num_threads: int
+) -> dict[str, Tensor]:
+    """What ``compiled`` reads of ``weights`` that is computed once, by the names it has there."""
+    return InferenceSession(devices, num_threads).computed_ahead(compiled, weights, {})
 
-    def profile(self, model: Model, inputs: Sequence[Any], *, runs: int, warmup: int) -> Any:
-        """The ``Profile`` of ``model`` on ``inputs``."""
-        return profile_model(model, inputs, runs=runs, warmup=warmup)
 
-    def load_again(self, model: Model, *, options: Options, num_threads: int) -> Model:
-        """The graph and weights of ``model`` as another model, loaded as it was."""
-        session = InferenceSession(model.session_devices(), num_threads)
-        session._options = {name: getattr(model.options, name) for name in OF_SESSION}
-        session.gpu_profiling(GPUProfilingMode(model.gpu_profiling))
-        return session.load(
-            model.graph,
-            weights_registry=model.weights,
-            options=options,
-            guard=model.guard,
-        )
+def load_again(model: Model, *, options: Options, num_threads: int) -> Model:
+    """The graph and weights of ``model`` as another model, loaded as it was."""
+    session = session_like(model, num_threads)
+    return session.load(
+        model.graph,
+        weights_registry=model.weights,
+        options=options,
+        guard=model.guard,
+    )
+
+
+def session_like(model: Model, num_threads: int) -> InferenceSession:
+    """A session with the devices and the settings of the one that loaded ``model``."""
+    session = InferenceSession(model.session_devices(), num_threads)
+    session._options = {name: getattr(model.options, name) for name in OF_SESSION}
+    session.gpu_profiling(GPUProfilingMode(model.gpu_profiling))
+    return session
 
 
 def _loaded_by(model: object) -> str:

@@ -22,7 +22,6 @@ from maxlab.engine.file_watch import Watch
 from maxlab.engine.layout import room_on
 from maxlab.engine.shards import Part, cut, is_whole_rows, view_of
 from maxlab.errors import ExecutionError, Location, MissingWeightError, WeightError
-from maxlab.graph.weights.base import near_names
 from maxlab.ir import DeviceRef
 from maxlab.ir.poly import Poly
 from maxlab.toolchain import Runtime
@@ -131,10 +130,13 @@ def prepare(
     threads: int,
     devices: Mapping[DeviceRef, Device] | None = None,
     computed: Mapping[str, Tensor] | None = None,
+    packed: Mapping[int, PackedWeight] | None = None,
 ) -> Prepared:
     """The data of ``compiled``, with every weight it needs taken from ``registry``, on the devices
     by which the graph names them; a CPU that is not among ``devices`` is the host. ``computed`` has
-    what was computed for the plan beforehand, under the names that it has there.
+    what was computed for the plan beforehand, under the names that it has there. ``packed`` has
+    buffers that are packed already, by their numbers: what nothing but packing reads may be missing
+    then.
 
     Raises:
         MissingWeightError: ML613, the registry does not have a weight.
@@ -154,6 +156,8 @@ def prepare(
     for weight in declared.values():
         name = weight.name
         if name not in registry:
+            from maxlab.graph.weights.base import near_names
+
             close = next(iter(near_names(name, registry, 1)), None)
             raise MissingWeightError(
                 "ML613",
@@ -186,12 +190,16 @@ def prepare(
     prepared.watch = watch = Watch.of(tensors, runtime)
     slots = compiled.plan.slots
     owners: dict[int, Tensor | UploadedWeight] = {}
-    computed = computed or {}
+    computed, packed = computed or {}, packed or {}
+    ahead = compiled.plan.facts.ahead
+    gone = frozenset(ahead.names if ahead is not None and packed else ()) - computed.keys()
     read = {number for step in compiled.plan.steps for number in step.pointers}
     passing: list[int] = []  # the slots that packing reads, and nobody else
     for slot in slots:
         part: Part = ()
         if slot.kind == "weight":
+            if slot.name in gone:
+                continue
             part = parts.get(slot.name, ())
             made = computed.get(slot.name)
             tensor = tensors[declared[slot.name].name] if made is None else made
@@ -220,7 +228,10 @@ def prepare(
         owners[slot.number] = owner
     wanted: dict[Device, list[tuple[Slot, int, Any]]] = {}
     for slot in slots:
-        if slot.kind == "packed" and slot.packing is not None:
+        if slot.number in packed:
+            prepared.addresses[slot.number] = packed[slot.number].address
+            prepared.keep.append(packed[slot.number])
+        elif slot.kind == "packed" and slot.packing is not None:
             source = slots[slot.packing.source]
             holder: Any = owners[source.number] if source.kind == "weight" else source.data
             if source.number in passing:
@@ -228,9 +239,9 @@ def prepare(
             row = slot, prepared.addresses[source.number], holder
             wanted.setdefault(devices.get(slot.device, host), []).append(row)
     for home, rows in wanted.items():
-        for (slot, _, _), packed in zip(rows, _pack(rows, runtime, threads, home), strict=True):
-            prepared.addresses[slot.number] = packed.address
-            prepared.keep.append(packed)
+        for (slot, _, _), made_now in zip(rows, _pack(rows, runtime, threads, home), strict=True):
+            prepared.addresses[slot.number] = made_now.address
+            prepared.keep.append(made_now)
     for number in passing:
         del prepared.addresses[number]
     if watch is not None:  # all that was packed or copied came from files as they were

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import maxlab.opset.table  # noqa: F401 - declares every op
 from maxlab.graph import dim, ops, shape
 from maxlab.graph import type as type  # not in __all__: a star import keeps the builtin
 from maxlab.graph.document import Document

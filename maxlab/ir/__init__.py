@@ -1,48 +1,55 @@
 """The intermediate representation: dims, types, values and ops, with printer, parser and
-verifier."""
+verifier.
+
+Its names are imported when they are first asked for: what runs plans needs types and sizes, and
+neither values nor edits.
+"""
 
 from __future__ import annotations
 
-from maxlab.ir.constants import Constant, HostCall
-from maxlab.ir.core import (
-    Block,
-    Call,
-    Function,
-    Op,
-    Value,
-    copied,
-    symbols_of,
-    walk,
-)
-from maxlab.ir.dims import (
-    POC,
-    AlgebraicDim,
-    Dim,
-    DimLike,
-    Shape,
-    StaticDim,
-    SymbolicDim,
-    from_poly,
-    mlir_text,
-    parse_dim,
-)
-from maxlab.ir.edit_log import Log, Rewrite, apply, at_revision, listen, touched
-from maxlab.ir.poly import Poly
-from maxlab.ir.rewriting import Rewriting
-from maxlab.ir.source import Scopes, location_of, user_frame, user_location
-from maxlab.ir.types import (
-    BufferType,
-    ChainType,
-    ConvInputLayout,
-    DeviceKind,
-    DeviceRef,
-    FilterLayout,
-    HandleType,
-    OpaqueType,
-    TensorType,
-    Type,
-    parse_type,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from maxlab.ir.constants import Constant, HostCall
+    from maxlab.ir.core import (
+        Block,
+        Call,
+        Function,
+        Op,
+        Value,
+        copied,
+        symbols_of,
+        walk,
+    )
+    from maxlab.ir.dims import (
+        POC,
+        AlgebraicDim,
+        Dim,
+        DimLike,
+        Shape,
+        StaticDim,
+        SymbolicDim,
+        from_poly,
+        mlir_text,
+        parse_dim,
+    )
+    from maxlab.ir.edit_log import Log, Rewrite, apply, at_revision, listen, touched
+    from maxlab.ir.poly import Poly
+    from maxlab.ir.rewriting import Rewriting
+    from maxlab.ir.source import Scopes, location_of, user_frame, user_location
+    from maxlab.ir.types import (
+        BufferType,
+        ChainType,
+        ConvInputLayout,
+        DeviceKind,
+        DeviceRef,
+        FilterLayout,
+        HandleType,
+        OpaqueType,
+        TensorType,
+        Type,
+        parse_type,
+    )
 
 __all__ = [
     "POC",
@@ -89,3 +96,51 @@ __all__ = [
     "user_location",
     "walk",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The object of this name, imported now."""
+        if name in ("Constant", "HostCall"):
+            from maxlab.ir import constants as place
+        elif name in ("Block", "Call", "Function", "Op", "Value", "copied", "symbols_of", "walk"):
+            from maxlab.ir import core as place
+        elif name in (
+            "POC",
+            "AlgebraicDim",
+            "Dim",
+            "DimLike",
+            "Shape",
+            "StaticDim",
+            "SymbolicDim",
+            "from_poly",
+            "mlir_text",
+            "parse_dim",
+        ):
+            from maxlab.ir import dims as place
+        elif name in ("Log", "Rewrite", "apply", "at_revision", "listen", "touched"):
+            from maxlab.ir import edit_log as place
+        elif name == "Poly":
+            from maxlab.ir import poly as place
+        elif name == "Rewriting":
+            from maxlab.ir import rewriting as place
+        elif name in ("Scopes", "location_of", "user_frame", "user_location"):
+            from maxlab.ir import source as place
+        elif name in (
+            "BufferType",
+            "ChainType",
+            "ConvInputLayout",
+            "DeviceKind",
+            "DeviceRef",
+            "FilterLayout",
+            "HandleType",
+            "OpaqueType",
+            "TensorType",
+            "Type",
+            "parse_type",
+        ):
+            from maxlab.ir import types as place
+        else:
+            raise AttributeError(f"module 'maxlab.ir' has no attribute {name!r}")
+        found = globals()[name] = getattr(place, name)
+        return found

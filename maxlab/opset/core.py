@@ -40,6 +40,7 @@ from maxlab.ir.poly import ONE
 from maxlab.ir.types import Typed
 from maxlab.opset.attributes import Schema
 from maxlab.opset.builder import Ops
+from maxlab.opset.checks import Check as Check  # noqa: PLC0414 - a part of the table
 from maxlab.opset.facts import FAMILIES, Chapter, Family, Foreign, Role, ScalarText
 from maxlab.opset.faults import Fault
 from maxlab.opset.identities import Identity
@@ -88,26 +89,6 @@ class Cost:
     counts as the arithmetic that evaluates it, see ``OpDef.weight``."""
 
     flops: Poly
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A condition on dims that is tested once per call, before the first kernel runs."""
-
-    left: Poly
-    relation: Literal["==", "<=", "<"]
-    right: Poly
-    message: str
-
-    def holds(self, env: Mapping[str, int]) -> bool:
-        """Whether the condition is true of the sizes in ``env``."""
-        return self.compare(self.left.evaluate(env), self.right.evaluate(env))
-
-    def compare(self, left: int, right: int) -> bool:
-        """Whether the relation is true of two sizes."""
-        if self.relation == "==":
-            return left == right
-        return left <= right if self.relation == "<=" else left < right
 
 
 @dataclass(frozen=True, slots=True)

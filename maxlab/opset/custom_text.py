@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.dtype import DType
 from maxlab.opset.declared import Argument, Parameter, ParameterRule
+from maxlab.opset.faults import NOTHING, SAME
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.notes import call_at, read_note, remembered
 
@@ -29,8 +30,6 @@ _TAKEN = re.compile(r"[sxytgho]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
 
 ALONE = "// @alone"
 """The first line of a kernel whose names may be those of another one: it is compiled by itself."""
-NOTHING, SAME = 4, 5
-"""What a kernel returns that set a handle to nothing, or got one handle for two operands."""
 
 
 class Handle(NamedTuple):
@@ -251,4 +250,4 @@ class Translator:
         return buffer.store(index, value).removesuffix(";")
 
 
-__all__ = ["ALONE", "NOTHING", "SAME", "Translator", "came_from", "plain"]
+__all__ = ["ALONE", "Translator", "came_from", "plain"]

@@ -12,9 +12,7 @@ the buffer in place.
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +38,9 @@ from maxlab.opset.attributes import TEXT, TYPE, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, OpDef, define, elements
 from maxlab.opset.kernel import Buffer, Site
 from maxlab.opset.rules import same_device
+from maxlab.opset.silence import is_silent
 
 CHAIN = "mo.chain"
-_STATE = threading.local()
 
 
 def _nothing(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> Cost:
@@ -209,17 +207,6 @@ def _print_text(attrs: Attrs, arrays: Sequence[Array], dtypes: Sequence[DType]) 
     return shown(attrs["label"], arrays[0], dtypes[0])
 
 
-@contextmanager
-def silent() -> Iterator[None]:
-    """Let nothing that this thread runs be printed: a run that is only made to know its sizes."""
-    before = getattr(_STATE, "silent", False)
-    _STATE.silent = True
-    try:
-        yield
-    finally:
-        _STATE.silent = before
-
-
 def _print_call(op: Op) -> HostCall:
     """What prints when a kernel runs: on the thread that runs the model, to ``sys.stdout``."""
     dtypes = [v.tensor_type.dtype for v in op.operands if not isinstance(v.type, ChainType)]
@@ -230,7 +217,7 @@ def _print_call(op: Op) -> HostCall:
             _array_at(address, dtype, shape)
             for address, dtype, shape in zip(addresses, dtypes, shapes, strict=True)
         ]
-        if getattr(_STATE, "silent", False):
+        if is_silent():
             return
         sys.stdout.write(_print_text(attrs, arrays, dtypes) + "\n")
 

@@ -64,8 +64,9 @@ _BUILD = "build-"
 _BUILDS = 4
 _TRIES = 100
 PARTS = ("text", "prelude", "flags", "compiler", "cpu")
-ENDINGS = (".so", ".plan")
-"""How the names of artefacts end: libraries, and plans of graphs."""
+ENDINGS = (".so", ".plan", ".seen")
+"""How the names of artefacts end: libraries, plans of graphs, and notes of files that were found to
+be whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,24 @@ class PlanKey:
         return f"{self.text}.{self.version}.{self.options}.plan"
 
 
-AnyKey = Key | PlanKey
+@dataclass(frozen=True, slots=True)
+class SeenKey:
+    """The digest that names the note of a file that was read and found to be whole.
+
+    Attributes:
+        text: Of what stays the same while the file does, and of what it has to be.
+    """
+
+    text: str
+
+    parts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def filename(self) -> str:
+        """The file name inside its folder."""
+        return f"{self.text}.seen"
+
+
+AnyKey = Key | PlanKey | SeenKey
 
 
 class CacheInfo(NamedTuple):
@@ -137,6 +155,29 @@ class Artefact(NamedTuple):
 
     path: Path
     content: Content
+
+
+def content_of(artefact: Artefact) -> bytes:
+    """The bytes of a library, without its seal; those of the file where the process has dropped
+    them.
+
+    Raises:
+        CacheError: ML510, the file is gone or another one, so that it has to be found again.
+    """
+    content = artefact.content
+    if content.data:
+        return content.data
+    try:
+        handle = open_own(artefact.path)
+        try:
+            found = unsealed(read_own(handle, os.fstat(handle).st_size))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise _cannot_read(artefact.path, _reason(error)) from error
+    if found is None or found.digest != content.digest:
+        raise _cannot_read(artefact.path, "it is another file now")
+    return found.data
 
 
 class Cache:
@@ -562,6 +603,14 @@ def _temporary() -> str:
         return "there is no temporary directory that can be used"
 
 
+def _cannot_read(path: Path, why: str) -> CacheError:
+    return CacheError(
+        "ML510",
+        f"the compiled library {path} cannot be read: {why}",
+        fix="load the model again, which finds or compiles it",
+    )
+
+
 def _cannot_write(root: Path, error: OSError) -> CacheError:
     return CacheError(
         "ML510",
@@ -618,6 +667,8 @@ __all__ = [
     "Content",
     "Key",
     "PlanKey",
+    "SeenKey",
     "cache",
+    "content_of",
     "is_whole",
 ]

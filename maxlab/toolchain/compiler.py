@@ -242,6 +242,17 @@ def cpu_description() -> str:
     return "\n".join(lines)
 
 
+@functools.cache
+def cpu_features() -> frozenset[str]:
+    """What this machine's CPU can do, as the system lists it. Code for a CPU runs on each CPU of
+    the same architecture that can do all that it can."""
+    for line in cpu_description().splitlines():
+        name, _, value = line.partition("=")
+        if name in ("flags", "Features", "isa"):
+            return frozenset(value.split())
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """How a compiler run ended: its status (negative: a signal) and all it printed."""

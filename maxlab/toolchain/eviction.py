@@ -69,7 +69,7 @@ def shrink(kernels: Path, most: int) -> int:
                 info = file.stat(follow_symlinks=False)
                 if not dot or not stat.S_ISREG(info.st_mode):
                     continue
-                if ending in ("so", "plan"):
+                if ending in ("so", "plan", "seen"):
                     key = info.st_dev, info.st_ino
                     row = libraries.setdefault(key, (info.st_mtime, info.st_size, []))
                     row[2].append(file.path)

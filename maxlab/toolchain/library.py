@@ -23,7 +23,7 @@ from maxlab import progress, trace
 from maxlab.config import config
 from maxlab.errors import CancelledError, MaxlabError, ToolchainError
 from maxlab.toolchain import loader
-from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
+from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
 from maxlab.toolchain.cffi_abi import ffi
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
@@ -62,6 +62,7 @@ class Runtime:
         self.interrupts = Interrupts(self.lib)
         self._products: Any = None
         self._product_handle: Any = None
+        self._given: Artefact | None = None
         self._teams: dict[int, Any] = {}
         self._lock = threading.Lock()
 
@@ -104,7 +105,7 @@ class Runtime:
         if self._products is None:
             with _interruptible(PRODUCTS), self._lock:
                 if self._products is None:
-                    found, _, _ = _find(PRODUCTS)
+                    found = self._given if self._given is not None else _find(PRODUCTS)[0]
                     handle = loader.open_library(found, _MAPPED_AS[PRODUCTS])
                     self._product_handle = handle, found.path
                     products = ffi.dlopen(self._product_handle[0])
@@ -124,6 +125,10 @@ class Runtime:
         self.products  # noqa: B018 - loads the library
         handle, path = self._product_handle
         return loader.symbol_address(handle, symbol, path)
+
+    def give_products(self, found: Artefact) -> None:
+        """Let `products` be the library ``found``, if it is not open yet."""
+        self._given = found
 
     def close_teams(self) -> None:
         """Join and free the worker threads; `team` makes new ones."""
@@ -157,6 +162,60 @@ def runtime() -> Runtime:
                 atexit.register(found.close_teams)
                 _opened[key] = found
     return found
+
+
+def is_open() -> bool:
+    """Whether this process has opened the runtime library."""
+    settings = config()
+    return (settings.cache_dir, settings.cc) in _opened
+
+
+def adopt(own: Artefact, products: Artefact | None) -> Runtime:
+    """The runtime library of this process; ``own`` if none is open yet, which no compiler is asked
+    for then.
+
+    Args:
+        own: The runtime library, of sources with the digest `sources_digest`, for a CPU that can do
+            no more than this one. Whoever gives it vouches for it.
+        products: The same of the products library.
+
+    Raises:
+        ToolchainError: ML503, it cannot be loaded.
+    """
+    settings = config()
+    key = (settings.cache_dir, settings.cc)
+    with _held(_lock):
+        found = _opened.get(key)
+        if found is None:
+            found = Runtime(own, True, 0.0)
+            atexit.register(found.close_teams)
+            _opened[key] = found
+    if products is not None and found.lacks_products:
+        found.give_products(products)
+    return found
+
+
+@functools.cache
+def sources_digest() -> str:
+    """A digest of all C that maxlab brings: runtime, products, and what kernels include. Machine
+    code of equal sources works together."""
+    folder = kernels_dir() / "c"
+    digest = hashlib.blake2b(prelude().text.encode(), digest_size=16)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".c", ".h"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def own_library(name: str) -> tuple[Key, bytes]:
+    """The key and the bytes of the library ``name``, `RUNTIME` or `PRODUCTS`, for this machine;
+    compiled if it is new.
+
+    Raises:
+        ToolchainError: As `runtime`.
+    """
+    found, _, _ = _find(name)
+    return _sources_and_key(name)[1], content_of(found)
 
 
 def runtime_ahead(*, products: bool = False) -> threading.Thread | None:

@@ -23,7 +23,7 @@ from maxlab import progress, trace
 from maxlab.config import config
 from maxlab.errors import ToolchainError
 from maxlab.toolchain import diagnose, loader
-from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache
+from maxlab.toolchain.artefacts import Artefact, Cache, Key, cache, content_of
 from maxlab.toolchain.compiler import Compiler, find_compiler, require_library, run
 from maxlab.toolchain.flags import Flags
 from maxlab.toolchain.prelude import prelude, prelude_for
@@ -126,6 +126,51 @@ def compile_units(
         memo[unit] = kernel._replace(hit=True, why_miss=None, ms=0.0)
     first = {unit: kernel for kernel, unit in fresh}
     return [first.get(unit) or memo[unit] for unit in units]
+
+
+class Library(NamedTuple):
+    """Machine code of kernels.
+
+    Attributes:
+        key: The name that the cache has for the first of them.
+        content: The bytes of the library.
+        symbols: The kernels that it was asked for.
+    """
+
+    key: Key
+    content: bytes
+    symbols: list[str]
+
+
+def libraries_of(units: Sequence[KernelSource], flags: Flags | None = None) -> list[Library]:
+    """The libraries that have ``units``, each once; compiled if they are new.
+
+    Args:
+        units: The kernels.
+        flags: Compiler options; ``Flags()`` when not given.
+
+    Raises:
+        ToolchainError: As `compile_units`.
+    """
+    flags = flags or _DEFAULT
+    compile_units(units, flags=flags)
+    compiler, store, head = find_compiler(), cache(), prelude().digest
+    found: dict[bytes, Library] = {}
+    for unit in dict.fromkeys(units):
+        text = hashlib.blake2b(unit.text.encode(), digest_size=16).hexdigest()
+        told = replace(flags, brief=flags.brief or unit.brief).digest(compiler)
+        key = Key(text, head, told, compiler.digest, compiler.cpu)
+        artefact, _ = store.find(key)
+        if artefact is None:  # it was removed from the cache after it was loaded
+            missing = _Missing(unit, key, "new text")
+            (artefact,) = _build(store, compiler, flags, [missing], [unit])
+        known = found.get(artefact.content.digest)
+        if known is None:
+            made = Library(key, content_of(artefact), [unit.name])
+            found[artefact.content.digest] = made
+        else:
+            known.symbols.append(unit.name)
+    return list(found.values())
 
 
 def forget() -> None:

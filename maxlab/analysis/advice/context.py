@@ -22,7 +22,8 @@ from maxlab.analysis.advice.pricing import (
 )
 from maxlab.analysis.bounds import Estimate, Traffic, estimates, traffic_of
 from maxlab.analysis.machine import Machine
-from maxlab.compiler.options import Marker, Options
+from maxlab.compiler.marking import Marker
+from maxlab.compiler.options import Options
 from maxlab.compiler.passes import applied, whole_pipeline
 from maxlab.compiler.plan import Plan, Step
 from maxlab.compiler.planner import Planner

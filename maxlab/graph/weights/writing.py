@@ -38,6 +38,21 @@ def write_safetensors(path: Path | str, arrays: Mapping[str, Array]) -> None:
         >>> SafetensorWeights([path]).w.data().data
         array([1., 1.], dtype=float32)
     """
+    head = safetensors_head(arrays)
+    with files.replacing(path, "the weights") as file:
+        file.write(head)
+        for array in arrays.values():
+            file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def safetensors_head(arrays: Mapping[str, Array], alignment: int = 8) -> bytes:
+    """What stands before the bytes of ``arrays`` in a file of safetensors: a multiple of
+    ``alignment`` bytes.
+
+    Args:
+        arrays: The arrays, in the order in which their bytes will follow.
+        alignment: A multiple of 8.
+    """
     header: dict[str, Any] = {}
     at = 0
     for name, array in arrays.items():
@@ -48,12 +63,8 @@ def write_safetensors(path: Path | str, arrays: Mapping[str, Array]) -> None:
         }
         at += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with files.replacing(path, "the weights") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for array in arrays.values():
-            file.write(array.reshape(-1).view(np.uint8).data)
+    text += b" " * (-(len(text) + 8) % alignment)
+    return len(text).to_bytes(8, "little") + text
 
 
-__all__ = ["write_safetensors"]
+__all__ = ["safetensors_head", "write_safetensors"]
