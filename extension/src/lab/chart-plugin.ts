@@ -5,6 +5,7 @@ import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CHARTS } from '../core';
+import { addTab } from './beside';
 import { type Area, ChartPanel, titleOf } from './dashboard-tab';
 import { dashboardIcon } from './icons';
 import { CommandIDs, EXTENSION, IMonitor } from './tokens';
@@ -43,9 +44,9 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       if (panel.area !== 'main') {
         shell.add(panel, panel.area, { rank: 900 });
       } else if (above === undefined) {
-        shell.add(panel, 'main', { mode: 'split-right' });
+        addTab(shell, panel, { mode: 'split-right' });
       } else {
-        shell.add(panel, 'main', { mode: 'split-bottom', ref: above.id });
+        addTab(shell, panel, { mode: 'split-bottom', ref: above.id });
       }
       shell.activateById(panel.id);
     };
