@@ -100,7 +100,7 @@ def start_lab(
     timeout: float = 90,
     python: str = sys.executable,
     app: Literal["jupyterlab", "notebook"] = "jupyterlab",
-    path: str | None = None,
+    programs: str | None = None,
 ) -> LabServer:
     """A JupyterLab or Notebook 7 that shows ``root`` and keeps all that is its own below ``home``.
 
@@ -110,7 +110,7 @@ def start_lab(
         timeout: Seconds in which it has to answer.
         python: The interpreter whose packages run.
         app: Which of the two.
-        path: The folders of its programs; by default, this process's behind the interpreter's.
+        programs: The folders of its programs; by default, this process's behind the interpreter's.
 
     Raises:
         RuntimeError: it ended, or did not answer in ``timeout`` seconds; the message has its log.
@@ -132,7 +132,7 @@ def start_lab(
         "JUPYTER_PREFER_ENV_PATH": "1",
         # Not an argument: arguments can be read by every user of the machine.
         "JUPYTER_TOKEN": token,
-        "PATH": path or f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": programs or f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
     if python != sys.executable:
         environment.pop("PYTHONPATH", None)  # it has packages of its own

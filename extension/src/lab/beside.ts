@@ -2,22 +2,39 @@
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { Widget } from '@lumino/widgets';
+import { SplitPanel, TabPanel, type Widget } from '@lumino/widgets';
+
+/** A panel below a document that is lower than this shows nothing. */
+const LEAST_PX = 160;
 
 /** Whether the main area takes many tabs. Notebook 7's has one document, and drops what else it is given. */
-export function hasTabs(shell: JupyterFrontEnd.IShell): boolean {
+function hasTabs(shell: JupyterFrontEnd.IShell): boolean {
   return 'mode' in shell;
 }
 
 /** Adds a tab to what the user has open; `options` say where in JupyterLab. */
 export function addTab(
   shell: JupyterFrontEnd.IShell,
-  widget: Widget,
+  tab: Widget,
   options: DocumentRegistry.IOpenOptions = {}
 ): void {
   if (hasTabs(shell)) {
-    shell.add(widget, 'main', options);
+    shell.add(tab, 'main', options);
   } else {
-    shell.add(widget, 'down');
+    shell.add(tab, 'down');
+  }
+}
+
+/** Brings a tab to the front, and the keyboard to it. */
+export function showTab(shell: JupyterFrontEnd.IShell, tab: Widget): void {
+  shell.activateById(tab.id);
+  // Notebook 7 shows the panel below, but neither the tab in it nor, at first, any of its height.
+  const panel = tab.parent?.parent;
+  if (!hasTabs(shell) && panel instanceof TabPanel) {
+    panel.currentWidget = tab;
+    if (panel.parent instanceof SplitPanel && panel.node.offsetHeight < LEAST_PX) {
+      panel.parent.setRelativeSizes([1, 1]);
+    }
+    tab.activate();
   }
 }

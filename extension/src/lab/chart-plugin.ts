@@ -5,7 +5,7 @@ import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CHARTS } from '../core';
-import { addTab } from './beside';
+import { addTab, showTab } from './beside';
 import { type Area, ChartPanel, titleOf } from './dashboard-tab';
 import { dashboardIcon } from './icons';
 import { CommandIDs, EXTENSION, IMonitor } from './tokens';
@@ -48,7 +48,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       } else {
         addTab(shell, panel, { mode: 'split-bottom', ref: above.id });
       }
-      shell.activateById(panel.id);
+      showTab(shell, panel);
     };
 
     commands.addCommand(CommandIDs.openChart, {
@@ -78,7 +78,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
           place(panel);
           void tracker.save(panel);
         }
-        shell.activateById(panel.id);
+        showTab(shell, panel);
         return panel;
       }
     });

@@ -16,7 +16,7 @@ import { Widget } from '@lumino/widgets';
 import { problemText } from '../core';
 import { isCompared, type IComparedSide, type ICompareQuestion } from '../proto/files';
 import { read } from '../proto/shape';
-import { addTab } from './beside';
+import { addTab, showTab } from './beside';
 import { GraphDocument } from './editor/factory';
 import { refusedBy } from './file-server';
 import { GraphView } from './graph-view';
@@ -128,7 +128,7 @@ export const comparePlugin: JupyterFrontEndPlugin<void> = {
       tab.title.closable = true;
       tab.toolbar.hide();
       addTab(shell, tab);
-      shell.activateById(tab.id);
+      showTab(shell, tab);
     };
     const side = (path: string): IComparedSide => ({ path: contents.localPath(path) });
     const selected = (): string[] =>

@@ -10,7 +10,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { addTab } from './beside';
+import { addTab, showTab } from './beside';
 import { MonitorFeed } from './dashboard-feed';
 import { MonitorServer } from './dashboard-server';
 import { DashboardTab } from './dashboard-tab';
@@ -63,7 +63,7 @@ export const diagnosticsPlugin: JupyterFrontEndPlugin<void> = {
           void tracker.add(tab);
           addTab(app.shell, tab, { mode: 'split-right' });
         }
-        app.shell.activateById(tab.id);
+        showTab(app.shell, tab);
         // Cells of the notebook that the user comes from belong on the time axis.
         const kernel = notebooks?.currentWidget?.sessionContext.session?.kernel;
         if (kernel) {

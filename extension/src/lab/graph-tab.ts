@@ -11,7 +11,7 @@ import { Widget } from '@lumino/widgets';
 
 import { type ILook, lookOf, messageOf, takeLook } from '../core';
 import { render } from '../widget';
-import { addTab } from './beside';
+import { addTab, showTab } from './beside';
 import { CommModel } from './comm-model';
 import { graphIcon } from './icons';
 import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
@@ -243,7 +243,7 @@ export class GraphTabs {
       tab = this._add(graph, { path: notebook, kernel: kernel.id, first: id });
       tab.content.kernel = kernel;
     }
-    this._shell.activateById(tab.id);
+    showTab(this._shell, tab);
     await tab.content.follow(graph);
     await this.tracker.save(tab);
   }

@@ -10,7 +10,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { fits, PANELS } from '../core';
 import { isText, record } from '../proto/shape';
-import { addTab } from './beside';
+import { addTab, showTab } from './beside';
 import { PanelTab, titleOf } from './panel-tab';
 import { CommandIDs, EXTENSION, GRAPH_TAB, IViews } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
@@ -64,7 +64,7 @@ export const panelsPlugin: JupyterFrontEndPlugin<void> = {
         tab.fill(view);
         void tracker.save(tab);
       }
-      shell.activateById(tab.id);
+      showTab(shell, tab);
       return tab;
     };
     const tabsOf = (view: IListedView): PanelTab[] => tracker.filter(tab => tab.view === view);
