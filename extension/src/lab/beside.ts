@@ -2,6 +2,7 @@
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { MessageLoop } from '@lumino/messaging';
 import { SplitPanel, TabPanel, type Widget } from '@lumino/widgets';
 
 /** A panel below a document that is lower than this shows nothing. */
@@ -32,6 +33,7 @@ export function showTab(shell: JupyterFrontEnd.IShell, tab: Widget): void {
   const panel = tab.parent?.parent;
   if (!hasTabs(shell) && panel instanceof TabPanel) {
     panel.currentWidget = tab;
+    MessageLoop.flush(); // what its parts hear of being shown changes their sizes
     if (panel.parent instanceof SplitPanel && panel.node.offsetHeight < LEAST_PX) {
       panel.parent.setRelativeSizes([1, 1]);
     }
