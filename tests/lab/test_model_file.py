@@ -19,9 +19,9 @@ from maxlab.lab.snapshot import unpack
 from tests.lab.model_files import small_graph, write_model
 
 
-def told(path: Path) -> ModelContents:
+def told(path: Path) -> dict[str, Any]:
     """The contents, as they arrive at a page."""
-    found: ModelContents = json.loads(json.dumps(contents_of(str(path), "s"), allow_nan=False))
+    found: dict[str, Any] = json.loads(json.dumps(contents_of(str(path), "s"), allow_nan=False))
     check(found, ModelContents, closed=True)
     return found
 
