@@ -183,7 +183,8 @@ def test_notebook_has_room_for_what_a_tab_of_jupyterlab_shows(notebook: LabPage)
     page.locator(".jp-MaxLab-chartPanel:visible").wait_for()
     notebook.execute("maxlab:show-graphs")
     page.locator(".jp-MaxLab-graphs").get_by_text("graph", exact=True).first.click()
-    page.locator(".jp-MaxLab-graphTab:visible").wait_for()
+    page.locator(".jp-MaxLab-graphTab .jp-MaxLab-view:visible").wait_for()
+    assert len(notebook.view(1).labels()) == 4
     notebook.shot("installed-notebook-graph")
 
 
