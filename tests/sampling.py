@@ -129,6 +129,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("models under torch.compile", "tests/torch_compile/test_models.py", _QUARTER),
     Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
     Family("browser tests", "tests/browser", Fraction(1, 5), "::", whole=True),
+    # Each makes environments outside of the checkout, and installs Jupyter in them.
+    Family("the wheel installed", "tests/browser/test_installed.py", _NONE),
     Family("a network by hand", "tests/browser/test_by_hand.py", _HALF, ""),
     Family(
         "ways to walk a notebook",

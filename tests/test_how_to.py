@@ -29,6 +29,7 @@ PAGES = {
     "how-to/use-several-devices.md": 6,
     "how-to/watch-a-gpu.md": 3,
     "how-to/change-a-graph.md": 5,
+    "how-to/install-into-your-jupyter.md": 2,
     "how-to/keep-a-graph.md": 8,
     "how-to/save-a-model.md": 7,
     "how-to/edit-a-graph-by-hand.md": 2,

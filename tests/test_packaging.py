@@ -15,44 +15,36 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.packages import (
+    IS_BUILT,
+    NOT_BUILT,
+    ROOT,
+    built,
+    files_of,
+    make_sdist,
+    make_wheel,
+    run,
+)
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 LABEXTENSION = "share/jupyter/labextensions/maxlab-extension"
 
 # Far above what it is: a bundle that grew a library, or sources that came along, fail here.
 MAX_WHEEL_BYTES = 4_000_000
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (ROOT / "maxlab" / "labextension" / "package.json").exists(),
-        reason="the front end is not built: scripts/lab --setup builds it",
-    ),
-]
-
-
-def run(*command: str, cwd: Path, **environment: str) -> str:
-    """Standard output of ``command``; fails with both outputs when the command does."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not IS_BUILT, reason=NOT_BUILT)]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this checkout, made from the front end that is already built."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = ("-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-q", "-w")
-    run(sys.executable, *command, str(folder), cwd=ROOT)
-    (made,) = folder.glob("*.whl")
-    return made
+    return make_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of this checkout."""
+    return make_sdist(tmp_path_factory.mktemp("sdist"))
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +56,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ("-m", "pip", "install", *options, "--prefix")
     run(sys.executable, *command, str(prefix), str(wheel), cwd=prefix)
     return prefix
-
-
-def files(wheel: Path) -> set[str]:
-    """Names of the files in ``wheel``."""
-    with zipfile.ZipFile(wheel) as archive:
-        return {info.filename for info in archive.infolist() if not info.is_dir()}
 
 
 def site_packages(prefix: Path) -> Path:
@@ -85,40 +71,55 @@ def test_holds_every_python_file(wheel: Path) -> None:
         for path in (ROOT / "maxlab").rglob("*.py")
         if not skipped & set(path.relative_to(ROOT).parts)
     }
-    assert sources <= files(wheel)
+    assert sources <= files_of(wheel)
 
 
 def test_holds_every_kernel_source(wheel: Path) -> None:
     sources = {
         f"maxlab/_kernels/{path.relative_to(ROOT / 'kernels')}"
-        for suffix in ("*.c", "*.h", "*.cu", "*.cuh", "*.toml")
-        for path in (ROOT / "kernels").rglob(suffix)
+        for path in (ROOT / "kernels").rglob("*")
+        if path.is_file()
     }
-    assert sources
-    assert sources <= files(wheel)
+    assert {Path(name).suffix for name in sources} >= {".c", ".h", ".cuh", ".cpp"}
+    assert sources <= files_of(wheel)
 
 
 def test_holds_the_front_end(wheel: Path) -> None:
     data = f"maxlab-{PROJECT['version']}.data/data/{LABEXTENSION}"
-    names = files(wheel)
+    names = files_of(wheel)
     assert {f"{data}/package.json", f"{data}/install.json", f"{data}/static/style.js"} <= names
     server = f"{data.removesuffix(LABEXTENSION)}etc/jupyter/jupyter_server_config.d/maxlab.json"
     assert server in names, "Jupyter would not find the server's part"
     assert any(re.search(r"/static/remoteEntry\.[0-9a-f]+\.js$", name) for name in names)
     assert any(name.endswith("/schemas/maxlab-extension/settings.json") for name in names)
-    static = {
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "maxlab" / "static").rglob("*")
-        if path.is_file()
-    }
-    assert static
+    static = {name for name in built() if name.startswith("maxlab/static/")}
+    assert {"maxlab/static/widget.js", "maxlab/static/LICENSE-uplot.txt"} <= static
     assert static <= names
+    assert f"{data}/static/third-party-licenses.json" in names
+
+
+def test_holds_what_is_no_code_of_ours(wheel: Path) -> None:
+    """Marks of types, the loader of widgets, and the templates and lessons of the gallery."""
+    templates = {
+        str(path.relative_to(ROOT)) for path in (ROOT / "maxlab/lab/templates").glob("*.mlgraph")
+    }
+    assert len(templates) > 10
+    assert templates | {"maxlab/py.typed", "maxlab/lab/loader.js"} <= files_of(wheel)
+
+
+def test_a_source_distribution_needs_no_node(sdist: Path) -> None:
+    """It carries the front end that is built, and its sources; installing it builds nothing."""
+    names = files_of(sdist)
+    assert built() <= names
+    assert {"LICENSE", "pyproject.toml", "install.json", "jupyter-config/maxlab.json"} <= names
+    assert {"extension/src/lab/index.ts", "extension/yarn.lock", "kernels/c/executor.c"} <= names
+    assert not [name for name in names if re.search(r"(^|/)(node_modules|__pycache__)/", name)]
 
 
 def test_holds_nothing_else(wheel: Path) -> None:
     unwanted = [
         name
-        for name in files(wheel)
+        for name in files_of(wheel)
         if re.search(
             r"(^|/)(tests|node_modules|labextension|__pycache__)/|\.(map|ts|tsx|o|so)$", name
         )

@@ -61,7 +61,7 @@ def chromium() -> str | None:
 
 @dataclass
 class LabPage:
-    """One browser page with JupyterLab in it."""
+    """One browser page with JupyterLab, or a page of Notebook 7, in it."""
 
     server: LabServer
     page: Page
@@ -74,6 +74,15 @@ class LabPage:
     @classmethod
     def open(cls, browser: Browser, server: LabServer, theme: str = "light") -> LabPage:
         """JupyterLab, started up, in a fresh profile."""
+        lab = cls.at(browser, server, "lab")
+        lab.page.locator("#jp-main-dock-panel").wait_for()
+        lab.page.locator("#jupyterlab-splash").wait_for(state="detached")
+        lab.set_theme(theme)
+        return lab
+
+    @classmethod
+    def at(cls, browser: Browser, server: LabServer, path: str) -> LabPage:
+        """The page ``path`` of the server, such as ``tree`` of Notebook 7, in a fresh profile."""
         context = browser.new_context(viewport=VIEWPORT)
         page = context.new_page()
         page.set_default_timeout(TIMEOUT * 1000)
@@ -82,12 +91,9 @@ class LabPage:
         page.on("console", lab._console)
         page.on("requestfailed", lab._request_failed)
         page.on("request", lab._request)
-        page.goto(f"{server.url}/lab?token={server.token}&reset")
+        page.goto(f"{server.url}/{path}?token={server.token}&reset")
         page.wait_for_function("() => window.jupyterapp")
         page.evaluate("async () => { await window.jupyterapp.restored; }")
-        page.locator("#jp-main-dock-panel").wait_for()
-        page.locator("#jupyterlab-splash").wait_for(state="detached")
-        lab.set_theme(theme)
         return lab
 
     def _console(self, message: ConsoleMessage) -> None:

@@ -1,4 +1,4 @@
-"""A JupyterLab server for tests: free port, own token, own folders; it ends what it started."""
+"""A JupyterLab or Notebook server for tests: free port, own token, own folders."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -40,7 +41,7 @@ def free_port() -> int:
 
 @dataclass(slots=True)
 class LabServer:
-    """A running JupyterLab."""
+    """A running JupyterLab or Notebook."""
 
     root: Path
     """The folder that its file browser shows."""
@@ -93,8 +94,23 @@ class LabServer:
             self.process.wait(10)
 
 
-def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
-    """A JupyterLab that shows ``root`` and keeps all that is its own below ``home``.
+def start_lab(
+    root: Path,
+    home: Path,
+    timeout: float = 90,
+    python: str = sys.executable,
+    app: Literal["jupyterlab", "notebook"] = "jupyterlab",
+    programs: str | None = None,
+) -> LabServer:
+    """A JupyterLab or Notebook 7 that shows ``root`` and keeps all that is its own below ``home``.
+
+    Args:
+        root: The folder that it shows.
+        home: The folder of its settings, kernels and log.
+        timeout: Seconds in which it has to answer.
+        python: The interpreter whose packages run.
+        app: Which of the two.
+        programs: The folders of its programs; by default, this process's behind the interpreter's.
 
     Raises:
         RuntimeError: it ended, or did not answer in ``timeout`` seconds; the message has its log.
@@ -116,21 +132,27 @@ def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
         "JUPYTER_PREFER_ENV_PATH": "1",
         # Not an argument: arguments can be read by every user of the machine.
         "JUPYTER_TOKEN": token,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": programs or f"{Path(python).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)  # it has packages of its own
+    name = "LabApp" if app == "jupyterlab" else "JupyterNotebookApp"
     command = [
-        sys.executable,
+        python,
         "-m",
-        "jupyterlab",
+        app,
         "--no-browser",
         "--ServerApp.ip=127.0.0.1",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.news_url=",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        f"--{name}.expose_app_in_browser=True",
     ]
+    if app == "jupyterlab":
+        command += [
+            "--LabApp.news_url=",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]
     if os.geteuid() == 0:
         command.append("--allow-root")
     log = home / "lab.log"
@@ -147,7 +169,7 @@ def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"JupyterLab ended with {process.returncode}:\n{log.read_text()}")
+            raise RuntimeError(f"{app} ended with {process.returncode}:\n{log.read_text()}")
         try:
             server.get("api/status")
         except (urllib.error.URLError, OSError):
@@ -155,4 +177,4 @@ def start_lab(root: Path, home: Path, timeout: float = 90) -> LabServer:
         else:
             return server
     server.stop()
-    raise RuntimeError(f"JupyterLab did not answer in {timeout} s:\n{log.read_text()}")
+    raise RuntimeError(f"{app} did not answer in {timeout} s:\n{log.read_text()}")

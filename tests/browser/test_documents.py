@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from maxlab.graph import Editor, Graph
-from tests.browser.page import LabPage
+from tests.browser.page import VIEWPORT, LabPage
 from tests.browser.server import LabServer
 from tests.browser.test_editing import Hand, add
 from tests.browser.test_editor import (
@@ -144,6 +144,32 @@ def test_a_file_that_somebody_else_changed(
     wait_until(lab, False)
     assert names(saved(path)).count("sqrt") == 2
     assert names(saved(path))[-1] == "tanh"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_document_at_900_px(shared: LabPage, server: LabServer, folder: Path, theme: str) -> None:
+    """It has no button for the cell that it does not have, and what a run gave leaves the graph in
+    sight."""
+    lab = shared
+    name = f"narrow-{theme}.mlgraph"
+    doubled(folder / name)
+    lab.set_theme(theme)
+    open_document(lab, f"kept/{name}")
+    live(lab, name)
+    lab.page.set_viewport_size({"width": 900, "height": 900})
+    assert lab.page.locator("[data-command=edit-save]").count() == 1
+    assert lab.page.locator("[data-command=edit-write]").count() == 0
+    hand = Hand(lab)
+    run(lab, hand)
+    lab.shot(f"document-ran-900-{theme}")
+    card = lab.page.locator(".jp-MaxLab-ran:visible").bounding_box()
+    drawing = lab.page.locator(".jp-MaxLab-canvas:visible").first.bounding_box()
+    assert card is not None
+    assert drawing is not None
+    share = card["width"] * card["height"] / (drawing["width"] * drawing["height"])
+    assert share <= 0.25
+    lab.page.set_viewport_size(VIEWPORT)
+    lab.set_theme("light")
 
 
 def test_a_file_that_is_gone(shared: LabPage, server: LabServer, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files opened by double click in the file browser: weights, a saved run, a recording."""
+"""Files opened by double click in the file browser: weights, models, a saved run, a recording."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from safetensors.numpy import save_file
 from maxlab import engine
 from maxlab.dtype import DType
 from maxlab.graph import Graph, TensorType, ops
-from tests.browser.page import LabPage
+from tests.browser.page import VIEWPORT, LabPage
 from tests.browser.server import LabServer
 from tests.graph.weight_files import gguf_of
+from tests.lab.model_files import small_graph, write_model
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +43,11 @@ def folder(server: LabServer) -> Path:
     profile = engine.InferenceSession().load(graph).profile(np.ones(1000, np.float32))
     profile.save(made / "run.mlprof")
     shutil.copy(RECORDING, made / "machine.mlrec")
+    write_model(made / "scores.mlmodel")
+    write_model(made / "cut.mlmodel", graph=small_graph().document.text()[:-9])
+    whole = (made / "scores.mlmodel").read_bytes()
+    (made / "broken.mlmodel").write_bytes(whole[: len(whole) // 2])
+    (made / "changed.mlmodel").write_bytes(whole.replace(b'"operations": 3', b'"operations": 4'))
     return made
 
 
@@ -115,6 +121,60 @@ def test_profile(shared: LabPage) -> None:
     shared.view()
     assert shared.page.evaluate("window.__maxlabTest.views[0].name") == "double"
     shared.shot("files-mlprof")
+    close_tab(shared)
+
+
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_model(shared: LabPage, name: str) -> None:
+    """What a kept model says of itself beside its graph, which nothing of it runs to be drawn."""
+    shared.set_theme(name)
+    tab = double_click(shared, "scores.mlmodel")
+    view = shared.view()
+    assert view.labels() == ["input0", "matmul", "gelu", "output"]
+    contents = tab.get_by_role("group", name="Contents of the file")
+    text = contents.text_content() or ""
+    for words in ("Not trusted.", "machine code", "plan and texts of kernels", "trusted=True"):
+        assert words in text, words
+    assert re.search(r"Digest[0-9a-f]{64}", text)
+    assert "8.27 kB" in (contents.locator("li", has_text="weights").first.text_content() or "")
+    contents.get_by_text("Members: 6").click()
+    members = contents.get_by_role("table", name="Members")
+    assert members.get_by_role("row").count() == 7
+    shared.shot(f"files-mlmodel-{name}")
+    assert shared.barriers(".jp-MaxLab-file") == []
+    too_faint = [pair for pair in shared.contrast(".jp-MaxLab-model") if pair[1] < 4.5]
+    assert too_faint == []
+    shared.page.set_viewport_size({"width": 900, "height": 900})
+    view.settle()
+    shared.shot(f"files-mlmodel-900-{name}")
+    for part in (".jp-MaxLab-model-graph", ".jp-MaxLab-weights-side"):
+        box = tab.locator(part).bounding_box()
+        assert box is not None
+        assert box["width"] > 200
+        assert box["height"] > 200
+    shared.page.set_viewport_size(VIEWPORT)
+    shared.set_theme("light")
+    close_tab(shared)
+
+
+@pytest.mark.parametrize(("name", "code"), [("broken", "ML512"), ("changed", "ML514")])
+def test_a_damaged_model(shared: LabPage, name: str, code: str) -> None:
+    """What is wrong with it, and no graph."""
+    shared.allowed += ["400 (Bad Request)", "a view shows"]
+    tab = double_click(shared, f"{name}.mlmodel")
+    tab.get_by_role("alert").get_by_text(code).wait_for()
+    assert tab.locator(".jp-MaxLab-model-graph").is_hidden()
+    shared.shot(f"files-mlmodel-{name}")
+    close_tab(shared)
+
+
+def test_a_model_whose_graph_is_damaged(shared: LabPage) -> None:
+    """The contents are shown, and what is wrong where the graph would be."""
+    shared.allowed += ["400 (Bad Request)", "a view shows"]
+    tab = double_click(shared, "cut.mlmodel")
+    tab.locator(".jp-MaxLab-model-graph").get_by_text("ML864").wait_for()
+    assert "Not trusted." in (tab.text_content() or "")
+    shared.shot("files-mlmodel-cut")
     close_tab(shared)
 
 

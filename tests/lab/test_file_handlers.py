@@ -23,6 +23,7 @@ from maxlab.lab.protocol import dashboard, editor, files
 from maxlab.lab.protocol.reader import check
 from maxlab.lab.snapshot import unpack
 from tests.browser.server import LabServer, start_lab
+from tests.lab.model_files import write_model
 
 RECORDING = Path(__file__).resolve().parents[2] / "notebooks" / "data" / "two_gpus.mlrec"
 
@@ -47,6 +48,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     profile.save(root / "run.mlprof")
     graph.save(root / "double.mlgraph")
     (root / "cut.mlgraph").write_text(graph.document.text()[:-9], "utf-8")
+    write_model(root / "scores.mlmodel")
+    (root / "cut.mlmodel").write_bytes((root / "scores.mlmodel").read_bytes()[:-40])
     running = start_lab(root, home)
     yield running
     running.stop()
@@ -93,7 +96,7 @@ def split(body: bytes) -> tuple[Any, bytes]:
 
 
 @pytest.mark.parametrize(
-    "name", ["state", "header", "slice", "facts", "bytes", "graph", "frame", "detail"]
+    "name", ["state", "header", "slice", "facts", "bytes", "graph", "model", "frame", "detail"]
 )
 def test_nobody_else_is_answered(name: str, server: LabServer) -> None:
     assert ask(server, name, token=False, path="w.safetensors", tensor=0)[0] == 403
@@ -122,7 +125,7 @@ def test_bytes_and_ranges(server: LabServer) -> None:
     assert ask(server, "bytes", path="w.safetensors", range="bytes=9999999-")[0] == 416
 
 
-@pytest.mark.parametrize("name", ["state", "header", "bytes", "graph", "frame"])
+@pytest.mark.parametrize("name", ["state", "header", "bytes", "graph", "model", "frame"])
 @pytest.mark.parametrize(
     "path",
     ["../outside.safetensors", "out.safetensors", ".hidden.safetensors", "missing.safetensors",
@@ -177,6 +180,19 @@ def test_a_document(server: LabServer) -> None:
     assert found["label"] == "double"
     assert [node["op"] for node in unpack(found["document"])["nodes"]] == ["constant", "mul"]
     assert refused(server, "graph", path="cut.mlgraph") == (400, "ML864")
+
+
+def test_a_model(server: LabServer) -> None:
+    status, body = ask(server, "model", path="scores.mlmodel")
+    assert status == 200
+    found = json.loads(body)
+    check(found, files.ModelContents, closed=True)
+    assert found["name"] == "scores"
+    status, body = ask(server, "graph", path="scores.mlmodel")
+    assert [node["op"] for node in unpack(json.loads(body)["document"])["nodes"]][-1] == "gelu"
+    for name in ("model", "graph"):
+        assert refused(server, name, path="cut.mlmodel") == (400, "ML512")
+    assert refused(server, "model", path="w.safetensors") == (400, "ML512")
 
 
 def test_a_recording(server: LabServer) -> None:

@@ -5,6 +5,7 @@ import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { CHARTS } from '../core';
+import { addTab, showTab } from './beside';
 import { type Area, ChartPanel, titleOf } from './dashboard-tab';
 import { dashboardIcon } from './icons';
 import { CommandIDs, EXTENSION, IMonitor } from './tokens';
@@ -43,11 +44,11 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       if (panel.area !== 'main') {
         shell.add(panel, panel.area, { rank: 900 });
       } else if (above === undefined) {
-        shell.add(panel, 'main', { mode: 'split-right' });
+        addTab(shell, panel, { mode: 'split-right' });
       } else {
-        shell.add(panel, 'main', { mode: 'split-bottom', ref: above.id });
+        addTab(shell, panel, { mode: 'split-bottom', ref: above.id });
       }
-      shell.activateById(panel.id);
+      showTab(shell, panel);
     };
 
     commands.addCommand(CommandIDs.openChart, {
@@ -77,7 +78,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
           place(panel);
           void tracker.save(panel);
         }
-        shell.activateById(panel.id);
+        showTab(shell, panel);
         return panel;
       }
     });

@@ -13,9 +13,10 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { messageOf, SourceError } from '../core';
+import { problemText } from '../core';
 import { isCompared, type IComparedSide, type ICompareQuestion } from '../proto/files';
 import { read } from '../proto/shape';
+import { addTab, showTab } from './beside';
 import { GraphDocument } from './editor/factory';
 import { refusedBy } from './file-server';
 import { GraphView } from './graph-view';
@@ -87,10 +88,7 @@ class Comparison extends Widget {
       }
     } catch (error) {
       if (!this.isDisposed) {
-        const isTold = error instanceof SourceError;
-        const code = isTold && error.code !== '' ? ` [${error.code}]` : '';
-        const fix = isTold && error.fix !== '' ? `\n${error.fix}` : '';
-        this._note.textContent = this._trans.__('These cannot be compared: %1', `${messageOf(error)}${code}${fix}`);
+        this._note.textContent = this._trans.__('These cannot be compared: %1', problemText(error));
         this.node.prepend(this._note);
       }
     }
@@ -129,8 +127,8 @@ export const comparePlugin: JupyterFrontEndPlugin<void> = {
       tab.title.icon = graphIcon;
       tab.title.closable = true;
       tab.toolbar.hide();
-      shell.add(tab, 'main');
-      shell.activateById(tab.id);
+      addTab(shell, tab);
+      showTab(shell, tab);
     };
     const side = (path: string): IComparedSide => ({ path: contents.localPath(path) });
     const selected = (): string[] =>

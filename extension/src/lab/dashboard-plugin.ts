@@ -10,6 +10,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { addTab, showTab } from './beside';
 import { MonitorFeed } from './dashboard-feed';
 import { MonitorServer } from './dashboard-server';
 import { DashboardTab } from './dashboard-tab';
@@ -60,9 +61,9 @@ export const diagnosticsPlugin: JupyterFrontEndPlugin<void> = {
           tab = new MainAreaWidget({ content: new DashboardTab(feed, trans) });
           tab.id = 'maxlab-diagnostics-tab';
           void tracker.add(tab);
-          app.shell.add(tab, 'main', { mode: 'split-right' });
+          addTab(app.shell, tab, { mode: 'split-right' });
         }
-        app.shell.activateById(tab.id);
+        showTab(app.shell, tab);
         // Cells of the notebook that the user comes from belong on the time axis.
         const kernel = notebooks?.currentWidget?.sessionContext.session?.kernel;
         if (kernel) {

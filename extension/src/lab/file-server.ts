@@ -18,7 +18,9 @@ import {
 } from '../core';
 import {
   type IFileState,
+  type IModelContents,
   isFileState,
+  isModelContents,
   isRefusal,
   isSavedGraph,
   type ISavedGraph,
@@ -61,6 +63,13 @@ export class FileServer implements IWeightSource, IDashboardSource {
     const graph = await this._json('graph', isSavedGraph);
     this._stamp = graph.stamp;
     return graph;
+  }
+
+  /** What a kept model says of itself. */
+  async model(): Promise<IModelContents> {
+    const model = await this._json('model', isModelContents);
+    this._stamp = model.stamp;
+    return model;
   }
 
   /** What the file is now; throws when it is not what was opened. */

@@ -1,10 +1,10 @@
-/** The tabs of files: a weight file, and a graph that was saved with a run. Each watches whether its file is still there. */
+/** The tabs of files: a weight file, a graph that was saved with a run, a kept model. Each watches whether its file is still there. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { messageOf, SourceError, WeightView } from '../core';
+import { ModelView, problemText, WeightView } from '../core';
 import type { FileServer } from './file-server';
 import { GraphView } from './graph-view';
 import { unpack } from './unpack';
@@ -51,7 +51,7 @@ export class WeightTab extends Widget {
 /** The graph of a saved run, with its times. */
 export class SavedGraphTab extends Widget {
   constructor(
-    private readonly _server: FileServer,
+    protected readonly _server: FileServer,
     private readonly _name: string,
     private readonly _trans: TranslationBundle,
     /** Why nothing can be run here, and what to do instead. */
@@ -82,11 +82,16 @@ export class SavedGraphTab extends Widget {
     }
   }
 
-  private async _open(): Promise<void> {
+  /** Where the graph is drawn. */
+  protected get _room(): HTMLElement {
+    return this.node;
+  }
+
+  protected async _open(): Promise<void> {
     try {
       const document = await unpack((await this._server.graph()).document);
       if (!this.isDisposed) {
-        this._view = new GraphView(this.node, {
+        this._view = new GraphView(this._room, {
           height: 'fill',
           noProfile: this._noProfile
         });
@@ -97,21 +102,46 @@ export class SavedGraphTab extends Widget {
     }
   }
 
-  private _say(error: unknown): void {
+  protected _say(error: unknown): void {
     if (this.isDisposed) {
       return;
     }
-    const isTold = error instanceof SourceError;
-    const code = isTold && error.code !== '' ? ` [${error.code}]` : '';
-    const fix = isTold && error.fix !== '' ? `\n${error.fix}` : '';
+    const text = problemText(error);
     this._note.textContent = this._view
-      ? `${messageOf(error)}${code}${fix}`
-      : this._trans.__('%1 cannot be shown: %2', this._name, `${messageOf(error)}${code}${fix}`);
-    this.node.prepend(this._note);
+      ? text
+      : this._trans.__('%1 cannot be shown: %2', this._name, text);
+    this._room.prepend(this._note);
   }
 
   private readonly _note = document.createElement('div');
   private readonly _stop: () => void;
   private _isAsked = false;
   private _view: GraphView | null = null;
+}
+
+/** A kept model: what it says of itself, and the graph in it. */
+export class ModelTab extends SavedGraphTab {
+  constructor(server: FileServer, name: string, trans: TranslationBundle) {
+    super(server, name, trans, trans.__('nothing of a file is run by looking at it; load it in a notebook'));
+    this._model = new ModelView(this.node, name, () => server.model());
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      this._model.dispose();
+      super.dispose();
+    }
+  }
+
+  protected override get _room(): HTMLElement {
+    return this._model.room;
+  }
+
+  protected override async _open(): Promise<void> {
+    if ((await this._model.open()) && !this.isDisposed) {
+      await super._open();
+    }
+  }
+
+  private readonly _model: ModelView;
 }

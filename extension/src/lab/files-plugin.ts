@@ -1,4 +1,4 @@
-/** The plugin `files`: opens weights, saved runs and recordings by double click, without a kernel. */
+/** The plugin `files`: opens weights, kept models, saved runs and recordings by double click, without a kernel. */
 
 import {
   ILayoutRestorer,
@@ -21,8 +21,8 @@ import type { Widget } from '@lumino/widgets';
 import { ReplayTab } from './dashboard-tab';
 import { FileKinds, type IFileKind, type IFileKinds } from './file-kinds';
 import { FileServer } from './file-server';
-import { SavedGraphTab, WeightTab } from './file-tabs';
-import { dashboardIcon, graphIcon, weightsIcon } from './icons';
+import { ModelTab, SavedGraphTab, WeightTab } from './file-tabs';
+import { dashboardIcon, graphIcon, modelIcon, weightsIcon } from './icons';
 import { EXTENSION, IKinds } from './tokens';
 
 const MODEL = 'maxlab-file';
@@ -64,7 +64,7 @@ class FileFactory extends ABCWidgetFactory<DocumentWidget> {
 
 export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
   id: `${EXTENSION}:files`,
-  description: 'Opens weight files, saved runs and recordings by double click, without a kernel.',
+  description: 'Opens weight files, models, saved runs and recordings by double click, without a kernel.',
   autoStart: true,
   provides: IKinds,
   optional: [ITranslator, ILayoutRestorer],
@@ -139,6 +139,13 @@ export const filesPlugin: JupyterFrontEndPlugin<IFileKinds> = {
           trans,
           trans.__('this run was saved; load it in a notebook to compare it')
         )
+    });
+    kinds.add({
+      name: 'maxlab-model',
+      label: trans.__('Model'),
+      extensions: ['.mlmodel'],
+      icon: modelIcon,
+      open: (server, name) => new ModelTab(server, name, trans)
     });
     kinds.add({
       name: 'maxlab-recording',

@@ -11,6 +11,7 @@ import { Widget } from '@lumino/widgets';
 
 import { type ILook, lookOf, messageOf, takeLook } from '../core';
 import { render } from '../widget';
+import { addTab, showTab } from './beside';
 import { CommModel } from './comm-model';
 import { graphIcon } from './icons';
 import { type ILiveGraph, type ILiveGraphs, nameOf } from './live';
@@ -242,7 +243,7 @@ export class GraphTabs {
       tab = this._add(graph, { path: notebook, kernel: kernel.id, first: id });
       tab.content.kernel = kernel;
     }
-    this._shell.activateById(tab.id);
+    showTab(this._shell, tab);
     await tab.content.follow(graph);
     await this.tracker.save(tab);
   }
@@ -297,7 +298,7 @@ export class GraphTabs {
       this._tabs = this._tabs.filter(other => other !== tab);
     });
     this._tabs.push(tab);
-    this._shell.add(tab, 'main', { mode: 'split-right' });
+    addTab(this._shell, tab, { mode: 'split-right' });
     void this.tracker.add(tab);
     return tab;
   }

@@ -1,4 +1,4 @@
-/** The icons of maxlab: four operations of a graph, a chart, and a grid of numbers. */
+/** The icons of maxlab: four operations of a graph, a chart, a grid of numbers, and a box with a graph in it. */
 
 import { LabIcon } from '@jupyterlab/ui-components';
 
@@ -30,3 +30,11 @@ const WEIGHTS_SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox=
 </svg>`;
 
 export const weightsIcon = new LabIcon({ name: 'maxlab:weights', svgstr: WEIGHTS_SVG });
+
+const MODEL_SVG = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">
+  <g class="jp-icon3 jp-icon-selectable" fill="#616161">
+    <path d="M11 1.5l8 4v11l-8 4-8-4v-11zm0 1.9L5.6 6.1 11 8.8l5.4-2.7zM4.7 7.6v7.8l5.4 2.7v-7.8zm12.6 0l-5.4 2.7v7.8l5.4-2.7z" fill-rule="evenodd"/>
+  </g>
+</svg>`;
+
+export const modelIcon = new LabIcon({ name: 'maxlab:model', svgstr: MODEL_SVG });

@@ -10,6 +10,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { fits, PANELS } from '../core';
 import { isText, record } from '../proto/shape';
+import { addTab, showTab } from './beside';
 import { PanelTab, titleOf } from './panel-tab';
 import { CommandIDs, EXTENSION, GRAPH_TAB, IViews } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
@@ -48,9 +49,9 @@ export const panelsPlugin: JupyterFrontEndPlugin<void> = {
     const add = (tab: PanelTab): void => {
       // Panels stand below each other, so that the graph beside them keeps its room.
       const above = tracker.find(other => other.isVisible);
-      shell.add(
+      addTab(
+        shell,
         tab,
-        'main',
         above === undefined ? { mode: 'split-right' } : { mode: 'split-bottom', ref: above.id }
       );
       void tracker.add(tab);
@@ -63,7 +64,7 @@ export const panelsPlugin: JupyterFrontEndPlugin<void> = {
         tab.fill(view);
         void tracker.save(tab);
       }
-      shell.activateById(tab.id);
+      showTab(shell, tab);
       return tab;
     };
     const tabsOf = (view: IListedView): PanelTab[] => tracker.filter(tab => tab.view === view);

@@ -68,14 +68,18 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:status`,
   description: 'CPU, memory and GPUs of the machine in the status bar.',
   autoStart: true,
-  requires: [IMonitor, IStatusBar],
-  optional: [ITranslator],
+  requires: [IMonitor],
+  // Notebook 7 has none.
+  optional: [IStatusBar, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     feed: MonitorFeed,
-    bar: IStatusBar,
+    bar: IStatusBar | null,
     translator: ITranslator | null
   ): void => {
+    if (bar === null) {
+      return;
+    }
     const trans = (translator ?? nullTranslator).load('maxlab');
     const item = new MachineStatus(feed, trans.__('Click for the diagnostics.'), () => {
       void app.commands.execute(CommandIDs.openDiagnostics);

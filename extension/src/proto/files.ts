@@ -9,7 +9,18 @@
 
 import { type IValueHistogram, isValueHistogram } from './checks';
 import { type IPacked, isPacked } from './document';
-import { isNumber, isText, isWhole, list, oneOf, orNull, record, tuple, type Shape } from './shape';
+import {
+  isNumber,
+  isText,
+  isWhole,
+  list,
+  oneOf,
+  orNull,
+  record,
+  table,
+  tuple,
+  type Shape
+} from './shape';
 
 /**
  * Name, dtype as the file spells it, shape, offset of its first byte in the file, bytes, and why
@@ -107,7 +118,9 @@ export const isTensorFacts: Shape<ITensorFacts> = record({
   histogram: orNull(isValueHistogram)
 });
 
-/** The graph that a view draws of a saved run, with its times, or of an `.mlgraph` file. */
+/**
+ * The graph that a view draws of a saved run with its times, of a document, or of a kept model.
+ */
 export interface ISavedGraph {
   label: string;
   stamp: string;
@@ -118,6 +131,92 @@ export const isSavedGraph: Shape<ISavedGraph> = record({
   label: isText,
   stamp: isText,
   document: isPacked
+});
+
+/** A part of a kept model, in words, and its bytes. */
+export type PartRow = [string, number];
+
+export const isPartRow: Shape<PartRow> = tuple(isText, isWhole);
+
+/**
+ * Name, part, offset of the first byte, bytes, and SHA-256 of a member of a kept model; the digest
+ * is empty where it is that of the whole.
+ */
+export type MemberRow = [string, string, number, number, string];
+
+export const isMemberRow: Shape<MemberRow> = tuple(isText, isText, isWhole, isWhole, isText);
+
+/** Name, dtype, shape as text, and device of an input or output. */
+export type ArgumentRow = [string, string, string, string];
+
+export const isArgumentRow: Shape<ArgumentRow> = tuple(isText, isText, isText, isText);
+
+/**
+ * Name, dtype, shape as text and bytes of a weight, and the file beside the model that has it;
+ * empty where the model has it.
+ */
+export type KeptWeightRow = [string, string, string, number, string];
+
+export const isKeptWeightRow: Shape<KeptWeightRow> = tuple(isText, isText, isText, isWhole, isText);
+
+/**
+ * Name, language, how many steps run it, and the member that has its machine code; empty where it
+ * is compiled when the model is loaded.
+ */
+export type KeptKernelRow = [string, string, number, string];
+
+export const isKeptKernelRow: Shape<KeptKernelRow> = tuple(isText, isText, isWhole, isText);
+
+/**
+ * What a kept model says of itself. Long lists are cut; `counts` has how many rows there are of
+ * each.
+ */
+export interface IModelContents {
+  stamp: string;
+  name: string;
+  /** Of the whole file. */
+  bytes: number;
+  /** The SHA-256 that stands for all of the file. */
+  digest: string;
+  /** The version of maxlab that wrote it. */
+  written: string;
+  operations: number;
+  parts: PartRow[];
+  members: MemberRow[];
+  inputs: ArgumentRow[];
+  outputs: ArgumentRow[];
+  weights: KeptWeightRow[];
+  kernels: KeptKernelRow[];
+  /** The files of weights beside the model: path and bytes. */
+  files: PartRow[];
+  /** Names of the kernels of users. */
+  custom: string[];
+  /** What its machine code was made by and for; empty without any. */
+  machine: MetadataRow[];
+  /** What it was compiled with, where that is not as by default. */
+  options: MetadataRow[];
+  /** By the names of the lists. */
+  counts: Record<string, number>;
+}
+
+export const isModelContents: Shape<IModelContents> = record({
+  stamp: isText,
+  name: isText,
+  bytes: isWhole,
+  digest: isText,
+  written: isText,
+  operations: isWhole,
+  parts: list(isPartRow),
+  members: list(isMemberRow),
+  inputs: list(isArgumentRow),
+  outputs: list(isArgumentRow),
+  weights: list(isKeptWeightRow),
+  kernels: list(isKeptKernelRow),
+  files: list(isPartRow),
+  custom: list(isText),
+  machine: list(isMetadataRow),
+  options: list(isMetadataRow),
+  counts: table(isWhole)
 });
 
 /** One of two documents that are compared. */

@@ -72,11 +72,62 @@ class TensorFacts(TypedDict):
 
 
 class SavedGraph(TypedDict):
-    """The graph that a view draws of a saved run, with its times, or of an `.mlgraph` file."""
+    """The graph that a view draws of a saved run with its times, of a document, or of a kept
+    model."""
 
     label: str
     stamp: str
     document: Packed
+
+
+PartRow = tuple[str, int]
+"""A part of a kept model, in words, and its bytes."""
+
+MemberRow = tuple[str, str, int, int, str]
+"""Name, part, offset of the first byte, bytes, and SHA-256 of a member of a kept model; the digest
+is empty where it is that of the whole."""
+
+ArgumentRow = tuple[str, str, str, str]
+"""Name, dtype, shape as text, and device of an input or output."""
+
+KeptWeightRow = tuple[str, str, str, int, str]
+"""Name, dtype, shape as text and bytes of a weight, and the file beside the model that has it;
+empty where the model has it."""
+
+KeptKernelRow = tuple[str, str, int, str]
+"""Name, language, how many steps run it, and the member that has its machine code; empty where it
+is compiled when the model is loaded."""
+
+
+class ModelContents(TypedDict):
+    """What a kept model says of itself. Long lists are cut; `counts` has how many rows there are of
+    each."""
+
+    stamp: str
+    name: str
+    bytes: int
+    """Of the whole file."""
+    digest: str
+    """The SHA-256 that stands for all of the file."""
+    written: str
+    """The version of maxlab that wrote it."""
+    operations: int
+    parts: list[PartRow]
+    members: list[MemberRow]
+    inputs: list[ArgumentRow]
+    outputs: list[ArgumentRow]
+    weights: list[KeptWeightRow]
+    kernels: list[KeptKernelRow]
+    files: list[PartRow]
+    """The files of weights beside the model: path and bytes."""
+    custom: list[str]
+    """Names of the kernels of users."""
+    machine: list[MetadataRow]
+    """What its machine code was made by and for; empty without any."""
+    options: list[MetadataRow]
+    """What it was compiled with, where that is not as by default."""
+    counts: dict[str, int]
+    """By the names of the lists."""
 
 
 class ComparedSide(TypedDict):

@@ -14,7 +14,8 @@ and the files below the server's folder, each named by ``path``:
 ``/maxlab/files/slice``        GET   numbers of a tensor along two axes
 ``/maxlab/files/facts``        GET   statistics and a histogram of a tensor
 ``/maxlab/files/bytes``        GET   bytes of the file, all or those of the header ``Range``
-``/maxlab/files/graph``        GET   the graph of a saved run with its times
+``/maxlab/files/graph``        GET   the graph of a saved run with its times, or of a kept model
+``/maxlab/files/model``        GET   what a kept model says of itself
 ``/maxlab/files/frame``        GET   what a page does not have yet of a recording
 ``/maxlab/files/detail``       GET   all samples of a stretch of time of a recording
 

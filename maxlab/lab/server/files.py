@@ -19,7 +19,7 @@ from maxlab.diagnostics.monitor.recording import Recording
 from maxlab.errors import FileError, MaxlabError
 from maxlab.files import open_regular, unreadable
 from maxlab.lab.dashboard.store import Store
-from maxlab.lab.protocol.files import FileState, Refusal, SavedGraph, WeightHeader
+from maxlab.lab.protocol.files import FileState, ModelContents, Refusal, SavedGraph, WeightHeader
 from maxlab.lab.server.base import Handler
 from maxlab.lab.server.places import gone, place_in, require_same
 
@@ -125,14 +125,25 @@ class FileService:
         with lock:
             return work(store)
 
+    def model(self, path: str, place: str) -> ModelContents:
+        """What a kept model says of itself."""
+        from maxlab.lab.server.model_file import contents_of
+
+        stamp = require_same(path, place, "")
+        found = contents_of(place, stamp)
+        require_same(path, place, stamp)
+        return found
+
     def graph(self, path: str, place: str) -> SavedGraph:
-        """The graph of a saved run, with its times, or of a document."""
+        """The graph of a saved run, with its times, of a document, or of a kept model."""
         from maxlab.analysis.opening import open_file
+        from maxlab.engine.kept.archive import is_archive
         from maxlab.graph import Graph
+        from maxlab.lab.server.model_file import graph_in
         from maxlab.lab.snapshot import take
 
         stamp = require_same(path, place, "")
-        opened = open_file(place)
+        opened = graph_in(place) if is_archive(place) else open_file(place)
         found: SavedGraph = {
             "label": opened.name if isinstance(opened, Graph) else opened.label,
             "stamp": require_same(path, place, stamp),
@@ -275,13 +286,25 @@ class FactsHandler(_FileHandler):
             self.finish_json(found)
 
 
+class ModelHandler(_FileHandler):
+    """``GET model?path=…``"""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """What a kept model says of itself."""
+        found = await self.answer(lambda path, place, _: self.service.model(path, place))
+        if found is not None:
+            self.finish_json(found)
+
+
 class GraphHandler(_FileHandler):
     """``GET graph?path=…``"""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """The graph of a saved run, with its times, or of a document."""
+        """The graph of a saved run, with its times, of a document, or of a kept model."""
         found = await self.answer(lambda path, place, _: self.service.graph(path, place))
         if found is not None:
             self.finish_json(found)
@@ -400,6 +423,7 @@ HANDLERS: Mapping[str, type[_FileHandler]] = {
     "facts": FactsHandler,
     "bytes": BytesHandler,
     "graph": GraphHandler,
+    "model": ModelHandler,
     "frame": ReplayFrameHandler,
     "detail": ReplayDetailHandler,
 }

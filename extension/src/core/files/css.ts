@@ -48,5 +48,20 @@ export const WEIGHTS_STYLES = `${PANEL_STYLES}${PARTS_STYLES}
 .jp-MaxLab-weights-none { display: inline-flex; align-items: center; gap: 5px; }
 .jp-MaxLab-weights-value { display: block; min-height: 20px; margin-top: 6px; font: 12.5px var(--mx-font-mono); color: var(--mx-text); overflow-wrap: anywhere; }
 .jp-MaxLab-weights-histogram { height: 96px; margin-top: 8px; background: none; }
+.jp-MaxLab-model-graph { position: relative; min-width: 0; min-height: 0; }
+.jp-MaxLab-model-graph > .jp-MaxLab-view { height: 100%; border: 0; border-radius: 0; }
+.jp-MaxLab-model p { margin: 0 0 6px; overflow-wrap: anywhere; }
+.jp-MaxLab-model-trust b { padding: 1px 6px; border: 1px solid var(--mx-line); border-radius: 6px; font-weight: 600; }
+.jp-MaxLab-model-digest { display: block; overflow-wrap: anywhere; }
+.jp-MaxLab-model-copy { display: flex; align-items: center; gap: 8px; margin-top: 6px; }
+.jp-MaxLab-model-sizes { display: grid; gap: 7px; margin: 0; padding: 0; list-style: none; }
+.jp-MaxLab-model-sizes li { display: grid; grid-template-columns: 1fr auto; gap: 2px 12px; font-size: 12.5px; font-variant-numeric: tabular-nums; }
+.jp-MaxLab-model-bar { grid-column: 1 / -1; height: 5px; min-width: 2px; border-radius: 2.5px; background: var(--mx-accent); forced-color-adjust: none; }
+.jp-MaxLab-model-list { margin-top: 10px; font-size: 12.5px; }
+.jp-MaxLab-model-list summary { padding: 3px 0; cursor: pointer; font-weight: 600; }
+.jp-MaxLab-model-table { max-height: 320px; overflow: auto; }
+.jp-MaxLab-model-table td { white-space: nowrap; }
+.jp-MaxLab-model-table:focus-visible { outline: 2px solid var(--mx-accent); outline-offset: -2px; }
+.jp-MaxLab-model .jp-MaxLab-table th[scope="row"] { font: 500 12px var(--mx-font-mono); text-align: left; }
 .jp-MaxLab-weights-empty { padding: 18px 14px; color: var(--mx-muted); }
 `;

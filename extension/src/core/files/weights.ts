@@ -2,7 +2,6 @@
 
 import type { IWeightHeader } from '../../proto/files';
 import { formatBytes, plural } from '../model/format';
-import { messageOf } from '../narrow';
 import { DataTable } from '../panels/parts/table';
 import type { ITheme, ThemeName } from '../render/theme';
 import { Disposables, el } from '../view/dom';
@@ -10,7 +9,8 @@ import { addStyles } from '../view/styles';
 import { Theming } from '../view/theming';
 import { TensorCard } from './card';
 import { WEIGHTS_STYLES } from './css';
-import { SourceError, type IWeightSource } from './source';
+import { problemOf } from './problem';
+import type { IWeightSource } from './source';
 import { countOf, filtered, shapeText, tensorsOf, type ITensor } from './tensors';
 
 export interface IWeightViewOptions {
@@ -96,12 +96,8 @@ export class WeightView {
 
   /** Says what went wrong; what was shown stays. */
   failed(error: unknown): void {
-    const isTold = error instanceof SourceError;
-    const code = isTold && error.code !== '' ? ` [${error.code}]` : '';
-    this._problem.replaceChildren(
-      el('b', '', `${messageOf(error)}${code}`),
-      isTold && error.fix !== '' ? el('span', '', error.fix) : ''
-    );
+    const { what, fix } = problemOf(error);
+    this._problem.replaceChildren(el('b', '', what), fix === '' ? '' : el('span', '', fix));
     this._problem.hidden = false;
     if (this._tensors.length === 0) {
       this._told.textContent = '';

@@ -55,7 +55,7 @@ export const EDITING_STYLES = `
 .jp-MaxLab-changeEnd { display: flex; gap: 6px; }
 .jp-MaxLab-changeForm .jp-MaxLab-button { padding: 0 12px; height: 26px; }
 .jp-MaxLab-changeWrong { flex: 1 0 100%; color: var(--mx-error); white-space: pre-wrap; overflow-wrap: anywhere; }
-.jp-MaxLab-ran { position: absolute; left: 0; top: 0; z-index: 3; width: max-content; min-width: 230px; max-width: min(440px, calc(100% - 20px)); max-height: calc(100% - 20px); display: flex; flex-direction: column; border-radius: 9px; border: 1px solid var(--mx-line);
+.jp-MaxLab-ran { position: absolute; left: 0; top: 0; z-index: 3; width: max-content; min-width: 230px; max-width: min(440px, max(230px, 42%)); max-height: max(120px, 50%); display: flex; flex-direction: column; border-radius: 9px; border: 1px solid var(--mx-line);
   background: var(--mx-surface); box-shadow: 0 6px 24px rgba(0, 0, 0, 0.2); font-size: 12px; cursor: default; user-select: text; touch-action: auto; }
 .jp-MaxLab-ranTop { display: flex; align-items: center; justify-content: space-between; gap: 8px; padding: 4px 6px 4px 12px; border-bottom: 1px solid var(--mx-line); }
 .jp-MaxLab-ranHead { flex: 1 1 auto; font-weight: 600; }

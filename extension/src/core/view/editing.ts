@@ -94,6 +94,7 @@ export class Editing {
   private readonly _ask: Ask;
   private readonly _strip: Strip;
   private _isOn = false;
+  private _saves: (() => void) | null = null;
   private _way: 'add' | 'replace' = 'add';
   private _place: Place = { way: 'add', on: [], op: '', operand: 0 };
   private _canUndo = false;
@@ -334,14 +335,24 @@ export class Editing {
     strip.enable('run', this._host.canProfile);
   }
 
-  /** Saves the graph where it belongs; null where it has no file of its own. */
-  saves: (() => void) | null = null;
+  /** Saves the graph to the file that it is of, and that no cell built. */
+  set saves(save: () => void) {
+    if (this._saves === null) {
+      this._strip.leaveOut('edit-write');
+    }
+    this._saves = save;
+  }
+
+  /** Whether a cell may have built the graph, and takes what it became. */
+  get hasCell(): boolean {
+    return this._isOn && this._saves === null;
+  }
 
   /** Saves the graph: to its file, or to a path that is asked for. */
   openSave(): void {
     this._host.settle();
-    if (this.saves !== null) {
-      this.saves();
+    if (this._saves !== null) {
+      this._saves();
       return;
     }
     const path = `${this._host.model.document.name || 'graph'}.mlgraph`;
@@ -634,7 +645,7 @@ export function addEditing(
   add('edit-constant', 'Add a constant', () => editing().openConstant(), isOn);
   add('edit-undo', 'Undo', () => void editing().undo(), () => editing().canUndo);
   add('edit-redo', 'Redo', () => void editing().redo(), () => editing().canRedo);
-  add('edit-write', 'Write the edits to the cell', () => void editing().writing.open(), isOn);
+  add('edit-write', 'Write the edits to the cell', () => void editing().writing.open(), () => editing().hasCell);
   add('edit-unwrite', 'Take back what was written to the cell', () => editing().writing.undo(), () => editing().isOn && editing().writing.canUndo);
   add('edit-save', 'Save the graph as a document', () => editing().openSave(), isOn);
   addPieces(() => editing().pieces, isOn, hasItem, add);

@@ -93,6 +93,14 @@ export class Strip {
     this._buttons.get(tool)?.setAttribute('aria-disabled', String(!isEnabled));
   }
 
+  /** Takes away what can be done nowhere here. */
+  leaveOut(tool: Tool): void {
+    this._buttons.get(tool)?.remove();
+    this._buttons.delete(tool);
+    this._overflow.fit();
+    this._roving.update();
+  }
+
   say(text: string): void {
     this._said.textContent = text;
     this._said.title = text;

@@ -7,20 +7,18 @@
 
 import type { IOfferedOp } from '../../proto/changes';
 import type { IDifference, IMarks } from '../../proto/difference';
-import type { IGraphDocument, IKernel, LineSpan } from '../../proto/document';
+import type { IKernel, LineSpan } from '../../proto/document';
 import type { IFault, IProfileMessage } from '../../proto/messages';
-import { parseDocument } from '../../proto/parse';
 import type { ILayoutAnswer } from '../layout/client';
 import { originOf, placeAt as pointPlace } from '../layout/places';
 import type { IBox } from '../model/boxes';
-import { Changes } from '../model/changes';
-import { applyDifference } from '../model/difference';
+import type { Changes } from '../model/changes';
 import { plural } from '../model/format';
 import type { Direction } from '../model/flow';
-import { EMPTY_DOCUMENT, GraphModel, type IGraphNode } from '../model/graph';
+import type { GraphModel, IGraphNode } from '../model/graph';
 import { boxKey, type IEdge, type IItem, type IScene } from '../model/scene';
 import type { IScale } from '../model/scale';
-import { Timing } from '../model/timing';
+import type { Timing } from '../model/timing';
 import type { IRect } from '../render/camera';
 import type { ITheme, ThemeName } from '../render/theme';
 import { Apart } from './apart';
@@ -30,11 +28,11 @@ import { Bar } from './bar';
 import { Beside } from './beside';
 import { Choosing, type IChoosingHost } from './choosing';
 import { Colouring } from './colouring';
-import { Comments, itemOf } from './comments';
+import { Comments } from './comments';
 import { ConflictList } from './conflicts';
 import { makeCommands, type ICommand } from './commands';
 import { describeItem } from './describe';
-import { keepDirection, keptDirection } from './direction';
+import { keepDirection } from './direction';
 import type { Dock } from './dock';
 import { Docking, type IDockingHost } from './docking';
 import { Emitter } from './dom';
@@ -44,7 +42,7 @@ import { Failing } from './failing';
 import { plainFault } from './fault';
 import { freest } from './free-room';
 import { Folding, type IFoldingHost } from './folding';
-import { ChangesNote, zoomButtons, type Announcer } from './hud';
+import { zoomButtons, type Announcer } from './hud';
 import { Input } from './input';
 import type { IInspectorHost } from './kernel';
 import { insertCode } from './inserting';
@@ -55,6 +53,7 @@ import { pinnedIn } from './pins';
 import { register } from './registry';
 import { Selecting } from './selecting';
 import { Shell, type IShellHost } from './shell';
+import { Shown, type IShownHost } from './shown';
 import type { TabName } from './side';
 import type { Stage } from './stage';
 import { AccessibleTree } from './tree';
@@ -64,7 +63,7 @@ import { Working } from './working';
 
 /** Its parts, and what each of them may ask of the view, are in the files that it imports. */
 export class GraphView
-  implements IInspectorHost, IShellHost, IDrawingHost, IDockingHost, IFoldingHost, IChoosingHost
+  implements IInspectorHost, IShellHost, IDrawingHost, IDockingHost, IFoldingHost, IChoosingHost, IShownHost
 {
   readonly commands: ReadonlyMap<string, ICommand>;
   readonly events = new Emitter<IGraphViewEvents>();
@@ -82,8 +81,6 @@ export class GraphView
   readonly selecting = new Selecting(this);
   readonly wiring: Wiring;
   readonly working = new Working(id => this.events.emit('cancelRequested', id));
-  model: GraphModel = new GraphModel(EMPTY_DOCUMENT);
-  timing: Timing = new Timing(this.model, null);
   readonly colouring = new Colouring(() => this.recolour());
   hasChips = true;
   /** Ends a drag where nothing happens; false when nothing is dragged. */
@@ -92,13 +89,9 @@ export class GraphView
   private readonly _drawing: Drawing;
   private readonly _folding: Folding;
   private readonly _choosing: Choosing;
-  private readonly _changesNote = new ChangesNote(() => this.execute('toggle-changes'));
-  private _changes = new Changes({ added: [], changed: [], removed: 0 });
-  private _areChangesShown = true;
-  private _hasDocument = false;
+  private readonly _shown: Shown;
   private _isProfiling = false;
   private _preferences: IPreferences = PREFERENCES;
-  private _requested = new Set<string>();
 
   constructor(host: HTMLElement, options: IGraphViewOptions = {}) {
     this._shell = new Shell(host, options, this);
@@ -106,6 +99,9 @@ export class GraphView
     this.docking = new Docking(this._shell, this._drawing, this);
     this._folding = new Folding(this._shell, this._drawing, this);
     this._choosing = new Choosing(this._shell, this);
+    this._shown = new Shown(this, this._shell, this._drawing, this._folding, this._choosing, () =>
+      this.execute('toggle-changes')
+    );
     this.editing = new Editing(this, (what, args) => this.docking.ask(what, args));
     this.apart = new Apart(this._shell, this._drawing, this);
     this.minimap = new Minimap(this.stage);
@@ -137,7 +133,7 @@ export class GraphView
       overlays: [
         this._choosing.finder.list.element,
         this.tree.element,
-        this._changesNote.element,
+        this._shown.note.element,
         this._choosing.crumbs.element,
         this.apart.element,
         this.minimap.element,
@@ -240,7 +236,7 @@ export class GraphView
     this.stage.types = preferences.types;
     this.minimap.setWanted(preferences.minimap, this.theme);
     this.stage.redraw();
-    if (isRenamed && this._hasDocument) {
+    if (isRenamed && this._shown.hasDocument) {
       void this.rebuild(null);
     }
   }
@@ -296,17 +292,17 @@ export class GraphView
 
   // --- documents -----------------------------------------------------------------------------
 
+  get model(): GraphModel {
+    return this._shown.model;
+  }
+
+  get timing(): Timing {
+    return this._shown.timing;
+  }
+
   /** Shows a document; anything that is not one is explained instead. */
   setDocument(input: unknown): boolean {
-    const parsed = parseDocument(input);
-    if (!parsed.ok) {
-      this.showProblems('This graph cannot be drawn', parsed.problems);
-      return false;
-    }
-    parsed.warnings.forEach(text => console.warn(`maxlab: ${text}`));
-    this._shell.hideProblems();
-    this._show(parsed.document, false);
-    return true;
+    return this._shown.set(input);
   }
 
   /**
@@ -314,110 +310,29 @@ export class GraphView
    * the difference is not of this document, which then stays as it is.
    */
   setDifference(difference: IDifference): boolean {
-    const document = applyDifference(this.model.document, difference);
-    if (document === null || !this._hasDocument) {
-      return false;
-    }
-    this._show(document, true);
-    return true;
-  }
-
-  private _show(document: IGraphDocument, isRevised: boolean): void {
-    const before = this.model;
-    this.model = new GraphModel(document);
-    this.timing = new Timing(this.model, document.profile);
-    this._requested.clear();
-    const isFirst = !this._hasDocument;
-    this._folding.follow(isFirst ? null : before);
-    this.apart.follow();
-    if (isFirst) {
-      this._drawing.startAnew();
-    }
-    if (isFirst || before.document.name !== document.name) {
-      this._drawing.turn(keptDirection(document.name) ?? 'down');
-    }
-    this._hasDocument = true;
-    if (this.colouring.follow(document)) {
-      this.stage.isHeat = true;
-    }
-    if (!this.colouring.canHeat) {
-      this.stage.isHeat = false;
-    }
-    this._choosing.follow(this.bar.search.value);
-    const failed = document.error?.node ?? null;
-    const culprit = failed === null ? undefined : this.model.node(failed);
-    const isNewError = !isRevised || before.document.error?.message !== document.error?.message;
-    if (culprit !== undefined && isNewError) {
-      this._folding.reveal(culprit.box);
-      this._choosing.point(culprit.node.id);
-    }
-    this.failing.follow(before.document);
-    this._drawing.dropOverlay();
-    if (isRevised) {
-      this._drawing.revise(before);
-    } else {
-      void this.rebuild(null);
-    }
-    this.dock.update();
-    this.beside.follow(document.beside);
-    this.conflicts.follow(document);
-    if (isFirst && document.panel !== undefined) {
-      this.dock.open(document.panel, true);
-    }
+    return this._shown.revise(difference);
   }
 
   /** Marks what changed since the last run of the cell that shows the graph. */
   setMarks(marks: IMarks): void {
-    this._choosing.finder.setMarks(marks);
-    if (marks.says !== undefined || marks.added.length + marks.changed.length + marks.removed > 0) {
-      const { title } = new Changes(marks);
-      const changed = title === '' ? '' : `${title} since the last run`;
-      this.announcer.say([marks.says ?? '', changed].filter(text => text !== '').join('; '));
-    }
-    if (marks.says !== undefined) {
-      this.announcer.hint(marks.says);
-    }
-    this.setChanges(new Changes(marks));
+    this._shown.setMarks(marks);
   }
 
   /** Marks what differs: since the last run, or from a graph that stands beside this one. */
   setChanges(changes: Changes): void {
-    this._changes = changes;
-    this._showChanges();
+    this._shown.setChanges(changes);
   }
 
   get hasChanges(): boolean {
-    return !this._changes.isEmpty;
+    return this._shown.hasChanges;
   }
 
   get areChangesShown(): boolean {
-    return this._areChangesShown;
+    return this._shown.areChangesShown;
   }
 
   setChangesShown(areShown: boolean): void {
-    this._areChangesShown = areShown;
-    this.announcer.say(`changes since the last run ${areShown ? 'marked' : 'not marked'}`);
-    this._showChanges();
-  }
-
-  private _showChanges(): void {
-    this._changesNote.show(this._changes, this._areChangesShown);
-    this._changesNote.element.hidden ||= this._changes.isBeside;
-    const { scene } = this;
-    if (scene !== null) {
-      this._findChanges(scene);
-      this._choosing.mark();
-      this.tree.setScene(scene, this.tree.active?.key ?? null);
-    }
-  }
-
-  private _findChanges(scene: IScene): void {
-    this.stage.marks.changes =
-      this._areChangesShown && this.hasChanges ? this._changes.on(this.model, scene) : new Map();
-    this.stage.marks.conflicts = this.conflicts.keys
-      .map(key => itemOf(this.model, scene, key))
-      .filter(item => item !== null);
-    this.stage.marks.apart = this._areChangesShown ? this._changes.apart(this.model, scene) : null;
+    this._shown.setChangesShown(areShown);
   }
 
   /** Adds the generated text of a kernel that was asked for by `sourceRequested`. */
@@ -481,7 +396,7 @@ export class GraphView
   }
 
   drawn(scene: IScene, { ms, where }: ILayoutAnswer): void {
-    this._findChanges(scene);
+    this._shown.mark(scene);
     this.failing.mark(scene);
     this.stage.marks.pinned = pinnedIn(this.model, scene);
     this.apart.drawn(scene);
@@ -735,7 +650,7 @@ export class GraphView
     const ops = this.model.root.total;
     this.bar.update({
       title: document.name,
-      subtitle: this._hasDocument ? plural(ops, 'op') : '',
+      subtitle: this._shown.hasDocument ? plural(ops, 'op') : '',
       isHeat: this.stage.isHeat,
       hasProfile: this.colouring.canHeat,
       hasChips: this.hasChips,
@@ -787,8 +702,7 @@ export class GraphView
     if (this._shell.options.noProfile !== null) {
       return false;
     }
-    if (!this._requested.has(kernel.id)) {
-      this._requested.add(kernel.id);
+    if (this._shown.lacks(kernel)) {
       this.events.emit('sourceRequested', kernel.id);
     }
     return true;
