@@ -113,6 +113,8 @@ class OwnKernel:
             elif sizes is not None and key in sizes:
                 bound = bound.with_size(key, sizes[key])
         self.bound = bound
+        for size in (dims or {}).values():
+            at.size(size)  # sizes are numbered in this order, whatever the text names first
         self.writer = Translator(at, self.bound, own=True)
         self.writer.buffers |= buffers or {}
 
