@@ -6,8 +6,9 @@
 
 The table is every sample of every op that brings kernels of its own, with sizes that are known and
 with names, for the CPU and for a GPU; and what ``more`` adds: long rows, options, convolutions of
-every way. Texts are compared as tokens: neither comments nor white space count, and kernels and
-sizes are numbered in the order in which a text names them. How a kernel is launched counts too.
+every way. Texts are compared as tokens: neither comments nor white space count, nor the order of
+constants that are declared one after another, and kernels and sizes are numbered in the order in
+which a text names them. How a kernel is launched counts too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from maxlab.dtype import DType
 from maxlab.ir import Function
 from maxlab.opset import OPSET, Sample
 from maxlab.opset import convolution_lines as lines
-from tests.compiler.test_convolution_lines import CASES as CONVOLUTIONS
+from tests.compiler.test_convolution_lines import CASES as LINES
+from tests.compiler.test_convolution_lines import Case as Convolution
 from tests.compiler.test_matrix import CASES, Case, build
 from tests.cuda.placing import on_gpu
 
@@ -40,6 +42,19 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NUMBERED = re.compile(r"(?:([kg]_)[0-9a-f]{12,}|(s)\d+)")
+
+_EACH = {"groups": 24, "bias": True}
+CONVOLUTIONS = [
+    *LINES,
+    Convolution("by itself", (2, 9, 10, 24), (3, 3), 24, (1, 1, 1, 1), groups=24),
+    Convolution("by itself, strides", (1, 9, 40, 24), (3, 5), 24, (1, 0, 2, 2), (2, 3), **_EACH),
+    Convolution(
+        "by itself, dilated", (1, 9, 40, 24), (3, 5), 24, (1, 0, 2, 2), (), (2, 2), **_EACH
+    ),
+    Convolution("by itself, planes", (1, 3, 9, 40, 24), (2, 3, 5), 24, groups=24),
+    Convolution("few filters", (2, 9, 10, 6), (3, 3), 4, (1, 1, 1, 1), groups=2, bias=True),
+    Convolution("groups of many", (2, 9, 10, 80), (3, 3), 80, (1, 1, 1, 1), (), (2, 1), 2, True),
+]
 
 
 def tokens(text: str) -> list[str]:
@@ -190,7 +205,25 @@ def compared(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> list[str]:
 
 def plain(part: Any) -> Any:
     """A part of a step as it is compared."""
-    return numbered(part) if isinstance(part, list) else part
+    return numbered(in_order(part)) if isinstance(part, list) else part
+
+
+def in_order(given: list[str]) -> list[str]:
+    """The tokens, where constants that are declared one after another are in order of names."""
+    made: list[str] = []
+    run: list[list[str]] = []
+    at = 0
+    while at < len(given):
+        if given[at : at + 2] == ["const", "i64"]:
+            end = given.index(";", at) + 1
+            run.append(given[at:end])
+            at = end
+            continue
+        made += [token for each in sorted(run) for token in each]
+        run = []
+        made.append(given[at])
+        at += 1
+    return made
 
 
 def main() -> int:

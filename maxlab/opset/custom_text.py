@@ -118,6 +118,7 @@ class Translator:
         self.stored = {b.dtype: b.stored for b in self.buffers.values()}
         self._places: dict[tuple[str, int], int] = {}
         self.macros = {macro.name: macro for macro in declared.macros}
+        self.texts: dict[str, str] = {}
         self.words: dict[str, str] = {}
         self._learn()
 
@@ -369,6 +370,8 @@ class Translator:
             return self.buffers[name].name
         if name in self.bound.dims:
             return self.at.size(self.bound.dims[name]) + tail
+        if name in self.texts:
+            return self.texts[name] + tail
         if f"{name}{tail}" in self.words:
             return self.words[f"{name}{tail}"]
         if name in self.words:

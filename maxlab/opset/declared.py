@@ -309,7 +309,7 @@ class _Reader:
                 more = _COMMENT.match(self.lines[self.at])
                 if more is None or DIRECTIVE.match(self.lines[self.at]):
                     break
-                whole = rest.count("(") <= rest.count(")") and not rest.endswith(";")
+                whole = rest.count("(") <= rest.count(")") and not rest.endswith((";", "->"))
                 if whole and not (
                     word == "op" and more[1].lstrip().startswith("->") and "->" not in rest
                 ):

@@ -67,8 +67,9 @@ class OwnKernel:
         file: The file.
         name: The op in it.
         dims: What names of dims stand for.
-        sizes: What ``@sizes`` without an expression stand for.
+        sizes: What ``@sizes`` without an expression stand for; further names are not looked at.
         buffers: Further memory, by the name that the text has for it.
+        texts: Further words, by name, and what stands for them.
         parameters: The values of ``@params``.
     """
 
@@ -81,6 +82,7 @@ class OwnKernel:
         dims: Mapping[str, Poly] | None = None,
         sizes: Mapping[str, Poly] | None = None,
         buffers: Mapping[str, Buffer] | None = None,
+        texts: Mapping[str, str] | None = None,
         **parameters: Parameter,
     ) -> None:
         self.at = at
@@ -88,10 +90,8 @@ class OwnKernel:
         given = {rule.name: rule.default for rule in declared.parameters.values()}
         given |= parameters
         missing = [key for key, value in given.items() if value is None]
-        unknown = set(parameters) - set(declared.parameters) | set(sizes or {}) - set(
-            declared.sizes
-        )
         assert not missing, f"{name} needs {missing}"
+        unknown = set(parameters) - set(declared.parameters)
         assert not unknown, f"{name} does not have {sorted(unknown)}"
         dtypes = {key: value for key, value in given.items() if isinstance(value, DType)}
         members: dict[str, Poly] = {}
@@ -117,6 +117,7 @@ class OwnKernel:
             at.size(size)  # sizes are numbered in this order, whatever the text names first
         self.writer = Translator(at, self.bound, own=True)
         self.writer.buffers |= buffers or {}
+        self.writer.texts |= texts or {}
 
     def __getitem__(self, name: str) -> Buffer:
         """The memory that the text calls ``name``."""

@@ -125,12 +125,17 @@ def macros_for(text: str, known: Sequence[Macro]) -> tuple[Macro, ...]:
     """Those of ``known`` that ``text`` names, and those that these name, in their order."""
     names = {macro.name: macro for macro in known}
     wanted: set[str] = set()
-    todo = set(_WORD.findall(text)) & set(names)
+    todo = _named(text) & set(names)
     while todo:
         wanted |= todo
-        more = {word for name in todo for word in _WORD.findall(names[name].text)}
-        todo = (more & set(names)) - wanted
+        todo = {word for name in todo for word in _named(names[name].text)} & set(names) - wanted
     return tuple(macro for macro in known if macro.name in wanted)
+
+
+def _named(text: str) -> set[str]:
+    """The words of ``text``; ``mx_exp_Kind`` names ``Kind`` too."""
+    words = set(_WORD.findall(text))
+    return words | {word.rpartition("_")[2] for word in words if word.startswith("mx_")}
 
 
 def require_no_circle(macros: Sequence[Macro]) -> None:
