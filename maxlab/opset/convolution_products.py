@@ -178,7 +178,7 @@ def write_transposed_products(at: Site, sizes: Sizes) -> bool:
     more["RUNS"] = number(max(rows, default=0))
     kernel = OwnKernel(
         at, "convolution_products.c", "transposed_product", sizes=more,
-        buffers={"packed": packed}, texts={"TABLE": f"const i64 table[][8] = {{{table}}}"},
+        buffers={"packed": packed}, texts={"TABLE": f"const i64 table[][8] = {{{table}}};"},
         BIAS=len(at.operands) > 2, RANGES=ranges, COLUMNS=columns, ALL=ranges * columns,
         KIND=KINDS[x.dtype], **_NUMBERS,
     )  # fmt: skip

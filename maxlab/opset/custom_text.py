@@ -288,6 +288,9 @@ class Translator:
                 made = self._expanded(macro, arguments, _MARK.sub("", text[line : found.start()]))
                 out.append(made)
                 start = start if macro.words else self._behind(text, start, made)
+            elif name in self.texts:
+                out.append(self.texts[name])
+                start = self._behind(text, start, self.texts[name])
             elif name in ("MX_LOG", "MX_ASSERT") and (call := call_at(text, start)) is not None:
                 place = self._place_of(text, found.start())
                 whole = text[start : call[1]]
@@ -370,8 +373,6 @@ class Translator:
             return self.buffers[name].name
         if name in self.bound.dims:
             return self.at.size(self.bound.dims[name]) + tail
-        if name in self.texts:
-            return self.texts[name] + tail
         if f"{name}{tail}" in self.words:
             return self.words[f"{name}{tail}"]
         if name in self.words:
@@ -433,7 +434,7 @@ class Translator:
         if word == "loaded":
             return buffer.load("@").replace(f"{buffer.name}[@]", index)
         value = self.translate(arguments[2].strip(" "))
-        if buffer.dtype is DType.bool:
+        if buffer.dtype is DType.bool and not self.own:  # own kernels compute 0 or 1
             value = f"({value}) != 0"
         return buffer.store(index, value).removesuffix(";")
 
