@@ -130,9 +130,7 @@ for (i64 ow = 0, many; ow < OW; ow += many) {
   }
   // @if T != float32
   #pragma omp simd
-  for (i64 f = 0; f < many * OC; f++) {
-    store(y, (i * OW + ow) * OC + f, to[f]);
-  }
+  for (i64 f = 0; f < many * OC; f++) { store(y, (i * OW + ow) * OC + f, to[f]); }
   // @endif
 }
 
@@ -178,9 +176,7 @@ const f32 start = bias_of(oc);
 mx_depthwise_plane(sums, WIDE, plane, SH * LINE, by, taps, (int)TAPS, OH, OW, start);
 for (i64 h = 0; h < OH; h++) {
   #pragma omp simd
-  for (i64 n = 0; n < OW; n++) {
-    store(y, (i * OH + h) * OW + n, sums[h * WIDE + n]);
-  }
+  for (i64 n = 0; n < OW; n++) { store(y, (i * OH + h) * OW + n, sums[h * WIDE + n]); }
 }
 
 // Each output of a transposed convolution gathers what reaches it.

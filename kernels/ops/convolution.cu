@@ -35,7 +35,7 @@ for (i64 q = 0; q < KD; q++) {
       // @else
       a += (Total)load(x, (((nb * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c) *
            (Total)load(w, (((q * KH + r) * KW + s) * GI + c) * OC + oc);
-      // @endif
+        // @endif
     }
   }
 }

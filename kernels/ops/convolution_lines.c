@@ -25,7 +25,8 @@
 const i64 part = i % PARTS, bw = i / PARTS % WIDTHS, bh = i / (PARTS * WIDTHS) % HEIGHTS;
 const i64 od = i / (PARTS * WIDTHS * HEIGHTS) % OD, n0 = i / (PARTS * WIDTHS * HEIGHTS * OD) * MN;
 const i64 w0 = bw * MW, many_w = OW - w0 < MW ? OW - w0 : MW;
-const i64 h0 = bh * MH, many_h = OH - h0 < MH ? OH - h0 : MH, many_n = NB - n0 < MN ? NB - n0 : MN;
+const i64 h0 = bh * MH, many_h = OH - h0 < MH ? OH - h0 : MH,
+          many_n = NB - n0 < MN ? NB - n0 : MN;
 const i64 need_h = (many_h - 1) * SH + (KH - 1) * DH + 1;
 const i64 need_w = (many_w - 1) * SW + (KW - 1) * DW + 1;
 const i64 iw = w0 * SW - PW, none = iw < 0 ? (-iw < need_w ? -iw : need_w) : 0;
@@ -41,13 +42,14 @@ f32 *const tile = lines + LINED;
 // @endif
 i64 places[TAPS]; /* where the taps of a window lie, from its first pixel on */
 i64 tap = 0;
+// @if BY_LINE
+for (i64 q = 0; q < KD; q++)
+  for (i64 r = 0; r < KH; r++) places[tap++] = ((q * LH + r * DH) * LW) * CB;
+// @else
 for (i64 q = 0; q < KD; q++)
   for (i64 r = 0; r < KH; r++)
-    // @if BY_LINE
-    places[tap++] = ((q * LH + r * DH) * LW) * CB;
-    // @else
     for (i64 s = 0; s < KW; s++) places[tap++] = ((q * LH + r * DH) * LW + s * DW) * CB;
-    // @endif
+// @endif
 for (i64 g = 0; g < GR; g++) {
   for (i64 c = 0; c < GI; c += CB) {
     const i64 count = GI - c < CB ? GI - c : CB;
@@ -103,7 +105,8 @@ for (i64 e = 0; e < count; e += 16) /* the lines of few channels follow each oth
         if (e == 0 && end < need_w)
           __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);
         // @else
-        const f32 *const from = image + ((((n0 + n) * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c;
+        const f32 *const from =
+            image + ((((n0 + n) * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c;
         if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
         if (count == IC && count == CB) {
           __builtin_memcpy(line + none * CB, from + none * IC, (u64)((end - none) * CB) * 4);

@@ -175,8 +175,8 @@ for (i64 p = p0; p < p1; p++) {
 // @work 64 * IC
 // @c
 const i64 first = i % BLOCKS * 64, many = SPREAD - first < 64 ? SPREAD - first : 64;
-mx_turn_Word(image + (i / BLOCKS * SPREAD + first) * IC, IC,
-             x + i / BLOCKS * IC * SPREAD + first, SPREAD, IC, many);
+mx_turn_Word(image + (i / BLOCKS * SPREAD + first) * IC, IC, x + i / BLOCKS * IC * SPREAD + first,
+             SPREAD, IC, many);
 
 // @macro Word = f32 if T == float32 else u16
 
@@ -196,8 +196,8 @@ const i64 g = i / PANELS, p = i % PANELS;
 ctx->lib->pack_taps(KIND, packed + g * PANELS * PANEL * DEPTH, filter + g * GO * KK, KK, GO, ROW,
                     COLUMN, PERIOD, OUTER, p, p + 1);
 // @elif T != float32
-ctx->lib->half_pack(KIND, packed + g * PANELS * PANEL * DEPTH, filter + g * GO, KK, GO, ROW, COLUMN,
-                    p, p + 1);
+ctx->lib->half_pack(KIND, packed + g * PANELS * PANEL * DEPTH, filter + g * GO, KK, GO, ROW,
+                    COLUMN, p, p + 1);
 // @else
 ctx->lib->pack_b_f32(packed + g * PANELS * PANEL * DEPTH, filter + g * GO, KK, GO, ROW, COLUMN, p,
                      p + 1);
@@ -227,8 +227,8 @@ for (i64 r = 0; r < t[1]; r++)
   for (i64 s = 0; s < t[4]; s++)
     ctx->lib->pack_b_f32(
         to + (r * t[4] + s) * IC * PANEL,
-        filter + ((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC * OC + p * PANEL, IC, many, OC, 1, 0,
-        1);
+        filter + ((t[0] + r * t[2]) * KW + t[3] + s * t[5]) * IC * OC + p * PANEL, IC, many, OC,
+        1, 0, 1);
 // @else
 u16 *const line = (u16 *)scratch;
 for (i64 r = 0; r < t[1]; r++)

@@ -27,8 +27,9 @@
 // @macro declare_key(NAME, AT)
 // @if is_float(T)
 const Key NAME##_u = raw(x[AT]), NAME##_a = NAME##_u & REST;
-const Key NAME = ordered(
-    (NAME##_a > INFINITE ? ALL : NAME##_u & SIGN ? SIGN - NAME##_a : SIGN + NAME##_a));
+const Key NAME = ordered((NAME##_a > INFINITE ? ALL
+                          : NAME##_u & SIGN   ? SIGN - NAME##_a
+                                              : SIGN + NAME##_a));
 // @elif is_signed(T)
 const Key NAME = ordered(((Key)(Bits)x[AT] ^ SIGN));
 // @else

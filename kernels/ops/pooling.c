@@ -20,9 +20,7 @@ for (i64 r = 0; r < KH; r++) {
     const i64 iw = ow * SW - PW + s * DW;
     if (iw < 0 || iw >= IW) continue;
     #pragma omp simd
-    for (i64 c = 0; c < NC; c++) {
-      fold(a[c]);
-    }
+    for (i64 c = 0; c < NC; c++) { fold(a[c]); }
   }
 }
 #pragma omp simd

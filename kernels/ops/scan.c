@@ -16,9 +16,7 @@ T sums[SIDE];
 for (i64 c = 0; c < SIDE; c++) sums[c] = 0;
 along(j, 0, N, 65536) {
   #pragma omp simd
-  for (i64 c = 0; c < many; c++) {
-    step(from + row_of(j) * M + c, sums[c]);
-  }
+  for (i64 c = 0; c < many; c++) { step(from + row_of(j) * M + c, sums[c]); }
 }
 
 // A thread takes rows. Those of floats it goes along BESIDE at a time: a sum waits for the one
@@ -47,9 +45,7 @@ const i64 first = 0, last = N;
 const i64 base = i * N, first = 0, last = N;
 // @endif
 T a = 0;
-_Pragma("GCC unroll 8") for (i64 j = first; j < last; j++) {
-  step(place_in(base), a);
-}
+_Pragma("GCC unroll 8") for (i64 j = first; j < last; j++) { step(place_in(base), a); }
 
 // Few long rows are cut into PIECES pieces: the first part adds up each, the next goes along it from
 // the sum of those before. Where there are enough rows for all threads, LEAST at least, or rows are
@@ -80,9 +76,7 @@ declare_piece(N < LONG || ctx->nthreads < LEAST || rows >= ctx->nthreads);
 T a = 0;
 if (!alone)
   for (i64 j = 0; j < piece; j++) a = added(a, load(sums, row * PIECES + j));
-along(j, first, last, 1048576, _Pragma("GCC unroll 8")) {
-  step(place_in(base), a);
-}
+along(j, first, last, 1048576, _Pragma("GCC unroll 8")) { step(place_in(base), a); }
 
 // @macro Wide = T if is_float(T) else u64 if bits(T) == 64 else u32
 // @macro added(A, B) = A + B if is_float(T) else (T)((Wide)A + (Wide)B)

@@ -11,9 +11,7 @@
 // @cuda
 const i64 base = i / M * N * M, c = i % M;
 T a = 0;
-for (i64 j = 0; j < N; j++) {
-  step(base + row_of(j) * M + c, a);
-}
+for (i64 j = 0; j < N; j++) { step(base + row_of(j) * M + c, a); }
 
 // A block takes a row. It goes along in tiles, which pass through its shared memory: each thread
 // adds up neighbours, but neighbouring threads read and write neighbours.
@@ -49,9 +47,7 @@ for (i64 j = first + threadIdx.x; j < last; j += THREADS) {
   a = added(a, v);
 }
 scan();
-if (threadIdx.x == 0) {
-  store(kept, i, sums[LAST]);
-}
+if (threadIdx.x == 0) { store(kept, i, sums[LAST]); }
 __syncthreads();
 
 // @part along
@@ -101,9 +97,7 @@ for (i64 start = first; start < last; start += TILE) {
   __syncthreads();
   for (int t = threadIdx.x; t < TILE; t += THREADS) {
     const i64 j = start + t, at = place_in(base);
-    if (j < last) {
-      store(y, at, tile[t + t / 32]);
-    }
+    if (j < last) { store(y, at, tile[t + t / 32]); }
   }
   __syncthreads();
 }

@@ -27,7 +27,7 @@ for (i64 start = K; start < n && patience >= 0; start += 1 << 20) {
     Key block[128];
     const i64 count = end - j < 128 ? end - j : 128;
     u32 any = 0;
-    #pragma omp simd reduction(|:any)
+    #pragma omp simd reduction(| : any)
     for (i64 c = 0; c < count; c++) {
       declare_key(key, base + j + c);
       block[c] = key;
