@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from maxlab.dtype import DType
+from maxlab.errors import MaxlabError
 
 INNER = re.compile(r"\s*//\s*@(if|elif|else|endif)\b\s*(.*?)\s*$")
 """A line within a text that chooses among the lines around it."""
@@ -130,7 +131,8 @@ class Condition:
         try:
             return bool(self._value(self._tree, env))
         except (TypeError, AttributeError, ZeroDivisionError) as error:
-            raise ConditionError(f"{self.text!r} cannot be decided: {error}") from None
+            said = error.what if isinstance(error, MaxlabError) else error
+            raise ConditionError(f"{self.text!r} cannot be decided: {said}") from None
 
     def _value(self, node: ast.expr, env: Mapping[str, Any]) -> Any:
         if isinstance(node, ast.Constant):
