@@ -26,7 +26,7 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _COMMENT = re.compile(r"\s*//\s?(.*?)\s*$")
-_OPEN = re.compile(r"(?:=|\belse|\bif|\band|\bor|,|\()$")
+_OPEN = re.compile(r"(?:=|\belse|\bif|\band|\bor|[-+*,(])$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
