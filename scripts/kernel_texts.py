@@ -68,6 +68,8 @@ def numbered(given: list[str]) -> list[str]:
     numbers: dict[str, str] = {}
     made = []
     for each in given:
+        if each.startswith("#"):
+            each = "".join(each.split())
         named = _NUMBERED.fullmatch(each)
         if named is not None:
             each = numbers.setdefault(each, f"{named[1] or named[2]}#{len(numbers)}")
