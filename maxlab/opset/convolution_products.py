@@ -6,6 +6,8 @@ names of sizes are.
 
 from __future__ import annotations
 
+from typing import Any
+
 from maxlab.dtype import DType
 from maxlab.ir import Poly
 from maxlab.ir.poly import ONE
@@ -31,7 +33,7 @@ MOST_PLACES = 16
 WIDENED = 4 * (4 * PANEL * 256 + BLOCK * 272) + 64
 """What products of halves need of the thread's own memory, at most (``mx_half_block_scratch``)."""
 
-_NUMBERS = {
+_NUMBERS: dict[str, Any] = {
     "BLOCK": BLOCK, "LEFT": BLOCK - 1, "PANEL": PANEL, "MOST": COLUMNS, "WIDTH": WIDTH,
     "TILE": BLOCK * WIDTH, "WIDENED": WIDENED,
 }  # fmt: skip

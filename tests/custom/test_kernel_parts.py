@@ -22,6 +22,7 @@ from maxlab.graph import DeviceRef, Graph, KernelLibrary, TensorType, ops
 from maxlab.opset.conditions import UNKNOWN, Condition, ConditionError, UnknownSizeError
 from maxlab.opset.declared import read_library
 from maxlab.opset.kernel_files import own_library
+from maxlab.toolchain.diagnose import place_of
 
 CPU = DeviceRef.CPU()
 ROWS = TensorType(DType.float32, ["r", "n"])
@@ -326,3 +327,25 @@ def test_the_files_of_the_op_table_are_read_and_their_ops_have_one_name_each() -
     folder = Path(__file__).resolve().parents[2] / "kernels" / "ops"
     names = [name for path in sorted(folder.iterdir()) for name in own_library(path.name)]
     assert len(names) == len(set(names)) > 20
+
+
+def test_each_line_of_a_kernel_of_maxlab_names_its_line_in_the_file() -> None:
+    """What the Source panel shows and what an error of the compiler names: see ``place_of``."""
+    root = Path(__file__).resolve().parents[2]
+    with Graph("g", input_types=[TensorType(DType.float32, ["n"])]) as graph:
+        values = ops.top_k(graph.inputs[0].tensor, 3)
+        graph.output(*values, ops.cumsum(graph.inputs[0].tensor))
+    model = engine.InferenceSession().load(graph)
+    texts = [kernel.source for kernel in model.kernels.values()]
+    found: dict[str, int] = {}
+    for text in texts:
+        lines = text.splitlines()
+        for number, line in enumerate(lines, start=1):
+            at = place_of(text, number)
+            if at is None or line.strip().startswith("// @from"):
+                continue
+            own = (root / at.file).read_text("utf-8").splitlines()[at.line - 1]
+            if own.strip() == line.strip() and own.strip() not in ("}", ""):
+                found[at.file] = found.get(at.file, 0) + 1
+    assert found["kernels/ops/sorting.c"] > 10
+    assert found["kernels/ops/scan.c"] > 3
