@@ -13,6 +13,7 @@ from maxlab.compiler.plan import Plan, Slot
 from maxlab.dtype import DType
 from maxlab.ir.poly import ONE
 from scripts.structure import (
+    c_texts,
     device_kinds,
     engine_names,
     observers,
@@ -282,3 +283,35 @@ def test_plans_have_steps_of_every_kind() -> None:
         "map", "row", "reduce", "contract", "attention", "concat", "kernel", "transfer", "print",
         "branch", "jump", "refuse", "exchange", "settle", "copy",
     }  # fmt: skip
+
+
+# ---------------------------------------------------------------- C in strings
+def test_lines_of_c_in_strings_are_counted_and_others_are_not(tmp_path: Path) -> None:
+    source = '''
+"""A docstring; it says: for (;;) {{ }}
+
+    i64 n = 5;
+"""
+
+def kernel(at, n):
+    """const i64 n = 5;"""
+    text = f"""\\
+const i64 n = {n};
+
+for (i64 j = 0; j < n; j++) {{
+  y0[j] = j;
+}}"""
+    at.part(text + f"y0[i] = {n};", "i64 rows")
+    at.part(
+        "#pragma omp simd\\n"
+        "for (i64 j = 0; j < n; j++) y0[j] = 0;"
+        "a sum, in words; and so on"
+    )
+    raise ValueError(f"{n} is wrong; got {n}", ";", fix=f"write {n!r}: if (it) is {{}}")
+'''
+    path = tmp_path / "maxlab" / "opset" / "kernel.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    assert c_texts.lines_of(path) == [10, 12, 13, 14, 15, 17, 18]
+    assert c_texts.sites(tmp_path)[0] == "maxlab/opset/kernel.py:10"
+    assert len(c_texts.sites(tmp_path)) == 7

@@ -33,7 +33,7 @@ from maxlab.ir.poly import ONE, ZERO, Poly
 from maxlab.opset import OPSET
 from maxlab.opset.core import changed_operands, elements
 from maxlab.opset.custom import OPS as CUSTOM
-from maxlab.opset.custom import declaration_of
+from maxlab.opset.custom import bound_of
 from maxlab.opset.kernel import Target
 from maxlab.opset.notes import INDEX
 
@@ -412,11 +412,13 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
 
 def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
     """What the pointers ``used`` are, as the declaration of the user's op calls them."""
-    declared = declaration_of(site.attrs)
+    bound = bound_of([buffer.type for buffer in site.operands], site.attrs)
+    declared = bound.declared
+    shared = [each.name for each in declared.temporaries if bound.holds(each.condition)]
     names = dict(
         zip(
-            (buffer.name for buffer in (*site.results, *site.operands)),
-            (argument.name for argument in (*declared.results, *declared.operands)),
+            (buffer.name for buffer in (*site.results, *site.operands, *site.temporaries)),
+            (*(a.name for a in (*declared.results, *declared.operands)), *shared),
             strict=True,
         )
     )

@@ -34,7 +34,7 @@ from maxlab.opset.custom import (
     is_effect,
     require_unchanging,
 )
-from maxlab.opset.declared import Declaration, read_library, read_types
+from maxlab.opset.declared import Declaration, read_library, read_macros, read_types
 from maxlab.opset.inplace import as_tensors, require_apart, require_buffers
 from maxlab.opset.opaques import Opaque
 from maxlab.zipped import Zipped
@@ -133,12 +133,13 @@ class KernelLibrary:
         """
         place = files.as_path(path)
         texts = list(_texts(place))
-        # Files of a folder know the opaque types of each other.
+        # Files of a folder know the opaque types and the macros of each other.
         types = dict(self._types)
         for file, text in texts:
             declared = read_types(text, file)
             types |= {each.name: declared for each in declared}
-        made = [d for file, text in texts for d in read_library(text, file, 1, types)]
+        macros = {Path(file).name: read_macros(text, file) for file, text in texts}
+        made = [d for file, text in texts for d in read_library(text, file, 1, types, macros)]
         if not made:
             raise ArgumentError(
                 "ML763",

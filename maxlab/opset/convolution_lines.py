@@ -24,12 +24,11 @@ from maxlab.opset.convolution_products import (
     PANEL,
     WIDE,
     Sizes,
-    indented,
     packed_filter,
-    part_of,
     turned_image,
 )
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.windows import ceil_div, known, number
 
 PIXELS = (392, 196)
@@ -159,169 +158,24 @@ def write_lines(at: Site, sizes: Sizes, first: bool) -> bool:
         **{name: number(value) for name, value in numbers.items()},
     }
     turning = first
-    image = x.name
+    image = x
     if first:
         line = known(sizes["IW"])
         if line is not None and line < SPREAD:
             image, turning = turned_image(at, x, more), False
-    packed = packed_filter(at, at.operands[1], more, first, False)
+    packed = packed_filter(at, at.operands[1], more, first)
     streamed = not first and block.images == 1 and known(widths) == 1
     lined = -(-block.floats(known(sizes["KD"]) or 1) // 16) * 16
-    tile = f"\nf32 *const tile = lines + {lined};" if first else ""
-    text = f"""\
-const i64 part = i % PARTS, bw = i / PARTS % WIDTHS, bh = i / (PARTS * WIDTHS) % HEIGHTS;
-const i64 od = i / (PARTS * WIDTHS * HEIGHTS) % OD, n0 = i / (PARTS * WIDTHS * HEIGHTS * OD) * MN;
-const i64 w0 = bw * MW, many_w = OW - w0 < MW ? OW - w0 : MW;
-const i64 h0 = bh * MH, many_h = OH - h0 < MH ? OH - h0 : MH, many_n = NB - n0 < MN ? NB - n0 : MN;
-const i64 need_h = (many_h - 1) * SH + (KH - 1) * DH + 1;
-const i64 need_w = (many_w - 1) * SW + (KW - 1) * DW + 1;
-const i64 iw = w0 * SW - PW, none = iw < 0 ? (-iw < need_w ? -iw : need_w) : 0;
-const i64 stop = IW - iw < need_w ? IW - iw : need_w, end = stop > none ? stop : none;
-const i64 low = PANELS * part / PARTS * {PANEL}, next = PANELS * (part + 1) / PARTS * {PANEL};
-const i64 high = next < GO ? next : GO;
-i64 q0 = 0, q1 = KD; /* planes of the window that are in the image */
-while (q0 < KD && od * SD - PD + q0 * DD < 0) q0++;
-while (q1 > q0 && od * SD - PD + (q1 - 1) * DD >= ID) q1--;
-f32 *const lines = (f32 *)ctx->scratch;{tile}
-i64 places[TAPS];
-i64 tap = 0;
-{_places(block)}
-for (i64 g = 0; g < GR; g++) {{
-  for (i64 c = 0; c < GI; c += CB) {{
-    const i64 count = GI - c < CB ? GI - c : CB;
-{indented(_copied(image, turning), 4)}
-{indented(_products(at, block, packed, first, image if streamed else None), 4)}
-  }}
-{indented(_after(at, first), 2)}
-}}"""
-    items = blocks * number(parts)
+    kernel = OwnKernel(
+        at, "convolution_lines.c", "conv_blocks", sizes=more,
+        buffers={"image": image, "packed": packed}, BIAS=len(at.operands) > 2,
+        BY_LINE=block.run > 0, TURNING=turning, TILED=first, STREAMED=streamed, PANEL=PANEL,
+        LEFT=PANEL - 1, LINED=lined,
+    )  # fmt: skip
     scratch = 4 * (lined + (pixels * (columns + 16) if first else 0))
     work = number(pixels) * sizes["KK"] * sizes["OC"].floordiv(number(16 * parts)) + ONE
-    part_of(at, more, text, items, work=work, scratch=number(scratch), name="product")
+    kernel.part("product", extent=blocks * number(parts), work=work, scratch=scratch)
     return True
-
-
-def _places(block: _Block) -> str:
-    """Where the taps of a window lie, from its first pixel on."""
-    across = "" if block.run else "\n    for (i64 s = 0; s < KW; s++)"
-    last = "" if block.run else " + s * DW"
-    return f"""\
-for (i64 q = 0; q < KD; q++)
-  for (i64 r = 0; r < KH; r++){across}
-      places[tap++] = ((q * LH + r * DH) * LW{last}) * CB;"""
-
-
-def _copied(image: str, turning: bool) -> str:
-    """The lines of a block, from the channel ``c`` on, with zeros around them."""
-    if turning:  # few channels at a time: their lines follow each other in the image
-        each = "for (i64 e = 0; e < count; e += 16)\n"
-        line = f"""\
-if (e == 0 && none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
-mx_turn_f32(line + none * CB + e, CB, {image} +
-  (((n0 + n) * IC + g * GI + c + e) * ID + iz) * IH * IW + ih * IW + iw + none, ID * IH * IW,
-  count - e < 16 ? count - e : 16, end - none);
-if (e == 0 && end < need_w)
-  __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);"""
-    else:
-        each = ""
-        line = f"""\
-const f32 *const from = {image} +
-  ((((n0 + n) * ID + iz) * IH + ih) * IW + iw) * IC + g * GI + c;
-if (none > 0) __builtin_memset(line, 0, (u64)(none * CB) * 4);
-if (count == IC && count == CB) {{
-  __builtin_memcpy(line + none * CB, from + none * IC, (u64)((end - none) * CB) * 4);
-}} else {{
-  for (i64 w = none; w < end; w++) {{
-    #pragma omp simd
-    for (i64 e = 0; e < count; e++) line[w * CB + e] = from[w * IC + e];
-  }}
-}}
-if (end < need_w) __builtin_memset(line + end * CB, 0, (u64)((need_w - end) * CB) * 4);"""
-    return f"""\
-{each}for (i64 n = 0; n < many_n; n++)
-  for (i64 q = q0; q < q1; q++)
-    for (i64 l = 0; l < need_h; l++) {{
-      f32 *const line = lines + ((n * KD + q) * LH + l) * LW * CB;
-      const i64 iz = od * SD - PD + q * DD, ih = h0 * SH - PH + l;
-      if (ih < 0 || ih >= IH) continue;
-{indented(line, 6)}
-    }}"""
-
-
-def _products(at: Site, block: _Block, packed: str, first: bool, image: str | None) -> str:
-    """The products of the lines with the channels ``c`` on of the filter. Meanwhile the next lines
-    of the ``image`` are fetched, where it is given."""
-    y = at.results[0]
-    run, step = ("RUN", "RUN") if block.run else ("count", "GI")
-    soon, much, ahead = "", "", "0, 0"
-    if image is not None:
-        # The lines of the next block follow, also where it is one of the next image.
-        soon = f"""\
-const char *const soon = (const char *)({image} +
-  (((n0 * ID + od * SD - PD) * IH + h0 * SH - PH + need_h) * IW) * IC);
-const i64 all = SH * IW * IC * 4, share = all / ((high - low + {PANEL - 1}) / {PANEL});
-"""
-        much = f"\n      const i64 portion = h * all + (c0 - low) / {PANEL} * share;"
-        ahead = "soon + portion, share"
-    across = "1" if block.run else "KW"
-    to, apart = "tile + (n * MH + h) * many_w * WIDTH + c0 - low", "WIDTH"
-    if not first:
-        to = f"{y.name} + ((((n0 + n) * OD + od) * OH + h0 + h) * OW + w0) * OC + g * GO + c0"
-        apart = "OC"
-    return f"""\
-{soon}for (i64 c0 = low; c0 < high; c0 += {PANEL})
-  for (i64 n = 0; n < many_n; n++)
-    for (i64 h = 0; h < many_h; h++) {{{much}
-      const i64 ih = (h0 + h) * SH - PH;
-      i64 r0 = 0, r1 = KH; /* lines of the window that are in the image: of zeros nothing comes */
-      while (r0 < KH && ih + r0 * DH < 0) r0++;
-      while (r1 > r0 && ih + (r1 - 1) * DH >= IH) r1--;
-      const i64 planes = r1 - r0 == KH && q1 > q0 ? q1 - q0 : 1;
-      for (i64 q = q0; q < q1 || q == q0; q += planes) {{
-        const i64 tap = (q * KH + r0) * {across}, from = (tap * {step} + c) * {PANEL};
-        ctx->lib->gemm_windows({to}, {apart},
-          lines + (n * KD * LH + h * SH) * LW * CB, SW * CB, places + tap,
-          q < q1 ? ((planes - 1) * KH + r1 - r0) * {across} : 0, {run},
-          {packed} + (g * PANELS * {PANEL} + c0) * DEPTH + from, DEPTH, {step}, many_w,
-          high - c0 < {PANEL} ? high - c0 : {PANEL}, c == 0 && q == q0, {ahead});
-      }}
-    }}"""
-
-
-def _after(at: Site, first: bool) -> str:
-    """What follows the products of a group: the bias, and turning."""
-    y = at.results[0]
-    bias = at.operands[2] if len(at.operands) > 2 else None
-    if not first:
-        if bias is None:
-            return ""
-        return f"""\
-for (i64 n = 0; n < many_n; n++)
-  for (i64 h = 0; h < many_h; h++)
-    for (i64 w = 0; w < many_w; w++) {{
-      const i64 p = (((n0 + n) * OD + od) * OH + h0 + h) * OW + w0 + w;
-      f32 *const pixel = {y.name} + p * OC + g * GO;
-      #pragma omp simd
-      for (i64 f = low; f < high; f++) pixel[f] += {bias.load("g * GO + f")};
-    }}"""
-    place = "(((n0 + n) * OC + g * GO + low) * OD + od) * OH * OW + (h0 + h) * OW + w0"
-    added = ""
-    if bias is not None:
-        added = f"""
-    for (i64 f = low; f < high; f++) {{
-      const f32 v = {bias.load("g * GO + f")};
-      f32 *const line = to + (f - low) * AREA;
-      #pragma omp simd
-      for (i64 e = 0; e < many; e++) line[e] += v;
-    }}"""
-    return f"""\
-const i64 whole = many_w == OW; /* then lines follow each other in the result as in the tile */
-for (i64 n = 0; n < many_n; n++)
-  for (i64 h = 0; h < (whole ? 1 : many_h); h++) {{
-    const i64 many = whole ? many_h * many_w : many_w;
-    f32 *const to = {y.name} + {place};
-    mx_turn_f32(to, AREA, tile + (n * MH + h) * many_w * WIDTH, WIDTH, many, high - low);{added}
-  }}"""
 
 
 __all__ = ["write_lines"]

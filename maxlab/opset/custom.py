@@ -20,11 +20,12 @@ from maxlab.errors import (
     Location,
 )
 from maxlab.ir import Function, Op, TensorType, Type
-from maxlab.ir.poly import ONE, Poly
+from maxlab.ir.poly import Poly
 from maxlab.opset.attributes import DEVICE, INT, PAIRS, TEXT, TYPES, Schema
 from maxlab.opset.core import Array, Attrs, Call, Cost, define
 from maxlab.opset.custom_binding import Bound, bind, declared_at
-from maxlab.opset.custom_text import Translator, came_from
+from maxlab.opset.custom_parts import domain, write_parts
+from maxlab.opset.custom_text import Translator
 from maxlab.opset.declared import (
     DTYPES,
     Declaration,
@@ -92,16 +93,26 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
         value = bool(value)
     elif isinstance(value, np.integer):
         value = int(value)
-    kinds: dict[str, type] = {"bool": bool, "int": int, "str": str, "DType": DType}
+    elif isinstance(value, np.floating):
+        value = float(value)
+    elif rule.kind == "ints" and isinstance(value, list):
+        value = tuple(value)
+    if rule.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    kinds: dict[str, type] = {
+        "bool": bool, "int": int, "float": float, "ints": tuple, "str": str, "DType": DType,
+    }  # fmt: skip
     wrong = not isinstance(value, kinds[rule.kind])
+    if rule.kind == "ints" and not wrong:
+        wrong = not all(isinstance(each, int) and not isinstance(each, bool) for each in value)
     if wrong or (rule.kind == "int" and isinstance(value, bool)):
         raise ArgumentTypeError(
             "ML768",
             f"{declared.name}: the parameter {rule.name!r} must be of the type {rule.kind}, "
             f"got {value!r}",
             why=[declared_at(declared)],
-            fix="parameters are compiled into the kernel; a number that is computed, or a float, "
-            "is an operand: ops.constant(value, dtype, device)",
+            fix="parameters are compiled into the kernel; a number that is computed is an "
+            "operand: ops.constant(value, dtype, device)",
         )
     if rule.choices and value not in rule.choices:
         raise ArgumentError(
@@ -119,7 +130,8 @@ def _parameter(declared: Declaration, rule: ParameterRule, value: Any) -> Parame
             why=[declared_at(declared)],
             fix="cast to float16 or bfloat16 first",
         )
-    if rule.kind == "int" and not -(2**63) <= value < 2**63:
+    whole = value if rule.kind == "ints" else (value,) if rule.kind == "int" else ()
+    if not all(-(2**63) <= each < 2**63 for each in whole):
         raise ArgumentError(
             "ML767",
             f"{declared.name}: the parameter {rule.name!r} does not fit 64 bits: {value}",
@@ -211,39 +223,9 @@ def _infer(types: Sequence[TensorType], attrs: Attrs) -> list[Type]:
 
 # ---------------------------------------------------------------- the kernel
 def _kernel(at: Site) -> None:
-    declared = require_declared(at.attrs)
+    require_declared(at.attrs)
     bound = bound_of([b.type for b in at.operands], at.attrs)
-    body = declared.bodies[at.target]
-    options, flags = body.options, body.flags
-    writer = Translator(at, bound)
-    text = writer.translate(body.text)
-    items = options.get("items") or declared.expressions.get("items")
-    work = options.get("work") or declared.expressions.get("work", "1")
-    at.part(
-        came_from(declared.file, body.line, text),
-        bound.poly(items) if items else _domain(bound),
-        work=bound.poly(work),
-        block="block" in flags and at.target == "cuda",
-        threads=int(options.get("threads", "256")),
-        shared=bound.poly(options.get("shared", "0")),
-        scratch=bound.poly(options.get("scratch", "0")),
-        # Two threads would change one handle at the same time.
-        serial="serial" in flags or any(a.opaque and a.inout for a in declared.operands),
-        ahead=writer.ahead(),
-        before=writer.before(),
-        after=writer.after(),
-    )
-
-
-def _domain(bound: Bound) -> Poly:
-    """The elements of the first result, or of the first operand that is changed; one item for what
-    makes a handle, or changes nothing but what one holds."""
-    declared = bound.declared
-    if any(result.opaque for result in declared.results):
-        return ONE
-    changed = [a for a in declared.operands if a.inout and not a.opaque]
-    arguments = [*declared.results, *changed]
-    return bound.members[f"{arguments[0].name}__of_size"] if arguments else ONE
+    write_parts(at, bound, Translator(at, bound))
 
 
 # ---------------------------------------------------------------- the rest of the row
@@ -274,11 +256,13 @@ def _reference(call: Call, *arrays: Array) -> Any:
 
 def _cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
     bound = bound_of(operands, attrs)
-    said = bound.declared.expressions
-    if "flops" in said:
-        return Cost(bound.poly(said["flops"]))
-    items = bound.poly(said["items"]) if "items" in said else _domain(bound)
-    return Cost(items * bound.poly(said.get("work", "1")))
+    total = Poly.constant(0)
+    for part, _ in bound.parts():
+        said = part.expressions
+        items = bound.poly(said["items"]) if "items" in said else domain(bound)
+        flops = said.get("flops")
+        total = total + (bound.poly(flops) if flops else items * bound.poly(said.get("work", "1")))
+    return Cost(total)
 
 
 ATTRIBUTES: Schema = {

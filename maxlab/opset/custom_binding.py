@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError, ShapeError
 from maxlab.ir import DeviceRef, Dim, HandleType, OpaqueType, TensorType, Type
 from maxlab.ir.dims import from_poly
 from maxlab.ir.poly import ONE, Poly
+from maxlab.opset.conditions import (
+    UNKNOWN,
+    Condition,
+    ConditionError,
+    UnknownSizeError,
+    chosen_lines,
+)
 from maxlab.opset.core import elements
-from maxlab.opset.declared import Argument, Declaration, Parameter, expression
+from maxlab.opset.declarations import Argument, Body, Declaration, Parameter, Part
+from maxlab.opset.declared_checks import expression
+from maxlab.opset.kernel import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,8 @@ class Bound:
     dtypes: Mapping[str, DType]
     parameters: Mapping[str, Parameter]
     members: Mapping[str, Poly]
+    sizes: Mapping[str, Poly] = field(default_factory=dict)
+    target: Target = "c"
 
     def poly(self, text: str) -> Poly:
         """The expression ``text``.
@@ -31,10 +44,13 @@ class Bound:
         Raises:
             ShapeError: ML766, it asks for a dim that a tensor does not have.
         """
-        env = {**self.members, **self.dims}
+        env = {**self.members, **self.dims, **self.sizes}
         for name, value in self.parameters.items():
             if isinstance(value, int):
                 env[name] = Poly.constant(int(value))
+            elif isinstance(value, tuple):
+                env[f"{name}__of_size"] = Poly.constant(len(value))
+                env |= {f"{name}__of_{n}": Poly.constant(v) for n, v in enumerate(value)}
         poly = expression(text)
         for name in poly.symbols():
             if name not in env:
@@ -46,6 +62,63 @@ class Bound:
                     fix="an axis counts from 0 to the rank - 1",
                 )
         return poly.substitute(env)
+
+    def with_parameters(self, values: Mapping[str, Parameter]) -> Bound:
+        """The same with other values of some parameters."""
+        return replace(self, parameters={**self.parameters, **values})
+
+    def with_size(self, name: str, size: Poly) -> Bound:
+        """The same with one more named size."""
+        return replace(self, sizes={**self.sizes, name: size})
+
+    @property
+    def env(self) -> dict[str, Any]:
+        """What names in conditions stand for."""
+        sizes = {**self.dims, **self.sizes}
+        known = {n: p.value if p.is_constant else UNKNOWN for n, p in sizes.items()}
+        return {"gpu": self.target == "cuda", **known, **self.dtypes, **self.parameters}
+
+    def holds(self, test: Condition | None) -> bool:
+        """Whether ``test`` is true, or None.
+
+        Raises:
+            ShapeError: ML470, it needs a size that is not known.
+            ArgumentError: ML471, it compares what cannot be compared.
+        """
+        with self.deciding():
+            return test is None or test.holds(self.env)
+
+    @contextlib.contextmanager
+    def deciding(self) -> Iterator[None]:
+        """Say which op it was that a condition could not be decided for."""
+        try:
+            yield
+        except UnknownSizeError as error:
+            raise ShapeError(
+                "ML470",
+                f"{self.declared.name}: a condition needs the size {error.name}, which is not "
+                "known when the op is compiled",
+                why=[declared_at(self.declared)],
+                fix=f"write: known({error.name}) and …, or give the dim a number",
+            ) from None
+        except ConditionError as error:
+            raise ArgumentError(
+                "ML471",
+                f"{self.declared.name}: the condition {error.what}",
+                why=[declared_at(self.declared)],
+                fix="compare numbers with numbers, and dtypes with dtypes",
+            ) from None
+
+    def parts(self) -> Iterator[tuple[Part, Body]]:
+        """The parts that run for this op, each with its body.
+
+        Raises:
+            ShapeError: ML470, a condition needs a size that is not known.
+            ArgumentError: ML471, one compares what cannot be compared.
+        """
+        for part, body in self.declared.bodies(self.target):
+            if self.holds(part.condition):
+                yield part, body
 
 
 def declared_at(declared: Declaration) -> str:
@@ -104,10 +177,27 @@ class _Binder:
         for argument, type in zip(declared.results, self.results, strict=True):
             self._argument(argument, type, f"the result {argument.name}")
         bound = self._bound()
-        body = declared.bodies["cuda" if self.device.is_gpu() else "c"]
-        options = (text for key, text in body.options.items() if key != "threads")
-        for text in (*declared.expressions.values(), *options):
-            bound.poly(text)
+        for name, said in declared.sizes.items():
+            bound = bound.with_size(name, bound.poly(said or ""))
+        some = False
+        for part, body in bound.parts():
+            some = True
+            options = (text for key, text in body.options.items() if key != "threads")
+            for text in (*part.expressions.values(), *options):
+                bound.poly(text)
+            with bound.deciding():
+                for _, text in (body.before, (0, body.text)):
+                    chosen_lines(text, bound.env)
+        if not some:
+            raise ShapeError(
+                "ML472",
+                f"{declared.name} has no part for these operands and parameters",
+                why=[declared_at(declared)],
+                fix="let the conditions of its parts leave one",
+            )
+        for memory in declared.temporaries:
+            if bound.holds(memory.condition):
+                bound.poly(memory.count)
         return bound
 
     def _bound(self) -> Bound:
@@ -117,7 +207,10 @@ class _Binder:
             for dim in star:
                 total = total * dim.poly
             dims[name] = total
-        return Bound(self.declared, dims, self.stars, self.dtypes, self.parameters, self.members)
+        target: Target = "cuda" if self.device.is_gpu() else "c"
+        return Bound(
+            self.declared, dims, self.stars, self.dtypes, self.parameters, self.members, {}, target
+        )
 
     def _count(self, word: str, wanted: Sequence[Argument], got: Sequence[Type], name: str) -> None:
         if len(wanted) != len(got):
@@ -139,7 +232,7 @@ class _Binder:
                 "with ops.transfer_to",
             )
         target = "cuda" if self.device.is_gpu() else "c"
-        if target not in self.declared.bodies:
+        if target not in self.declared.targets:
             raise DeviceError(
                 "ML769",
                 f"{self.declared.name} has no body for {self.device}",

@@ -1,16 +1,23 @@
-"""The text of a user's kernel, with the names of the kernel that is generated around it."""
+"""The text of a kernel of a library, with the names of the kernel that is generated around it.
+
+While a text is changed, each of its lines has a mark in front that says which line of the file it
+is: a character of ``_MARKS`` on. In the end the marks become comments, ``// @from FILE:LINE``.
+"""
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxlab.dtype import DType
-from maxlab.opset.declared import Argument, Parameter, ParameterRule
+from maxlab.opset.conditions import chosen_lines, chosen_words
+from maxlab.opset.declarations import DTYPES, Argument, Body, Parameter, ParameterRule
 from maxlab.opset.faults import NOTHING, SAME
 from maxlab.opset.kernel import Buffer, Site
+from maxlab.opset.macros import Macro
 from maxlab.opset.notes import call_at, read_note, remembered
 
 if TYPE_CHECKING:
@@ -28,8 +35,19 @@ _TAKEN = re.compile(r"[sxytgho]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
 """Names of the text around a body, which the names in it must not meet."""
 
 
+_CALLS = ("load", "store", "loaded", "index", "refuse", "along")
+_STATEMENTS = ("index", "refuse")
+_LEAST = {"index": 3, "refuse": 2, "along": 3}
+_MOST = {"index": 3, "refuse": 2, "along": 5}
+"""How many arguments statements have that stand for several."""
 ALONE = "// @alone"
 """The first line of a kernel whose names may be those of another one: it is compiled by itself."""
+
+
+_MARKS = 0xF0000
+_MARK = re.compile(f"[{chr(_MARKS)}-{chr(_MARKS + 0xFFFD)}]")
+_PASTED = re.compile(r"\s*##\s*")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Handle(NamedTuple):
@@ -41,9 +59,12 @@ class Handle(NamedTuple):
 
 
 def came_from(file: str, line: int, text: str) -> str:
-    """``text``, marked as what a user wrote at ``line`` of ``file``."""
-    shown = "".join(c if c.isprintable() else "?" for c in file)
-    return f"// @from {shown}:{line}\n{text}\n// @from"
+    """``text``, marked as what stands at ``line`` of ``file``."""
+    return f"// @from {_shown(file)}:{line}\n{text}\n// @from"
+
+
+def _shown(file: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in file)
 
 
 def plain(text: str) -> str:
@@ -60,15 +81,21 @@ def plain(text: str) -> str:
 
 
 class Translator:
-    """Writes a body with the names that its kernel has."""
+    """Writes bodies with the names that their kernels have.
 
-    def __init__(self, at: Site, bound: Bound) -> None:
-        self.at, self.bound = at, bound
+    Args:
+        at: The op, and whom it is written for.
+        bound: Its declaration, bound to its types.
+        own: Whether the text is maxlab's own, which may use the names of the text around it.
+    """
+
+    def __init__(self, at: Site, bound: Bound, own: bool = False) -> None:
+        self.at, self.bound, self.own = at, bound, own
         declared = bound.declared
         self.buffers: dict[str, Buffer] = {}
         self.taken: list[Handle] = []
         self.made: list[Handle] = []
-        for operand, buffer in zip(declared.operands, at.operands, strict=True):
+        for operand, buffer in zip(declared.operands, at.operands, strict=not own):
             if operand.opaque:
                 self.taken.append(Handle(f"h{len(self.taken)}", operand, buffer.name))
             else:
@@ -80,13 +107,76 @@ class Translator:
                 self.made.append(Handle(f"g{len(self.made)}", result, buffer.name))
             else:
                 self.buffers[result.name] = buffer
+        for memory in declared.temporaries:
+            if bound.holds(memory.condition):
+                dtype = bound.dtypes.get(memory.element) or DTYPES[memory.element]
+                self.buffers[memory.name] = at.temporary(dtype, bound.poly(memory.count))
+                self.written.append(memory.name)
         self.handles = {h.argument.name: h.name for h in (*self.taken, *self.made)}
         self.computed = {b.dtype: b.compute for b in self.buffers.values()}
+        self.stored = {b.dtype: b.stored for b in self.buffers.values()}
+        self._places: dict[tuple[str, int], int] = {}
+        self.macros = {macro.name: macro for macro in declared.macros}
+        self.texts: dict[str, str] = {}
         self.words: dict[str, str] = {}
-        self.line = declared.bodies[at.target].line
-        for name, value in bound.parameters.items():
+        self._learn()
+
+    def _learn(self) -> None:
+        """Note what parameters are in the text."""
+        self.words = {}
+        for name, value in self.bound.parameters.items():
             if not isinstance(value, DType):
-                self._value(declared.parameters[name], value)
+                self._value(self.bound.declared.parameters[name], value)
+
+    def bound_to(self, bound: Bound) -> Translator:
+        """The same, for other parameters of the op."""
+        made = copy.copy(self)
+        made.bound = bound
+        made._learn()
+        return made
+
+    # ------------------------------------------------------------ bodies
+    def body(self, body: Body) -> tuple[str, str]:
+        """The statements of ``body`` that run for each item, and those in front of the loop."""
+        with self.bound.deciding():
+            text, before = self._lines(body.line, body.text), self._lines(*body.before)
+        words = set(_WORD.findall(text)) | set(_WORD.findall(before))
+        sizes = "\n".join(
+            f"const i64 {name} = {self.at.size(poly)};"
+            for name, poly in self.bound.sizes.items()
+            if name in words
+        )
+        return text, "\n".join(part for part in (sizes, before) if part)
+
+    def _lines(self, first: int, text: str) -> str:
+        if not text.strip():
+            return ""
+        file = self.bound.declared.file
+        marked = self._marked(chosen_lines(text, self.bound.env), file, first)
+        return self._placed(self.translate(marked))
+
+    def _marked(self, lines: Iterable[tuple[int, str]], file: str, first: int) -> str:
+        """``lines``, of which number 0 is the line ``first`` of ``file``, with their marks."""
+        made = []
+        for number, line in lines:
+            place = self._places.setdefault((file, first + number), len(self._places))
+            made.append(chr(_MARKS + place) + line)
+        return "\n".join(made)
+
+    def _placed(self, text: str) -> str:
+        """``text`` with comments in place of its marks: wherever a line does not follow the one
+        before it in its file."""
+        places = list(self._places)
+        made: list[str] = []
+        expected, last = ("", 0), ("", 0)
+        for line in text.split("\n"):
+            found = _MARK.search(line)
+            last = places[ord(found[0]) - _MARKS] if found is not None else last
+            if last != expected:
+                made.append(f"// @from {_shown(last[0])}:{last[1]}")
+            made.append(_MARK.sub("", line))
+            expected = last[0], last[1] + 1
+        return "\n".join([*made, "// @from"])
 
     # ------------------------------------------------------------ handles
     def ahead(self) -> str:
@@ -155,6 +245,15 @@ class Translator:
         elif isinstance(value, str):
             plain = "".join(f"\\{byte:03o}" for byte in value.encode())
             self.words[rule.name] = f'"{plain}"'
+        elif isinstance(value, tuple):
+            self.words[f"{rule.name}.size"] = str(len(value))
+            for number, each in enumerate(value):
+                dtype = DType.int64 if abs(each) >= 2**31 else DType.int32
+                self.words[f"{rule.name}.{number}"] = self.at.literal(each, dtype)
+        elif isinstance(value, float) or rule.kind == "float":
+            assert isinstance(value, (int, float))
+            kinds = [b.dtype for b in (*self.at.results, *self.at.operands) if b.dtype.is_float()]
+            self.words[rule.name] = self.at.literal(value, (*kinds, DType.float64)[0])
         elif isinstance(value, int):
             text = self.at.literal(value, DType.int64 if abs(value) >= 2**31 else DType.int32)
             self.words[rule.name] = "1" if value is True else "0" if value is False else text
@@ -170,25 +269,83 @@ class Translator:
             if found["field"] is not None:  # of a struct: threadIdx.x
                 name = found["field"]
                 head = found[0].removesuffix(name)
-                out.append(f"{head}u_{name}" if _TAKEN.fullmatch(name) else found[0])
+                out.append(f"{head}u_{name}" if self._met(name) else found[0])
             elif name is None:
                 out.append(found[0])
-            elif name in ("load", "store") and (call := call_at(text, start)) is not None:
-                arguments, start = call
-                out.append(self._access(name, arguments))
+            elif name in _CALLS and (call := call_at(text, start)) is not None:
+                given, end = call
+                made = self._called(name, given)
+                if made is None:
+                    made, end = self._word(name, found["member"]), start
+                out.append(made)
+                start = self._behind(text, end, made) if name in _STATEMENTS else end
+            elif name in self.macros and found["member"] is None:
+                macro, arguments = self.macros[name], None
+                if macro.arguments is not None:
+                    arguments, start = call_at(text, start) or (None, start)
+                line = text.rfind("\n", 0, found.start()) + 1
+                made = self._expanded(macro, arguments, _MARK.sub("", text[line : found.start()]))
+                out.append(made)
+                start = start if macro.words else self._behind(text, start, made)
+            elif name in self.texts:
+                out.append(self.texts[name])
+                start = self._behind(text, start, self.texts[name])
             elif name in ("MX_LOG", "MX_ASSERT") and (call := call_at(text, start)) is not None:
-                line = self.line + text.count("\n", 0, found.start())
+                place = self._place_of(text, found.start())
                 whole = text[start : call[1]]
                 arguments, start = call
-                out.append(self._note(name, arguments, line) + "\n" * whole.count("\n"))
+                kept = "".join(f"\n{mark}" for mark in _MARK.findall(whole))
+                out.append(self._note(name, arguments, place) + kept)
             else:
                 out.append(self._word(name, found["member"]))
         return "".join([*out, text[start:]])
 
-    def _note(self, word: str, arguments: list[str], line: int) -> str:
+    def _met(self, name: str) -> bool:
+        """Whether ``name`` is one of the text around, which a user's name must not meet."""
+        return not self.own and _TAKEN.fullmatch(name) is not None
+
+    def _place_of(self, text: str, at: int) -> str:
+        """File and line of what stands at ``at`` of ``text``."""
+        marks = _MARK.findall(text, 0, at)
+        file, line = list(self._places)[ord(marks[-1]) - _MARKS]
+        return f"{file}:{line}"
+
+    @staticmethod
+    def _behind(text: str, end: int, made: str) -> int:
+        """Where ``text`` goes on behind a statement, which has its own semicolon."""
+        whole = made.rstrip().endswith((";", "}"))
+        return end + 1 if whole and text[end : end + 1] == ";" else end
+
+    def _expanded(self, macro: Macro, arguments: list[str] | None, indent: str) -> str:
+        """What the macro is with these arguments, its lines as far right as ``indent``."""
+        env = self.bound.env
+        if macro.words:
+            text = chosen_words(macro.text, env)
+        else:
+            text = self._marked(chosen_lines(macro.text, env), macro.file, macro.line)
+            text = text.replace("\n", "\n" + (indent if not indent.strip() else ""))
+        names = macro.arguments or ()
+        if not names and arguments is not None and not "".join(arguments).strip():
+            arguments = []
+        if len(arguments or ()) != len(names):
+            return f"{macro.name}({', '.join(arguments or ())})"  # the compiler refuses it
+        given = dict(zip(names, arguments or (), strict=True))
+        given = {name: value.strip() for name, value in given.items()}
+        if given:
+            text = _TOKEN.sub(lambda m: self._given(m, given), text)
+        return self.translate(_PASTED.sub("", text))
+
+    @staticmethod
+    def _given(found: re.Match[str], given: Mapping[str, str]) -> str:
+        name = found["name"]
+        if name is None or name not in given:
+            return found[0]
+        return given[name] + found[0].removeprefix(name)
+
+    def _note(self, word: str, arguments: list[str], place: str) -> str:
         """What a message or an assertion becomes; nothing where it is not asked for."""
         declared = self.bound.declared
-        made = read_note(word, arguments, declared.name, f"{declared.file}:{line}")
+        made = read_note(word, [_MARK.sub("", a) for a in arguments], declared.name, place)
         assert not isinstance(made, str), made  # it was read before
         note, values = made
         asserts = self.at.assert_level
@@ -215,6 +372,8 @@ class Translator:
             return self.buffers[name].name
         if name in self.bound.dims:
             return self.at.size(self.bound.dims[name]) + tail
+        if f"{name}{tail}" in self.words:
+            return self.words[f"{name}{tail}"]
         if name in self.words:
             return self.words[name] + tail
         if name in self.bound.dtypes:
@@ -224,7 +383,11 @@ class Translator:
         head, _, last = name.rpartition("_")
         if head.startswith("mx_") and last in self.bound.dtypes:
             return f"{head}_{self._type(self.bound.dtypes[last])}{tail}"
-        return f"u_{name}{tail}" if _TAKEN.fullmatch(name) else name + tail
+        if head.startswith("mx_") and last in self.macros and self.macros[last].arguments is None:
+            return f"{head}_{self._expanded(self.macros[last], None, '')}{tail}"
+        if head == "stored" and last in self.bound.dtypes:
+            return self._stored_type(self.bound.dtypes[last]) + tail
+        return f"u_{name}{tail}" if self._met(name) else name + tail
 
     def _type(self, dtype: DType) -> str:
         """The type in which elements of ``dtype`` are computed."""
@@ -235,17 +398,42 @@ class Translator:
             return "i32"
         return "f32" if dtype.is_float() and dtype.size_in_bytes < 4 else dtype.short
 
+    def _stored_type(self, dtype: DType) -> str:
+        """The type of elements of ``dtype`` in memory."""
+        if dtype in self.stored:
+            return self.stored[dtype]
+        halves = {DType.bool: "u8", DType.float16: "u16", DType.bfloat16: "u16"}
+        return halves.get(dtype) or self._type(dtype)
+
+    def _called(self, word: str, arguments: list[str]) -> str | None:
+        """What a call of one of ``_CALLS`` is; None when it is no such call."""
+        if word in ("load", "store", "loaded"):
+            return self._access(word, arguments)
+        if not (_LEAST[word] <= len(arguments) <= _MOST[word]):
+            return None
+        made = [self.translate(argument.strip(" ")) for argument in arguments]
+        plain = [_MARK.sub("", argument).strip() for argument in made]
+        if word == "index":
+            return self.at.wrap(plain[0], made[1], made[2])
+        if word == "refuse":
+            return self.at.fault(*made)
+        strip = int(plain[3]) if len(plain) > 3 else 1 << 20
+        before = f"{plain[4]} " if len(plain) > 4 else ""
+        return self.at.along(plain[0], made[1], made[2], strip=strip, before=before)
+
     def _access(self, word: str, arguments: list[str]) -> str:
-        name = arguments[0].strip()
+        name = _MARK.sub("", arguments[0]).strip()
         buffer = self.buffers.get(name)
-        known = buffer is not None and (word == "load" or name in self.written)
-        if buffer is None or not known or len(arguments) != (2 if word == "load" else 3):
+        known = buffer is not None and (word != "store" or name in self.written)
+        if buffer is None or not known or len(arguments) != (3 if word == "store" else 2):
             return f"{word}({', '.join(map(self.translate, arguments))})"  # the compiler refuses it
         index = self.translate(arguments[1].strip(" "))
         if word == "load":
             return buffer.load(index)
+        if word == "loaded":
+            return buffer.load("@").replace(f"{buffer.name}[@]", index)
         value = self.translate(arguments[2].strip(" "))
-        if buffer.dtype is DType.bool:
+        if buffer.dtype is DType.bool and not self.own:  # own kernels compute 0 or 1
             value = f"({value}) != 0"
         return buffer.store(index, value).removesuffix(";")
 

@@ -6,8 +6,7 @@ that in the second every chunk knows where it writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define, elements
 from maxlab.opset.dynamic import require_count
 from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.rules import require_dtype, same_device, same_dtype
 
 CHUNK = 1024
@@ -49,76 +49,14 @@ def _count(call: Call, x: Array) -> tuple[Array, Array]:
     return np.cumsum(counts) - counts, np.asarray(counts.sum(dtype=np.int64))
 
 
-_SCAN = """\
-i64 *const sums = (i64 *){shared};
-sums[threadIdx.x] = mine;
-__syncthreads();
-for (unsigned distance = 1; distance < blockDim.x; distance *= 2) {{
-  const i64 v = threadIdx.x >= distance ? sums[threadIdx.x - distance] : 0;
-  __syncthreads();
-  sums[threadIdx.x] += v;
-  __syncthreads();
-}}
-const i64 before = sums[threadIdx.x] - mine, total = sums[blockDim.x - 1];
-(void)before, (void)total;
-__syncthreads();"""
-"""In a block, from ``mine`` of each thread: the sum ``before`` it, and the ``total``."""
-
-
-def items_of(first: str, each: str, size: str) -> str:
-    """The declaration of the items ``first`` to ``last`` of ``size``."""
-    return f"const i64 first = {first}, last = first + {each} < {size} ? first + {each} : {size};"
-
-
-def _count_kernel(at: Site) -> None:
-    x = at.operands[0]
-    starts, total = at.results
-    counts = at.temporary(DType.int64, _chunks(x.type))
-    n, chunks = at.size(elements(x.type)), at.size(_chunks(x.type))
-    found = f"mine += {x.load('j')} != 0;"
-    if at.target == "c":
-        at.part(
-            f"{items_of(f'i * {CHUNK}', str(CHUNK), n)}\ni32 mine = 0;\n"
-            f"for (i64 j = first; j < last; j++) {found}\n{counts.store('i', 'mine')}",
-            _chunks(x.type),
-            work=Poly.constant(CHUNK),
-            name="chunks",
-        )
-        at.part(
-            f"i64 sum = 0;\nfor (i64 j = 0; j < {chunks}; j++) "
-            f"{{ const i64 v = {counts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
-            f"{total.store('i', 'sum')}",
-            ONE,
-            work=_chunks(x.type),
-            name="starts",
-        )
-        return
-    scan = _SCAN.format(shared=at.shared)
-    at.part(
-        f"{items_of(f'i * {CHUNK} + threadIdx.x * {EACH}', str(EACH), n)}\ni64 mine = 0;\n"
-        f"for (i64 j = first; j < last; j++) {found}\n{scan}\n"
-        f"if (threadIdx.x == 0) {counts.store('i', 'total')}",
-        _chunks(x.type),
-        block=True,
-        threads=THREADS,
-        shared=THREADS * 8,
-        work=Poly.constant(CHUNK),
-        name="chunks",
-    )
-    at.part(
-        f"const i64 each = ({chunks} + blockDim.x - 1) / blockDim.x;\n"
-        f"{items_of('threadIdx.x * each', 'each', chunks)}\ni64 mine = 0;\n"
-        f"for (i64 j = first; j < last; j++) mine += {counts.load('j')};\n{scan}\n"
-        f"i64 sum = before;\nfor (i64 j = first; j < last; j++) "
-        f"{{ const i64 v = {counts.load('j')}; {starts.store('j', 'sum')} sum += v; }}\n"
-        f"if (threadIdx.x == 0) {total.store('i', 'total')}",
-        ONE,
-        block=True,
-        threads=THREADS,
-        shared=THREADS * 8,
-        work=_chunks(x.type),
-        name="starts",
-    )
+def _kernel(
+    at: Site, name: str, counted: TensorType, texts: Mapping[str, str] | None = None
+) -> None:
+    """Write the op ``name`` of ``dynamic.cu``, which goes along ``counted`` in chunks."""
+    OwnKernel(
+        at, "dynamic.cu", name, dims={"SIZE": elements(counted), "CHUNKS": _chunks(counted)},
+        texts=texts, CHUNK=CHUNK, EACH=EACH, ROOM=THREADS * 8,
+    ).write()  # fmt: skip
 
 
 def _kinds() -> list[tuple[str, Array]]:
@@ -158,37 +96,10 @@ define(
     "How many elements before each chunk are not zero, and how many there are.",
     infer=_count_infer,
     reference=_count,
-    kernel=_count_kernel,
+    kernel=lambda at: _kernel(at, "count_chunks", at.operands[0].type),
     cost=lambda operands, results, attrs: Cost(elements(operands[0])),
     samples=_count_samples,
 )
-
-
-def _add_hits(at: Site, counted: Any, starts: Any, hit: str, before: str = "") -> None:
-    """Add the part that does ``before`` at each element ``j`` of ``counted``, and ``hit`` at each
-    that is not zero, whose number is ``at``.
-    """
-    x, size = f"({counted.load('j')} != 0)", at.size(elements(counted.type))
-    each = f"for (i64 j = first; j < last; j++) {before}\n" if before else ""
-    work = Poly.constant(CHUNK)
-    if at.target == "c":
-        # Where the elements are is noted without a branch, which nobody could predict.
-        text = f"""\
-{items_of(f"i * {CHUNK}", str(CHUNK), size)}
-{each}i32 hits[{CHUNK}];
-i64 many = 0, at = {starts.load("i")};
-for (i64 j = first; j < last; j++) {{ hits[many] = (i32)(j - first); many += {x}; }}
-for (i64 k = 0; k < many; k++) {{ const i64 j = first + hits[k]; {hit} at++; }}"""
-        at.part(text, _chunks(counted.type), work=work)
-        return
-    text = f"""\
-{items_of(f"i * {CHUNK} + threadIdx.x * {EACH}", str(EACH), size)}
-{each}i64 mine = 0;
-for (i64 j = first; j < last; j++) mine += {x};
-{_SCAN.format(shared=at.shared)}
-i64 at = {starts.load("i")} + before;
-for (i64 j = first; j < last; j++) if ({x}) {{ {hit} at++; }}"""
-    at.part(text, _chunks(counted.type), block=True, threads=THREADS, shared=THREADS * 8, work=work)
 
 
 # ---------------------------------------------------------------- nonzero
@@ -219,29 +130,29 @@ def _nonzero(call: Call, x: Array, starts: Array, total: Array) -> Array:
 
 
 def _nonzero_kernel(at: Site) -> None:
-    x, starts = at.operands[:2]
-    y = at.results[0]
-    sizes = x.type.sizes
-    if not sizes:  # no axes, so that there is nothing to write
+    x, y = at.operands[0], at.results[0]
+    rank = len(x.type.sizes)
+    if not rank:  # no axes, so that there is nothing to write
         at.part(f"(void){y.name};", ONE)
         return
+    note = y.store("at", "j")
+    if rank > 1:
+        # Divisions of 32 bits take a fraction of the time of those of 64.
+        narrow = f"if ({at.size(elements(x.type))} < 0x7fffffffll)"
+        note = f"{narrow} {{ {_divided(at, 'u32')} }} else {{ {_divided(at, 'i64')} }}"
+    _kernel(at, "nonzero", x.type, {"NOTE": note})
+
+
+def _divided(at: Site, kind: str) -> str:
+    """Statements that store the indices of the element ``j``."""
+    y, sizes = at.results[0], at.operands[0].type.sizes
     rank = len(sizes)
-    if rank == 1:
-        _add_hits(at, x, starts, y.store("at", "j"))
-        return
-
-    def divided(kind: str) -> str:
-        lines = [f"{kind} rest = ({kind})j;"]
-        for axis in reversed(range(1, rank)):
-            size = f"({kind}){at.size(sizes[axis])}"
-            lines.append(f"{y.store(f'at * {rank} + {axis}', f'(i64)(rest % {size})')}")
-            lines.append(f"rest /= {size};")
-        lines.append(y.store(f"at * {rank}", "(i64)rest"))
-        return " ".join(lines)
-
-    # Divisions of 32 bits take a fraction of the time of those of 64.
-    narrow = f"if ({at.size(elements(x.type))} < 0x7fffffffll)"
-    _add_hits(at, x, starts, f"{narrow} {{ {divided('u32')} }} else {{ {divided('i64')} }}")
+    lines = [f"{kind} rest = ({kind})j;"]
+    for axis in reversed(range(1, rank)):
+        size = f"({kind}){at.size(sizes[axis])}"
+        lines.append(y.store(f"at * {rank} + {axis}", f"(i64)(rest % {size})"))
+        lines.append(f"rest /= {size};")
+    return " ".join([*lines, y.store(f"at * {rank}", "(i64)rest")])
 
 
 def _counted(x: Array) -> tuple[Array, Array, Array]:
@@ -298,12 +209,6 @@ def _masked(
     return made
 
 
-def _masked_kernel(at: Site) -> None:
-    x, mask, updates, starts = at.operands[:4]
-    y = at.results[0]
-    _add_hits(at, mask, starts, y.store("j", updates.load("at")), y.store("j", x.load("j")))
-
-
 def _masked_samples() -> list[Sample]:
     rng = np.random.default_rng(12)
     found = []
@@ -323,7 +228,7 @@ define(
     foreign=foreign_names("masked_scatter"),
     infer=_masked_infer,
     reference=_masked,
-    kernel=_masked_kernel,
+    kernel=lambda at: _kernel(at, "masked_scatter", at.operands[1].type),
     cost=lambda operands, results, attrs: Cost(elements(operands[0])),
     samples=_masked_samples,
 )

@@ -13,10 +13,11 @@ from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.attributes import DIM, INT, Attribute
 from maxlab.opset.core import Array, Attrs, Call, Cost, Sample, define
 from maxlab.opset.dynamic import require_count
-from maxlab.opset.dynamic_elements import CHUNK, items_of, require_starts
+from maxlab.opset.dynamic_elements import CHUNK, require_starts
 from maxlab.opset.facts import foreign_names
 from maxlab.opset.faults import Fault
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.rules import require_integral, same_device, scalar_bounds
 
 
@@ -33,27 +34,13 @@ def _repeat(call: Call, ends: Array, total: Array) -> Array:
 
 
 def _repeat_kernel(at: Site) -> None:
-    ends, y = at.operands[0], at.results[0]
-    n, count = at.size(ends.type.sizes[0]), at.size(y.type.sizes[0])
-    search = f"""\
-i64 low = 0, high = {n};
-while (low < high) {{
-  const i64 middle = low + (high - low) / 2;
-  if ({ends.load("middle")} <= FIRST) low = middle + 1; else high = middle;
-}}
-"""
+    n, count = at.operands[0].type.sizes[0], at.results[0].type.sizes[0]
+    kernel = OwnKernel(at, "dynamic.cu", "repeat_index", dims={"N": n, "COUNT": count}, CHUNK=CHUNK)
     if at.target == "cuda":
-        text = search.replace("FIRST", "i") + y.store("i", "low")
-        at.part(text, y.type.sizes[0], work=Poly.constant(32))
+        kernel.write()
         return
-    text = f"""\
-{items_of(f"i * {CHUNK}", str(CHUNK), count)}
-{search.replace("FIRST", "first")}for (i64 j = first; j < last; j++) {{
-  while (low < {n} && {ends.load("low")} <= j) low++;
-  {y.store("j", "low")}
-}}"""
-    chunks = (y.type.sizes[0] + Poly.constant(CHUNK - 1)).floordiv(Poly.constant(CHUNK))
-    at.part(text, chunks, work=Poly.constant(2 * CHUNK))
+    chunks = (count + Poly.constant(CHUNK - 1)).floordiv(Poly.constant(CHUNK))
+    kernel.write(extent=chunks, work=Poly.constant(2 * CHUNK))
 
 
 def _repeat_sample(counts: Sequence[int], label: str) -> Sample:

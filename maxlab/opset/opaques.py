@@ -19,6 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maxlab.opset.conditions import INNER
+from maxlab.opset.macros import Macro, MacroTextError, read_macro, require_no_circle
+
 _OPAQUE = re.compile(r"\s*//\s*@opaque\b\s*(.*?)\s*$")
 _HEAD = re.compile(r"([A-Za-z_]\w*)(?:\s+drop=([A-Za-z_]\w*))?(?:\s+from=(.+):(\d+))?")
 DIRECTIVE = re.compile(r"\s*//\s*@(\w+)\s*(.*?)\s*$")
@@ -66,30 +69,67 @@ def definition(opaques: Sequence[Opaque], name: str) -> str:
     return digest.hexdigest()
 
 
-def divided(
-    lines: Sequence[str], file: str, first: int
-) -> tuple[list[tuple[int, int]], list[Opaque]]:
-    """The lines of each op, begin and end, and the opaque types among the lines of a library.
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The parts of a library.
+
+    Attributes:
+        ops: The lines of each op, begin and end.
+        types: The opaque types that it declares.
+        macros: Its macros.
+        uses: The files whose macros it uses too, each with the line that says so, from 0.
+    """
+
+    ops: tuple[tuple[int, int], ...] = ()
+    types: tuple[Opaque, ...] = ()
+    macros: tuple[Macro, ...] = ()
+    uses: tuple[tuple[str, int], ...] = ()
+
+
+STARTS = ("op", "opaque", "macro", "use")
+"""The directives that begin a part of a library."""
+
+
+def divided(lines: Sequence[str], file: str, first: int) -> Divided:
+    """The parts that ``lines``, those of a library, have.
 
     Raises:
         TypeTextError: A type cannot be read, or is declared twice.
+        MacroTextError: The same of a macro.
     """
-    words = [found[1] if (found := DIRECTIVE.match(line)) else "" for line in lines]
-    starts = [n for n, word in enumerate(words) if word in ("op", "opaque")]
+    found = [None if INNER.match(line) else DIRECTIVE.match(line) for line in lines]
+    words = [each[1] if each else "" for each in found]
+    starts = [n for n, word in enumerate(words) if word in STARTS]
     ops: list[tuple[int, int]] = []
     types: dict[str, Opaque] = {}
+    macros: dict[str, Macro] = {}
+    uses: list[tuple[str, int]] = []
     for begin, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         if words[begin] == "op":
             ops.append((begin, end))
             continue
+        head = found[begin]
+        assert head is not None
+        if words[begin] == "use":
+            uses.append((head[2], begin))
+            continue
         stop = next((n for n in range(begin + 1, end) if words[n]), end)
+        if words[begin] == "macro":
+            if stop < end and words[stop] != "end":
+                raise MacroTextError(f"@{words[stop]} stands behind @macro", stop)
+            macro = read_macro(lines[begin:stop], head[2], file, first + begin, begin)
+            if macro.name in macros:
+                raise MacroTextError(f"the macro {macro.name!r} is declared twice", begin)
+            macros[macro.name] = macro
+            continue
         if stop < end and words[stop] != "end":
             raise TypeTextError(f"@{words[stop]} stands behind @opaque", stop)
         made = _opaque(lines[begin:stop], file, first + begin, begin)
         known = types.setdefault(made.name, made)
         if (known.drop, known.text) != (made.drop, made.text):
             raise TypeTextError(f"the opaque type {made.name!r} is declared twice", begin)
-    return ops, list(types.values())
+    require_no_circle(list(macros.values()))
+    return Divided(tuple(ops), tuple(types.values()), tuple(macros.values()), tuple(uses))
 
 
 def _opaque(lines: Sequence[str], file: str, first: int, at: int) -> Opaque:
@@ -130,4 +170,13 @@ def types_for(
     return tuple(found)
 
 
-__all__ = ["DIRECTIVE", "TypeTextError", "Opaque", "definition", "divided", "types_for"]
+__all__ = [
+    "DIRECTIVE",
+    "STARTS",
+    "Divided",
+    "Opaque",
+    "TypeTextError",
+    "definition",
+    "divided",
+    "types_for",
+]

@@ -15,10 +15,9 @@ from maxlab.opset.attributes import BOOL, DIMS, INTS
 from maxlab.opset.core import Array, Attrs, Call, Check, Checks, Cost, Sample, define, elements
 from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.rules import require_float
 from maxlab.opset.windows import (
-    declared,
-    finished,
     number,
     product,
     require_counts,
@@ -26,7 +25,6 @@ from maxlab.opset.windows import (
     require_rank,
     require_some,
     size_checks,
-    total_type,
     wide,
 )
 
@@ -153,75 +151,27 @@ def _window_sizes(at: Site) -> dict[str, Poly]:
     return found
 
 
-def _pool_kernel(at: Site, start: str, fold: str, before: str, finish: str) -> None:
+def _pool_kernel(at: Site, start: str, *, mean: bool) -> None:
     """One pixel of all channels at a time; on a GPU, one element."""
-    x, y = at.operands[0], at.results[0]
-    sizes, kind = _window_sizes(at), x.compute
-    gpu = at.target == "cuda"
-    read = "((nb * IH + ih) * IW + iw) * NC + c"
-    each = fold.replace("VALUE", x.load(read))
-    line = each if gpu else f"#pragma omp simd\nfor (i64 c = 0; c < NC; c++) {{ {each} }}"
-    walk = f"""\
-for (i64 r = 0; r < KH; r++) {{
-  const i64 ih = oh * SH - PH + r * DH;
-  if (ih < 0 || ih >= IH) continue;
-  for (i64 s = 0; s < KW; s++) {{
-    const i64 iw = ow * SW - PW + s * DW;
-    if (iw < 0 || iw >= IW) continue;
-    {line}
-  }}
-}}"""
-    work = sizes["KH"] * sizes["KW"]
-    if gpu:
-        text = f"""\
-const i64 c = i % NC, ow = i / NC % OW, oh = i / (NC * OW) % OH, nb = i / (NC * OW * OH);
-{before}{kind} a = {start};
-{walk}
-{y.store("i", finish)}"""
-        at.part(text, elements(y.type), before=declared(at, sizes, text), work=work)
-        return
-    text = f"""\
-{kind} *RS a = ({kind} *){at.scratch};
-const i64 ow = i % OW, oh = i / OW % OH, nb = i / (OW * OH);
-{before}for (i64 c = 0; c < NC; c++) a[c] = {start};
-{walk}
-#pragma omp simd
-for (i64 c = 0; c < NC; c++) {y.store("i * NC + c", finish)}"""
-    pixels = product(y.type.sizes[:3])
-    at.part(
-        text,
-        pixels,
-        before=declared(at, sizes, text),
-        work=work * sizes["NC"],
-        scratch=sizes["NC"] * number(8),
-    )
+    kernel = OwnKernel(
+        at, "pooling.c", "pool", sizes=_window_sizes(at), texts={"START": start}, MEAN=mean,
+        INSIDE=mean and not at.attrs["count_boundary"],
+    )  # fmt: skip
+    kernel.write(**({} if at.target == "cuda" else {"extent": _pixels(at)}))
+
+
+def _pixels(at: Site) -> Poly:
+    """Elements of the result but for its last axis."""
+    return product(at.results[0].type.sizes[:3])
 
 
 def _max_kernel(at: Site) -> None:
-    x = at.operands[0]
-    a = "a" if at.target == "cuda" else "a[c]"
-    if x.compute in ("f32", "f64"):
-        fold = f"{a} = mx_max_{x.compute}({a}, VALUE);"
-    else:
-        fold = f"const {x.compute} v = VALUE; {a} = v > {a} ? v : {a};"
-    _pool_kernel(at, at.literal(lowest(x.dtype), x.dtype), fold, "", a)
+    dtype = at.operands[0].dtype
+    _pool_kernel(at, at.literal(lowest(dtype), dtype), mean=False)
 
 
 def _avg_kernel(at: Site) -> None:
-    a = "a" if at.target == "cuda" else "a[c]"
-    lines = []
-    for axis in "HW":
-        bound = f"P{axis}" if at.attrs["count_boundary"] else "0"
-        lines.append(f"""\
-i64 count{axis} = 0;
-for (i64 r = 0; r < K{axis}; r++) {{
-  const i64 place = o{axis.lower()} * S{axis} - P{axis} + r * D{axis};
-  count{axis} += place >= -{bound} && place < I{axis} + {bound};
-}}
-""")
-    kind = at.operands[0].compute
-    lines.append(f"const {kind} count = countH * countW > 0 ? ({kind})(countH * countW) : 1;\n")
-    _pool_kernel(at, "0", f"{a} += VALUE;", "".join(lines), f"{a} / count")
+    _pool_kernel(at, "0", mean=True)
 
 
 def _pool_cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
@@ -411,10 +361,10 @@ def _fold(call: Call, x: Array) -> Array:
 
 
 def _fold_kernel(at: Site) -> None:
-    x, y = at.operands[0], at.results[0]
+    y = at.results[0]
     shape = y.type.sizes
     high, broad = _blocks(at.attrs, y.type.shape[2:])
-    sizes: dict[str, Poly | int] = {
+    sizes: dict[str, Poly] = {
         "CH": shape[1], "OH": shape[2], "OW": shape[3], "BH": high, "BW": broad,
     }  # fmt: skip
     for n, axis in enumerate("HW"):
@@ -422,50 +372,8 @@ def _fold_kernel(at: Site) -> None:
             "KSDP", ("kernel_size", "stride", "dilation", "padding"), strict=True
         ):
             sizes[letter + axis] = number(at.attrs[name][n])
-    kind = total_type(x)
-    read = "(((plane * KH + r) * KW + s) * BH + bh) * BW + bw"
-    rows = """\
-for (i64 r = 0; r < KH; r++) {
-  const i64 h = oh + PH - r * DH, bh = h / SH;
-  if (h < 0 || h % SH || bh >= BH) continue;
-"""
-    height, width = at.attrs["kernel_size"]
-    if at.target == "cuda":
-        text = f"""\
-const i64 ow = i % OW, oh = i / OW % OH, plane = i / (OW * OH);
-{kind} a = 0;
-{rows}  for (i64 s = 0; s < KW; s++) {{
-    const i64 v = ow + PW - s * DW, bw = v / SW;
-    if (v < 0 || v % SW || bw >= BW) continue;
-    a += ({kind}){x.load(read)};
-  }}
-}}
-{y.store("i", finished(y, "a"))}"""
-        work = number(height * width)
-        at.part(text, elements(y.type), before=declared(at, sizes, text), work=work)
-        return
-    text = f"""\
-{kind} *RS a = ({kind} *){at.scratch};
-const i64 oh = i % OH, plane = i / OH;
-for (i64 n = 0; n < OW; n++) a[n] = 0;
-{rows}  for (i64 s = 0; s < KW; s++) {{
-    const i64 left = s * DW - PW;
-    const i64 begin = left < 0 ? (-left + SW - 1) / SW : 0;
-    const i64 reach = OW - left <= 0 ? 0 : (OW - 1 - left) / SW + 1;
-    const i64 end = reach < BW ? reach : BW;
-    #pragma omp simd
-    for (i64 bw = begin; bw < end; bw++) a[bw * SW + left] += ({kind}){x.load(read)};
-  }}
-}}
-#pragma omp simd
-for (i64 n = 0; n < OW; n++) {y.store("i * OW + n", finished(y, "a[n]"))}"""
-    at.part(
-        text,
-        product(shape[:3]),
-        before=declared(at, sizes, text),
-        work=number(height * width) * shape[3],
-        scratch=shape[3] * number(8),
-    )
+    kernel = OwnKernel(at, "pooling.c", "fold", sizes=sizes)
+    kernel.write(**({} if at.target == "cuda" else {"extent": _pixels(at)}))
 
 
 def _fold_samples() -> list[Sample]:

@@ -13,13 +13,14 @@ import numpy as np
 
 from maxlab.dtype import DType
 from maxlab.errors import ArgumentError, ShapeError
-from maxlab.ir import Dim, Poly, Shape, TensorType, Type
+from maxlab.ir import Dim, Shape, TensorType, Type
 from maxlab.opset.attributes import DIMS, TEXT
 from maxlab.opset.core import Array, Attrs, Call, Check, Cost, Sample, define, elements
 from maxlab.opset.facts import foreign_names
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.rules import require_float
-from maxlab.opset.windows import declared, number, product, require_rank, require_some, wide
+from maxlab.opset.windows import number, product, require_rank, require_some, wide
 
 TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 CUBIC = -0.75
@@ -100,98 +101,23 @@ def _reference(call: Call, x: Array) -> Array:
 
 
 # ---------------------------------------------------------------- kernel
-def _place(kind: str, mode: str, out: str, size: str, count: str, name: str) -> str:
-    """Statements that declare the first tap of ``out``, ``name``, and its weights, ``name_0 …``."""
-    if mode == "nearest":
-        return f"const i64 {name} = {out} * {size} / {count};"
-    lines = f"""\
-const i64 {name}_at = (2 * {out} + 1) * {size} - {count} + 4 * {count};
-const i64 {name} = {name}_at / (2 * {count}) - 2;
-const {kind} {name}_t = ({kind})({name}_at % (2 * {count})) / ({kind})(2 * {count});"""
-    t, u = f"{name}_t", f"{name}_u"
-    if mode == "bilinear":
-        return f"{lines}\nconst {kind} {name}_0 = 1 - {t}, {name}_1 = {t};"
-    suffix = "f" if kind == "f32" else ""
-    slope, two, three = (f"({v!r}{suffix})" for v in (CUBIC, CUBIC + 2, CUBIC + 3))
-    return f"""\
-{lines}
-const {kind} {u} = 1 - {t};
-const {kind} {name}_0 = {slope} * {t} * {u} * {u}, {name}_3 = {slope} * {u} * {t} * {t};
-const {kind} {name}_1 = ({two} * {t} - {three}) * {t} * {t} + 1;
-const {kind} {name}_2 = ({two} * {u} - {three}) * {u} * {u} + 1;"""
-
-
-def _taps(mode: str, name: str, size: str) -> list[str]:
-    """The places of the taps that begin at ``name``, held inside of the image."""
-    if mode == "nearest":
-        return [name]
-    reach = (0, 1) if mode == "bilinear" else (-1, 0, 1, 2)
-    return [
-        f"({name} + {n} < 0 ? 0 : {name} + {n} >= {size} ? {size} - 1 : {name} + {n})"
-        for n in reach
-    ]
-
-
 def _kernel(at: Site) -> None:
     x, y = at.operands[0], at.results[0]
-    mode, kind = at.attrs["mode"], x.compute
-    sizes: dict[str, Poly | int] = {
+    mode = at.attrs["mode"]
+    count = TAPS[mode]
+    sizes = {
         "IH": x.type.sizes[2], "IW": x.type.sizes[3], "OH": y.type.sizes[2], "OW": y.type.sizes[3],
     }  # fmt: skip
-    count = TAPS[mode]
-    down, across = (
-        _place(kind, mode, out, size, total, name)
-        for out, size, total, name in (("oh", "IH", "OH", "v"), ("ow", "IW", "OW", "h"))
-    )
-    rows = "\n".join(f"const i64 v_p{n} = {p};" for n, p in enumerate(_taps(mode, "v", "IH")))
-    columns = _taps(mode, "h", "IW")
+    kernel = OwnKernel(
+        at, "resizing.c", "resize", sizes=sizes, MODE=mode, COUNT=count, SLOPE=CUBIC, TWO=CUBIC + 2,
+        THREE=CUBIC + 3,
+    )  # fmt: skip
     if at.target == "cuda":
-        lines = []
-        for m in range(count):
-            parts = [f"h_{n} * " * (count > 1) + x.load(f"(plane * IH + v_p{m}) * IW + h_p{n}")
-                     for n in range(count)]  # fmt: skip
-            total = " + ".join(parts)
-            lines.append(f"v_{m} * ({total})" if count > 1 else total)
-        places = "\n".join(f"const i64 h_p{n} = {p};" for n, p in enumerate(columns))
-        text = f"""\
-const i64 ow = i % OW, oh = i / OW % OH, plane = i / (OW * OH);
-{down}
-{rows}
-{across}
-{places}
-{y.store("i", " + ".join(lines))}"""
-        work = number(count * count)
-        at.part(text, elements(y.type), before=declared(at, sizes, text), work=work)
+        kernel.write()
         return
-    # What the columns read is found once for each chunk of rows; a row is first put together from
-    # the rows of the image that it lies between.
-    table = f"{kind} *RS weight = ({kind} *){at.scratch};\n"
-    pad = "((OW + 15) / 16 * 16)"
-    table += f"{kind} *RS line = weight + {count} * {pad};\n"
-    table += "i64 *RS place = (i64 *)(line + (IW + 15) / 16 * 16);\n"
-    store = [f"place[{n} * {pad} + ow] = {p};" for n, p in enumerate(columns)]
-    if count > 1:
-        store += [f"weight[{n} * {pad} + ow] = h_{n};" for n in range(count)]
-    table += f"for (i64 ow = 0; ow < OW; ow++) {{\n{across}\n" + "\n".join(store) + "\n}"
-    line = [x.load(f"(plane * IH + v_p{n}) * IW + c") for n in range(count)]
-    mixed = " + ".join(f"v_{n} * {e}" for n, e in enumerate(line)) if count > 1 else line[0]
-    parts = [f"line[place[{n} * {pad} + ow]]" for n in range(count)]
-    total = parts[0]
-    if count > 1:
-        total = " + ".join(f"weight[{n} * {pad} + ow] * {e}" for n, e in enumerate(parts))
-    text = f"""\
-const i64 oh = i % OH, plane = i / OH;
-{down}
-{rows}
-#pragma omp simd
-for (i64 c = 0; c < IW; c++) line[c] = {mixed};
-#pragma omp simd
-for (i64 ow = 0; ow < OW; ow++) {y.store("i * OW + ow", total)}"""
-    width, source = y.type.sizes[3], x.type.sizes[3]
-    at.part(
-        text,
-        product(y.type.sizes[:3]),
-        before=declared(at, sizes, text + table) + "\n" + table,
+    width, source = sizes["OW"], sizes["IW"]
+    kernel.write(
+        extent=product(y.type.sizes[:3]),
         work=source * number(count) + width * number(count * 2),
         scratch=(width + number(16)) * number(16 * count) + (source + number(16)) * number(8),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maxlab.dtype import DType
 from maxlab.ir.poly import ONE, Poly
 from maxlab.opset.core import elements
 from maxlab.opset.kernel import Site
+from maxlab.opset.kernel_files import OwnKernel
 from maxlab.opset.rules import axis_of
 
 _RARE = 4096
@@ -153,7 +153,7 @@ def scatter_kernel(at: Site) -> None:
     if _is_empty(elements(updates.type)):
         at.part(f"{at.results[0].name}[i] = {x.name}[i];", elements(x.type))
         return
-    last = _cleared(at, elements(x.type))
+    kernel = _cleared(at, elements(updates.type), elements(x.type), ONE)
     mapped, line = _inside(at, "line", f"i / ({many} * {at.size(few)})", fewer[:axis], sizes[:axis])
     more, column = _inside(
         at, "column", f"i % {at.size(few)}", fewer[axis + 1 :], sizes[axis + 1 :]
@@ -162,7 +162,7 @@ def scatter_kernel(at: Site) -> None:
     if not _never_empty(sizes[axis]):
         text.append(f"if (!{n}) continue;")
     text.append(f"const i64 to = (({line}) * {n} + w) * {at.size(inner)} + {column};")
-    _last_cuda(at, last, "\n".join(text), elements(updates.type), elements(x.type), ONE)
+    _last_cuda(kernel, "\n".join(text), ONE)
 
 
 def _kept(kind: str, target: str, to: str, updates: str, place: str) -> str:
@@ -184,93 +184,46 @@ def _lines_c(
     *,
     columns: bool = False,
 ) -> None:
-    """The result in lines of ``n`` slices of ``inner`` elements. Where there are few lines each is
-    cut: into ranges of slices or, if ``columns`` says that this is possible and slices are long,
-    of the elements of every slice. Who owns a range copies it from the input and goes through the
-    updates of the line in order, keeping those that are its own.
-
-    The parallel axis only says who owns what: the owner of a range is who has the element at which
-    its share of the line begins (a line has one element more than its size, so that one of an empty
-    input has an owner too). Many updates of single elements are not shared while the line fits into
-    the cache: going through them takes as long as writing them.
+    """The result in lines of ``n`` slices of ``inner`` elements; ``scattering.c`` says how they are
+    shared.
 
     Args:
         updates: Statements that make the updates of the line ``o``.
         count: Indices of a line.
+        columns: Whether lines may be cut into the elements of every slice, where slices are long.
     """
-    x, y, kind = at.operands[0].name, at.results[0].name, at.results[0].stored
-    copied = f"""\
-    const {kind} *const in = {x} + o * n * slice;
-    if (c1 - c0 == slice)
-      __builtin_memcpy(out + t0 * slice, in + t0 * slice, (u64)((t1 - t0) * slice) * sizeof *out);
-    else
-      for (i64 t = t0; t < t1; t++)
-        __builtin_memcpy(out + t * slice + c0, in + t * slice + c0, (u64)(c1 - c0) * sizeof *out);
-"""
-    text = f"""\
-const i64 lines = {at.size(outer)}, n = {at.size(n)}, slice = {at.size(inner)};
-const i64 whole = n * slice + 1, alone = lo == 0 && hi == lines * whole;
-const i64 columns = {f"slice >= {_CUTS}" if columns else "0"};
-i64 cuts = ctx->nthreads < {_CUTS} ? ctx->nthreads : {_CUTS};
-if (alone || lines >= 4 * ctx->nthreads || whole < {_RARE}) cuts = 1;
-if (slice < {_CUTS} && {at.size(count)} > n / 8 && whole * (i64)sizeof *{y} <= {_CACHE}) cuts = 1;
-for (i64 o = lo / whole; o * whole < hi; o++)
-  for (i64 cut = 0; cut < cuts; cut++) {{
-    const i64 start = o * whole + (whole - 1) * cut / cuts;
-    if (start < lo || start >= hi) continue;
-    const i64 t0 = columns ? 0 : n * cut / cuts, t1 = columns ? n : n * (cut + 1) / cuts;
-    const i64 c0 = columns ? slice * cut / cuts : 0;
-    const i64 c1 = columns ? slice * (cut + 1) / cuts : slice;
-    {kind} *const out = {y} + o * n * slice;
-    {kind} unused;
-    (void)unused;
-{"" if at.in_place else copied}    {_indented(updates, 4)}
-  }}
-lo = hi;"""
-    whole = outer * (n * inner + ONE)
+    kernel = OwnKernel(
+        at, "scattering.c", "scatter_lines",
+        dims={"LINES": outer, "N": n, "SLICE": inner, "COUNT": count}, texts={"UPDATES": updates},
+        COLUMNS=columns, IN_PLACE=at.in_place, CUTS=_CUTS, RARE=_RARE, CACHE=_CACHE,
+    )  # fmt: skip
     total = outer * count * Poly.constant(_UPDATE) if at.in_place else None
-    at.part("", whole, before=text, total=total)
+    kernel.write(extent=outer * (n * inner + ONE), total=total)
 
 
-def _indented(text: str, by: int) -> str:
-    return text.replace("\n", "\n" + " " * by)
-
-
-def _cleared(at: Site, targets: Poly) -> str:
-    """On a GPU, memory for the number of an update for each target, which is 0 after this part."""
-    last: str = at.temporary(DType.uint64, targets).name
-    at.part(f"{last}[i] = 0;", targets, name="clear")
-    return last
-
-
-def _last_cuda(at: Site, last: str, place: str, count: Poly, targets: Poly, inner: Poly) -> None:
-    """Every update writes its number to its target, where the highest stays; then each element of
-    the result comes from the update that its target names, or from the input.
+def _cleared(at: Site, count: Poly, targets: Poly, inner: Poly) -> OwnKernel:
+    """The kernel for a GPU, of which the part that clears memory is added.
 
     Args:
-        last: What ``_cleared`` gave.
-        place: Statements that declare ``to``, the target of update ``i``.
         count: Updates.
         targets: Targets, slices of ``inner`` elements.
     """
-    x, updates = at.operands[0].name, at.operands[1].name
-    text = f"{place}\natomicMax(&{last}[to], (u64)i + 1);"
-    at.part(text, count, work=Poly.constant(4), name="number")
-    if _is_empty(inner):
-        return
-    if inner == ONE:
-        slot, source = "i", "number - 1"
-    else:
-        size = at.size(inner)
-        slot, source = f"i / {size}", f"(number - 1) * {size} + i % {size}"
-    text = f"""\
-const u64 number = {last}[{slot}];
-{at.results[0].name}[i] = number ? {updates}[{source}] : {x}[i];"""
-    if at.in_place:
-        text = f"""\
-const u64 number = {last}[{slot}];
-if (number) {at.results[0].name}[i] = {updates}[{source}];"""
-    at.part(text, targets * inner, name="write")
+    kernel = OwnKernel(
+        at, "scattering.c", "scatter_last",
+        dims={"SLICE": inner}, sizes={"TARGETS": targets, "COUNT": count}, IN_PLACE=at.in_place,
+        SINGLE=inner == ONE,
+    )  # fmt: skip
+    kernel.part("clear")
+    return kernel
+
+
+def _last_cuda(kernel: OwnKernel, place: str, inner: Poly) -> None:
+    """Add the other parts; ``place`` are statements that declare ``to``, the target of update
+    ``i``."""
+    kernel.writer.texts["TO"] = place
+    kernel.part("number")
+    if not _is_empty(inner):
+        kernel.part("write")
 
 
 def scatter_nd_kernel(at: Site) -> None:
@@ -284,7 +237,7 @@ def scatter_nd_kernel(at: Site) -> None:
     if at.target == "cuda" and _is_empty(rows):
         at.part(f"{at.results[0].name}[i] = {x.name}[i];", elements(x.type))
         return
-    last = _cleared(at, n) if at.target == "cuda" else ""
+    kernel = _cleared(at, rows, n, inner) if at.target == "cuda" else None
     lines = ["i64 to = 0;"]
     for d in range(depth):
         size = at.size(sizes[d])
@@ -292,8 +245,8 @@ def scatter_nd_kernel(at: Site) -> None:
         if at.target == "cuda" and not _never_empty(sizes[d]):
             lines.append(f"if (!{size}) continue;")
         lines.append(f"to = to * {size} + w{d};")
-    if at.target == "cuda":
-        _last_cuda(at, last, "\n".join(lines), rows, n, inner)
+    if kernel is not None:
+        _last_cuda(kernel, "\n".join(lines), inner)
         return
     if inner == ONE:
         lines.append(_kept(updates.stored, "to", "to", updates.name, "j"))

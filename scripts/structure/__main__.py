@@ -15,6 +15,7 @@ number there, so that it never grows again. ``first`` in the table is the first 
 - ``model_classes`` and ``engine_private_uses``: see ``engine_names``;
 - ``device_kinds``: see ``device_kinds``;
 - ``long_observers``: see ``observers``;
+- ``c_in_strings``: see ``c_texts``;
 - ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
 """
 
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from scripts.structure import (  # noqa: E402 - after the path
+    c_texts,
     device_kinds,
     engine_names,
     observers,
@@ -66,6 +68,7 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
         "engine_private_uses": engine_names.private_uses(graph, [ROOT / name for name in OUTSIDE]),
         "device_kinds": device_kinds.sites(graph),
         "long_observers": observers.sites(graph, table["watchers"]),
+        "c_in_strings": c_texts.sites(ROOT),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():

@@ -189,5 +189,6 @@ def test_a_head_of_several_lines() -> None:
         "k.c",
     )
     assert str(op) == "long(x: float32[n, m], z: float32[m]) -> (y: float32[n])"
-    assert op.bodies["c"].flags == {"serial"}
-    assert op.bodies["c"].text == "y[i] = 0;"
+    ((_, body),) = op.bodies("c")
+    assert body.flags == {"serial"}
+    assert body.text == "y[i] = 0;"
