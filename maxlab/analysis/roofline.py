@@ -68,7 +68,7 @@ class Point:
 
     @property
     def why(self) -> str:
-        """What holds the kernel back, in words."""
+        """The bound of the kernel, in words."""
         found = self.estimate
         if found is None or self.bound is None:
             return "A simulated GPU has no ceilings: these are times of the CPU that plays it."

@@ -39,7 +39,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Tabular):
-    """What ran when. ``profile.timeline`` and ``timeline`` make it.
+    """The times of all that ran. ``profile.timeline`` and ``timeline`` make it.
 
     Rows are sorted by track, depth and start, and rows of the same track and depth never overlap:
     a slice in view is found by bisection.
@@ -381,7 +381,7 @@ def _assembled(
 
 
 def of_profile(profile: Profile) -> Timeline:
-    """What ``profile.timeline`` is: all timed runs, and what the process recorded meanwhile."""
+    """The timeline of a profile: all timed runs, and what the process recorded meanwhile."""
     return timeline(profile, runs="all", events=True)
 
 

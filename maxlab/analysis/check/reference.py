@@ -96,7 +96,7 @@ class Reference:
         return found
 
     def _made(self, op: Op, operands: Sequence[Rounded], rng: np.random.Generator) -> list[Rounded]:
-        """What ``op`` makes of ``operands``; a call knows the names that its weights have here."""
+        """Results of ``op`` on ``operands``; a call knows the names that its weights have here."""
         return self._inside(op, operands, rng, None)
 
     def _inside(
@@ -123,8 +123,9 @@ class Reference:
         )
 
     def stored(self, op: Op, operands: Sequence[Rounded]) -> dict[Value, Rounded]:
-        """What the buffers that ``op`` changes hold when it has run on ``operands``, and its
-        results."""
+        """Contents of the buffers that ``op`` changes after it has run on ``operands``, and its
+        results.
+        """
         samples = max((len(x.samples) for x in operands), default=0)
         changed = changed_operands(op)
 

@@ -1,4 +1,4 @@
-"""What ``compare`` gives back: `Comparison`, and the checks of ops and kernels that it holds."""
+"""The result of ``compare``: `Comparison`, and the checks of ops and kernels that it holds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """What ``compare`` found of one op of the graph.
+    """The finding of ``compare`` on one op of the graph.
 
     Attributes:
         id: The op, ``"n12"``.
@@ -52,7 +52,7 @@ class NodeCheck:
 
 @dataclass(frozen=True, slots=True)
 class KernelCheck:
-    """What ``compare`` found of one kernel: how far the worst of its results is off, its inputs
+    """The finding of ``compare`` on one kernel: how far the worst of its results is off, its inputs
     being what they were.
 
     Attributes:
@@ -132,11 +132,11 @@ class Comparison(Tabular):
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """What the first wrong op read, or its kernel when only that is known; by value."""
+        """Inputs of the first wrong op, or of its kernel when only that is known; by value."""
         return self.bad_kernel.inputs if self.bad_kernel is not None else {}
 
     def node(self, id: str) -> NodeCheck:
-        """What was found of the op ``id``.
+        """The finding on the op ``id``.
 
         Raises:
             KeyError: It was not reached, or has no kernel.

@@ -71,7 +71,7 @@ class Watch(Tabular):
 
     @property
     def last(self) -> dict[str, Any]:
-        """What each expression was in the newest run; empty before the first."""
+        """The value of each expression in the newest run; empty before the first."""
         return {name: made[-1] for name, made in self.history.items() if made}
 
     def _evaluated(self, name: str, arrays: Mapping[str, Array]) -> Any:
@@ -127,7 +127,7 @@ _FUNCTIONS = {
         "count_nonzero", "argmax", "argmin",
     )
 }  # fmt: skip
-"""What the texts of watched expressions may call by itself; all else is in ``np``."""
+"""Functions that the texts of watched expressions may call by name alone; all else is in ``np``."""
 
 
 def watch(

@@ -1,4 +1,4 @@
-"""What a machine can do at most, as numbers that were measured on it."""
+"""The ceilings of a machine, as numbers that were measured on it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What so many threads of a machine, or a GPU, can do at most.
+    """The most that some threads of a machine, or a GPU, can do.
 
     Attributes:
         device: ``"cpu"``, or a GPU's name.

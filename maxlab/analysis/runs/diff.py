@@ -35,7 +35,7 @@ WORDS: Mapping[State, str] = {
 
 
 class Diff(Recorded):
-    """What changed between two or more runs. ``diff`` makes it.
+    """Changes between two or more runs. ``diff`` makes it.
 
     In a notebook it is drawn as the graph of the newest side, painted by what became slower and
     faster, above a table of kernels.

@@ -100,7 +100,7 @@ class SweptKernel:
 
 
 class Sweep(Recorded):
-    """What a model costs at many sizes. ``sweep`` makes it.
+    """The cost of a model at many sizes. ``sweep`` makes it.
 
     In a notebook it is drawn as the graph at the largest sizes, above curves of its kernels.
 
