@@ -369,7 +369,7 @@ class SpanError(MaxlabError, AssertionError, IndexError):
 
 
 class NotebookError(MaxlabError, ValueError):
-    """What a cell says to a magic, such as ``%%cuda_sim``, that it cannot use."""
+    """Raised when a cell gives a magic, such as ``%%cuda_sim``, something that it cannot use."""
 
 
 def missing(

@@ -12,7 +12,7 @@ from maxlab import files
 from maxlab.errors import UnsupportedError
 
 Field = str | int | float | bool | None
-"""What a table has in a place; None is unknown."""
+"""The value in a place of a table; None is unknown."""
 
 
 class Tabular:

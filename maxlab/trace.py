@@ -201,7 +201,9 @@ def reading(name: str) -> Callable[..., Any]:
 
 
 class Displayed:
-    """What a notebook draws as a graph: graphs, models, profiles, and runs that were saved."""
+    """Everything that a notebook draws as a graph: graphs, models, profiles, and runs that were
+    saved.
+    """
 
     def to_html(self, path: Any = None) -> Any:
         """It as one HTML page that needs no network: its text, or, when ``path`` is given, the path

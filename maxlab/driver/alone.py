@@ -1,4 +1,5 @@
-"""What ``tensor.max(dim=1)`` gives: elements alone, where PyTorch gives a pair with the places."""
+"""The result of ``tensor.max(dim=1)``: elements alone, where PyTorch gives a pair with the places.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class SimFunction:
 
     @property
     def facts(self) -> FunctionFacts:
-        """Nothing: what a GPU's compiler would make of it is not known here."""
+        """Facts without numbers: a GPU's compiler is not asked here."""
         return FunctionFacts(None, None, None)
 
     def run(
@@ -128,7 +128,7 @@ class SimFunction:
         return self._shared
 
     def _reports(self, job: Any, grid: Size3, block: Size3) -> list[Report]:
-        """What the launch found, in words."""
+        """The findings of the launch, in words."""
         row = ffi.new("long long[]", len(fields(Raw)))
         count = self._api["cs_job_report"](job, 1 << 30, row)
         if not count:

@@ -149,7 +149,7 @@ class SimModule:
         timeout_s: float | None = None,
         record_block: Sequence[int] | None = None,
     ) -> list[Report]:
-        """What is wrong with the launch; empty for a good one. Returns when all blocks have ended.
+        """The mistakes of the launch; empty for a good one. Returns when all blocks have ended.
 
         A module made with ``check=True`` reports everything it sees and raises nothing for what
         the kernel does; a launch stops at the first access that would leave its buffer. Without
@@ -323,7 +323,7 @@ class SimModule:
         return reports
 
     def _place(self, raw: Raw, kernel: Kernel, arguments: Arguments, code: str) -> Place:
-        """What the memory of a report is called in the text."""
+        """The name that the memory of a report has in the text."""
         if raw.kind is Kind.BAD_INDEX:  # the array is on the line
             names = set(re.findall(r"(\w+)\s*\[", code))
             shared = {_plain(s.name) for s in self._shared_arrays()}
