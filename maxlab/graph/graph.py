@@ -302,7 +302,7 @@ class Graph(trace.Displayed):
 
     @property
     def state(self) -> Noted[str, Any]:
-        """What operations remember from call to call; a transaction that fails restores it."""
+        """The memory of operations from call to call; a transaction that fails restores it."""
         return self._writer.state
 
     def tensor(self, x: Any, what: str = "the operand") -> TensorValue:
@@ -536,13 +536,14 @@ class Graph(trace.Displayed):
 
     @property
     def scope_types(self) -> Noted[str, str]:
-        """What stands at a scope path: the class names of the modules that were called."""
+        """The class names of the modules that were called, by scope path."""
         found: Noted[str, str] = self._writer.state[SCOPE_TYPES]
         return found
 
     def body_scopes(self) -> dict[Function, Mapping[str, str]]:
-        """What stands at the scopes of each subgraph that is called, by the body of the subgraph;
-        of those that subgraphs call, too."""
+        """The class names at the scopes of each subgraph that is called, by the body of the
+        subgraph; of those that subgraphs call, too.
+        """
         found: dict[Function, Mapping[str, str]] = {}
         for subgraph in self.subgraphs.values():
             found.update(subgraph.body_scopes())
@@ -576,8 +577,9 @@ class Graph(trace.Displayed):
 
     @property
     def error(self) -> MaxlabError | None:
-        """What stopped the code that builds the graph, which a view shows; None after the next
-        operation."""
+        """The error that stopped the code that builds the graph, which a view shows; None after the
+        next operation.
+        """
         return self._writer.error
 
     @error.setter
@@ -711,7 +713,8 @@ class Graph(trace.Displayed):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What the program calls the inputs: the parameters of ``forward``, or none."""
+        """The names that the program gives to the inputs: the parameters of ``forward``, or none.
+        """
         return self._input_names
 
     def _know(self, notes: Notes) -> None:
@@ -870,7 +873,7 @@ class Graph(trace.Displayed):
         names: Mapping[str, Value | TensorValueLike] | None = None,
         **more: Value | TensorValueLike,
     ) -> None:
-        """Nothing; values get names, which views show and files keep.
+        """Gives names to values, which views show and files keep.
 
         Args:
             names: Values by their names; for names that Python does not have. An array becomes a
@@ -907,7 +910,7 @@ class Graph(trace.Displayed):
         return read_text, (type(self), text, self.name, libraries)
 
     def __call__(self, *args: Any) -> NoReturn:
-        """Nothing: a graph is compiled before it runs.
+        """Raises: a graph is compiled before it runs.
 
         Raises:
             GraphError: ML970, always.

@@ -28,7 +28,7 @@ from maxlab.opset import is_chain, is_weight
 from maxlab.opset.dynamic import definitions
 
 UNNAMED = "group"
-"""What a group is called that is given no name; the next ones have numbers."""
+"""The name of a group that is given none; the next ones have numbers."""
 
 
 class Groups(Stepping):
@@ -165,8 +165,9 @@ class Groups(Stepping):
 
     # ------------------------------------------------------------ names
     def free_scope(self, outer: str, name: str) -> str:
-        """What a group that is called ``name`` is called in the scope ``outer``: with a number
-        where there is one already, as the second call of a function has."""
+        """The name of a group ``name`` in the scope ``outer``: with a number where there is one
+        already, as the second call of a function has.
+        """
         taken = {op.scope for op in self.graph.function.walk()}
         number, label = 0, name
         while any(_within(scope, joined(outer, label)) for scope in taken):
@@ -226,7 +227,7 @@ def _behind(scope: str, count: int) -> str:
 
 
 def _outer(scope: str) -> str:
-    """What the group ``scope`` stands in: the number of a second call is part of its name."""
+    """The scope around the group ``scope``: the number of a second call is part of its name."""
     parts = scope.split(".")
     numbered = len(parts) > 1 and parts[-1].isdigit() and not parts[-2].isdigit()
     return ".".join(parts[: -2 if numbered else -1])

@@ -53,7 +53,8 @@ def several(given: tuple[Any, ...]) -> Any:
 
 
 class Synonyms:
-    """What ``TensorValue`` has beside `Methods` of NumPy's arrays and PyTorch's tensors."""
+    """More methods of ``TensorValue``, beside `Methods`, from NumPy's arrays and PyTorch's tensors.
+    """
 
     __slots__ = ()
     if TYPE_CHECKING:

@@ -16,7 +16,7 @@ _END64 = struct.Struct("<4sQ2H2L4Q")
 _ENTRY = struct.Struct("<4s6H3L5H2L")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _FULL = 0xFFFFFFFF
-"""What stands for a number that does not fit into 32 bits, and follows in 64."""
+"""The sign of a number that does not fit into 32 bits, and follows in 64."""
 
 
 def members(file: MappedFile) -> dict[str, tuple[int, int]]:
