@@ -1,4 +1,4 @@
-"""What pages ask for and that takes long: done one after the other, told of, and cancelled.
+"""Errands of pages that take long: done one after the other, reported on, and cancelled.
 
 In a kernel an errand is done on a thread of its own, so that the thread that brings messages is
 free to bring the wish to cancel it.

@@ -1,5 +1,6 @@
-"""What may have changed a graph: a change that was made in a view, and the end of each cell of a
-notebook, told at most ten times a second."""
+"""Follows the causes of changes to a graph: a change that was made in a view, and the end of each
+cell of a notebook, told at most ten times a second.
+"""
 
 from __future__ import annotations
 

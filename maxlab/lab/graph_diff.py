@@ -20,7 +20,7 @@ MOST_UNITED = 40_000
 
 
 class GraphDiff(Recorded):
-    """What differs between two graphs. ``maxlab.diff`` makes it.
+    """The differences between two graphs. ``maxlab.diff`` makes it.
 
     In a notebook both are drawn in one picture, what is in one of them alone beside what both have,
     or side by side, above a list of the differences. ``print`` shows them as text, and its truth is

@@ -1,4 +1,4 @@
-"""What a notebook shows for a graph, a model or a profile, in every form a front end may know.
+"""The output of a notebook for a graph, a model or a profile, in every form a front end may know.
 
 =================================  =================================================================
 ``text/plain``                     a listing, the same in every run

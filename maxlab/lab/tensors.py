@@ -1,4 +1,5 @@
-"""What a notebook shows of a tensor: its numbers, how they are spread, and the graph that made it.
+"""The output of a notebook for a tensor: its numbers, how they are spread, and the graph that made
+it.
 
 =======================  ===========================================================================
 ``text/plain``           the numbers as ``repr`` has them

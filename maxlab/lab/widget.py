@@ -137,7 +137,7 @@ class GraphView(anywidget.AnyWidget):
     # ------------------------------------------------------------ what is shown
     @property
     def shown(self) -> Shown | None:
-        """What the view shows; None when that is gone, or the view is closed."""
+        """The object that the view shows; None when that is gone, or the view is closed."""
         return self._shown()
 
     @property

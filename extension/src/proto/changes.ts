@@ -31,7 +31,7 @@ export const isOfferArgs: Shape<IOfferArgs> = record({
 export interface IChangeField {
   name: string;
   kind: 'value' | 'values' | 'dims' | 'dtype' | 'device' | 'choice' | 'text' | 'data' | 'type';
-  /** What it is now, or unless something is typed. */
+  /** The current value, which holds unless another one is typed. */
   text: string;
   /** Whether nothing may be left out here. */
   needed: boolean;
@@ -53,9 +53,9 @@ export const isChangeField: Shape<IChangeField> = record({
 export interface IOfferedOp {
   name: string;
   family: string;
-  /** What its result is, in a sentence. */
+  /** A sentence that says what its result is. */
   says: string;
-  /** What can be typed for it; values that it gets anyhow are not among them. */
+  /** The fields that can be typed for it; values that it gets anyhow are not among them. */
   fields: IChangeField[];
   /** The fields without which it cannot be added. */
   needs: string[];
@@ -76,7 +76,7 @@ export const isOfferedOp: Shape<IOfferedOp> = record({
 export interface IOfferAnswer {
   version: 1;
   offers: IOfferedOp[];
-  /** What they would read, in words. */
+  /** The operand that they would read, in words. */
   on: string;
 }
 
@@ -103,11 +103,11 @@ export const isAboutArgs: Shape<IAboutArgs> = record({
   operand: isWhole
 });
 
-/** What is said of a parameter. */
+/** The description of a parameter. */
 export interface IAboutParameter {
   name: string;
   says: string;
-  /** What it is unless it is given; empty where it must be. */
+  /** Its default; empty where it must be given. */
   default: string;
 }
 
@@ -117,7 +117,7 @@ export const isAboutParameter: Shape<IAboutParameter> = record({
   default: isText
 });
 
-/** What is known of something in the palette's list. */
+/** The description of something in the palette's list. */
 export interface IAboutAnswer {
   version: 1;
   says: string;
@@ -194,7 +194,7 @@ export const isReachAnswer: Shape<IReachAnswer> = record({
   ends: list(isReachEnd)
 });
 
-/** What the operands of operations are called. */
+/** The names of the operands of operations. */
 export interface IPortsAnswer {
   version: 1;
   /**
@@ -217,7 +217,7 @@ export const isDetailsArgs: Shape<IDetailsArgs> = record({
   item: isText
 });
 
-/** What can be changed of an item by typing. */
+/** The fields of an item that can be changed by typing. */
 export interface IDetailsAnswer {
   version: 1;
   title: string;
@@ -251,7 +251,7 @@ export interface IChangeArgs {
   on: string[];
   op: string;
   operand: number;
-  /** What was typed. */
+  /** The typed texts. */
   fields: Record<string, string>;
   places?: IPlace[];
 }
@@ -289,7 +289,7 @@ export const isRefused: Shape<IRefused> = record({
   drafts: isWhole
 });
 
-/** What was done; with `wrong` or `refused`, nothing was. */
+/** The result of a change; with `wrong` or `refused`, nothing was changed. */
 export interface IChangeAnswer {
   version: 1;
   said: string;
@@ -321,8 +321,8 @@ export const isClipArgs: Shape<IClipArgs> = record({
 });
 
 /**
- * What is put on the clipboard: `text` can be pasted into a graph, `listing` is for people to read,
- * as `print(graph)` writes it.
+ * The content for the clipboard: `text` can be pasted into a graph, `listing` is for people to
+ * read, as `print(graph)` writes it.
  */
 export interface IClipAnswer {
   version: 1;

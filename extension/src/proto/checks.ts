@@ -41,7 +41,7 @@ export interface IMemorySlot {
   node: string | null;
   value: string;
   name: string;
-  /** Who keeps it, in words; empty when nobody says. */
+  /** The holder of the memory, in words; empty when nobody says. */
   holder: string;
 }
 
@@ -142,7 +142,7 @@ export const isStagesAnswer: Shape<IStagesAnswer> = record({
   stages: list(isStageCounts)
 });
 
-/** What became of an operation of the user's graph. */
+/** The fate of an operation of the user's graph. */
 export interface INodeFate {
   state: 'kept' | 'rewritten' | 'folded' | 'removed' | 'fused';
   /** The kernel that computes it, once there are kernels. */
@@ -199,7 +199,7 @@ export const isStageAnswer: Shape<IStageAnswer> = record({
   rewrites: list(isStageRewrite)
 });
 
-/** What the stages of the compiler made of a graph. */
+/** The stages of the compiler, or one of them. */
 export type PassesAnswer = IStagesAnswer | IStageAnswer;
 
 export const isPassesAnswer: Shape<PassesAnswer> = tagged('kind', {
@@ -211,7 +211,7 @@ export const isPassesAnswer: Shape<PassesAnswer> = tagged('kind', {
 export interface ICompilePhase {
   name: string;
   ns: number;
-  /** What is done in it; may be empty. */
+  /** The work that is done in it; may be empty. */
   text: string;
 }
 
@@ -221,7 +221,7 @@ export const isCompilePhase: Shape<ICompilePhase> = record({
   text: isText
 });
 
-/** What was handed to the C or CUDA compiler at once, or found compiled already. */
+/** A unit that was handed to the C or CUDA compiler at once, or found compiled already. */
 export interface ICompileUnit {
   /** All kernels that it is the code of. */
   kernels: string[];
@@ -251,10 +251,10 @@ export const isCompileUnit: Shape<ICompileUnit> = record({
   library: orNull(isWhole)
 });
 
-/** What compiling a model took. */
+/** The cost of compiling a model. */
 export interface ICompileAnswer {
   version: 1;
-  /** What it was compiled with, in words. */
+  /** The options that it was compiled with, in words. */
   options: string;
   phases: ICompilePhase[];
   units: ICompileUnit[];
@@ -342,7 +342,7 @@ export const isTextAnswer: Shape<ITextAnswer> = record({
   edited: isFlag
 });
 
-/** What the C or CUDA compiler says of a text. */
+/** An error that the C or CUDA compiler finds in a text. */
 export interface IEditError {
   /** From 1; null when it names none. */
   line: number | null;
@@ -373,7 +373,7 @@ export const isEditCheck: Shape<IEditCheck> = record({
   message: isText
 });
 
-/** What became of a kernel with another text, see ``maxlab.analysis.edit``. */
+/** The outcome of a kernel with another text, see ``maxlab.analysis.edit``. */
 export interface IEditAnswer {
   version: 2;
   kernel: string;
@@ -409,7 +409,7 @@ export const isEditAnswer: Shape<IEditAnswer> = record({
   can_keep: isFlag
 });
 
-/** What was done to a kernel, in a sentence. */
+/** A sentence that says what was done to a kernel. */
 export interface IKernelMessage {
   version: 1;
   kernel: string;
@@ -539,7 +539,7 @@ export const isComparisonAnswer: Shape<IComparisonAnswer> = record({
   outputs: list(isCheckedOutput)
 });
 
-/** Nothing was compared before. */
+/** The answer when there was no comparison before. */
 export interface INoComparisonAnswer {
   version: 2;
   kind: 'none';
@@ -596,7 +596,7 @@ export const isNanTrip: Shape<INanTrip> = record({
   is_given: isFlag
 });
 
-/** Who makes NaN. */
+/** The operation that makes NaN. */
 export interface INanAnswer {
   version: 2;
   message: string;
@@ -662,7 +662,7 @@ export const isValueImage: Shape<IValueImage> = record({
   high: isNumber
 });
 
-/** What flows along one edge; numbers are null where there is none. */
+/** The values that flow along one edge; numbers are null where there is none. */
 export interface IValueAnswer {
   version: 1;
   node: string;

@@ -14,7 +14,7 @@ export type Way = 'rewrite' | 'parameter' | 'override';
 
 export const isWay: Shape<Way> = oneOf('rewrite', 'parameter', 'override');
 
-/** What is to be proposed. */
+/** The way in which the edits are to be written. */
 export interface IWriteArgs {
   way: Way;
 }
@@ -28,7 +28,7 @@ export interface INotWritten {
   code: string;
   says: string;
   fix: string;
-  /** What can be done instead. */
+  /** The ways to do it instead. */
   ways: Way[];
 }
 
@@ -51,7 +51,7 @@ export interface IWriteAnswer {
   /** The text that the kernel ran: only a cell that has it may be changed. */
   before: string;
   after: string;
-  /** What the new text does, a sentence each. */
+  /** Sentences that say what the new text does. */
   says: string[];
   /** Whether the new text was run in a copy, and built the graph as it is. */
   checked: boolean;
@@ -83,7 +83,7 @@ export const isWrittenArgs: Shape<IWrittenArgs> = record({
   text: isText
 });
 
-/** What follows. */
+/** Says what comes after the text was written. */
 export interface IWrittenAnswer {
   version: 1;
   says: string;

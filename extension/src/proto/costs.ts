@@ -24,7 +24,7 @@ export type INoArgs = Record<string, never>;
 
 export const isNoArgs: Shape<INoArgs> = record({});
 
-/** What holds a kernel back. */
+/** The bound of a kernel. */
 export type Bound = 'bandwidth' | 'compute' | 'launch' | 'imbalance';
 
 export const isBound: Shape<Bound> = oneOf('bandwidth', 'compute', 'launch', 'imbalance');
@@ -51,7 +51,7 @@ export const isCompute: Shape<ICompute> = record({
   gflops: isNumber
 });
 
-/** What was measured of the machine; empty for a simulated GPU. */
+/** Ceilings that were measured of the machine; empty for a simulated GPU. */
 export interface ICeilings {
   bandwidth: IBandwidth[];
   compute: ICompute[];
@@ -78,7 +78,7 @@ export interface IRooflinePoint {
   fraction: number | null;
   /** The level of memory that most bytes come from. */
   level: string;
-  /** What holds the kernel back, in a sentence. */
+  /** A sentence that says what holds the kernel back. */
   why: string;
 }
 
@@ -120,7 +120,7 @@ export const isRooflineAnswer: Shape<IRooflineAnswer> = record({
   points: list(isRooflinePoint)
 });
 
-/** What may happen to results. */
+/** The effect that an action may have on results. */
 export type Changes = 'nothing' | 'rounding' | 'precision';
 
 export const isChanges: Shape<Changes> = oneOf('nothing', 'rounding', 'precision');
@@ -162,7 +162,7 @@ export const isAdviceAction: Shape<IAdviceAction> = record({
   changes: isChanges
 }, ['low_ns', 'high_ns']);
 
-/** What would make the model faster, ranked; or what can be tried with some nodes. */
+/** Changes that would make the model faster, ranked; or those that can be tried with some nodes. */
 export interface IAdviceAnswer {
   version: 2;
   total_ns: number;
@@ -178,7 +178,10 @@ export const isAdviceAnswer: Shape<IAdviceAnswer> = record({
   withheld: isText
 }, ['withheld']);
 
-/** What can be tried with the model, and with these nodes, whatever it is predicted to save? */
+/**
+ * Asks which changes can be tried with the model, and with these nodes, whatever they are predicted
+ * to save.
+ */
 export interface IExperimentsArgs {
   nodes?: string[];
 }
@@ -187,7 +190,7 @@ export const isExperimentsArgs: Shape<IExperimentsArgs> = record({
   nodes: list(isText)
 }, ['nodes']);
 
-/** What does the action with this id save? */
+/** Asks for the saving of the action with this id. */
 export interface ITryArgs {
   id: string;
 }
@@ -196,7 +199,7 @@ export const isTryArgs: Shape<ITryArgs> = record({
   id: isText
 });
 
-/** What an action saved, and what else it changed. */
+/** The saving of an action, and its other changes. */
 export interface ITryAnswer {
   version: 1;
   id: string;
@@ -208,7 +211,7 @@ export interface ITryAnswer {
   high_ns: number;
   /** Whether the interval leaves out 0. */
   clear: boolean;
-  /** What was predicted to be saved; null where nothing was. */
+  /** The predicted saving; null where nothing was predicted. */
   predicted_ns: number | null;
   /** Where the interval of the prediction begins. */
   predicted_low_ns?: number | null;

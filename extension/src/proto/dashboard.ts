@@ -123,12 +123,12 @@ export const isDashboardClientMessage: Shape<DashboardClientMessage> = tagged('t
 export interface IMetricColumn {
   /** Its name, unique in a recording, such as `nv0.util`. */
   key: string;
-  /** What it belongs to: `host`, `tree`, `nv0`, `amd0`… */
+  /** The device that it belongs to: `host`, `tree`, `nv0`, `amd0`… */
   device: string;
-  /** What it measures; columns of one quantity share a chart. */
+  /** The quantity that it measures; columns of one quantity share a chart. */
   quantity: string;
   unit: string;
-  /** What a person calls it, beside the device. */
+  /** Its name for people, beside the device. */
   label: string;
   /** The most that it can be; null when there is no such. */
   top: number | null;
@@ -162,7 +162,7 @@ export type ProcessRow = [number, string, number];
 
 export const isProcessRow: Shape<ProcessRow> = tuple(isWhole, isText, isWhole);
 
-/** Who held memory of each GPU from this second on. */
+/** The processes that held memory of each GPU from this second on. */
 export type ProcessTable = [number, Record<string, ProcessRow[]>];
 
 export const isProcessTable: Shape<ProcessTable> = tuple(isNumber, table(list(isProcessRow)));
@@ -181,12 +181,12 @@ export type KernelOwner = [string, string];
 
 export const isKernelOwner: Shape<KernelOwner> = tuple(isText, isText);
 
-/** What processes of the user take of the host from this second on, and the kernels among them. */
+/** The use of the host by processes of the user from this second on, and the kernels among them. */
 export type UserTable = [number, UserRow[], Record<string, KernelOwner>];
 
 export const isUserTable: Shape<UserTable> = tuple(isNumber, list(isUserRow), table(isKernelOwner));
 
-/** What the monitor does now. */
+/** The state of the monitor now. */
 export interface IMonitorState {
   running: boolean;
   replay: boolean;
@@ -194,7 +194,7 @@ export interface IMonitorState {
   label: string;
   /** Seconds from one sample to the next. */
   period: number;
-  /** What GPUs are called. */
+  /** The names of GPUs. */
   names: Record<string, string>;
   /** Why the recording ended; empty while it goes on. */
   ended: string;
@@ -244,9 +244,9 @@ export interface IFrameMessage extends ISamples {
   breaks: number[];
   marks: MarkRow[];
   problems: Record<string, string>;
-  /** What has changed, oldest first. */
+  /** The changes, oldest first. */
   processes: ProcessTable[];
-  /** What has changed, oldest first; thinned out when it begins anew. */
+  /** The changes, oldest first; thinned out when it begins anew. */
   users: UserTable[];
   state: IMonitorState;
   /** Samples were left out, so that a closer look needs to ask for them. */

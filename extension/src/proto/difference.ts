@@ -1,5 +1,5 @@
 /**
- * What changed between two documents of one view.
+ * Changes between two documents of one view.
  *
  * A view that holds the document of one revision makes that of the next from a difference: it takes
  * away, replaces and adds the entries that are named here, and leaves all others as they are.
@@ -81,7 +81,7 @@ export const isAddedScope: Shape<IAddedScope> = record({
 });
 
 /**
- * What changed among the nodes.
+ * Changes among the nodes.
  *
  * Removed nodes go first, changed ones are replaced where they stand, and added ones then stand
  * before a node that stayed, in the order in which they are listed. A node that moved is removed
@@ -99,7 +99,7 @@ export const isNodesChanged: Shape<INodesChanged> = record({
   added: list(isAddedNode)
 });
 
-/** What changed among the values, in the same way. */
+/** Changes among the values, in the same way. */
 export interface IValuesChanged {
   removed: string[];
   changed: IValue[];
@@ -112,7 +112,7 @@ export const isValuesChanged: Shape<IValuesChanged> = record({
   added: list(isAddedValue)
 });
 
-/** What changed among the scopes, in the same way; paths stand for ids. */
+/** Changes among the scopes, in the same way; paths stand for ids. */
 export interface IScopesChanged {
   removed: string[];
   changed: IScope[];
@@ -136,7 +136,7 @@ export const isAddedPlace: Shape<IAddedPlace> = record({
   place: isPlace
 });
 
-/** What changed among the places, in the same way; keys stand for ids. */
+/** Changes among the places, in the same way; keys stand for ids. */
 export interface IPlacesChanged {
   removed: string[];
   changed: IPlace[];
@@ -200,7 +200,7 @@ export const isDifference: Shape<IDifference> = record({
   conflicts: list(isConflict)
 }, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'overlays', 'panel', 'beside', 'places', 'folds', 'comments', 'drafts', 'conflicts']);
 
-/** What changed in a graph since the cell that shows it ran before. */
+/** Changes in a graph since the cell that shows it ran before. */
 export interface IMarks {
   /** Ids of nodes that had no counterpart in that run. */
   added: string[];
@@ -208,7 +208,7 @@ export interface IMarks {
   changed: string[];
   /** Nodes of that run that have no counterpart now. */
   removed: number;
-  /** What became of edits by hand of that run. */
+  /** Says how edits by hand of that run came through. */
   says?: string;
 }
 

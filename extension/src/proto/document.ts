@@ -200,7 +200,7 @@ export const isKernel: Shape<IKernel> = record({
   language: oneOf('c', 'cuda', 'python')
 }, ['device', 'language']);
 
-/** What one pass of the compiler did. */
+/** One pass of the compiler, and its changes. */
 export interface IPass {
   name: string;
   before: number;
@@ -299,7 +299,7 @@ export interface IOverlay {
   low: number;
   high: number;
   colors: 'sequential' | 'diverging';
-  /** What a folded box shows of the numbers in it. */
+  /** The number that a folded box shows of the numbers in it. */
   combine: 'sum' | 'max';
 }
 
@@ -327,7 +327,7 @@ export interface IGraphDifference {
   /** The op, or `input` or `output`. */
   name: string;
   scope: string;
-  /** What changed, such as `shape: [n, 8] → [n, 16]`. */
+  /** The changes, such as `shape: [n, 8] → [n, 16]`. */
   what: string[];
   /** It is of what people laid beside the graph, and the ids say what that is about. */
   note?: boolean;
@@ -368,7 +368,7 @@ export const isUnited: Shape<IUnited> = record({
 export interface IBeside {
   /** The document of the first, read by the view that draws it. */
   before: unknown;
-  /** What to call the two. */
+  /** The names of the two. */
   labels: string[];
   /** Ids of operations that are the same one, in the first graph and in the second. */
   pairs: string[][];
@@ -414,7 +414,7 @@ export const isPlace: Shape<IPlace> = record({
 export interface IComment {
   id: string;
   text: string;
-  /** What it is about, by the keys of places; empty where it stands at a place of its own. */
+  /** The subject, by the keys of places; empty where it stands at a place of its own. */
   on: string;
   x: number;
   y: number;
@@ -433,7 +433,7 @@ export interface IDraft {
   id: string;
   /** Such as `mo.matmul`. */
   name: string;
-  /** What is missing or wrong. */
+  /** The reason: what is missing or wrong. */
   reason: string;
   /** The ids of values; null for one that is missing. */
   operands: (string | null)[];
@@ -452,7 +452,7 @@ export const isDraft: Shape<IDraft> = record({
 export interface IConflictPart {
   /** Such as `n3 axis`. */
   what: string;
-  /** What there was before both sides; empty where there was nothing. */
+  /** The value before both sides; empty where there was none. */
   base: string;
   ours: string;
   theirs: string;
@@ -465,13 +465,13 @@ export const isConflictPart: Shape<IConflictPart> = record({
   theirs: isText
 });
 
-/** What a merge could not decide: two sides changed it in different ways. */
+/** A conflict of a merge: two sides changed one thing in different ways. */
 export interface IConflict {
   id: string;
-  /** What it comes from: `changed`, `removed`, `added` or `unfit`. */
+  /** The cause of the conflict: `changed`, `removed`, `added` or `unfit`. */
   kind: string;
   says: string;
-  /** What it is about, by the keys of places. */
+  /** The subject, by the keys of places. */
   on: string[];
   parts: IConflictPart[];
 }
@@ -517,7 +517,7 @@ export interface IGraphDocument {
   folds?: Record<string, boolean>;
   comments?: IComment[];
   drafts?: IDraft[];
-  /** What is left to decide of a merge; the graph is as one side has it. */
+  /** Conflicts of a merge that are left; the graph is as one side has it. */
   conflicts?: IConflict[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the editor of a document and the kernel tell each other, see `maxlab.lab.editors`.
+ * Messages between the editor of a document and the kernel, see `maxlab.lab.editors`.
  *
  * The graph is in the kernel. The page has the text of the document, so that it can be saved,
  * closed and opened again as any text, and so that nothing is lost when the kernel ends.
@@ -17,7 +17,7 @@ export interface IEditorOpen {
   path: string;
   /** Of the document as the page holds it; an empty one is an empty graph. */
   text: string;
-  /** What the file holds; null where it is `text`. */
+  /** The content of the file; null where it is `text`. */
   saved: string | null;
 }
 
@@ -112,7 +112,7 @@ export interface IEditorOpened {
   /** Of the graph among those that live in the kernel. */
   id: string;
   number: number;
-  /** What was opened, before it was edited; null where that is `given`. */
+  /** The text that was opened, before it was edited; null where that is `given`. */
   raw: string | null;
   /** The kernel's text of what was opened, before it was edited. */
   given: string;
@@ -136,7 +136,7 @@ export interface IEditorLines {
   start: number;
   /** How many lines of the text before are gone. */
   removed: number;
-  /** What stands there now, without the ends of the lines. */
+  /** The new lines, without their ends. */
   lines: string[];
 }
 
@@ -155,7 +155,7 @@ export interface IEditorText {
   protocol: ProtocolVersion;
   since: number;
   number: number;
-  /** What is another, from the first line to the last; no two parts have a line in common. */
+  /** The parts that differ, from the first line to the last; no two parts have a line in common. */
   parts: IEditorLines[];
 }
 
@@ -219,7 +219,7 @@ export const isEditorGoal: Shape<IEditorGoal> = record({
   parts: list(isGoalPart)
 });
 
-/** What was asked for was not done, or the document can no longer be written. */
+/** The failure of a request, or of writing the document. */
 export interface IEditorFailed {
   type: 'failed';
   protocol: ProtocolVersion;

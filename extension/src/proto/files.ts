@@ -1,5 +1,5 @@
 /**
- * What the Jupyter server answers about files that are opened without a kernel.
+ * Answers of the Jupyter server about files that are opened without a kernel.
  *
  * Numbers of a slice travel in the buffer behind the JSON part: `rows.count` times `columns.count`
  * values (float64, NaN and infinities as they are in the file).
@@ -24,7 +24,7 @@ export type MetadataRow = [string, string];
 
 export const isMetadataRow: Shape<MetadataRow> = tuple(isText, isText);
 
-/** What a weight file holds. */
+/** The content of a weight file. */
 export interface IWeightHeader {
   format: 'safetensors' | 'GGUF';
   /** Of the whole file. */
@@ -75,7 +75,7 @@ export const isTensorSlice: Shape<ITensorSlice> = record({
   high: orNull(isNumber)
 });
 
-/** What the numbers of a tensor are like. */
+/** Facts of the numbers of a tensor. */
 export interface ITensorFacts {
   count: number;
   /** How many were read, in stretches that are spread evenly; all of them in a small tensor. */
@@ -126,7 +126,7 @@ export interface IComparedSide {
   path: string;
   /** A commit of Git, such as `HEAD`: the file as it was there. */
   revision?: string;
-  /** What a page has of it, instead of what the file holds. */
+  /** The text that a page has of it, instead of the file's content. */
   text?: string;
 }
 
@@ -136,7 +136,7 @@ export const isComparedSide: Shape<IComparedSide> = record({
   text: isText
 }, ['revision', 'text']);
 
-/** What differs between two documents is wanted. */
+/** Asks for the differences between two documents. */
 export interface ICompareQuestion {
   before: IComparedSide;
   after: IComparedSide;
@@ -147,7 +147,7 @@ export const isCompareQuestion: Shape<ICompareQuestion> = record({
   after: isComparedSide
 });
 
-/** What differs between two documents. */
+/** The differences between two documents. */
 export interface ICompared {
   /** How many differences there are. */
   count: number;
@@ -160,7 +160,7 @@ export const isCompared: Shape<ICompared> = record({
   document: isPacked
 });
 
-/** What differs between a graph and the one that its cell showed in the run before. */
+/** The differences between a graph and the one that its cell showed in the run before. */
 export interface IRerunAnswer {
   version: 1;
   /** How many differences there are. */
@@ -175,7 +175,7 @@ export const isRerunAnswer: Shape<IRerunAnswer> = record({
   document: isPacked
 });
 
-/** What a file is now. */
+/** The state of a file now. */
 export interface IFileState {
   stamp: string;
   bytes: number;
@@ -191,7 +191,7 @@ export interface IRefusal {
   message: string;
   /** Such as `ML890`; each has a page in the documentation. */
   code: string;
-  /** What to do about it; may be empty. */
+  /** The advice about it; may be empty. */
   fix: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What an editor shows beside the lines that made operations, see `maxlab.lab.hints`.
+ * Hints beside the lines of an editor that made operations, see `maxlab.lab.hints`.
  *
  * The page opens a channel and names the version that it speaks. The kernel answers with all hints,
  * and after each cell with those of the cells and files whose hints are others now.
@@ -45,7 +45,7 @@ export const isHintValue: Shape<IHintValue> = record({
   types: list(isText)
 });
 
-/** What the operations of a line take in a run of the model. */
+/** The time that the operations of a line take in a run of the model. */
 export interface IHintTime {
   least_ns: number;
   /** Of the turns of the line; both the same where there is one. */
@@ -84,7 +84,7 @@ export const isHintOp: Shape<IHintOp> = record({
   kernel_name: isText
 });
 
-/** What one run of a cell made in one graph by a line. */
+/** The operations that one run of a cell made in one graph by a line. */
 export interface IHintCall {
   /** Id of the cell that ran; the line may be in a function that another cell or file holds. */
   cell: string;
@@ -116,14 +116,14 @@ export const isHintCall: Shape<IHintCall> = record({
   count: isWhole
 });
 
-/** What went wrong at a line. */
+/** An error at a line. */
 export interface IHintMark {
   /** NaN or an infinity began here, or an operation failed. */
   kind: 'nan' | 'inf' | 'failed';
   /** The code of the error, such as `ML201`; empty where there is none. */
   code: string;
   says: string;
-  /** What to change; empty where that is not known. */
+  /** The change that mends it; empty where that is not known. */
   fix: string;
   /** The number of the run in which it happened. */
   run: number;
@@ -137,7 +137,7 @@ export const isHintMark: Shape<IHintMark> = record({
   run: isWhole
 });
 
-/** What is known of a line of a cell or file. Lines count from 1. */
+/** The hints of a line of a cell or file. Lines count from 1. */
 export interface ILineHints {
   line: number;
   first: number;

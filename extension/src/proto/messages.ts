@@ -227,7 +227,7 @@ export const isDocumentMessage: Shape<IDocumentMessage> = record({
   encoding: oneOf('json', 'deflate')
 });
 
-/** What makes the document of `revision` from that of `since`. */
+/** The changes that make the document of `revision` from that of `since`. */
 export interface IDifferenceMessage {
   type: 'difference';
   protocol: ProtocolVersion;
@@ -244,7 +244,7 @@ export const isDifferenceMessage: Shape<IDifferenceMessage> = record({
   difference: isDifference
 });
 
-/** What changed since the cell that shows the graph ran before. Follows a document. */
+/** Changes since the cell that shows the graph ran before. Follows a document. */
 export interface IMarksMessage {
   type: 'marks';
   protocol: ProtocolVersion;
@@ -274,14 +274,14 @@ export const isSourceMessage: Shape<ISourceMessage> = record({
   lines: list(isLineSpan)
 });
 
-/** What was wrong, why, and how to mend it. */
+/** An error: what was wrong, why, and how to mend it. */
 export interface IFault {
   /** The code of the error, such as `ML862`; empty when it has none. */
   code: string;
   message: string;
-  /** What led to it, a line each. */
+  /** The causes, a line each. */
   why: string[];
-  /** What to change; empty when that is not known. */
+  /** The change that mends it; empty when that is not known. */
   fix: string;
   /** The user's file or cell and line; empty when it is of none. */
   where: string;
@@ -318,9 +318,9 @@ export interface IProgressMessage {
   type: 'progress';
   protocol: ProtocolVersion;
   id: number;
-  /** What is done, such as `profile minilm`. */
+  /** The name of the work, such as `profile minilm`. */
   title: string;
-  /** What of it is done now, such as `compiling`; empty when that is not known. */
+  /** The part of it that is done now, such as `compiling`; empty when that is not known. */
   phase: string;
   done: number;
   /** How many there are of what is counted; 0 where nothing is. */
@@ -413,7 +413,7 @@ export const isServerMessage: Shape<ServerMessage> = tagged('type', {
  */
 export interface ICellProgress {
   protocol: ProtocolVersion;
-  /** What to name in a wish to cancel. */
+  /** The number that a wish to cancel names. */
   work: number;
   title: string;
   phase: string;

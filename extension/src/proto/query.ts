@@ -22,7 +22,7 @@ export interface IQueryField {
   name: string;
   kind: FieldKind;
   units: QueryUnits;
-  /** What it is, and an example: completion shows it. */
+  /** Its meaning, and an example: completion shows it. */
   says: string;
 }
 

@@ -72,7 +72,7 @@ export const isTimelineHead: Shape<ITimelineHead> = record({
   n: isWhole
 });
 
-/** What became of a time. `unclear`: no difference can be shown, and none ruled out. */
+/** The change of a time. `unclear`: no difference can be shown, and none ruled out. */
 export type RunState = 'slower' | 'faster' | 'same' | 'unclear' | 'few' | 'new' | 'gone';
 
 export const isRunState: Shape<RunState> = oneOf('slower', 'faster', 'same', 'unclear', 'few', 'new', 'gone');
@@ -204,7 +204,7 @@ export const isRunPair: Shape<IRunPair> = record({
   more: isWhole
 });
 
-/** What was drawn for the sake of a comparison (``maxlab.diff``). */
+/** The answer of a comparison (``maxlab.diff``) to the panel of runs. */
 export interface IDiffAnswer {
   version: 1;
   kind: 'diff';
@@ -295,7 +295,7 @@ export const isSweepAnswer: Shape<ISweepAnswer> = record({
   kernels: list(isSweepKernel)
 });
 
-/** What the panel of runs shows. */
+/** The answer that the panel of runs shows. */
 export type RunsAnswer = IHistoryAnswer | IDiffAnswer | ISweepAnswer;
 
 export const isRunsAnswer: Shape<RunsAnswer> = tagged('kind', {

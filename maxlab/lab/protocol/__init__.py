@@ -1,4 +1,4 @@
-"""What travels between Python and the front end, declared once.
+"""Messages between Python and the front end, declared once.
 
 ``document``    the graph document
 ``difference``  what changed between two documents

@@ -141,7 +141,7 @@ class DocumentMessage(TypedDict):
 
 
 class DifferenceMessage(TypedDict):
-    """What makes the document of `revision` from that of `since`."""
+    """The changes that make the document of `revision` from that of `since`."""
 
     type: Literal["difference"]
     protocol: ProtocolVersion
@@ -151,7 +151,7 @@ class DifferenceMessage(TypedDict):
 
 
 class MarksMessage(TypedDict):
-    """What changed since the cell that shows the graph ran before. Follows a document."""
+    """Changes since the cell that shows the graph ran before. Follows a document."""
 
     type: Literal["marks"]
     protocol: ProtocolVersion
@@ -169,15 +169,15 @@ class SourceMessage(TypedDict):
 
 
 class Fault(TypedDict):
-    """What was wrong, why, and how to mend it."""
+    """An error: what was wrong, why, and how to mend it."""
 
     code: str
     """The code of the error, such as `ML862`; empty when it has none."""
     message: str
     why: list[str]
-    """What led to it, a line each."""
+    """The causes, a line each."""
     fix: str
-    """What to change; empty when that is not known."""
+    """The change that mends it; empty when that is not known."""
     where: str
     """The user's file or cell and line; empty when it is of none."""
 
@@ -199,9 +199,9 @@ class ProgressMessage(TypedDict):
     protocol: ProtocolVersion
     id: int
     title: str
-    """What is done, such as `profile minilm`."""
+    """The name of the work, such as `profile minilm`."""
     phase: str
-    """What of it is done now, such as `compiling`; empty when that is not known."""
+    """The part of it that is done now, such as `compiling`; empty when that is not known."""
     done: int
     total: int
     """How many there are of what is counted; 0 where nothing is."""
@@ -255,7 +255,7 @@ class CellProgress(TypedDict):
 
     protocol: ProtocolVersion
     work: int
-    """What to name in a wish to cancel."""
+    """The number that a wish to cancel names."""
     title: str
     phase: str
     done: int

@@ -26,7 +26,7 @@ from maxlab.lab.questions.change import editor_of, read_there
 
 @question(ABOUT)
 def about(shown: Shown, args: AboutArgs) -> Answer[AboutAnswer]:
-    """What is known of something in the palette's list."""
+    """The description of something in the palette's list."""
     name = args["name"]
     offer = palette.offers().get(name)
     if offer is not None:

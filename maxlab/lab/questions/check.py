@@ -1,4 +1,5 @@
-"""What the panel *Check* asks: is it right, who makes NaN, and a script that shows a wrong kernel.
+"""Questions of the panel *Check*: is it right, who makes NaN, and a script that shows a wrong
+kernel.
 
 ``repro`` writes its files into the folder that the kernel runs in. A comparison is saved with a
 notebook when one was made.
@@ -54,8 +55,9 @@ def saved_comparison(profile: Profile) -> CompareAnswer | None:
 
 
 def _known(model: Model) -> ComparisonAnswer | None:
-    """What is known of the newest comparison of the model: one of the user's own code, if its
-    variable is still there, or that of the panel."""
+    """The newest comparison of the model: one of the user's own code, if its variable is still
+    there, or that of the panel.
+    """
     found = newest(model)
     return told(found) if found is not None else _made.get(model)
 

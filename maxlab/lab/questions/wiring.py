@@ -17,13 +17,13 @@ from maxlab.lab.questions.change import Done, called, editor_of, reader_of, step
 
 @question(PORTS)
 def ports_of(shown: Shown, args: NoArgs) -> Answer[PortsAnswer]:
-    """What the operands of operations are called."""
+    """The names of the operands of operations."""
     return Answer({"version": 1, "names": ports.names_of_operands()})
 
 
 @question(REACH)
 def reach(shown: Shown, args: ReachArgs) -> Answer[ReachAnswer]:
-    """What a port can be connected to."""
+    """The ends that a port can be connected to."""
     editor = editor_of(shown)
     draft = drafts.find(editor, maker_of(args["value"])[0])
     reader = drafts.find(editor, args["op"])

@@ -1,4 +1,4 @@
-"""What all handlers of the Jupyter server have in common."""
+"""The common part of all handlers of the Jupyter server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Handler(APIHandler):
     """Does its work beside the server's loop, and answers with JSON, or with JSON and a buffer."""
 
     async def away(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done beside the server's loop: files and processes take time."""
+        """The result of ``work``, done beside the server's loop: files and processes take time."""
         return await asyncio.get_running_loop().run_in_executor(None, work)
 
     def number(self, name: str) -> float:

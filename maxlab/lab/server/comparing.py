@@ -20,7 +20,7 @@ GONE = frozenset({"ML002", "ML890", "ML855"})
 
 
 def compared(contents: Any, asked: CompareQuestion) -> Compared:
-    """What differs between two documents.
+    """The differences between two documents.
 
     Args:
         contents: The server's manager of contents.
@@ -68,7 +68,7 @@ class CompareHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """What differs between two documents."""
+        """Answers with the differences between two documents."""
         try:
             asked = reader.compare_question(self.get_json_body())
         except reader.MismatchError as error:

@@ -64,8 +64,7 @@ class Shelf(Generic[K]):
         self._lock = threading.Lock()
 
     def get(self, place: str, stamp: str) -> tuple[K, threading.Lock]:
-        """What was read of the file at ``place`` while it had the stamp, and the lock to ask it
-        under."""
+        """The reader of the file at ``place`` while it has the stamp, and the lock to ask it under."""
         with self._lock:
             found = self._kept.get(place)
             if found is not None and found.stamp == stamp:
@@ -94,7 +93,7 @@ class FileService:
         self.stores = Shelf(_store)
 
     def header(self, path: str, place: str) -> WeightHeader:
-        """What the weight file holds."""
+        """The content of the weight file."""
         stamp = require_same(path, place, "")
         file, _ = self.weights.get(place, stamp)
         return {
@@ -106,7 +105,7 @@ class FileService:
         }
 
     def ask(self, path: str, place: str, stamp: str, work: Callable[[WeightFile], Any]) -> Any:
-        """What ``work`` returns of the weight file that has this stamp.
+        """The result of ``work`` on the weight file that has this stamp.
 
         Raises:
             FileError: ML891, it has changed, or is gone.
@@ -116,7 +115,7 @@ class FileService:
             return work(file)
 
     def replay(self, path: str, place: str, stamp: str, work: Callable[[Store], Any]) -> Any:
-        """What ``work`` returns of the recording that has this stamp.
+        """The result of ``work`` on the recording that has this stamp.
 
         Raises:
             FileError: ML891, it has changed, or is gone.
@@ -165,8 +164,9 @@ class _FileHandler(Handler):
         self.service = service
 
     async def answer(self, work: Callable[[str, str, str], Any]) -> Any:
-        """What ``work`` returns of the path, the place and the stamp of the request, or None when
-        the request was refused, with the reason as JSON."""
+        """The result of ``work`` on the path, the place and the stamp of the request, or None when
+        the request was refused, with the reason as JSON.
+        """
         path = self.get_query_argument("path")
         stamp = self.get_query_argument("stamp", "")
         try:

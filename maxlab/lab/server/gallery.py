@@ -25,7 +25,7 @@ class ListHandler(_GalleryHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """What there is."""
+        """Answers with the list of the gallery."""
         from maxlab.lab import templates  # what graphs are takes time to import
 
         self.finish_json(await self.away(templates.listing))

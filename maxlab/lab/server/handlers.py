@@ -45,7 +45,7 @@ class Service:
         self._gpus: GPUDiagContext | None = None
 
     def frame(self, cursor: str) -> Frame:
-        """What a page does not have yet that has seen all up to ``cursor``."""
+        """The data that a page lacks which has seen all up to ``cursor``."""
         with self._lock:
             self._used_s = time.monotonic()
             if self._store is None:
@@ -105,7 +105,7 @@ class _Handler(Handler):
         self.service = service
 
     async def away(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done beside the server's loop: files and processes take time.
+        """The result of ``work``, done beside the server's loop: files and processes take time.
 
         Raises:
             HTTPError: 400, what was asked for is not possible; the reason is for the user.
