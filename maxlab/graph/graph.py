@@ -156,15 +156,7 @@ class Graph(trace.Displayed):
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if context is not None or not (module is None or isinstance(module, Shelf)):
-            what = "a context" if context is not None else f"module={module!r}"
-            raise GraphError(
-                "ML319",
-                f"a graph takes no MLIR objects, got {what}",
-                fix="leave context= out: types and places are equal wherever they are made"
-                if context is not None
-                else "pass a maxlab.graph.Module",
-            )
+        _refuse_mlir(context, module)
         name = as_name("the name of a graph", name)
         notes: Notes | None = None
         if isinstance(path, Function):  # one of several that were read together
@@ -185,34 +177,13 @@ class Graph(trace.Displayed):
         self._depth = 0
         self._notes: Notes | None = None
         self._parent: Graph | None = None
-        self._kernel_library = gathered(custom_extensions)
-        if kernel_library is not None:
-            more = len(self._kernel_library) > 0
-            self._kernel_library = gathered(
-                [kernel_library, self._kernel_library] if more else kernel_library
-            )
+        self._kernel_library = _libraries(custom_extensions, kernel_library)
         if path is not None:
             self._chains.read(function)
         else:
             if forward is None and kwargs:
                 raise no_such_argument(sorted(kwargs))
-            given: Any = input_types
-            if isinstance(given, Type):
-                raise ArgumentTypeError(
-                    "ML320",
-                    f"input_types is {input_types}, expected a list of types",
-                    at=user_location(),
-                    fix=f"write a list: {MADE}",
-                )
-            for type in given:
-                if not isinstance(type, Type):
-                    like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
-                    raise ArgumentTypeError(
-                        "ML320",
-                        f"an input type is {shown(type)}, expected a TensorType or BufferType",
-                        fix=f"write TensorType({like})",
-                    )
-                function.add_input(type)
+            _add_inputs(function, input_types)
         self._inputs: list[Value] = Inputs(wrap(v) for v in function.inputs)
         self._input_names = parameter_names(forward, len(self._inputs))
         if notes is not None:
@@ -713,8 +684,7 @@ class Graph(trace.Displayed):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """The names that the program gives to the inputs: the parameters of ``forward``, or none.
-        """
+        """The names of the inputs in the program: the parameters of ``forward``, or none."""
         return self._input_names
 
     def _know(self, notes: Notes) -> None:
@@ -984,3 +954,44 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
 elsewhere(Graph, "graph", INSTEAD)
 untrained(Graph, "graph", (*NO_GRADIENTS, "train"))
 unlisted(Graph, "graph", "graph.function.ops is a list of its operations; print(graph) shows them")
+
+
+def _refuse_mlir(context: Any, module: Any) -> None:
+    """Raises if a graph is given objects of MLIR."""
+    if context is not None or not (module is None or isinstance(module, Shelf)):
+        what = "a context" if context is not None else f"module={module!r}"
+        raise GraphError(
+            "ML319",
+            f"a graph takes no MLIR objects, got {what}",
+            fix="leave context= out: types and places are equal wherever they are made"
+            if context is not None
+            else "pass a maxlab.graph.Module",
+        )
+
+
+def _libraries(custom_extensions: Any, kernel_library: Any) -> KernelLibrary:
+    """One library of all kernels that a graph is given."""
+    found = gathered(custom_extensions)
+    if kernel_library is None:
+        return found
+    return gathered([kernel_library, found] if len(found) > 0 else kernel_library)
+
+
+def _add_inputs(function: Function, input_types: Any) -> None:
+    """Adds an input of each type to ``function``."""
+    if isinstance(input_types, Type):
+        raise ArgumentTypeError(
+            "ML320",
+            f"input_types is {input_types}, expected a list of types",
+            at=user_location(),
+            fix=f"write a list: {MADE}",
+        )
+    for type in input_types:
+        if not isinstance(type, Type):
+            like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
+            raise ArgumentTypeError(
+                "ML320",
+                f"an input type is {shown(type)}, expected a TensorType or BufferType",
+                fix=f"write TensorType({like})",
+            )
+        function.add_input(type)

@@ -250,7 +250,7 @@ def _content(one: Side, other: Side, was: str, now: str) -> list[str]:
 
 
 def _notes(one: Side, other: Side, pairs: Mapping[str, str]) -> list[protocol.GraphDifference]:
-    """The differences in the notes that people laid beside the graphs: places, comments and drafts."""
+    """The differences in the notes beside the graphs: places, comments and drafts."""
     found: list[protocol.GraphDifference] = []
     places = [{p["key"]: p for p in side.document.get("places", ())} for side in (one, other)]
     back = {now: was for was, now in pairs.items()}

@@ -1,4 +1,4 @@
-"""Reads the texts that people type into the fields of a view: values, sizes, types and arguments."""
+"""Reads the texts in the fields of a view: values, sizes, types and arguments."""
 
 from __future__ import annotations
 

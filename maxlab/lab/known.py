@@ -1,4 +1,4 @@
-"""Parts of an older document of a graph that are still right, so that they need not be made again."""
+"""Parts of an older document of a graph that are still right, and need not be made again."""
 
 from __future__ import annotations
 

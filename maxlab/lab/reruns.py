@@ -132,7 +132,7 @@ class Selecting(Protocol):
 
 
 def _last(cell: str, run: str, name: str) -> _Run | None:
-    """The graph that ``cell`` showed in its run before in the place of the one that it shows next."""
+    """The graph of the run before that stands for the one that ``cell`` shows next."""
     shown = _cells.get((cell, name))
     if shown is None:
         return None

@@ -162,7 +162,7 @@ export const isAdviceAction: Shape<IAdviceAction> = record({
   changes: isChanges
 }, ['low_ns', 'high_ns']);
 
-/** Changes that would make the model faster, ranked; or those that can be tried with some nodes. */
+/** Changes that would make the model faster, ranked; or those to try with some nodes. */
 export interface IAdviceAnswer {
   version: 2;
   total_ns: number;

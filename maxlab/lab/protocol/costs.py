@@ -102,7 +102,7 @@ class AdviceAction(TypedDict):
 
 
 class AdviceAnswer(TypedDict):
-    """Changes that would make the model faster, ranked; or those that can be tried with some nodes."""
+    """Changes that would make the model faster, ranked; or those to try with some nodes."""
 
     version: Literal[2]
     total_ns: int

@@ -43,7 +43,7 @@ def compare_shown(shown: Shown, args: CompareArgs) -> Answer[CompareAnswer]:
     if args.get("newest"):
         return Answer(_known(model) or {"version": 2, "kind": "none"})
     found = compare(model, *inputs_for(model), all=args.get("all", False))
-    data = told(found)
+    data = comparison_json(found)
     _made[model] = data
     return Answer(data)
 
@@ -59,7 +59,7 @@ def _known(model: Model) -> ComparisonAnswer | None:
     there, or that of the panel.
     """
     found = newest(model)
-    return told(found) if found is not None else _made.get(model)
+    return comparison_json(found) if found is not None else _made.get(model)
 
 
 @question(NAN)
@@ -115,7 +115,7 @@ def _free(stem: str) -> Path:
         number += 1
 
 
-def told(found: Comparison) -> ComparisonAnswer:
+def comparison_json(found: Comparison) -> ComparisonAnswer:
     """A comparison as its answer."""
     first = found.first
     return {
