@@ -64,7 +64,7 @@ class Shelf(Generic[K]):
         self._lock = threading.Lock()
 
     def get(self, place: str, stamp: str) -> tuple[K, threading.Lock]:
-        """The reader of the file at ``place`` while it has the stamp, and the lock for asking it."""
+        """The reader of the file at ``place`` with this stamp, and the lock for asking it."""
         with self._lock:
             found = self._kept.get(place)
             if found is not None and found.stamp == stamp:
