@@ -73,7 +73,7 @@ class ComputeGraph:
             self._trace.enter(memory, tensor.type)
 
     def add_unrealized(self, tensor: Any) -> None:
-        """Records the operations of ``tensor`` here from now on. A tensor with a value is an input."""
+        """Records the operations of ``tensor`` here. A tensor with a value is an input."""
         if tensor.real:
             self.add_source(tensor)
         else:

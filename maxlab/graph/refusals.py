@@ -1,4 +1,4 @@
-"""Requests of users of NumPy and PyTorch that a tensor of a graph refuses, and their replacements."""
+"""Methods of NumPy and PyTorch that a tensor of a graph refuses, and their replacements."""
 
 from __future__ import annotations
 

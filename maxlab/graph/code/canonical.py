@@ -212,7 +212,7 @@ def _origin(value: Value, outer: Mapping[Value, Value]) -> Value:
 
 
 def captured(op: Op, region: Block) -> dict[Value, Value]:
-    """The outer values that the arguments of ``region`` captured, by argument; chains are left out."""
+    """The outer values that arguments of ``region`` captured, by argument, without chains."""
     count = len(region.args)
     skipped = len(op.operands) - count
     carried = carries(op)
