@@ -7,7 +7,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CHARTS } from '../core';
 import { type Area, ChartPanel, titleOf } from './dashboard-tab';
 import { dashboardIcon } from './icons';
-import { CommandIDs, EXTENSION, IMonitor } from './tokens';
+import { CommandIDs, EXTENSION, IMonitor, NO_ARGUMENTS } from './tokens';
 import type { MonitorFeed } from './dashboard-feed';
 
 const AREAS: readonly Area[] = ['main', 'left', 'right'];
@@ -109,7 +109,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     });
     commands.addCommand(CommandIDs.closeCharts, {
       label: trans.__('Close all charts of the diagnostics'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => tracker.size > 0,
       execute: () => tracker.forEach(panel => panel.dispose())
     });

@@ -135,6 +135,7 @@ from maxlab.lab.protocol.messages import (
     SourceRequest,
     Theme,
     WidgetTraits,
+    WorkState,
 )
 
 __all__ = [
@@ -241,4 +242,5 @@ __all__ = [
     "WIDGET_MIME",
     "Watch",
     "WidgetTraits",
+    "WorkState",
 ]

@@ -191,13 +191,9 @@ class ProfileMessage(TypedDict):
     fault: NotRequired[Fault]
 
 
-class ProgressMessage(TypedDict):
-    """How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second
-    once it has taken a while, then when it is over, and when a wish to cancel it was heard."""
+class WorkState(TypedDict):
+    """The progress of a work."""
 
-    type: Literal["progress"]
-    protocol: ProtocolVersion
-    id: int
     title: str
     """The name of the work, such as `profile minilm`."""
     phase: str
@@ -209,6 +205,15 @@ class ProgressMessage(TypedDict):
     """The one at hand, such as the name of a kernel; may be empty."""
     elapsed_s: float
     status: Literal["running", "cancelling", "over"]
+
+
+class ProgressMessage(WorkState):
+    """How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second
+    once it has taken a while, then when it is over, and when a wish to cancel it was heard."""
+
+    type: Literal["progress"]
+    protocol: ProtocolVersion
+    id: int
 
 
 class AnswerMessage(TypedDict):
@@ -249,20 +254,13 @@ ServerMessage = (
 """Kernel to front end."""
 
 
-class CellProgress(TypedDict):
+class CellProgress(WorkState):
     """How far that is which a cell does. Sent ten times a second once it has taken a while, and
     when it is over; not to a view but to the page, which knows the cell by the parent message."""
 
     protocol: ProtocolVersion
     work: int
     """The number that a wish to cancel names."""
-    title: str
-    phase: str
-    done: int
-    total: int
-    what: str
-    elapsed_s: float
-    status: Literal["running", "cancelling", "over"]
 
 
 class CellCancel(TypedDict):
