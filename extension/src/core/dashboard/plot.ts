@@ -57,6 +57,17 @@ export interface IArea {
 
 export const areaOf = (u: uPlot): IArea => u.bbox;
 
+/** Paints inside of the area of `u` alone, and leaves the context as it was. */
+export function clipped(u: uPlot, context: CanvasRenderingContext2D, paint: (area: IArea) => void): void {
+  const area = areaOf(u);
+  context.save();
+  context.beginPath();
+  context.rect(area.left, area.top, area.width, area.height);
+  context.clip();
+  paint(area);
+  context.restore();
+}
+
 export abstract class BasePlot implements IPlot {
   readonly element = document.createElement('div');
   protected _plot: uPlot | null = null;
@@ -213,6 +224,19 @@ export abstract class BasePlot implements IPlot {
       this._isPressed = false;
       this._host.select(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
     }
+  }
+
+  /** The axis of values beside a chart. */
+  protected _valueAxis(): uPlot.Axis {
+    const { theme } = this._host;
+    return {
+      scale: 'y',
+      size: AXIS_PX,
+      gap: 6,
+      stroke: theme.muted,
+      font: `11px ${theme.fontUi}`,
+      ticks: { show: false }
+    };
   }
 
   /** The time axis below a chart. */
