@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -77,4 +77,25 @@ class Tabular:
         return pandas.DataFrame(list(self._records()), columns=list(self._heads()))
 
 
-__all__ = ["Field", "Tabular"]
+def aligned(cells: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """The lines of a table of texts, two spaces between columns.
+
+    Args:
+        cells: The rows, the head among them.
+        right: Numbers of the columns that end at one place; the others begin at one.
+
+    Example:
+        >>> aligned([("kernel", "ms"), ("k0", "10.5"), ("k1", "2.5")], right=(1,))
+        ['kernel    ms', 'k0      10.5', 'k1       2.5']
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            text.rjust(width) if n in right else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+__all__ = ["Field", "Tabular", "aligned"]

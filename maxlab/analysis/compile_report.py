@@ -14,7 +14,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import plural, size_text
 from maxlab.habits import fitting
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 PHASES = {
     "cached": "finding the plan in the cache",
@@ -118,14 +118,7 @@ class CompileReport(Tabular):
             )
             for unit in self.units
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines += [
-            "  ".join(
-                text.rjust(width) if n in (3, 4) else text.ljust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines += aligned(cells, right=(3, 4))
         return "\n".join(lines)
 
     def __repr__(self) -> str:

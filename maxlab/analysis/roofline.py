@@ -14,7 +14,7 @@ from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
 from maxlab.habits import fitting
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -152,15 +152,7 @@ class Roofline(Tabular):
             )
             for p in shown
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        right = {2, 3, 4, 5, 7}
-        lines = [
-            "  ".join(
-                text.rjust(w) if n in right else text.ljust(w)
-                for n, (text, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = aligned(cells, right=(2, 3, 4, 5, 7))
         return "\n".join([f"{self.device}: {self._about()}", "", *lines])
 
     def _about(self) -> str:

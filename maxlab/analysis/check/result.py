@@ -17,7 +17,7 @@ from maxlab.analysis.check.repro import write_repro
 from maxlab.analysis.check.steps import StepFacts
 from maxlab.engine.model import Model
 from maxlab.errors import ArgumentError, Location
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 Array = np.ndarray[Any, Any]
 
@@ -217,14 +217,7 @@ class Comparison(Tabular):
             verdict = "wrong" if not node.ok else "behind" if node.message else "ok"
             by = "" if node.by == "value" else "by its kernel"
             cells.append((node.id, node.op, node.kernel, *numbers, verdict, by))
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines = [
-            "  ".join(
-                text.rjust(width) if 3 <= n < 8 else text.ljust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = aligned(cells, right=range(3, 8))
         left = len(ordered) - len(shown)
         if left:
             lines.append(f"… {left} more")

@@ -15,7 +15,7 @@ from maxlab.analysis.told import DiffAnswer, RunEstimate, RunPair, RunRow, RunSi
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
-from maxlab.tabular import Field
+from maxlab.tabular import Field, aligned
 
 Given = Profile | SavedRun | str | Path
 """A run, or where one was saved; a folder is all runs in it."""
@@ -272,14 +272,7 @@ def _text(pair: Pair, rows: int | None) -> str:
         ("kernel", "name", "before", "after", "change", "interval", "Δ", "")
     ]
     cells += [_cells(change) for change in shown]
-    widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-    lines += [""] + [
-        "  ".join(
-            text.ljust(width) if n in (0, 1, 7) else text.rjust(width)
-            for n, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    lines += ["", *aligned(cells, right=range(2, 7))]
     left = changes[len(shown) :]
     if left:
         delta = sum(c.delta_ns for c in left)
