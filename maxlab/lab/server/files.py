@@ -12,15 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.diagnostics.monitor.recording import Recording
 from maxlab.errors import FileError, MaxlabError
 from maxlab.files import open_regular, unreadable
 from maxlab.lab.dashboard.store import Store
-from maxlab.lab.protocol.files import FileState, Refusal, SavedGraph, WeightHeader
-from maxlab.lab.server.base import Handler
+from maxlab.lab.protocol.files import FileState, SavedGraph, WeightHeader
+from maxlab.lab.server.base import Handler, add_handlers
 from maxlab.lab.server.places import gone, place_in, require_same
 
 if TYPE_CHECKING:
@@ -179,13 +178,7 @@ class _FileHandler(Handler):
             return await self.away(partial(work, path, place, stamp))
         except MaxlabError as error:
             status = 404 if error.code in GONE else 409 if error.code in CHANGED else 400
-            refusal: Refusal = {
-                "message": error.what,
-                "code": error.code,
-                "fix": error.fix or "",
-            }
-            self.set_status(status)
-            self.finish_json(refusal)
+            self.refuse(error, status)
             return None
 
     def whole(self, name: str, default: str | None = None) -> int:
@@ -410,12 +403,5 @@ def add_files(server: Any) -> None:
     from tornado.ioloop import PeriodicCallback
 
     service = FileService()
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$",
-        [
-            (url_path_join(base, "maxlab", "files", name), handler, {"service": service})
-            for name, handler in HANDLERS.items()
-        ],
-    )
+    add_handlers(server, "files", HANDLERS, service=service)
     PeriodicCallback(service.forget, FORGET_S * 500).start()

@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.diagnostics.gpu import GPUDiagContext, GPUStats
@@ -19,7 +18,7 @@ from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Detail, Frame, Store
 from maxlab.lab.protocol.dashboard import MachineNow
-from maxlab.lab.server.base import Handler, T
+from maxlab.lab.server.base import Handler, T, add_handlers
 from maxlab.lab.server.comparing import add_comparing
 from maxlab.lab.server.files import add_files
 from maxlab.lab.server.gallery import add_gallery
@@ -205,14 +204,7 @@ def add_to(server: Any) -> None:
     from tornado.ioloop import PeriodicCallback
 
     service = Service()
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$",
-        [
-            (url_path_join(base, "maxlab", "monitor", name), handler, {"service": service})
-            for name, handler in HANDLERS.items()
-        ],
-    )
+    add_handlers(server, "monitor", HANDLERS, service=service)
     PeriodicCallback(service.forget, FORGET_S * 500).start()
     add_files(server)
     add_gallery(server)
