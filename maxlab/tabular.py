@@ -6,11 +6,12 @@ import csv
 import io
 from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from maxlab import files
 from maxlab.errors import UnsupportedError
 
+T = TypeVar("T")
 Field = str | int | float | bool | None
 """The value in a place of a table; None is unknown."""
 
@@ -98,4 +99,9 @@ def aligned(cells: Sequence[Sequence[str]], right: Collection[int] = ()) -> list
     ]
 
 
-__all__ = ["Field", "Tabular", "aligned"]
+def first_rows(rows: Sequence[T], count: int | None) -> Sequence[T]:
+    """The first ``count`` of ``rows``; all of them when it is None."""
+    return rows if count is None else rows[: max(count, 0)]
+
+
+__all__ = ["Field", "Tabular", "aligned", "first_rows"]

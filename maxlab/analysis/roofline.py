@@ -14,7 +14,7 @@ from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
 from maxlab.habits import fitting
-from maxlab.tabular import Field, Tabular, aligned
+from maxlab.tabular import Field, Tabular, aligned, first_rows
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -137,7 +137,7 @@ class Roofline(Tabular):
         """The kernels as text, the most expensive first: what binds each, and how near it is to its
         roof."""
         ordered = sorted(self.points, key=lambda p: -p.ns)
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         cells = [("kernel", "name", "time", "FLOP/B", "GFLOP/s", "GB/s", "bound by", "of roof")]
         cells += [
             (

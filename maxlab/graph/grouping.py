@@ -14,6 +14,7 @@ from maxlab.errors import ArgumentError, GraphError, shown
 from maxlab.graph.calling import joined
 from maxlab.graph.excerpt import Excerpt, excerpt, given_by, read_by, with_inner
 from maxlab.graph.finding import OpLike, ValueLike
+from maxlab.graph.flowing import without_size
 from maxlab.graph.graph import LIVE, Graph
 from maxlab.graph.inlining import stands_alone
 from maxlab.graph.operands import as_name
@@ -23,9 +24,7 @@ from maxlab.graph.stepping import Stepping
 from maxlab.graph.value import Value
 from maxlab.ir import Call, ChainType, Function, Op
 from maxlab.ir import Value as IrValue
-from maxlab.ir.types import Typed
 from maxlab.opset import is_chain, is_weight
-from maxlab.opset.dynamic import definitions
 
 UNNAMED = "group"
 """The name of a group that is given none; the next ones have numbers."""
@@ -334,23 +333,16 @@ def _require_sizes(body: Function, originals: dict[str, str], order: Sequence[Op
     Raises:
         GraphError: ML818, one is not.
     """
-    known = body.parameters.keys() | definitions(body).keys()
     by_id = {op.id: op for op in order}
-    for op in body.ops:
-        for value in (*op.operands, *op.results):
-            if not isinstance(value.type, Typed):
-                continue
-            for poly in value.type.sizes:
-                missing = next((name for name in poly.symbols() if name not in known), None)
-                if missing is not None:
-                    old = by_id[originals[op.id]]
-                    raise GraphError(
-                        "ML818",
-                        f"{short_name(old)} {old.id} cannot stand in a group without what has the "
-                        f"dim {missing!r}: nothing that the group reads has it",
-                        at=old.loc,
-                        fix="group what reads it too",
-                    )
+    for op, _, missing in without_size(body, lambda op: (*op.operands, *op.results)):
+        old = by_id[originals[op.id]]
+        raise GraphError(
+            "ML818",
+            f"{short_name(old)} {old.id} cannot stand in a group without what has the dim "
+            f"{missing!r}: nothing that the group reads has it",
+            at=old.loc,
+            fix="group what reads it too",
+        )
 
 
 def _call(subgraph: Graph, order: Sequence[Op], made: Excerpt, scope: str) -> Call:

@@ -47,8 +47,7 @@ class Reference:
         found: dict[Value, Rounded] = {}
         for op in self._needed(wanted, known):
             if is_weight(op):
-                shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
-                found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
+                found[op.result] = self._weight(op)
                 continue
             operands = [found[v] if v in found else known[v] for v in op.operands]
             made = self._made(op, operands, rng)
@@ -69,8 +68,7 @@ class Reference:
         found = dict(known)
         for op in self.function.ops:
             if is_weight(op) and op.attrs["name"] in self._weights:
-                shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
-                found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
+                found[op.result] = self._weight(op)
                 continue
             effect = lookup(op.name).effect
             if is_output(op) or effect == "print" or any(v not in found for v in op.operands):
@@ -94,6 +92,11 @@ class Reference:
                 made = self._made(op, operands, rng)
             found.update(zip(op.results, made, strict=True))
         return found
+
+    def _weight(self, op: Op) -> Rounded:
+        """The weight that ``op`` stands for, in its shape."""
+        shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
+        return exact(self._weights[op.attrs["name"]].reshape(shape))
 
     def _made(self, op: Op, operands: Sequence[Rounded], rng: np.random.Generator) -> list[Rounded]:
         """Results of ``op`` on ``operands``; a call knows the names that its weights have here."""

@@ -17,7 +17,7 @@ from maxlab.analysis.check.repro import write_repro
 from maxlab.analysis.check.steps import StepFacts
 from maxlab.engine.model import Model
 from maxlab.errors import ArgumentError, Location
-from maxlab.tabular import Field, Tabular, aligned
+from maxlab.tabular import Field, Tabular, aligned, first_rows
 
 Array = np.ndarray[Any, Any]
 
@@ -199,7 +199,7 @@ class Comparison(Tabular):
             rows: How many to list; None lists all.
         """
         ordered = self.worst()
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         cells = [("op", "", "kernel", "error", "abs", "rel", "NaN", "inf", "", "")]
         for node in shown:
             d = node.difference

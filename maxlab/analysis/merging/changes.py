@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from maxlab.analysis.merging.identity import made_in
 from maxlab.graph.grouped import joined
 from maxlab.graph.parted import ATTR, Entity, Fields, Parted
 
@@ -211,10 +212,7 @@ def _made(item: Item, base: Parted, theirs: Parted) -> Iterator[str]:
     yield key
     for side in (base, theirs):
         fields = side.parts.get(item.entity, {})
-        yield from fields.get("results", ())
-        for number in range(fields.get("regions", 0)):
-            for value in fields.get(f"inputs {number}", ()):
-                yield value["id"]
+        yield from made_in(section, fields)
     if section == "draft":
         yield f"v{key[1:]}"
 

@@ -15,7 +15,7 @@ from maxlab.analysis.told import DiffAnswer, RunEstimate, RunPair, RunRow, RunSi
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
-from maxlab.tabular import Field, aligned
+from maxlab.tabular import Field, aligned, first_rows
 
 Given = Profile | SavedRun | str | Path
 """A run, or where one was saved; a folder is all runs in it."""
@@ -267,7 +267,7 @@ def _text(pair: Pair, rows: int | None) -> str:
         )
     lines += [f"  note: {note}" for note in pair.notes]
     changes = ordered(pair.changes)
-    shown = changes if rows is None else changes[: max(rows, 0)]
+    shown = first_rows(changes, rows)
     cells: list[tuple[str, ...]] = [
         ("kernel", "name", "before", "after", "change", "interval", "Δ", "")
     ]

@@ -19,7 +19,7 @@ from maxlab.engine.profile import Profile, measure_model
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.habits import fitting
-from maxlab.tabular import Field, aligned
+from maxlab.tabular import Field, aligned, first_rows
 
 Array = np.ndarray[Any, Any]
 Inputs = Callable[..., Sequence[Any]]
@@ -212,7 +212,7 @@ class Sweep(Recorded):
         walls = self.wall_ns
         cells.append(("", "one run", *(time_text(walls[n]) for n in chosen), *self._powers(self)))
         ordered = sorted(self.kernels, key=lambda k: -float(k.ns[-1]))
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         for k in shown:
             name = k.name if len(k.name) <= 30 else k.name[:29] + "…"
             cells.append((k.id, name, *(time_text(k.ns[n]) for n in chosen), *self._powers(k)))

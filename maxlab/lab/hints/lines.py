@@ -16,6 +16,7 @@ from maxlab.lab import protocol
 from maxlab.lab.hints.texts import Source, Span, Texts
 from maxlab.lab.query.finding import Rows
 from maxlab.lab.snapshot import take
+from maxlab.lab.words import dims_text
 from maxlab.opset import role_of
 from maxlab.opset.custom import label_of
 
@@ -164,8 +165,7 @@ def type_text(type: Type) -> str:
     """
     if not isinstance(type, Typed) or isinstance(type, HandleType):
         return str(type)
-    dims = ", ".join(str(dim) for dim in type.shape)
-    return f"{type.dtype.name}[{dims}]"
+    return f"{type.dtype.name}{dims_text(type)}"
 
 
 def _is_told(value: Value) -> bool:
