@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 
 import type { IGroup } from './groups';
-import { BasePlot, clipped, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import { at } from '../narrow';
 
 const HEAT_ROW_PX = 7;
@@ -46,7 +46,7 @@ export class HeatPlot extends BasePlot {
   }
 
   private _paint(u: uPlot, context: CanvasRenderingContext2D): void {
-    clipped(u, context, ({ top, height }) => {
+    paintInside(u, context, ({ top, height }) => {
       const { ramp } = this._host.theme;
       const rows = this._group.series.length;
       const rowHeight = height / rows;

@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 
 import { markColor } from './palette';
-import { BasePlot, clipped, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import type { IMark } from './wire';
 import { at } from '../narrow';
 
@@ -83,7 +83,7 @@ export class LanePlot extends BasePlot {
   }
 
   private _paint(u: uPlot, context: CanvasRenderingContext2D): void {
-    clipped(u, context, ({ left, top, width, height }) => {
+    paintInside(u, context, ({ left, top, width, height }) => {
       const { theme, shown, end } = this._host;
       const ratio = width / Math.max(u.over.clientWidth, 1);
       const row = height / this._kinds.length;

@@ -5,7 +5,7 @@ import type uPlot from 'uplot';
 import { formatTick, niceTop, valueSteps } from './format';
 import type { IGroup } from './groups';
 import { DASHES, markColor, seriesColor } from './palette';
-import { BasePlot, clipped, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import { stepPaths } from './steps';
 import type { IColumn } from './wire';
 
@@ -83,7 +83,7 @@ function topOf(high: number | null, top: number | null, unit: string): number {
 
 /** Tints the time in which cells ran, below the lines of a chart. */
 function shadeCells(u: uPlot, context: CanvasRenderingContext2D, host: IPlotHost): void {
-  clipped(u, context, ({ top, height }) => {
+  paintInside(u, context, ({ top, height }) => {
     const { start, end } = host.shown;
     for (const mark of host.marks) {
       const until = mark.took === null ? host.end : mark.start + mark.took;

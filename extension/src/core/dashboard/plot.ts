@@ -7,6 +7,7 @@ import type { Values } from './data';
 import { formatClock, formatElapsed, TIME_STEPS } from './format';
 import type { ISpan } from './range';
 import type { IMark } from './wire';
+import { clipped } from '../panels/parts/paint';
 import { at } from '../narrow';
 
 export const AXIS_PX = 62;
@@ -58,14 +59,10 @@ export interface IArea {
 export const areaOf = (u: uPlot): IArea => u.bbox;
 
 /** Paints inside of the area of `u` alone, and leaves the context as it was. */
-export function clipped(u: uPlot, context: CanvasRenderingContext2D, paint: (area: IArea) => void): void {
+export function paintInside(u: uPlot, context: CanvasRenderingContext2D, paint: (area: IArea) => void): void {
   const area = areaOf(u);
-  context.save();
-  context.beginPath();
-  context.rect(area.left, area.top, area.width, area.height);
-  context.clip();
-  paint(area);
-  context.restore();
+  const room = { x: area.left, y: area.top, w: area.width, h: area.height };
+  clipped(context, room, () => paint(area));
 }
 
 export abstract class BasePlot implements IPlot {
