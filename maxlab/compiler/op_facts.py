@@ -54,7 +54,7 @@ class OpFacts:
 
 
 def facts_of(op: Op) -> OpFacts:
-    """What errors say of ``op``."""
+    """The facts of ``op`` that errors name."""
     return OpFacts(op.id, op.name, op.loc, fault_of(op), _kernel_of(op))
 
 

@@ -114,7 +114,7 @@ class KernelSite:
 
     @property
     def options(self) -> Options:
-        """What the compilation was asked for."""
+        """The options of the compilation."""
         return self.sink.schedule.options
 
     @property
@@ -124,7 +124,7 @@ class KernelSite:
 
     @property
     def assert_level(self) -> str:
-        """What kernels test."""
+        """The level of assertions that kernels test."""
         return self.options.assert_level
 
     @property
@@ -411,7 +411,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
 
 
 def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
-    """What the pointers ``used`` are, as the declaration of the user's op calls them."""
+    """The meaning of the pointers ``used``, by the names of the user's declaration."""
     declared = declaration_of(site.attrs)
     names = dict(
         zip(

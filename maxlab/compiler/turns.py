@@ -31,7 +31,7 @@ SETTLE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What happens between two turns.
+    """The work between two turns.
 
     Attributes:
         following: The slots of the outputs of the body.
@@ -57,7 +57,7 @@ class Turn:
 def next_turn(
     plan: Plan, changed: Sequence[int], homes: Mapping[int, int], states: Sequence[int]
 ) -> Turn:
-    """What happens from one turn to the next.
+    """The work from one turn to the next.
 
     Args:
         plan: To which slots are added.

@@ -194,7 +194,7 @@ class Printer:
 
     @property
     def asserts(self) -> str:
-        """What the kernel tests."""
+        """The level of assertions that the kernel tests."""
         return self.kernel.asserts if self.kernel is not None else "safe"
 
     @property

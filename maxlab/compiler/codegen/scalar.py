@@ -103,7 +103,7 @@ def stored(text: str, dtype: DType) -> str:
 
 @functools.cache
 def _names(dtype: DType) -> Mapping[str, str]:
-    """What templates of scalar operators name: types and constants, for operands of ``dtype``."""
+    """Types and constants that templates of scalar operators name, for operands of ``dtype``."""
     kind = _C[dtype]
     floats = is_float(dtype)
     return {
