@@ -53,7 +53,7 @@ ITEMS = 8
 
 @dataclass(frozen=True)
 class _Block:
-    """What an item of the parallel axis does, and where its lines lie."""
+    """The work of an item of the parallel axis, and where its lines lie."""
 
     images: int
     height: int
@@ -289,7 +289,7 @@ const i64 all = SH * IW * IC * 4, share = all / ((high - low + {PANEL - 1}) / {P
 
 
 def _after(at: Site, first: bool) -> str:
-    """What follows the products of a group: the bias, and turning."""
+    """The text behind the products of a group: the bias, and turning."""
     y = at.results[0]
     bias = at.operands[2] if len(at.operands) > 2 else None
     if not first:

@@ -30,7 +30,9 @@ _TAKEN = re.compile(r"[sxytgho]\d+|b|d|lo|hi|ctx|items|fault|KERNEL")
 ALONE = "// @alone"
 """The first line of a kernel whose names may be those of another one: it is compiled by itself."""
 NOTHING, SAME = 4, 5
-"""What a kernel returns that set a handle to nothing, or got one handle for two operands."""
+"""The values that a kernel returns that set a handle to nothing, or got one handle for two
+operands.
+"""
 
 
 class Handle(NamedTuple):
@@ -91,7 +93,7 @@ class Translator:
 
     # ------------------------------------------------------------ handles
     def ahead(self) -> str:
-        """What stands in front of the function: the types of handles, and who lets go of them."""
+        """The text in front of the function: the types of handles, and who lets go of them."""
         declared = self.bound.declared
         if not self.handles:
             return ""
@@ -109,7 +111,7 @@ class Translator:
         return "\n".join(parts)
 
     def before(self) -> str:
-        """What stands in front of the loop over items: pointers to what handles hold."""
+        """The text in front of the loop over items: pointers to the contents of handles."""
         lines = []
         for n, handle in enumerate(self.taken):
             const = "" if handle.argument.inout else "const "
@@ -132,7 +134,7 @@ class Translator:
                     yield n, m
 
     def after(self) -> str:
-        """What stands behind the loop: objects for what was made, or the one that it is already."""
+        """The text behind the loop: objects for all that was made, or the one there is already."""
         lines, first = [], len(self.taken)
         for n, handle in enumerate(self.made):
             made = f"mx_make(ctx, {handle.name}, mx_drop_{handle.argument.element})"
@@ -187,7 +189,7 @@ class Translator:
         return "".join([*out, text[start:]])
 
     def _note(self, word: str, arguments: list[str], line: int) -> str:
-        """What a message or an assertion becomes; nothing where it is not asked for."""
+        """The text of a message or an assertion; empty where it is not asked for."""
         declared = self.bound.declared
         made = read_note(word, arguments, declared.name, f"{declared.file}:{line}")
         assert not isinstance(made, str), made  # it was read before

@@ -78,7 +78,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class ParameterRule:
-    """What a parameter may be; ``default`` is None when it must be given."""
+    """The values that a parameter may have; ``default`` is None when it must be given."""
 
     name: str
     kind: ParameterKind

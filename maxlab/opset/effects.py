@@ -221,7 +221,7 @@ def silent() -> Iterator[None]:
 
 
 def _print_call(op: Op) -> HostCall:
-    """What prints when a kernel runs: on the thread that runs the model, to ``sys.stdout``."""
+    """A call that prints when a kernel runs: on the model's thread, to ``sys.stdout``."""
     dtypes = [v.tensor_type.dtype for v in op.operands if not isinstance(v.type, ChainType)]
     attrs = dict(op.attrs)
 
