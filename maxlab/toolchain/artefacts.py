@@ -110,7 +110,7 @@ AnyKey = Key | PlanKey
 
 
 class CacheInfo(NamedTuple):
-    """What a cache holds.
+    """The content of a cache.
 
     Attributes:
         place: Its directory, the private spare one where the configured one cannot be used.
