@@ -1,8 +1,7 @@
 """Scalar expressions as text; the op table has the spelling of each operator in each language.
 
 Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if
-each op had stored its
-result; bools as i32; everything else as itself.
+each op had stored its result; bools as i32; everything else as itself.
 """
 
 from __future__ import annotations
