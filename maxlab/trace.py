@@ -2,9 +2,8 @@
 stream.
 
 Events are kept in one ring buffer per process and handed to listeners as they happen. Nothing
-leaves the process.
-The module also holds the display hook, so that objects below ``lab`` can be shown without knowing
-of it.
+leaves the process. The module also holds the display hook, so that objects below ``lab`` can be
+shown without knowing of it.
 """
 
 from __future__ import annotations
