@@ -90,7 +90,8 @@ def next_turn(
     for state, _ in copies:
         del moves[state]
     for state in list(moves):
-        if state not in taken:  # close the chain: its free slot goes to the slot that lost its memory
+        if state not in taken:
+            # Close the chain: its free slot goes to the slot that lost its memory.
             end = state
             while end in moves:
                 end = moves[end]
