@@ -146,6 +146,46 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
 
+    _add_diff(commands)
+    one = commands.add_parser(
+        "show",
+        help="look at a graph or a run",
+        description="Print a saved graph or run, or write it as a page. Nothing of it is run.",
+    )
+    one.add_argument("file", type=Path, help="an .mlgraph, .mlir or .mlprof file")
+    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it as one HTML page")
+    one.add_argument(
+        "--text",
+        action="store_true",
+        help="of a graph: also what stands beside it, and constants as hashes, for comparisons",
+    )
+    _add_rows(one)
+    one.set_defaults(run=_show)
+
+    one = commands.add_parser(
+        "trace",
+        help="write a run for Perfetto",
+        description="Write when each kernel ran, in the format of Chrome and Perfetto.",
+    )
+    one.add_argument("run_file", type=Path, metavar="run", help="an .mlprof file")
+    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the trace")
+    one.set_defaults(run=_trace)
+
+    one = commands.add_parser(
+        "code",
+        help="write a graph as Python",
+        description="Print the Python program that builds a saved graph, or write it to a file, "
+        "with long constants in a .safetensors file beside it. Nothing of the graph is run.",
+    )
+    one.add_argument("file", type=Path, help="an .mlgraph or .mlir file")
+    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="the Python file to write")
+    one.set_defaults(run=_code)
+    _add_graph_commands(commands)
+    _add_model_commands(commands)
+    return parser
+
+
+def _add_diff(commands: Any) -> None:
     one = commands.add_parser(
         "diff",
         help="say what changed between graphs, or between runs",
@@ -205,43 +245,6 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--open", action="store_true", help="of graphs: show the page in a browser")
     _add_rows(one)
     one.set_defaults(run=_diff)
-
-    one = commands.add_parser(
-        "show",
-        help="look at a graph or a run",
-        description="Print a saved graph or run, or write it as a page. Nothing of it is run.",
-    )
-    one.add_argument("file", type=Path, help="an .mlgraph, .mlir or .mlprof file")
-    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it as one HTML page")
-    one.add_argument(
-        "--text",
-        action="store_true",
-        help="of a graph: also what stands beside it, and constants as hashes, for comparisons",
-    )
-    _add_rows(one)
-    one.set_defaults(run=_show)
-
-    one = commands.add_parser(
-        "trace",
-        help="write a run for Perfetto",
-        description="Write when each kernel ran, in the format of Chrome and Perfetto.",
-    )
-    one.add_argument("run_file", type=Path, metavar="run", help="an .mlprof file")
-    one.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the trace")
-    one.set_defaults(run=_trace)
-
-    one = commands.add_parser(
-        "code",
-        help="write a graph as Python",
-        description="Print the Python program that builds a saved graph, or write it to a file, "
-        "with long constants in a .safetensors file beside it. Nothing of the graph is run.",
-    )
-    one.add_argument("file", type=Path, help="an .mlgraph or .mlir file")
-    one.add_argument("-o", "--output", type=Path, metavar="FILE", help="the Python file to write")
-    one.set_defaults(run=_code)
-    _add_graph_commands(commands)
-    _add_model_commands(commands)
-    return parser
 
 
 def _add_model_commands(commands: Any) -> None:

@@ -236,7 +236,7 @@ class DType(Enum, metaclass=_Names):
         return False
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Nothing: a dtype converts no number, as those of NumPy do.
+        """Raises: a dtype converts no number, as those of NumPy do.
 
         Raises:
             ArgumentTypeError: ML970, always.

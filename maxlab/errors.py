@@ -44,8 +44,7 @@
     └── NotebookError   ML82x   (ValueError)              a cell that a magic cannot use
 
 Each message has up to four parts: *what* (expected ≠ got), *where* (the user's file or cell and
-line), *why*
-(where the operands came from) and *fix*. Each code has a page in ``docs/errors/``.
+line), *why* (where the operands came from) and *fix*. Each code has a page in ``docs/errors/``.
 """
 
 from __future__ import annotations
@@ -369,7 +368,7 @@ class SpanError(MaxlabError, AssertionError, IndexError):
 
 
 class NotebookError(MaxlabError, ValueError):
-    """What a cell says to a magic, such as ``%%cuda_sim``, that it cannot use."""
+    """Raised when a cell gives a magic, such as ``%%cuda_sim``, something that it cannot use."""
 
 
 def missing(
@@ -433,8 +432,8 @@ def nearest(kind: type, owner: str, other: Callable[[str], str | None] = lambda 
     have.
 
     They are called ``owner`` in messages, or by their class where that is empty. ``other`` may give
-    what there is instead of a name.
-    Names that begin with ``_`` get the plain error of Python, as tools probe for such names.
+    what there is instead of a name. Names that begin with ``_`` get the plain error of Python, as
+    tools probe for such names.
     """
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807 - becomes a method

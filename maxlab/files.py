@@ -41,8 +41,9 @@ _STEP = 1 << 20
 
 
 def kind_of(mode: int) -> str:
-    """What ``st_mode`` says a path is, as words: ``"a folder"``, ``"a pipe"``, ``"a regular
-    file"`` …"""
+    """The kind of a path by its ``st_mode``, in words: ``"a folder"``, ``"a pipe"``, ``"a regular
+    file"`` …
+    """
     return next((words for test, words in _KINDS if test(mode)), "a regular file")
 
 

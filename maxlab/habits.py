@@ -1,5 +1,6 @@
-"""What NumPy and PyTorch write in two ways, lists that are taken for one tensor, and calls that
-nearly fit."""
+"""Habits of NumPy and PyTorch: calls that are written in two ways, lists that are taken for one
+tensor, and calls that nearly fit.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +55,9 @@ class Several(list[Any]):
 
     __slots__ = ()
     told: ClassVar[str] = "here are"
-    """What gives the list, as the begin of a sentence that goes on with their number."""
+    """The words before the number of entries, at the begin of a sentence about the list."""
     name: ClassVar[str] = "tensors"
-    """What the list is called in code."""
+    """The name of the list in code."""
     more: ClassVar[str] = ""
     """Where they are described."""
 

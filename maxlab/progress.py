@@ -1,4 +1,5 @@
-"""What is being done, how far it is, and how to end it: one channel for all that takes long.
+"""Progress of work: its name, how far it is, and how to end it, in one channel for all that takes
+long.
 
 Whatever may take long opens a `work`, and says by `step` what it does now. Passes, compilers, the
 executor and what measures or checks models only store a few words into it: whoever listens is
@@ -196,7 +197,7 @@ def check() -> None:
 
 
 def running() -> list[Work]:
-    """What is being done in this process, the oldest first."""
+    """The work that this process is doing, the oldest first."""
     return list(_live)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from maxlab import files
 from maxlab.errors import UnsupportedError
 
+T = TypeVar("T")
 Field = str | int | float | bool | None
-"""What a table has in a place; None is unknown."""
+"""The value in a place of a table; None is unknown."""
 
 
 class Tabular:
@@ -77,4 +78,30 @@ class Tabular:
         return pandas.DataFrame(list(self._records()), columns=list(self._heads()))
 
 
-__all__ = ["Field", "Tabular"]
+def aligned(cells: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """The lines of a table of texts, two spaces between columns.
+
+    Args:
+        cells: The rows, the head among them.
+        right: Numbers of the columns that end at one place; the others begin at one.
+
+    Example:
+        >>> aligned([("kernel", "ms"), ("k0", "10.5"), ("k1", "2.5")], right=(1,))
+        ['kernel    ms', 'k0      10.5', 'k1       2.5']
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            text.rjust(width) if n in right else text.ljust(width)
+            for n, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def first_rows(rows: Sequence[T], count: int | None) -> Sequence[T]:
+    """The first ``count`` of ``rows``; all of them when it is None."""
+    return rows if count is None else rows[: max(count, 0)]
+
+
+__all__ = ["Field", "Tabular", "aligned", "first_rows"]

@@ -2,9 +2,8 @@
 stream.
 
 Events are kept in one ring buffer per process and handed to listeners as they happen. Nothing
-leaves the process.
-The module also holds the display hook, so that objects below ``lab`` can be shown without knowing
-of it.
+leaves the process. The module also holds the display hook, so that objects below ``lab`` can be
+shown without knowing of it.
 """
 
 from __future__ import annotations
@@ -201,7 +200,9 @@ def reading(name: str) -> Callable[..., Any]:
 
 
 class Displayed:
-    """What a notebook draws as a graph: graphs, models, profiles, and runs that were saved."""
+    """Everything that a notebook draws as a graph: graphs, models, profiles, and runs that were
+    saved.
+    """
 
     def to_html(self, path: Any = None) -> Any:
         """It as one HTML page that needs no network: its text, or, when ``path`` is given, the path

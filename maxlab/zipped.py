@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 MOST_PARTS = 100_000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY = b"PK\x01\x02"
-"""What the directory of an archive begins each entry with."""
+"""The beginning of each entry in the directory of an archive."""
 _BROKEN = (
     zipfile.BadZipFile,  # the archive itself, the head of a part, or its checksum
     zlib.error,

@@ -4,9 +4,10 @@
     scripts/gen_protocol.py            write the files of extension/src/proto that are generated
     scripts/gen_protocol.py --check    say whether they are as they would be written
 
-The sources are read, not imported: each becomes one file of TypeScript, in which a class is an
-interface, an assignment of types a type alias, and the texts below either are comments. Of each
-type there is a reader as well, made of those in ``extension/src/proto/shape.ts``.
+The sources are read, not imported: each becomes one file of TypeScript. A class becomes a reader,
+made of those in ``extension/src/proto/shape.ts``, and an interface of the values that the reader
+lets pass, so that each field is said once; an assignment of types becomes a type alias and its
+reader. The texts below either are comments.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class Writer:
                     base == "TypedDict" or base in self._classes
                 ):
                     self._classes[node.name] = node
-                    self._add(f"I{node.name}", self._interface(node))
                     self._add(f"is{node.name}", self._record(node))
+                    self._add(f"I{node.name}", self._interface(node))
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_type(value):
                     self._aliases[name] = value
                     self._add(name, self._alias(name, value, text))
@@ -169,18 +170,9 @@ class Writer:
         raise self._module.fail(node, f"no TypeScript for {ast.unparse(node)}")
 
     def _interface(self, node: ast.ClassDef) -> str:
-        bases = [self.type(base) for base in node.bases if ast.unparse(base) != "TypedDict"]
-        head = comment(ast.get_docstring(node) or "")
-        fields = own_fields(node)
-        if not fields and not bases:
-            return "\n".join([*head, f"export type I{node.name} = Record<string, never>;"])
-        extends = f" extends {', '.join(bases)}" if bases else ""
-        lines = [*head, f"export interface I{node.name}{extends} {{"]
-        for name, note, text in fields:
-            lines += comment(text, "  ")
-            mark = "?" if is_optional(note) else ""
-            lines.append(f"  {name}{mark}: {self.type(note)};")
-        return "\n".join([*lines, "}"])
+        if not self._all_fields(node):
+            return f"export type I{node.name} = Record<string, never>;"
+        return f"export interface I{node.name} extends Told<typeof is{node.name}> {{}}"
 
     def _alias(self, name: str, value: ast.expr, text: str) -> str:
         made = f"export type {name} = {self.type(value)};"
@@ -231,13 +223,16 @@ class Writer:
         raise self._module.fail(node, f"no reader for {ast.unparse(node)}")
 
     def _record(self, node: ast.ClassDef) -> str:
-        fields = self._all_fields(node)
-        inside = ",\n".join(f"  {name}: {self.shape(note)}" for name, note in fields.items())
-        optional = [f"'{name}'" for name, note in fields.items() if is_optional(note)]
-        head = f"export const is{node.name}: Shape<I{node.name}> = record("
+        bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+        rows = [[f"  ...is{base}.fields"] for base in bases if base != "TypedDict"]
+        for name, note, text in own_fields(node):
+            shape = self.shape(note)
+            shape = f"optional({shape})" if is_optional(note) else shape
+            rows.append([*comment(text, "  "), f"  {name}: {shape}"])
+        inside = ",\n".join("\n".join(row) for row in rows)
         table = f"{{\n{inside}\n}}" if inside else "{}"
-        names = f", [{', '.join(optional)}]" if optional else ""
-        return f"{head}{table}{names});"
+        head = comment(ast.get_docstring(node) or "")
+        return "\n".join([*head, f"export const is{node.name} = record({table});"])
 
     def _all_fields(self, node: ast.ClassDef) -> dict[str, ast.expr]:
         found: dict[str, ast.expr] = {}
@@ -360,8 +355,9 @@ class Writer:
             if (home := self._home[name]) is not module:
                 from_files.setdefault(home.stem, []).append(name)
         shapes = sorted(used & SHAPE_NAMES)
-        if "Shape" in used:
-            from_files["shape"] = [*shapes, "type Shape"]
+        types = [f"type {name}" for name in ("Shape", "Told") if name in used]
+        if shapes or types:
+            from_files["shape"] = [*shapes, *types]
         imports = [imported(stem, names) for stem, names in sorted(from_files.items())]
         head = "\n".join(comment(f"{docstring}\n\n{made}"))
         return "\n\n".join([head, *(["\n".join(imports)] if imports else []), body]) + "\n"
@@ -374,6 +370,7 @@ SHAPE_NAMES = frozenset(
         "anyOf",
         "list",
         "oneOf",
+        "optional",
         "orNull",
         "record",
         "table",

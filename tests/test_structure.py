@@ -19,7 +19,9 @@ from scripts.structure import (
     observers,
     op_names,
     plans,
+    size,
     typescript,
+    words,
 )
 from scripts.structure.__main__ import compared
 from scripts.structure.modules import Arc, ImportGraph
@@ -315,3 +317,80 @@ for (i64 j = 0; j < n; j++) {{
     assert c_texts.lines_of(path) == [10, 12, 13, 14, 15, 17, 18]
     assert c_texts.sites(tmp_path)[0] == "maxlab/opset/kernel.py:10"
     assert len(c_texts.sites(tmp_path)) == 7
+
+
+# ---------------------------------------------------------------- size and words
+@pytest.mark.parametrize(
+    ("source", "tokens"),
+    [
+        ("x = 1  # one\n", 3),
+        ("'''Says it.'''\nx = 1\n'''One.'''\n", 3),
+        ("def f():\n    '''Says it.'''\n    return g(1)\n", 10),
+        ("x = f'{a + b} and {c}'\n", 3),
+        ("x = f'{a:{b}}' 'c'\n", 4),
+        ("x = ''\n", 3),
+    ],
+)
+def test_tokens_of_python_are_those_of_code(source: str, tokens: int) -> None:
+    assert size.python_tokens(source) == tokens
+
+
+def test_texts_of_c_do_not_count_where_kernels_are() -> None:
+    source = "x = 'y = 2;', 'name'\nz = '''\nint y\n'''\n"
+    assert size.python_tokens(source) == 8
+    assert size.python_tokens(source, kernels=True) == 6
+
+
+def test_tokens_of_typescript_are_those_of_code(tmp_path: Path) -> None:
+    if not (MODULES / "typescript").is_dir() or shutil.which("node") is None:
+        pytest.skip("needs Node.js and the packages of the extension: scripts/test installs them")
+    (tmp_path / "src" / "in").mkdir(parents=True)
+    (tmp_path / "node_modules").symlink_to(MODULES)
+    (tmp_path / "src" / "a.ts").write_text("/** One. */\nconst x = 1; // one\n")
+    (tmp_path / "src" / "in" / "b.tsx").write_text("const x = `a ${y} b`;\n")
+    assert size.typescript_tokens(tmp_path) == {"a.ts": 5, "in/b.tsx": 7}
+
+
+WORDS = """
+class A:
+    '''What it is.'''
+
+    x = 1
+    '''Whole: one.'''
+
+    def f(self):
+        '''None; does it.'''
+        def g():
+            '''Nothing is said.'''
+
+    def _h(self):
+        '''Whatever.'''
+"""
+
+
+def test_first_words_and_public_docstrings(tmp_path: Path) -> None:
+    graph = ImportGraph(tree(tmp_path, {"a.py": WORDS, "_b.py": "'''Who.'''"}))
+    assert words.first_words(graph) == [
+        "fake/_b.py:1 Who.",
+        "fake/a.py:3 What it is.",
+        "fake/a.py:9 None; does it.",
+        "fake/a.py:11 Nothing is said.",
+        "fake/a.py:14 Whatever.",
+    ]
+    names = [text.split()[1] for text in words.public_docstrings(graph)]
+    assert names == ["fake.a.A", "fake.a.A.x", "fake.a.A.f"]
+
+
+def test_long_functions_are_counted_without_their_docstrings(tmp_path: Path) -> None:
+    most = words.MOST_LINES
+    fits = "def f():\n    '''One.\n\n    Two.\n    '''\n" + "    x = 1\n" * (most - 1)
+    files = {"a.py": fits, "b.py": fits + "    y = 1\n"}
+    graph = ImportGraph(tree(tmp_path, files))
+    assert words.long_functions(graph) == [f"fake/b.py:1 f: {most + 1} lines"]
+
+
+def test_a_number_with_a_floor_may_only_grow() -> None:
+    for count, fits in ((1, False), (2, True), (3, True)):
+        lines, fit = compared({"texts": count}, {}, [], {"texts": 2})
+        assert fit is fits
+        assert ("FAILED" in lines[0]) is not fits

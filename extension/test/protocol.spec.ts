@@ -14,7 +14,7 @@ import { isLiveListing } from '../src/proto/live';
 import { PROTOCOL, isCellCancel, isCellProgress, isClientMessage, isServerMessage } from '../src/proto/messages';
 import { parseDocument } from '../src/proto/parse';
 import { ANSWERS, type QuestionName } from '../src/proto/questions';
-import { ShapeError, Trail, anyOf, isNumber, isText, list, record, type Shape } from '../src/proto/shape';
+import { ShapeError, Trail, anyOf, isNumber, isText, list, optional, record, type Shape } from '../src/proto/shape';
 import { upgraded } from '../src/proto/upgrade';
 import { runsOf } from '../src/core/panels/runs/data';
 import { planOf } from '../src/core/panels/memory/plan';
@@ -113,10 +113,10 @@ describe('the table of messages', () => {
 });
 
 describe('shapes', () => {
-  const shape = record<{ name: string; sizes?: (number | string)[] }>(
-    { name: isText, sizes: list(anyOf({ number: isNumber, text: isText })) },
-    ['sizes']
-  );
+  const shape = record({
+    name: isText,
+    sizes: optional(list(anyOf({ number: isNumber, text: isText })))
+  });
 
   it('collect what is wrong, at most twenty', () => {
     expect(problems(shape, { name: 'a', more: 1 })).toEqual([]);

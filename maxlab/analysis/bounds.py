@@ -1,4 +1,4 @@
-"""What holds each kernel back: memory, arithmetic, being started, or threads that wait.
+"""Bounds of kernels: memory, arithmetic, the cost of a start, or threads that wait.
 
 The time that a kernel would take is computed four times, each time as if only one thing cost
 anything, from counted bytes and operations and the measured ceilings of the machine. The largest is
@@ -36,7 +36,7 @@ PRODUCTS = frozenset({"contract", "attention"})
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a step reads and writes of one slot.
+    """Bytes that a step reads and writes of one slot.
 
     Attributes:
         slot: The slot's number.
@@ -53,7 +53,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a kernel would take if one thing alone cost anything, in nanoseconds.
+    """Nanoseconds that a kernel would take if one thing alone cost anything.
 
     Attributes:
         memory_ns: Its bytes, each from where it was left.
@@ -73,8 +73,9 @@ class Estimate:
 
     @property
     def ns(self) -> float:
-        """What a kernel of maxlab is expected to take: the slower of memory and arithmetic, which
-        go on at the same time, after it was started."""
+        """The time that a kernel of maxlab is expected to take: its start, then the slower of
+        memory and arithmetic, which overlap.
+        """
         return max(self.memory_ns, self.expected_ns) + self.start_ns
 
     def of_turns(self, turns: int) -> Estimate:
@@ -133,7 +134,7 @@ def traffic_of(plan: Plan, env: Mapping[str, int]) -> list[list[Traffic]]:
 def estimate(
     step: Step, traffic: Sequence[Traffic], flops: int, dtype: str, shared: bool, roof: Ceilings
 ) -> Estimate:
-    """What ``step`` would take on a machine with the ceilings ``roof``.
+    """The time that ``step`` would take on a machine with the ceilings ``roof``.
 
     Args:
         step: The step.
@@ -242,7 +243,7 @@ def is_shared(step: Step, env: Mapping[str, int], threads: int, runtime: object)
 
 
 def bound_of(found: Estimate, imbalance_ns: float) -> tuple[Bound, float]:
-    """What binds a kernel, and the nanoseconds that it alone would take."""
+    """The bound of a kernel, and the nanoseconds that the bound alone would take."""
     terms: list[tuple[Bound, float]] = [
         ("bandwidth", found.memory_ns),
         ("compute", found.compute_ns),

@@ -1,4 +1,4 @@
-"""What compiling a model took: the phases, and for every kernel whether it was found compiled
+"""The cost of compiling a model: its phases and, for every kernel, whether it was found compiled
 already, and if not, why.
 """
 
@@ -14,7 +14,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import plural, size_text
 from maxlab.habits import fitting
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 PHASES = {
     "cached": "finding the plan in the cache",
@@ -26,7 +26,7 @@ PHASES = {
     "weights": "checking, packing and uploading weights",
     "bind": "laying out memory for the newest sizes",
 }
-"""What is done in each phase, in their order."""
+"""The work of each phase, in order."""
 
 _WHY = {
     "new text": "its text is new",
@@ -69,7 +69,7 @@ class CompiledUnit:
 
 @dataclass(frozen=True, slots=True)
 class CompileReport(Tabular):
-    """What compiling a model took.
+    """The cost of compiling a model.
 
     Attributes:
         model: The name of the model.
@@ -118,14 +118,7 @@ class CompileReport(Tabular):
             )
             for unit in self.units
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines += [
-            "  ".join(
-                text.rjust(width) if n in (3, 4) else text.ljust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines += aligned(cells, right=(3, 4))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -137,7 +130,7 @@ class CompileReport(Tabular):
 
 @fitting("ML975", "maxlab.compile_report(model)")
 def compile_report(target: Model | Profile) -> CompileReport:
-    """What compiling ``target``, a model or the model of a profile, took.
+    """The cost of compiling ``target``: a model, or the model of a profile.
 
     Raises:
         ArgumentTypeError: ML674, ``target`` is something else.

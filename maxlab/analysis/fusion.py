@@ -23,7 +23,7 @@ from maxlab.opset import OPSET, is_call, is_weight
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What the schedule decided about two operations, and by which rule.
+    """The decision of the schedule about two operations, and the rule that made it.
 
     Attributes:
         a, b: Their ids; ``b`` reads ``a``, where one reads the other.
@@ -329,7 +329,7 @@ class _Question:
         return ""
 
     def _gone(self, op: Op) -> str:
-        """What the passes did to an op that is not there any more."""
+        """Says what the passes did to an op that has gone."""
         id = self._own[op.id]
         if any(id in made.origins for made in self._schedule.function.ops):
             return ""

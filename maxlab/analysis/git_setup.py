@@ -1,5 +1,5 @@
-"""What Git does with documents of graphs, set for one repository: how it shows what changed in
-them, and how it merges them.
+"""Settings of Git for documents of graphs, in one repository: how it shows their changes, and how
+it merges them.
 
 It is set where nobody else sees it, in ``.git/config`` and ``.git/info/attributes``, when it is
 asked for, and taken out again without a trace.
@@ -21,7 +21,7 @@ SECTIONS = ("diff.maxlab", "merge.maxlab", "difftool.maxlab", "mergetool.maxlab"
 
 
 def settings() -> dict[str, str]:
-    """What is set in the configuration, by its keys."""
+    """The settings of the configuration, by key."""
     program = f"{shlex.quote(sys.executable)} -m maxlab"
     return {
         "diff.maxlab.command": f"{program} git --show-diff",

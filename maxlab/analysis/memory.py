@@ -15,7 +15,7 @@ from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.habits import fitting
 from maxlab.ir import Call, DeviceRef
 from maxlab.opset import is_call
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +145,7 @@ class MemoryPlan(Tabular):
             )
             for slot in (shown if rows is None else shown[: max(rows, 0)])
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        right = (1, 2)
-        lines += [
-            "  ".join(
-                text.rjust(width) if n in right else text.ljust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines += aligned(cells, right=(1, 2))
         left = len(shown) + 1 - len(cells)
         if left:
             lines.append(f"… {left} more")

@@ -83,7 +83,7 @@ class _Runs:
 
 
 class Recording:
-    """What ``record`` recorded; complete when its block has ended.
+    """The result of ``record``; complete when its block has ended.
 
     Attributes:
         models: What each model and size took, those that took most first.

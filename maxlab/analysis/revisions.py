@@ -78,7 +78,7 @@ def text_at(revision: str, path: str, folder: str | Path = ".") -> str:
 def git(
     arguments: Sequence[str], folder: str | Path = ".", needed: str | None = None
 ) -> bytes | None:
-    """What ``git`` with ``arguments`` prints in ``folder``; None when it fails.
+    """The output of ``git`` with ``arguments`` in ``folder``; None when it fails.
 
     Args:
         arguments: They are given as they are, through no shell.

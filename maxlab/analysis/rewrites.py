@@ -73,7 +73,7 @@ def hoisted(model: Model) -> tuple[Graph, Registry]:
 
 
 def _evaluated(model: Model, frontier: Sequence[Value]) -> list[Tensor]:
-    """What the model computes for values that depend on weights alone."""
+    """Tensors that the model computes for values that depend on weights alone."""
     work = model.compiled.source.clone()
     values = {value.id: value for op in work.ops for value in op.results}
     wanted = [values[value.id] for value in frontier]

@@ -14,7 +14,7 @@ from maxlab.driver import Accelerator
 from maxlab.engine.times import is_idle, plural, size_text, time_text
 from maxlab.errors import ArgumentTypeError
 from maxlab.habits import fitting
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned, first_rows
 
 if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
@@ -68,7 +68,7 @@ class Point:
 
     @property
     def why(self) -> str:
-        """What holds the kernel back, in words."""
+        """The bound of the kernel, in words."""
         found = self.estimate
         if found is None or self.bound is None:
             return "A simulated GPU has no ceilings: these are times of the CPU that plays it."
@@ -137,7 +137,7 @@ class Roofline(Tabular):
         """The kernels as text, the most expensive first: what binds each, and how near it is to its
         roof."""
         ordered = sorted(self.points, key=lambda p: -p.ns)
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         cells = [("kernel", "name", "time", "FLOP/B", "GFLOP/s", "GB/s", "bound by", "of roof")]
         cells += [
             (
@@ -152,15 +152,7 @@ class Roofline(Tabular):
             )
             for p in shown
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        right = {2, 3, 4, 5, 7}
-        lines = [
-            "  ".join(
-                text.rjust(w) if n in right else text.ljust(w)
-                for n, (text, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = aligned(cells, right=(2, 3, 4, 5, 7))
         return "\n".join([f"{self.device}: {self._about()}", "", *lines])
 
     def _about(self) -> str:

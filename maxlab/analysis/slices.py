@@ -50,7 +50,7 @@ COLUMN_DTYPES = ("i8", "i8", "i4", "i4", "i4", "i4", "i4")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What a ``Builder`` made; ``columns.start`` is relative to ``t0_ns``."""
+    """The result of a ``Builder``; ``columns.start`` is relative to ``t0_ns``."""
 
     t0_ns: int
     tracks: tuple[Track, ...]

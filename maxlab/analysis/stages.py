@@ -1,4 +1,4 @@
-"""What the compiler made of a graph, stage by stage: after every pass, and as groups and kernels.
+"""The stages of compiling a graph: after every pass, and as groups and kernels.
 
 Passes are run again on a copy of the graph, so a model keeps nothing for this.
 """
@@ -46,7 +46,7 @@ _RULES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of one operation of the graph.
+    """The fate of one operation of the graph.
 
     Attributes:
         state: ``"kept"`` as it was; ``"rewritten"`` in other operations; ``"folded"`` into a

@@ -1,4 +1,4 @@
-"""What an analysis is of: a model, or the model that a profile was taken of."""
+"""The target of an analysis: a model, or the model that a profile was taken of."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from maxlab.engine.stamps import BEGIN, CHUNKS, END
 from maxlab.errors import ArgumentError, DocumentError, elsewhere
 from maxlab.habits import fitting
 from maxlab.ir import DeviceRef
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 from maxlab.trace import Event
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Tabular):
-    """What ran when. ``profile.timeline`` and ``timeline`` make it.
+    """The times of all that ran. ``profile.timeline`` and ``timeline`` make it.
 
     Rows are sorted by track, depth and start, and rows of the same track and depth never overlap:
     a slice in view is found by bisection.
@@ -133,14 +133,7 @@ class Timeline(Tabular):
             rows = self.on(number)
             share = self.busy_ns(number) / end if end else 0.0
             cells.append((track.process, track.name, str(rows.stop - rows.start), f"{share:.1%}"))
-        widths = [max(len(row[n]) for row in cells) for n in range(4)]
-        return "\n".join(
-            "  ".join(
-                text.ljust(width) if n < 2 else text.rjust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in cells
-        )
+        return "\n".join(aligned(cells, right=range(2, 4)))
 
     def _heads(self) -> Sequence[str]:
         return (
@@ -381,7 +374,7 @@ def _assembled(
 
 
 def of_profile(profile: Profile) -> Timeline:
-    """What ``profile.timeline`` is: all timed runs, and what the process recorded meanwhile."""
+    """The timeline of a profile: all timed runs, and what the process recorded meanwhile."""
     return timeline(profile, runs="all", events=True)
 
 

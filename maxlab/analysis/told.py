@@ -45,7 +45,7 @@ class TimelineHead(TypedDict):
 # ---------------------------------------------------------------- runs
 
 RunState = Literal["slower", "faster", "same", "unclear", "few", "new", "gone"]
-"""What became of a time. `unclear`: no difference can be shown, and none ruled out."""
+"""The change of a time. `unclear`: no difference can be shown, and none ruled out."""
 
 
 class RunEstimate(TypedDict):
@@ -114,7 +114,7 @@ class RunPair(TypedDict):
 
 
 class DiffAnswer(TypedDict):
-    """What was drawn for the sake of a comparison (``maxlab.diff``)."""
+    """The answer of a comparison (``maxlab.diff``) to the panel of runs."""
 
     version: Literal[1]
     kind: Literal["diff"]
@@ -166,4 +166,4 @@ class SweepAnswer(TypedDict):
 
 
 RunsAnswer = HistoryAnswer | DiffAnswer | SweepAnswer
-"""What the panel of runs shows."""
+"""The answer that the panel of runs shows."""

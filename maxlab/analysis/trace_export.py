@@ -23,7 +23,7 @@ CHUNK = 4096
 
 
 class Slices(Protocol):
-    """What an export reads of a ``Timeline``, in the words of its attributes."""
+    """The attributes of a ``Timeline`` that an export reads."""
 
     @property
     def tracks(self) -> Sequence[Track]: ...

@@ -82,7 +82,7 @@ class Trial:
 
     @property
     def predicted_ns(self) -> float | None:
-        """What was predicted to be saved; None where nothing could be predicted."""
+        """The predicted saving; None where nothing could be predicted."""
         return self.action.predicted_ns
 
     @property

@@ -97,7 +97,9 @@ def load(function: Function, options: Options = DEFAULT) -> Compiled:
 
 
 def load_ahead(whole: Compiled) -> Compiled | None:
-    """What ``whole`` has computed when it is loaded, if the cache has the plan of that."""
+    """The results of ``whole`` that are computed when it is loaded, if the cache has the plan of
+    them.
+    """
     ahead, options = whole.plan.facts.ahead, whole.options
     if ahead is None or _bypassed(options):
         return None

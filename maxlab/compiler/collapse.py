@@ -11,8 +11,7 @@ def collapse(kernel: Kernel, keep_inner: bool = False) -> None:
     find.
 
     Axes ``a`` (outer) and ``b`` merge when each index uses them as ``(a * extent(b) + b) * c``. The
-    merged axis keeps
-    the name of ``b``. With ``keep_inner`` only rows merge with rows.
+    merged axis keeps the name of ``b``. With ``keep_inner`` only rows merge with rows.
     """
     changed = True
     while changed:

@@ -130,7 +130,7 @@ class Compiled:
 
     @property
     def passes(self) -> list[PassRecord]:
-        """What each pass did."""
+        """The record of each pass."""
         return self.debug.passes
 
     @property

@@ -1,4 +1,4 @@
-"""What the text of kernels and those that launch them agree on."""
+"""Conventions that the text of kernels shares with those that launch them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel computes of a value at a place: expressions, down to what is loaded from memory."""
+"""Expressions that a kernel computes for a value at a place, down to loads from memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Expressions:
         self._memo: dict[tuple[Value, Index], Expr] = {}
 
     def name_of(self, op: Op) -> str:
-        """What the loops call ``op`` by."""
+        """The name of ``op`` in the loops."""
         return op.id if self._names is None else self._names[op]
 
     def buffer(self, value: Value, written: bool = False) -> int:

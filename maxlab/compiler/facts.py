@@ -1,4 +1,4 @@
-"""What a plan knows of the graph that it was made from, as plain values.
+"""Facts of the graph that a plan was made from, as plain values.
 
 A plan alone is enough to check the inputs of a model, to find the sizes of all dims, to make the
 outputs, and to say what went wrong and on which line of the user's. ``recording`` writes these
@@ -106,7 +106,7 @@ class Bound:
 
 @dataclass(slots=True)
 class Conditions:
-    """What the sizes that are new in a stage of the plan give, and what must hold of them.
+    """Sizes that are new in a stage of the plan, and the conditions on them.
 
     Attributes:
         definitions: Dims that are names for other sizes: name, size, and the op that says so.
@@ -142,7 +142,7 @@ class SizeFacts:
 # ---------------------------------------------------------------- the whole
 @dataclass(frozen=True, slots=True)
 class AheadFacts:
-    """What is computed of weights when the model is loaded, by a plan of its own.
+    """The part that is computed from weights when the model is loaded, by a plan of its own.
 
     Attributes:
         names: The names that its outputs have as weights of this plan, in their order.

@@ -1,4 +1,4 @@
-"""What tells graphs apart that become different plans: `fingerprint`.
+"""The fingerprint of a graph, which differs where graphs become different plans: `fingerprint`.
 
 Two functions of one fingerprint become equal plans, up to the user's lines, which a plan that is
 found by it gets from the graph at hand. So the fingerprint has everything of a function that
@@ -29,7 +29,7 @@ SOURCES = (".", "ir", "opset", "compiler", "compiler/codegen", "compiler/passes"
 
 
 class Fingerprint(NamedTuple):
-    """What a graph becomes a plan by.
+    """Everything by which a graph becomes a plan.
 
     Attributes:
         graph: A digest of the function.
@@ -46,7 +46,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(function: Function, options: Options) -> Fingerprint:
-    """What ``function`` becomes a plan by with ``options``.
+    """Everything by which ``function`` becomes a plan with ``options``.
 
     Raises:
         GraphError: ML355, it has an attribute that no text can hold, such as a function of Python.

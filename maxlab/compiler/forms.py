@@ -1,5 +1,5 @@
-"""What groups of different layers, graphs and loads have in common, so that each kernel is lowered
-and printed once.
+"""Forms that groups of different layers, graphs and loads share, so that each kernel is lowered and
+printed once.
 
 A *form* is all that lowering and printing read of a group, with its ops and values by number: what
 the ops do, the types and layouts of the values, which of them are written to memory, and what the
@@ -145,12 +145,12 @@ class Form:
 
 
 def option_key(options: Options) -> Hashable:
-    """What ``options`` say of the loops and the text of a kernel."""
+    """The part of ``options`` that changes the loops and the text of a kernel."""
     return options.fast_math, options.assert_level, options.log_level
 
 
 class Kept:
-    """What was made for the newest forms; threads may use it at once.
+    """Things that were made for the newest forms; threads may use it at once.
 
     Args:
         limit: How many are kept.
@@ -165,7 +165,7 @@ class Kept:
         return len(self._made)
 
     def get(self, key: Hashable) -> Any:
-        """What was made for ``key``; None where that is not kept."""
+        """The thing that was made for ``key``; None where that is not kept."""
         with self._lock:
             found = self._made.get(key)
             if found is not None:
@@ -186,4 +186,4 @@ class Kept:
 
 
 KEPT = Kept(LIMIT)
-"""What this process has made, by form."""
+"""Everything that this process has made, by form."""

@@ -13,7 +13,7 @@ from maxlab.opset.checks import Check
 
 @dataclass(slots=True)
 class Guard:
-    """What must hold of sizes.
+    """Conditions on sizes.
 
     Attributes:
         checks: The conditions that ops state.
@@ -29,7 +29,7 @@ class Guard:
         return bool(self.checks or self.differences)
 
     def test(self, env: Mapping[str, int]) -> None:
-        """Nothing, when all of it holds of the sizes ``env``.
+        """Raises unless the sizes ``env`` fulfil all of it.
 
         Raises:
             InputError: ML603, a condition does not hold; ML623, a size is negative; ML624, a

@@ -55,8 +55,8 @@ def _lowered(type: Type) -> Type:
 
 
 def definitions(function: Function) -> dict[str, str]:
-    """What tells each opaque type that a kernel of ``function`` makes or takes from others of its
-    name.
+    """The text by which each opaque type that a kernel of ``function`` makes or takes differs from
+    others of its name.
 
     Raises:
         GraphError: ML784, two kernels declare one type otherwise.

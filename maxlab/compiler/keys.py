@@ -7,8 +7,8 @@ from typing import Any
 
 
 def frozen(attr: Any) -> Hashable:
-    """What equal attributes have in common: ``1``, ``1.0`` and ``True`` are three attributes, 0.0
-    and -0.0 two, and NaN is equal to itself.
+    """A key that equal attributes share: ``1``, ``1.0`` and ``True`` are three attributes, 0.0 and
+    -0.0 two, and NaN is equal to itself.
 
     Example:
         >>> frozen([1, 2]) == frozen([1, 2]), frozen(1) == frozen(True), frozen(0.0) == frozen(-0.0)
@@ -22,7 +22,7 @@ def frozen(attr: Any) -> Hashable:
 
 
 def frozen_attrs(attrs: Mapping[str, Any]) -> Hashable:
-    """What equal attributes of two ops have in common, whatever their order.
+    """A key that equal attributes of two ops share, whatever their order.
 
     Example:
         >>> frozen_attrs({"a": 1, "b": 2}) == frozen_attrs({"b": 2, "a": 1})

@@ -1,4 +1,4 @@
-"""What ``Options`` forbid a schedule: kernels of several ops, and values that are nowhere."""
+"""Limits of ``Options`` to a schedule: no kernels of several ops, no values without memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Limits:
 
 
 def _behind(value: Value) -> Value:
-    """What ``value`` looks at; itself if it is no view."""
+    """The value that ``value`` is a view of; itself if it is no view."""
     while value.op is not None and OPSET[value.op.name].kind == "view":
         value = value.op.operands[0]
     return value

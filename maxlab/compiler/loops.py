@@ -1,12 +1,10 @@
 """The loop IR: what a kernel computes, for no target in particular.
 
 A kernel runs over *rows*, the points of its parallel axes, in any order. For each row it makes one
-or more *passes* over
-the elements of one inner axis; a pass folds expressions into accumulators, stores them, or keeps
-them in a row of
-scratch for later passes. Between passes stand row-level stores. An expression is a DAG whose leaves
-are loads at
-polynomial indices, constants, the index itself, accumulators and kept rows.
+or more *passes* over the elements of one inner axis; a pass folds expressions into accumulators,
+stores them, or keeps them in a row of scratch for later passes. Between passes stand row-level
+stores. An expression is a DAG whose leaves are loads at polynomial indices, constants, the index
+itself, accumulators and kept rows.
 
 Both code generators print this and nothing else.
 """
@@ -32,8 +30,7 @@ class Expr:
     ``kind``   ``data``, ``args``
     const      a Python number
     load       (buffer, index polynomial)
-    wrap       a size; args: an index, counted from the end when negative, checked to be within the
-    size
+    wrap       a size; args: an index, counted from the end when negative, checked to be within
     gather     (buffer, index polynomial over ``$`` too); args: the ``wrap`` that ``$`` stands for
     index      a polynomial, as an int64
     op         the scalar operator's name; args

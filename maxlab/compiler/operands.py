@@ -1,4 +1,4 @@
-"""What the operands of products must look like in memory, and whether they do."""
+"""Layouts that the operands of products must have in memory, and whether they have them."""
 
 from __future__ import annotations
 

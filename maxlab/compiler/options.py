@@ -1,4 +1,4 @@
-"""What a compilation may be asked for beside the graph: ``Options``."""
+"""Wishes for a compilation beside the graph: ``Options``."""
 
 from __future__ import annotations
 

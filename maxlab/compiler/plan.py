@@ -141,7 +141,7 @@ class Plan:
         return Plan(**plan_reader.read(text, arrays))
 
     def diff(self, other: Plan, /) -> PlanDiff:
-        """What differs in ``other``, in words: empty, and false, when the plans are equal.
+        """The differences in ``other``, in words: empty, and false, when the plans are equal.
 
         Steps are matched by what they compute, buffers by what they hold; numbers that are others
         only because something else is there too are no difference. ``maxlab.diff(plan, other)`` is

@@ -1,4 +1,4 @@
-"""What differs between two plans, as values that are printed and compared: ``PlanDiff``."""
+"""The differences between two plans, as values that are printed and compared: ``PlanDiff``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Change:
 
     @property
     def kind(self) -> Kind:
-        """What happened to it on the way from the first plan to the second."""
+        """The kind of change on the way from the first plan to the second."""
         if not self.before:
             return "added"
         return "changed" if self.after else "removed"
@@ -64,7 +64,7 @@ class Change:
 
     @property
     def title(self) -> str:
-        """What it is in either plan."""
+        """The name of the thing in either plan."""
         return " → ".join(dict.fromkeys(words for words in (self.was, self.words) if words))
 
     @property
@@ -85,7 +85,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class PlanDiff:
-    """What differs between two plans; empty, and false, when they are equal.
+    """The differences between two plans; empty, and false, when they are equal.
 
     Attributes:
         before, after: The size of either plan in words.
@@ -109,7 +109,7 @@ class PlanDiff:
         return bool(self.steps or self.buffers or self.rest or self.renumbered)
 
     def mirrored(self) -> PlanDiff:
-        """What differs when the second plan is the first.
+        """The differences when the second plan is the first.
 
         Example:
             >>> from maxlab import engine

@@ -30,7 +30,7 @@ from maxlab.opset.notes import Note
 
 
 class Writing(Protocol):
-    """What is written once and named by what else is written."""
+    """Things that are written once and named by others that are written."""
 
     def location(self, at: Location) -> Any:
         """A place in the user's code."""
@@ -40,7 +40,7 @@ class Writing(Protocol):
 
 
 class Reading(Protocol):
-    """What was read before, and is named by what is read."""
+    """Things that were read before, and are named by others that are read."""
 
     ops: list[OpFacts]
 

@@ -1,4 +1,4 @@
-"""What differs between two plans, in words: ``plan.diff(other)``."""
+"""The differences between two plans, in words: ``plan.diff(other)``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONGEST = 100
 
 # ---------------------------------------------------------------- making it
 def diff(one: Whole, other: Whole) -> PlanDiff:
-    """What differs between the plans ``one`` and ``other``."""
+    """The differences between the plans ``one`` and ``other``."""
     if one == other:
         return PlanDiff(size_words(one), size_words(other))
     if _order(other) < _order(one):  # the same pairs are found in either direction
@@ -115,7 +115,7 @@ def _alone(
 
 
 def step_words(step: Step) -> str:
-    """What ``step`` is, in a line."""
+    """A line that describes ``step``."""
     written, read = touched_slots(step)
     parts = [f"{step.name} ({step.kind})"]
     parts += [f"writes {listed(written)}"] if written else []
@@ -133,7 +133,7 @@ def _code(step: Step) -> str:
 
 
 def _step_details(a: Step, b: Step, fields: Sequence[str]) -> Iterator[Detail]:
-    """What differs of the steps ``a`` and ``b``, which differ in ``fields``."""
+    """The differences between the steps ``a`` and ``b``, which differ in ``fields``."""
     said: set[str] = set()
     for name in fields:
         for what, show in _STEP_FIELDS[name]:
@@ -268,7 +268,7 @@ def _buffer_details(a: Slot, b: Slot, renumbered: Slot) -> Iterator[Detail]:
 def _packing_details(
     a: Slot, one: Whole, b: Slot, other: Whole, renumbered: Slot
 ) -> Iterator[Detail]:
-    """What differs of the packing of the buffers ``a`` and ``b``."""
+    """The differences between the packings of the buffers ``a`` and ``b``."""
     sources = [s.packing and plan.slots[s.packing.source] for s, plan in ((a, one), (b, other))]
     numbers = [s.packing and s.packing.source for s in (a, renumbered)]
     if numbers[0] != numbers[1]:
@@ -296,7 +296,7 @@ def _digest(raw: bytes) -> str:
 
 # ---------------------------------------------------------------- the whole
 def _order_details(one: Whole, other: Whole, renumbering: Renumbering) -> Iterator[Detail]:
-    """What differs of the fields of plans that are lists of numbers."""
+    """The differences between the fields of plans that are lists of numbers."""
     theirs = {
         "outputs": renumbering.slot_numbers(other.outputs),
         "cuts": [renumbering.step_number(number) for number in other.cuts],
@@ -377,7 +377,7 @@ def _lines_of(facts: Facts) -> Iterator[tuple[str, Location | None]]:
 
 
 def _op_details(a: Mapping[str, OpFacts], b: Mapping[str, OpFacts]) -> Iterator[Detail]:
-    """What differs of the operations besides their lines."""
+    """The differences between the operations besides their lines."""
     for id, op in a.items():
         other = b.get(id)
         if other is None or (op.name, op.fault, op.kernel) == (
@@ -403,7 +403,7 @@ def _line_text(at: Location | None) -> str:
 
 
 def _record_details(what: str, a: Any, b: Any) -> Iterator[Detail]:
-    """What differs of inputs, outputs or weights, which are numbered or named."""
+    """The differences between inputs, outputs or weights, which are numbered or named."""
     ones, others = (dict(x) if isinstance(x, Mapping) else dict(enumerate(x)) for x in (a, b))
     alone = [
         ", ".join(str(key) for key in x if key not in y)

@@ -55,7 +55,7 @@ INLINE = 256
 """Bytes of an array that stands in the text itself."""
 END = "end"
 CODE = "  | "
-"""What a line of a kernel's text begins with."""
+"""The beginning of a line of a kernel's text."""
 
 Places = Mapping[str, Location | None]
 """The user's line of each op, by the id of the op."""

@@ -153,7 +153,7 @@ PAGE_NOTES = {
     "scratch": "bytes of memory that each thread has for itself",
     "costs": "scalar operations, and bytes that are read and written, each once",
 }
-"""What columns of the page show that the text has not."""
+"""The meaning of columns of the page that the text has not."""
 
 
 class _Users:
@@ -240,7 +240,7 @@ def _buffer(slot: Slot, who: str) -> str:
 
 
 def _named(slot: Slot) -> str:
-    """What ``slot`` holds, of a packed weight by the weight's name."""
+    """The content of ``slot``, of a packed weight by the weight's name."""
     return f"{slot.name} in panels" if slot.kind == "packed" and slot.name else holds(slot)
 
 

@@ -1,4 +1,4 @@
-"""What the words of a plan's text mean: each is explained above the line that uses it first."""
+"""The meaning of the words of a plan's text: each is explained above its first line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS: Mapping[str, str] = {
     "buffer": "a piece of memory, called b and its number",
     "step": "what a run does next, most often one kernel; called k and its number",
 }
-"""What the lines are, by their words."""
+"""The meaning of the lines, by their words."""
 
 _SHAPE = "the size of each axis"
 _LINE = "the user's line: file, line, column, text, function, last column, id of the cell"
@@ -253,7 +253,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     "launch": {name: note for name, (note, _) in LAUNCH_NOTES.items()},
     **{name: fields for name, (_, fields) in LAUNCH_NOTES.items()},
 }
-"""What the fields are, by the word or the field that they are in."""
+"""The meaning of the fields, by the word or the field that they are in."""
 
 _SAME: Mapping[str, str] = {
     "kernels": "kernel", "strips": "kernel", "left": "operand", "right": "operand",

@@ -51,7 +51,7 @@ class OneToOne(Generic[T]):
 
 @dataclass(slots=True)
 class Matching:
-    """What of one plan is what of the other, by numbers and ids.
+    """The parts of one plan that match parts of the other, by numbers and ids.
 
     Attributes:
         steps: Numbers of steps.
@@ -67,7 +67,7 @@ class Matching:
 
 
 def matched(one: Whole, other: Whole) -> Matching:
-    """What of the plan ``one`` is what of ``other``."""
+    """The parts of the plan ``one`` that match parts of ``other``."""
     found = Matching()
     _match_steps(one, other, found)
     _match_slots(one, other, found)
@@ -82,7 +82,9 @@ def plain_text(printed: Printed | None) -> str:
 
 
 def computed(step: Step, slots: Sequence[Slot]) -> tuple[Hashable, ...]:
-    """What ``step`` computes: equal for steps that do the same on buffers of the same names."""
+    """A key of the computation of ``step``: equal for steps that do the same on buffers of the same
+    names.
+    """
     return (
         step.kind, step.name, step.callee, step.ops, str(step.device), str(step.parallel),
         plain_text(step.printed), formula_text(launch_of(step)), tuple(map(str, step.sizes)),

@@ -1,5 +1,5 @@
-"""What a plan is made of: memory slots, and steps that name their kernel, pointers, dims and
-parallel extent.
+"""The parts of a plan: memory slots, and steps that name their kernel, pointers, dims and parallel
+extent.
 
 Everything here is symbolic in the dims.
 """
@@ -37,7 +37,7 @@ PACK_KERNELS = {
     DType.bfloat16: "mx_k_pack_b_bf16",
     DType.float16: "mx_k_pack_b_f16",
 }
-"""What packs the right operands of products, in the library."""
+"""The kernel of the library that packs the right operands of products."""
 PACK_TAPS_KERNELS = {
     DType.float32: "mx_k_pack_taps_f32",
     DType.bfloat16: "mx_k_pack_taps_bf16",
@@ -144,7 +144,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one step needs for given sizes: trailing dims of the plan, parallel extent, grain,
+    """The needs of one step for given sizes: trailing dims of the plan, parallel extent, grain,
     scratch bytes, and how many items take some milliseconds, behind which the executor asks whether
     to go on; 0 where the kernel asks for itself or never takes long.
     """
@@ -240,7 +240,7 @@ class GpuKernels:
 
 @dataclass(frozen=True, slots=True)
 class Binds:
-    """What a step computes for the sizes of later ones.
+    """The sizes of later steps that a step computes.
 
     Attributes:
         slot: Where the number is, an int64.
@@ -270,7 +270,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class KernelArgument:
-    """What a pointer of a user's kernel is.
+    """The kind of a pointer of a user's kernel.
 
     Attributes:
         name: What its declaration calls it.
@@ -422,7 +422,7 @@ class Step:
 _COMPARED = tuple(
     one.name for one in fields(Step) if one.name not in ("touching", "loops", "strips", "_traffic")
 )
-"""What two equal steps have alike."""
+"""The fields that two equal steps have alike."""
 
 
 __all__ = [

@@ -31,7 +31,7 @@ from maxlab.opset.notes import Note, remembered
 
 
 class Reader:
-    """What the lines of a text refer to."""
+    """The things that the lines of a text refer to."""
 
     def __init__(
         self, data: Mapping[str, np.ndarray[Any, Any]], places: Places | None = None

@@ -130,7 +130,7 @@ class Renumbering:
         return {size: self.op(op) for size, op in sizes.items()}
 
     def facts(self, facts: Facts) -> Facts:
-        """What a plan knows of its graph."""
+        """The facts of the plan's graph, renumbered."""
         sizes = facts.sizes
         stages = [
             Conditions(

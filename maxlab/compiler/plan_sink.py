@@ -1,4 +1,4 @@
-"""What a plan is written into while it is made: its slots and its steps.
+"""The sink that a plan is written into while it is made: its slots and its steps.
 
 The parts of the compiler that add steps, for hosts, GPUs, kernels of the op table and programs, are
 given a ``PlanSink``; ``Planner`` says which of them adds those of a group.
@@ -248,7 +248,7 @@ class PlanSink:
 
 
 def data_key(slot: Slot) -> tuple[Any, ...]:
-    """What slots that hold the same data have in common; empty for other slots."""
+    """A key that slots that hold the same data share; empty for other slots."""
     if slot.kind == "weight":
         return "weight", slot.name, slot.device
     if slot.kind == "constant":

@@ -74,7 +74,7 @@ COLUMN_NOTES = {
     "n0, n1 …": "operations of the graph, as its listing numbers them",
     "v0, v1 …": "values of the graph that a buffer holds",
 }
-"""What columns of the tables show."""
+"""The meaning of the columns of the tables."""
 
 NOTES = {
     "map": "each element by itself",
@@ -99,7 +99,7 @@ NOTES = {
     "arena": "memory of one run, shared by buffers that are not needed at the same time",
     "packed": "a weight in panels of columns, packed when the model is loaded",
 }
-"""What kinds of steps and of buffers are."""
+"""The meaning of the kinds of steps and of buffers."""
 
 LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "Once": ("one item, on one thread", {}),
@@ -171,7 +171,7 @@ LAUNCH_NOTES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"heads": "in all batches", "queries": "of each head"},
     ),
 }
-"""What the formulas of launches say, and what they are given."""
+"""The meaning of the formulas of launches, and of their arguments."""
 WIDTH = 80
 """Characters of a line of the legend."""
 
@@ -228,7 +228,7 @@ def launch_text(step: Step) -> str:
 
 
 def conditions(guard: Guard) -> list[str]:
-    """What must hold of sizes, a line for each."""
+    """The conditions on sizes, a line for each."""
     found = [f"{size} of {op.word} must be 0 or more" for size, op in guard.differences.items()]
     return found + [
         f"{check.left} {check.relation} {check.right} must hold for {op.word}"
@@ -263,7 +263,7 @@ def size_lines(facts: Facts) -> Iterator[str]:
 
 
 def holds(slot: Slot) -> str:
-    """What ``slot`` holds, in words."""
+    """The content of ``slot``, in words."""
     if slot.kind == "packed" and slot.packing is not None:
         return f"b{slot.packing.source} in panels"
     if slot.kind == "input" and slot.name:
@@ -280,7 +280,7 @@ def slot_words(slot: Slot) -> str:
 
 
 def buffer_words(slot: Slot) -> str:
-    """What ``slot`` is, in a line."""
+    """A line that describes ``slot``."""
     return f"{slot.kind} {holds(slot)}: {slot.dtype.name} {shape_text(slot)}, {slot.nbytes} bytes"
 
 
@@ -318,7 +318,7 @@ class Given(NamedTuple):
 
 
 def formula_parts(formula: Any) -> Iterator[Given]:
-    """What ``formula`` is given that is no default."""
+    """The arguments of ``formula`` that differ from their defaults."""
     for field in dataclasses.fields(formula):
         value = getattr(formula, field.name)
         if field.default is dataclasses.MISSING or value != field.default:

@@ -1,4 +1,4 @@
-"""What is read of a ``plan.Plan`` by the modules that it is made of, which are below it."""
+"""The part of a ``plan.Plan`` that is read by the modules it is made of, which are below it."""
 
 from __future__ import annotations
 

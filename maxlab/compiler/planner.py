@@ -101,7 +101,7 @@ class _Filling:
         self.plan.outputs = [by_output[n] for n in range(len(schedule.outputs))]
 
     def target(self, group: Group) -> HostSteps | GpuSteps:
-        """What adds the steps of ``group``: those of its device."""
+        """The steps of the device of ``group``, which add those of the group."""
         return self._gpu if group.device.is_gpu() else self._host
 
     def _output_copy(self, group: Group) -> None:

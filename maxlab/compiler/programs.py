@@ -109,7 +109,7 @@ def compile_subgraph(sink: PlanSink, function: Function) -> Body:
 
 
 def guard_of(function: Function) -> Guard:
-    """What ``function`` states of sizes."""
+    """The conditions on sizes that ``function`` states."""
     checks = [(facts_of(op), c) for op, c in checks_of(function) if not _holds(c)]
     guard = Guard(checks)
     for op in function.ops:

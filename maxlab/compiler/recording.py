@@ -49,7 +49,7 @@ def recorded_facts(
     plan: Plan,
     ahead: Ahead | None = None,
 ) -> Facts:
-    """What ``plan`` needs to know of its graph.
+    """The facts that ``plan`` needs of its graph.
 
     Args:
         source: The graph.

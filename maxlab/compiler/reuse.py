@@ -61,7 +61,7 @@ def merged(
 
 
 def _in_order(kernel: Kernel) -> Iterator[tuple[list[Expr], list[Store]]]:
-    """What an item of ``kernel`` reads, and what it stores when that is read, one after another."""
+    """The reads of an item of ``kernel``, and the stores that follow them, one after another."""
     for current in kernel.passes:
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         yield [*roots, *(s.value for s in current.stores)], current.stores
@@ -291,7 +291,7 @@ def _alike(one: Slot, other: Slot) -> bool:
 
 
 def _unread(value: Value) -> Slot:
-    """What stands for the slot of an input that no step reads: the plan has none."""
+    """A stand-in for the slot of an input that no step reads: the plan has none."""
     typed = value.tensor_type
     nbytes = elements(typed) * Poly.constant(typed.dtype.size_in_bytes)
     return Slot(-1 - value.index, "input", typed.dtype, nbytes, typed.sizes, device=typed.device)

@@ -43,7 +43,7 @@ from maxlab.opset import flops_of
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What all groups of one form become: a step without its place in a plan.
+    """The common result for all groups of one form: a step without its place in a plan.
 
     Attributes:
         printed: The text; its ops are called by their numbers in the form.
@@ -95,8 +95,9 @@ class HostSteps:
         make: Callable[[Form], tuple[Made, Sequence[Value]]],
         operand: Value | None = None,
     ) -> tuple[Made, Form]:
-        """What ``group`` becomes, which ``make`` makes of its form with the values of its pointers,
-        if nothing was made of that form before."""
+        """The step for ``group``, which ``make`` makes of its form with the values of its pointers,
+        unless one was made of that form before.
+        """
         schedule = self.sink.schedule
         form = forms.Form(schedule, group, how, operand)
         made: Made | None = forms.KEPT.get(form.key)
@@ -227,7 +228,7 @@ class HostSteps:
         self._add(group, "contract", made, form.ids, pointers)
 
     def _product(self, group: Group, form: Form) -> tuple[Made, Sequence[Value]]:
-        """What the product of ``group`` becomes, and the values that it reads and writes."""
+        """The step for the product of ``group``, and the values that it reads and writes."""
         schedule = self.sink.schedule
         op = group.main
         assert op is not None
@@ -319,7 +320,7 @@ class HostSteps:
         self._add(group, "attention", made, form.ids, pointers)
 
     def _attended(self, group: Group, form: Form) -> tuple[Made, Sequence[Value]]:
-        """What the attention of ``group`` becomes, and the values that it reads and writes."""
+        """The step for the attention of ``group``, and the values that it reads and writes."""
         schedule = self.sink.schedule
         parts = schedule.attentions[group.number]
         lowering = Lowering(schedule, group, form.names)
@@ -342,7 +343,7 @@ def _lowered(made: Made, form: Form) -> Lowered:
 
 
 def _made_of_rows(lowered: Lowered) -> Made:
-    """What the loops of a map or row kernel become."""
+    """The step for the loops of a map or row kernel."""
     kernel = lowered.kernel
     weight, width = weight_of(kernel), kernel.inner.extent
     flat = kernel.kind == "map" and not kernel.rows
@@ -364,7 +365,7 @@ def _made_of_rows(lowered: Lowered) -> Made:
 
 
 def _made_of_columns(lowered: Lowered) -> Made:
-    """What the loops of a column kernel become."""
+    """The step for the loops of a column kernel."""
     kernel = lowered.kernel
     assert kernel.reduction is not None
     weight = weight_of(kernel)

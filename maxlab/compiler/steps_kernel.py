@@ -114,7 +114,7 @@ class KernelSite:
 
     @property
     def options(self) -> Options:
-        """What the compilation was asked for."""
+        """The options of the compilation."""
         return self.sink.schedule.options
 
     @property
@@ -124,7 +124,7 @@ class KernelSite:
 
     @property
     def assert_level(self) -> str:
-        """What kernels test."""
+        """The level of assertions that kernels test."""
         return self.options.assert_level
 
     @property

@@ -1,4 +1,4 @@
-"""What a kernel reads and writes of each buffer, counted from its loops.
+"""Reads and writes of a kernel, of each buffer, counted from its loops.
 
 A kernel that reads a slice of a buffer reads only that, and one that is part of a concat writes
 only its part. An element that is read several times, by a broadcast or in several passes, counts
@@ -29,27 +29,27 @@ class Touch(NamedTuple):
 
 
 Touched = dict[int, Touch]
-"""What is touched, by the number of a pointer."""
+"""The touched bytes, by the number of a pointer."""
 
 
 # ---------------------------------------------------------------- what a step says of itself
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is touched, as it is."""
+    """A count of touched bytes, as it is."""
 
     elements: Touched = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """What the loops of ``kernel`` touch."""
+    """The bytes that the loops of ``kernel`` touch."""
 
     kernel: Kernel
 
 
 @dataclass(frozen=True, slots=True)
 class ProductLoops:
-    """What a product touches, with what is fused to it.
+    """The bytes that a product touches, with all that is fused to it.
 
     Attributes:
         epilogue: What is done with each tile.
@@ -67,7 +67,7 @@ class ProductLoops:
 
 @dataclass(frozen=True, slots=True)
 class AttentionLoops:
-    """What fused attention touches, with its score function."""
+    """The bytes that fused attention touches, with its score function."""
 
     score: Kernel
     call: AttentionCall

@@ -31,7 +31,7 @@ SETTLE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What happens between two turns.
+    """The work between two turns.
 
     Attributes:
         following: The slots of the outputs of the body.
@@ -57,7 +57,7 @@ class Turn:
 def next_turn(
     plan: Plan, changed: Sequence[int], homes: Mapping[int, int], states: Sequence[int]
 ) -> Turn:
-    """What happens from one turn to the next.
+    """The work from one turn to the next.
 
     Args:
         plan: To which slots are added.
@@ -90,7 +90,8 @@ def next_turn(
     for state, _ in copies:
         del moves[state]
     for state in list(moves):
-        if state not in taken:  # what nobody takes goes to who has given without taking
+        if state not in taken:
+            # Close the chain: its free slot goes to the slot that lost its memory.
             end = state
             while end in moves:
                 end = moves[end]

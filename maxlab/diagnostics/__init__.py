@@ -1,4 +1,4 @@
-"""What a machine's devices are doing while programs run: memory and utilisation, sampled.
+"""Memory and utilisation of a machine's devices, sampled while programs run.
 
 Stands on the ground floor of the package only. Nothing here touches a device, loads a vendor's
 library or starts a process before it is asked to.

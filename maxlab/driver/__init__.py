@@ -74,5 +74,5 @@ _INSTEAD = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a name that is not there, with what there is instead."""
+        """Raises the error for a name that is not there, with the name to use instead."""
         raise missing("driver", name, __all__, _INSTEAD)

@@ -259,7 +259,7 @@ def accelerators_of(devices: Mapping[K, Device]) -> dict[K, Accelerator]:
 
 
 def missing_for_accelerators() -> list[str]:
-    """What stands between this process and an accelerator, a line each."""
+    """Lines that name each thing that keeps this process from using an accelerator."""
     return _current().missing()
 
 

@@ -1,4 +1,4 @@
-"""What ``tensor.max(dim=1)`` gives: elements alone, where PyTorch gives a pair with the places."""
+"""The result of ``tensor.max(dim=1)``: elements alone, where PyTorch gives places too."""
 
 from __future__ import annotations
 

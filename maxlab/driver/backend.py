@@ -1,4 +1,5 @@
-"""What a GPU backend is: the few things that a device must be able to do for tensors and models.
+"""The protocol of a GPU backend: the few things that a device must be able to do for tensors and
+models.
 
 There are two, ``driver.cuda`` (PyCUDA) and ``driver.sim`` (the same CUDA text on the CPU). Nothing
 above this module knows which one it talks to. A backend's `Context` belongs to one *owner*: work
@@ -43,7 +44,7 @@ class Properties:
 
 @dataclass(slots=True)
 class Counters:
-    """What a device was told to do since it was opened; `Accelerator.counters` shows it.
+    """Counts of the work given to a device since it was opened; `Accelerator.counters` shows them.
 
     Attributes:
         launches: kernels started one by one.
@@ -68,7 +69,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
-    """What the compiler made of a kernel; None where the backend has no such number.
+    """Facts of a kernel from its compiler; None where the backend has no such number.
 
     Attributes:
         registers: of one thread.
@@ -165,7 +166,7 @@ class Function(Protocol):
 
     @property
     def facts(self) -> FunctionFacts:
-        """What the compiler made of it."""
+        """Facts of the kernel from its compiler."""
 
 
 class Recording(Protocol):
@@ -196,8 +197,9 @@ class Blas(Protocol):
 
 
 class Watcher(Protocol):
-    """What sees one piece of work: `begin` and `end` around what is given to a queue, called by the
-    owner of the device, or `moved` behind what the host has done itself."""
+    """Sees one piece of work: `begin` and `end` around the work given to a queue, called by the
+    owner of the device, or `moved` behind the work that the host has done itself.
+    """
 
     def begin(self, context: Context, queue: Queue) -> None:
         """The work is about to be given to ``queue``."""
@@ -222,14 +224,14 @@ class Context(Protocol):
 
     @property
     def counters(self) -> Counters:
-        """What the device was told to do since it was opened."""
+        """Counts of the work given to the device since it was opened."""
 
     @property
     def default_queue(self) -> Queue:
         """The queue that is used when none is given."""
 
     def call(self, work: Callable[[], T]) -> T:
-        """What ``work()`` returns, run by the owner; it may be called from any thread.
+        """The result of ``work()``, run by the owner; it may be called from any thread.
 
         Raises:
             DeviceError: ML445 (a RuntimeError), the device was lost by an earlier fault.
@@ -309,8 +311,9 @@ class Context(Protocol):
         """The vendor's library of products, None where there is none."""
 
     def record(self, work: Callable[[Queue], None]) -> Recording | None:
-        """What ``work`` launches on the queue it is given, not run but recorded; None if the
-        backend cannot."""
+        """The launches of ``work`` on the queue that it is given, recorded instead of run; None if
+        the backend cannot record.
+        """
 
 
 class Backend(Protocol):

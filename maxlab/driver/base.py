@@ -1,4 +1,4 @@
-"""What every tensor is and says: a typed, strided window on memory, and its values on the host.
+"""The base of all tensors: a typed, strided window on memory, and its values on the host.
 
 Input: a pointer, a dtype, a shape, strides, and an owner that keeps the memory alive.
 Output: facts, NumPy arrays and DLPack capsules of that memory, never a copy unless asked.
@@ -123,7 +123,9 @@ class TensorBase:
 
     @property
     def owner(self) -> object:
-        """What keeps the memory alive: a block of it, an array, a mapped file, another tensor."""
+        """The object that keeps the memory alive: a block of it, an array, a mapped file, another
+        tensor.
+        """
         return self._owner
 
     @property
@@ -312,7 +314,7 @@ class TensorBase:
         return printing.text(self)
 
     def __shown__(self) -> str:
-        """What messages say of it: no element is read for them."""
+        """The text of messages about it; no element is read for them."""
         return f"Tensor({printing.facts_of(self)})"
 
     def _repr_html_(self) -> str:

@@ -352,7 +352,7 @@ class DeviceStream:
         ffi.memmove(ffi.cast("char *", target), ffi.cast("char *", source), nbytes)
 
     def reached(self) -> Any:
-        """What `wait_until` takes to mean everything given to the stream so far."""
+        """A mark of all that was given to the stream so far, for `wait_until`."""
         return self._started
 
     def wait_until(self, reached: Any) -> None:

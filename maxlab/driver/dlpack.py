@@ -155,7 +155,7 @@ def _callbacks() -> tuple[Any, Any]:
 
 @functools.cache
 def _destructor() -> Any:
-    """What `_capsule_new` takes for the second of `_callbacks`."""
+    """The destructor that `_capsule_new` takes for the second of `_callbacks`."""
     return _DESTRUCTOR(int(ffi.cast("uintptr_t", _callbacks()[1])))
 
 

@@ -182,7 +182,7 @@ class DevicePool:
             context.call(release)
 
     def stats(self) -> MemoryStats:
-        """What tensors hold now."""
+        """The memory that tensors hold now."""
         with self._lock:
             self._collect()
             return MemoryStats(self._used, len(self.live), self._pooled)

@@ -188,7 +188,7 @@ def _cast(dtype: DType) -> Callable[[Any], Any]:
 
 
 class Numbers:
-    """What a tensor can be asked as if it were an array of NumPy or a tensor of PyTorch."""
+    """Questions that a tensor answers as an array of NumPy or a tensor of PyTorch would."""
 
     __slots__ = ()
     if TYPE_CHECKING:

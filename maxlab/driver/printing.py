@@ -54,7 +54,7 @@ def page(tensor: Any) -> str:
 
 
 def facts_of(tensor: Any) -> str:
-    """What is told of a tensor besides its numbers."""
+    """Facts of a tensor that are printed besides its numbers."""
     device = f"{tensor.device.label}:{tensor.device.id}"
     return f"dtype={tensor.dtype.name}, shape={tensor.shape}, device={device}"
 

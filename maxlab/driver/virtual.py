@@ -70,7 +70,7 @@ class VirtualMemory:
         self._dropped.append(address)
 
     def stats(self) -> MemoryStats:
-        """What tensors and models hold now."""
+        """The memory that tensors and models hold now."""
         with self._lock:
             self._collect()
             return MemoryStats(self._used, len(self._live), self._pooled)

@@ -1,4 +1,4 @@
-"""What a model is called with: its inputs as tensors, and what is said of those that are wrong."""
+"""Arguments of a model's call: its inputs as tensors, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxlab.ir import DeviceRef
 
 
 class Arguments:
-    """What looks at the inputs of a model.
+    """Checks the inputs of a model.
 
     Args:
         streams: By its number, the stream in whose order each input is read.
@@ -135,8 +135,7 @@ class Arguments:
         return tensors, tuple(shapes)
 
     def _require_own(self, args: Sequence[Any], tensors: Sequence[Tensor]) -> None:
-        """Nothing, when the inputs that the model changes are memory of the caller that it may
-        change, and that it does not read as another input.
+        """Raises if an input to be changed is read-only, a copy, or overlaps another.
 
         Raises:
             InputError: ML780, memory that is only read, or a copy; ML781, two inputs share memory.

@@ -57,7 +57,7 @@ class ShownOnDevices(Shown, Protocol):
 
     @property
     def options(self) -> Options:
-        """What it was compiled with."""
+        """The options that it was compiled with."""
 
     def capture(self, number: int, inputs: Sequence[Any]) -> Captured:
         """The memory of the step ``number`` in a run on ``inputs``."""
@@ -109,7 +109,7 @@ class DeviceKernelView(KernelView):
 
     @property
     def architecture(self) -> str:
-        """What it is compiled for, such as ``"sm_90a"``."""
+        """The architecture that it is compiled for, such as ``"sm_90a"``."""
         own = self._model.devices[self.step.device].architecture_name
         return f"{own}a" if own == "sm_90" else own
 

@@ -1,4 +1,4 @@
-"""What the programs of one compiled graph run with: its code, its weights and its devices."""
+"""The shared part of the programs of one compiled graph: its code, its weights and its devices."""
 
 from __future__ import annotations
 

@@ -73,8 +73,9 @@ class Executor:
         }
 
     def prepared(self, host: HostSteps, frame: Frame) -> Any:
-        """What `execute` takes to run all steps of ``host`` on the memory of ``frame``, which keeps
-        what it points to: an ``mx_call *``."""
+        """The ``mx_call *`` with which `execute` runs all steps of ``host`` on the memory of
+        ``frame``, which keeps alive all that it points to.
+        """
         null = self.runtime.ffi.NULL
         fields = {
             "watch": null if self._watch is None else self._watch.address,

@@ -1,4 +1,4 @@
-"""What kernels and host steps found wrong, and the errors for it."""
+"""Faults that kernels and host steps found, and the errors for them."""
 
 from __future__ import annotations
 

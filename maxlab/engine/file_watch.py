@@ -1,4 +1,4 @@
-"""What models do about weight files that change while they are in use.
+"""Watches weight files, which may change while models use them.
 
 The executor looks at the files that weights of a model are mapped from before it runs the model, at
 most ten times a second (``kernels/c/mapped.c``). A model without such weights does nothing of this.
@@ -43,7 +43,7 @@ class Watch:
 
     @property
     def address(self) -> Any:
-        """What the executor looks at, an ``mx_watch *``."""
+        """The ``mx_watch *`` that the executor looks at."""
         return self._watch
 
     def look(self) -> None:

@@ -42,7 +42,7 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a frame is made of.
+    """The layout of a frame.
 
     Attributes:
         addresses: The address of each slot, 0 where it is not known before; behind them one more,

@@ -1,4 +1,4 @@
-"""What ``InferenceSession.gpu_profiling`` records of each run of a model on GPUs.
+"""Records of each run of a model on GPUs, for ``InferenceSession.gpu_profiling``.
 
 ``ON`` marks where the work of a run begins and ends on every device, with events of the device's
 own clock. ``DETAILED`` marks every kernel and transfer besides. Both wait for the end of a run, and
@@ -68,7 +68,7 @@ class GpuProfiler:
 
 
 def _steps(timer: Timer, given: Sequence[Step]) -> Iterator[GpuStep]:
-    """What the devices did with the steps that the last run of ``timer`` has ``given`` them."""
+    """The work of the devices for the steps that the last run of ``timer`` has ``given`` them."""
     stamps = timer.taken().steps
     for step in given:
         start_ns, end_ns = map(int, stamps[step.number])

@@ -1,4 +1,4 @@
-"""What is kept of runs on GPUs that were recorded: `GpuRun`."""
+"""Recorded runs on GPUs that are kept: `GpuRun`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ from maxlab.toolchain.child import Child, ChildEndedError, signal_name
 Array = np.ndarray[Any, Any]
 
 FAILED = 1001
-"""What a guarded step returns to the executor when it has raised something; kernels never do."""
+"""The value that a guarded step returns to the executor when it has raised; kernels never return
+it.
+"""
 ALIGNMENT = 64
 ERR_AT = 2
 """Where ``err`` stands in ``mx_ctx`` (prelude.h), in words."""
@@ -256,14 +258,14 @@ class Guarding:
         return ffi.callback("mx_fn", enter, error=FAILED, onerror=keep)
 
     def failure(self) -> BaseException:
-        """What the guarded step that has just failed on this thread raised."""
+        """The exception of the guarded step that has just failed on this thread."""
         found: BaseException = _LOCAL.raised
         _LOCAL.raised = None
         return found
 
     # ------------------------------------------------------------ one call
     def _job(self, step: Step, rooms: _Rooms, launch: Launch, threads: int) -> guarded.Job:
-        """What the other process is told to run."""
+        """The job that the other process is told to run."""
         numbers = {id(room): n for n, room in enumerate(rooms.all)}
 
         def at(room: Room) -> tuple[int, int]:
@@ -284,7 +286,7 @@ class Guarding:
         }
 
     def _run(self, step: Step, rooms: _Rooms, job: guarded.Job, addresses: list[int]) -> Any:
-        """What the kernel returned, its results copied to ``addresses`` if it ended well."""
+        """The value that the kernel returned, its results at ``addresses`` if it ended well."""
         assert step.printed is not None
         fast_math = self._compiled.options.fast_math
         text = step.printed.symbol, step.printed.text, fast_math
@@ -398,7 +400,7 @@ _CAUSES: dict[int, tuple[str, str]] = {
 
 
 def _cause(number: int, notes: guarded.Notes, rooms: _Rooms) -> tuple[str, str]:
-    """What the kernel did that a signal ended it for, in words, and what may help."""
+    """The cause of the signal that ended the kernel, in words, and what may help."""
     if number not in (signal.SIGSEGV, signal.SIGBUS):
         return _CAUSES.get(number, ("", "look at what its body calls"))
     verb = {1: "read", 2: "wrote"}.get(notes.access, "read or wrote")
@@ -453,7 +455,7 @@ def _copy(to: int, source: int, nbytes: int) -> None:
 
 
 def _parts(view: Array, room: Room) -> tuple[Array, Array, Array]:
-    """What is in front of the argument, the argument, and what is behind it."""
+    """The part in front of the argument, the argument, and the part behind it."""
     end = room.start + room.nbytes
     whole = room.offset + room.size
     return view[room.offset : room.start], view[room.start : end], view[end:whole]

@@ -16,7 +16,8 @@ from maxlab.compiler.plan import Step
 from maxlab.errors import ExecutionError
 
 FAILED = 1000
-"""What a step returns to the executor when its function raised something; kernels never do."""
+"""The value that a step returns to the executor when its function raised; kernels never return it.
+"""
 
 
 class HostCalls:
@@ -65,7 +66,7 @@ class HostCalls:
         return ffi.callback("mx_fn", enter, error=FAILED)
 
     def failure(self, step: Step, facts: Facts) -> BaseException:
-        """What to raise on the thread on which the function of ``step`` raised something."""
+        """The exception to raise on the thread on which the function of ``step`` raised."""
         assert step.call is not None
         error: BaseException | None = getattr(self._raised, "error", None)
         self._raised.error = None

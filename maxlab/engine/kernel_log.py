@@ -23,8 +23,7 @@ from maxlab.errors import ExecutionError, Location
 from maxlab.opset.notes import BEGINS, INDEX, LEVELS, NAN, NOTES, VALUES
 
 LOGGER = logging.getLogger("maxlab.kernels")
-"""What the messages of kernels go to. What is compiled decides which there are, so it lets all
-pass."""
+"""The logger of kernels' messages. The compilation decides which there are, so it lets all pass."""
 LOGGER.setLevel(1)
 logging.addLevelName(LEVELS["TRACE"], "TRACE")
 

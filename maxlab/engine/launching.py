@@ -78,7 +78,7 @@ def piece_of(extent: int, cost: int) -> int:
 
 @singledispatch
 def host_launch(formula: object, env: Env, threads: int, runtime: Any) -> Launch:
-    """What a step of the CPU needs for the sizes ``env``.
+    """The launch of a step of the CPU for the sizes ``env``.
 
     Args:
         formula: Of the step, ``step.launch``.

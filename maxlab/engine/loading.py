@@ -1,4 +1,4 @@
-"""What a graph needs before it is compiled: the kernels of its custom ops, and its devices."""
+"""Prepares a graph for its compilation: the kernels of its custom ops, and its devices."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ LIVE: weakref.WeakSet[Model] = weakref.WeakSet()
 
 
 class Loader(Protocol):
-    """What a model asks of the module that loaded it, which stands above all kinds of models."""
+    """Questions of a model to the module that loaded it, which stands above all kinds of models."""
 
     def profile(self, model: Model, inputs: Sequence[Any], *, runs: int, warmup: int) -> Any:
         """The ``Profile`` of ``model``; see ``Model.profile``."""
@@ -348,7 +348,7 @@ class Model(trace.Displayed, AsModule, Whole):
         return " + ".join(names) or "cpu"
 
     def timer(self) -> Timer:
-        """What runs the model and times its steps."""
+        """A timer that runs the model and times its steps."""
         threads = 0 if self.runner.executable.placed else self.num_threads
         return Timer(self, threads)
 
@@ -438,7 +438,7 @@ class Model(trace.Displayed, AsModule, Whole):
 
     @property
     def passes(self) -> dict[str, Any]:
-        """What each pass did, by name; ``.diff()`` lists the rewrites."""
+        """The record of each pass, by name; ``.diff()`` lists the rewrites."""
         return Named("model.passes", {record.name: record for record in self.compiled.passes})
 
     @property
@@ -448,7 +448,7 @@ class Model(trace.Displayed, AsModule, Whole):
 
     @property
     def options(self) -> Options:
-        """What it was compiled with."""
+        """The options that it was compiled with."""
         return self.compiled.options
 
     @property

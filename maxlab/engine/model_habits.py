@@ -1,4 +1,4 @@
-"""What users of other libraries look for on a model, and what does it here."""
+"""Habits of users of other libraries on a model, and what serves them here."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class MojoValue:
     _cell: Any
     _name: str
     definition: str
-    """What tells its type from others of that name."""
+    """The text that tells its type from others of that name."""
 
     def __init__(self) -> None:
         raise ArgumentTypeError(

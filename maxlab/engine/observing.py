@@ -1,5 +1,6 @@
-"""What may watch a run: `Observer`, the times of host steps, which observers are told, and what of
-a model an observer needs: `Observed`."""
+"""Observers of a run: `Observer`, the times of host steps, which observers are told, and the part
+of a model that an observer needs: `Observed`.
+"""
 
 from __future__ import annotations
 

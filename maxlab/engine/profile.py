@@ -1,4 +1,4 @@
-"""What a model costs, kernel by kernel, and the C that each kernel is.
+"""The cost of a model, kernel by kernel, and the C of each kernel.
 
 Time belongs to kernels: the executor stamps the begin and the end of every step, and nothing here
 splits a step's time over the ops it computes.
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Profile(Times, trace.Displayed, Whole):
-    """What a model cost on one set of inputs. ``Model.profile`` makes it.
+    """The cost of a model on one set of inputs. ``Model.profile`` makes it.
 
     Attributes:
         model: The model.

@@ -385,8 +385,9 @@ class Program:
             return found
 
     def pieces(self) -> Iterator[tuple[Run, Step]]:
-        """What runs the program a step at a time, each with the step that it ends with. An op with
-        regions is run in one go, with all of its turns."""
+        """Runs of the program a step at a time, each with the step that it ends with. An op with
+        regions is run in one go, with all of its turns.
+        """
         ends = {steps.start: steps[-1] for steps in self.executable.compiled.plan.programs}
         steps = self.executable.compiled.plan.steps
         at = 0

@@ -101,7 +101,7 @@ class InferenceSession(Whole):
     }
 
     def __call__(self, *args: Any) -> NoReturn:
-        """Nothing: models are called.
+        """Raises: models are called.
 
         Raises:
             ArgumentTypeError: ML970, always.
@@ -181,7 +181,7 @@ class InferenceSession(Whole):
 
     # ------------------------------------------------------------ options
     def gpu_profiling(self, mode: GPUProfilingMode) -> None:
-        """Nothing; runs on GPUs of models that are loaded from now on are recorded.
+        """Records GPU runs of models that are loaded after this call.
 
         ``ON`` records when each run began and ended on each device, ``DETAILED`` each kernel and
         transfer too, by the clocks of the devices. A recorded run waits for its end. It is kept in
@@ -201,8 +201,8 @@ class InferenceSession(Whole):
         self._gpu_profiling = member_of(GPUProfilingMode, mode, "the GPU profiling mode")
 
     def set_mojo_log_level(self, level: str | LogLevel) -> None:
-        """Nothing; models that are loaded from now on have those messages of kernels, ``MX_LOG``,
-        compiled into them that are of ``level`` or above.
+        """Sets which messages of kernels, ``MX_LOG``, later loads compile in: those of ``level`` or
+        above.
 
         Messages go to the logger ``maxlab.kernels``, or to ``sys.stderr`` where logging is not set
         up, in the order of kernels and of items, when the model has run. ``TRACE`` also says when
@@ -221,7 +221,7 @@ class InferenceSession(Whole):
         self._options["log_level"] = member_of(LogLevel, level, "the log level").value
 
     def set_mojo_assert_level(self, level: str | AssertLevel) -> None:
-        """Nothing; in models that are loaded from now on, kernels test what ``level`` says.
+        """Sets what kernels of models that are loaded after this call test.
 
         ===========  ==========================================================================
         ``NONE``     not even indices: one out of range reads or writes any memory
@@ -240,8 +240,8 @@ class InferenceSession(Whole):
         self._options["assert_level"] = member_of(AssertLevel, level, "the assert level").value
 
     def set_split_k_reduction_precision(self, precision: str | SplitKReductionPrecision) -> None:
-        """Nothing; in models that are loaded from now on, the parts of long products of float16 and
-        bfloat16 are added in this precision.
+        """Sets the precision in which models that are loaded after this call add the parts of long
+        products of float16 and bfloat16.
 
         ``ACCUM``, as by default: float32. ``OUTPUT``: a product over a static size of 2048 or more
         is made in parts, each rounded to the dtype of the result before they are added.
@@ -256,8 +256,8 @@ class InferenceSession(Whole):
         self._options["split_k"] = chosen.value.lower()
 
     def use_old_top_k_kernel(self, mode: str) -> None:
-        """Nothing; in models that are loaded from now on, ``top_k`` sorts whole rows (the old
-        kernel), or selects the k largest (the new one, as by default).
+        """Sets whether ``top_k`` of models that are loaded after this call sorts whole rows (the
+        old kernel), or selects the k largest (the new one, as by default).
 
         Args:
             mode: ``"false"``, ``"off"``, ``"no"`` or ``"0"`` in any case for the new kernel,
@@ -446,7 +446,8 @@ class InferenceSession(Whole):
         registry: Mapping[str, Any],
         devices: dict[DeviceRef, Device],
     ) -> dict[str, Tensor]:
-        """What ``compiled`` reads of weights that is computed once, by the names it has there.
+        """Tensors that are computed once from weights for ``compiled``, by the names that it has
+        for them.
 
         Raises:
             MaxlabError: A weight is missing or wrong, as `load` says.
@@ -469,7 +470,7 @@ class InferenceSession(Whole):
 
 
 CustomExtensionsType = list[str | Path | Any] | str | Path | Any
-"""What kernel libraries are named by: paths, library objects, or a list of them."""
+"""Names of kernel libraries: paths, library objects, or a list of them."""
 
 
 def computed_again(
@@ -499,7 +500,7 @@ def session_like(model: Model, num_threads: int) -> InferenceSession:
 
 
 def _loaded_by(model: object) -> str:
-    """What to write where ``model``, which is no graph, was to be loaded."""
+    """The code to write where ``model``, which is no graph, was to be loaded."""
     if isinstance(model, Model):
         return "it is loaded: call it, model(array)[0]; with other options: model.reload()"
     if any(kind.__module__.startswith("torch.") for kind in type(model).__mro__):

@@ -1,4 +1,4 @@
-"""What goes into a model and comes out of it: names, shapes and dtypes."""
+"""Inputs and outputs of a model: names, shapes and dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is common to the times of a run, whether they were just measured or read from a file."""
+"""The common part of the times of a run, whether they were just measured or read from a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxlab.tabular import Field, Tabular
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What one kernel cost, over all timed runs.
+    """The cost of one kernel, over all timed runs.
 
     Attributes:
         id: The kernel, ``"k4"``.

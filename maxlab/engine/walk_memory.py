@@ -60,7 +60,7 @@ class WalkMemory:
         return found
 
     def array(self, slot: int) -> Array:
-        """What a slot holds, in the shape of its value and in the order in which it is stored."""
+        """The content of a slot, in the shape of its value, in the order of its memory."""
         place = self._compiled.plan.slots[slot]
         shape = [size.evaluate(self._env) for size in place.shape]
         flat: Array = self.bytes_of(slot).view(place.dtype.ml_numpy)

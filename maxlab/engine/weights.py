@@ -64,7 +64,7 @@ PACKED_AT_ONCE = 1 << 15
 """Numbers below which packing is not worth handing to another thread."""
 
 _Key = tuple[str, int, tuple[int, ...], int, int]
-"""What is packed: by which kernel, from which address, of which sizes, items and bytes."""
+"""The key of packed data: the kernel, the address, the sizes, the items and the bytes."""
 _packed: weakref.WeakValueDictionary[_Key, PackedWeight] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 

@@ -31,7 +31,7 @@ class Whole:
     _listed: ClassVar[str]
 
     def __reduce__(self) -> NoReturn:
-        """Nothing.
+        """Raises: it belongs to one process.
 
         Raises:
             ArgumentTypeError: ML971, always; it names what is saved instead.
@@ -53,7 +53,7 @@ class Whole:
 
 
 class AsModule:
-    """What users of PyTorch call on a model that runs."""
+    """Methods that users of PyTorch call on a model that runs."""
 
     def eval(self) -> Self:
         """The model itself: it always runs for inference."""
@@ -91,8 +91,9 @@ elsewhere(
 
 
 class Named(dict[str, V]):
-    """What a model has by name, called ``called`` in messages. A key that is not there raises
-    ML976, a KeyError, with those that are."""
+    """Things of a model by name, called ``called`` in messages. A key that is not there raises
+    ML976, a KeyError, with those that are.
+    """
 
     __slots__ = ("called",)
 
@@ -118,8 +119,9 @@ class Named(dict[str, V]):
 
 
 class Numbered(list[V]):
-    """What a profile has by number, called ``called`` in messages. A key or number that is not
-    there raises ML976, an IndexError and a KeyError."""
+    """Things of a profile by number, called ``called`` in messages. A key or number that is not
+    there raises ML976, an IndexError and a KeyError.
+    """
 
     __slots__ = ("called",)
 

@@ -17,7 +17,7 @@ from maxlab.ir import user_location
 
 
 class ComputeGraph:
-    """What is recorded and not computed yet, as a graph.
+    """Recorded operations that are not computed yet, as a graph.
 
     Tensors need none: each thread records by itself, and a read computes. A `ComputeGraph` is a
     graph of one's own: tensors become inputs of it, or bring what is recorded of them into it.
@@ -67,21 +67,20 @@ class ComputeGraph:
             self.add_source(tensor)
 
     def add_source(self, tensor: Any) -> None:
-        """Nothing; ``tensor``, which is computed if it is not yet, is an input from now on."""
+        """Makes ``tensor``, which is computed if it is not yet, an input."""
         memory = tensor._read()
         with lock:
             self._trace.enter(memory, tensor.type)
 
     def add_unrealized(self, tensor: Any) -> None:
-        """Nothing; what is recorded of ``tensor`` is recorded here from now on. A tensor with a
-        value is an input."""
+        """Records the operations of ``tensor`` here. A tensor with a value is an input."""
         if tensor.real:
             self.add_source(tensor)
         else:
             recording.bring(tensor, self._trace)
 
     async def evaluate(self, tensor: Any) -> None:
-        """Nothing; ``tensor`` has a value, and so has what it needs and is still in use."""
+        """Computes ``tensor``, with all that it needs and that is still in use."""
         if not tensor.real:
             read(tensor._trace, (tensor._slot,))
 

@@ -1,4 +1,4 @@
-"""What a new tensor is where nobody says it: its dtype and its device."""
+"""Defaults of a new tensor: its dtype and its device."""
 
 from __future__ import annotations
 

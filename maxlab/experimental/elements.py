@@ -160,7 +160,7 @@ class Elements(Recorded):
         return printing.text(self._read())
 
     def __shown__(self) -> str:
-        """What messages say of it: no element is computed for them."""
+        """The text of messages about it; no element is computed for them."""
         type = type_in(self)
         return f"Tensor(dtype={type.dtype.name}, shape={tuple(type.shape)}, device={type.device})"
 
@@ -169,7 +169,7 @@ class Elements(Recorded):
 
 
 class Realized:
-    """What ``x.realize`` gives: the tensor, to be awaited or used at once."""
+    """The result of ``x.realize``: the tensor, to be awaited or used at once."""
 
     __slots__ = ("tensor",)
 

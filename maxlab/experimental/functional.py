@@ -90,8 +90,9 @@ def _is_remembered(op: Any) -> bool:
 
 
 def applied(op: Callable[..., Any], known_by: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-    """What ``op`` makes of ``args``, among which are tensors, recorded. Another function that is
-    known by the same plain values ``known_by`` does the same."""
+    """The recorded result of ``op`` on ``args``, among which are tensors. Another function that is
+    known by the same plain values ``known_by`` does the same.
+    """
     key: list[Any] = [known_by]
     if not _key_of(args, key):
         return recorded(None, op, args, {})

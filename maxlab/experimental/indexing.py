@@ -81,7 +81,7 @@ def _axes(entry: Any) -> int:
 
 
 def _read(entry: Any, sizes: tuple[int, ...], axis: int) -> list[Any]:
-    """What ``entry`` says of the axes from ``axis`` on."""
+    """The meaning of ``entry`` for the axes from ``axis`` on."""
     if entry is None:
         return [None]
     if isinstance(entry, slice):

@@ -139,9 +139,9 @@ class Mirror(Graph):
         kwargs: dict[str, Any],
         number: Any,
     ) -> tuple[Any, State, bool]:
-        """What ``function`` makes of ``args``, in which slots stand for tensors as `Slot`; as slots
-        where it is values. Then the state before its step, and whether ``number``, one of ``args``,
-        is data of the trace.
+        """The result of ``function`` on ``args``, in which slots stand for tensors as `Slot`; as
+        slots where it is values. Then the state before its step, and whether ``number``, one of
+        ``args``, is data of the trace.
 
         Raises:
             MaxlabError: The operation cannot be done.

@@ -43,7 +43,7 @@ _sessions: dict[frozenset[DeviceRef], InferenceSession] = {}
 
 
 class Program:
-    """What computes some results of recorded operations.
+    """Computes some results of recorded operations.
 
     Attributes:
         pattern: The sizes that it takes, with names in them; None of a program for certain sizes.

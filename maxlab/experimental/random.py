@@ -55,7 +55,7 @@ _keys = _Keys()
 
 
 def set_seed(seed: int) -> None:
-    """Nothing; the draws that follow in this process are those that follow ``seed``.
+    """Restarts the draws of this process from ``seed``.
 
     A process begins with the seed 0.
 
@@ -74,8 +74,9 @@ def set_seed(seed: int) -> None:
 
 
 def _drawn(function: Callable[..., TensorValue], like: Any, parameters: Any) -> Any:
-    """What ``function`` of ``ops.random`` draws of the type ``like``; a value of the graph that is
-    being built, if there is one."""
+    """Draws of the type ``like`` by ``function`` of ``ops.random``; a value of the graph that is
+    being built, if there is one.
+    """
     if isinstance(like, recording.kind):
         like = like.type
     if current() is not None:

@@ -21,7 +21,7 @@ for it."""
 
 
 class Run:
-    """What a read in a state comes to.
+    """The plan of a read in a state.
 
     Attributes:
         program: What computes it.
@@ -52,7 +52,7 @@ class Run:
 
 
 def read(trace: Trace, wanted: tuple[int, ...]) -> None:
-    """Nothing; the slots ``wanted`` of ``trace`` have values.
+    """Computes the slots ``wanted`` of ``trace``.
 
     Raises:
         MaxlabError: What goes wrong while it is compiled or computed; the operations stay recorded,
@@ -93,7 +93,7 @@ def read(trace: Trace, wanted: tuple[int, ...]) -> None:
 
 
 def _found(trace: Trace, wanted: tuple[int, ...], alive: tuple[int, ...]) -> Run:
-    """What the read of ``wanted`` comes to, while a user holds tensors of ``alive``."""
+    """The plan for a read of ``wanted``, while a user holds tensors of ``alive``."""
     part, outputs, kept = cut(trace, wanted, alive)
     numbers = tuple(node.number for node in part.nodes if node.number >= 0)
     program = program_for(trace, part.nodes, part.inputs, outputs)
@@ -122,7 +122,7 @@ def cut(
 
 
 def read_all(tensors: Sequence[Any]) -> None:
-    """Nothing; all of ``tensors`` have values. Those of one trace are computed in one run."""
+    """Computes all of ``tensors``. Those of one trace are computed in one run."""
     for first in tensors:
         trace = first._trace
         if first._memory is None:

@@ -197,8 +197,9 @@ def binary(name: str, function: Callable[..., Any], reflected: bool = False) -> 
 def from_number(
     tensor: Any, number: int, function: Callable[..., Any], more: tuple[Any, ...]
 ) -> Any:
-    """What ``function`` makes of ``tensor``, the number and ``more``, which are plain values. The
-    number is one of the trace: other numbers are the same step."""
+    """The result of ``function`` on ``tensor``, the number and ``more``, which are plain values.
+    The number is one of the trace: other numbers are the same step.
+    """
     trace = recording()
     slot = slot_in(tensor, trace)
     key = (function, (slot,), int, *more)
@@ -253,7 +254,7 @@ def _slow(
 
 
 def of_one(function: Callable[..., Any], tensor: Any) -> Any:
-    """What ``function`` of ``graph.ops`` makes of ``tensor`` alone."""
+    """The result of ``function`` of ``graph.ops`` on ``tensor`` alone."""
     trace = here.trace
     if trace is None:
         trace = recording()
@@ -266,7 +267,7 @@ def of_one(function: Callable[..., Any], tensor: Any) -> Any:
 
 
 def again(trace: Trace, after: State, depth: int = 2) -> Any:
-    """What the step to ``after``, which is known, gives; ``depth`` calls below the user's."""
+    """The result of the step to ``after``, which is known; ``depth`` calls below the user's."""
     frame = _frame(depth)
     if frame.f_code.co_filename.startswith(_PACKAGE):
         frame = user_frame() or frame
@@ -293,7 +294,7 @@ def recorded(
     kwargs: dict[str, Any],
     number: Any = None,
 ) -> Any:
-    """What ``function`` of ``graph.ops`` makes of ``args``, recorded.
+    """The recorded result of ``function`` of ``graph.ops`` on ``args``.
 
     Args:
         key: What the step is found by in the state that it is taken in; None if by nothing.

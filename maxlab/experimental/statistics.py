@@ -1,4 +1,4 @@
-"""What was recorded, run and compiled in this process, and why."""
+"""Counts of the work that was recorded, run and compiled in this process, and its reasons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ counts = Counts()
 
 @dataclass(frozen=True, repr=False)
 class Stats:
-    """What tensors have cost in this process.
+    """The cost of tensors in this process.
 
     Attributes:
         recorded: Operations that were recorded.
@@ -53,7 +53,7 @@ class Stats:
         )
 
     def __sub__(self, earlier: Stats) -> Stats:
-        """What has happened since ``earlier``."""
+        """The cost since ``earlier``."""
         why = {name: count - earlier.why.get(name, 0) for name, count in self.why.items()}
         return Stats(
             self.recorded - earlier.recorded,

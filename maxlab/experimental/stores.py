@@ -24,7 +24,7 @@ _MOST_CHECKED = 4096
 
 
 def buffer_store(destination: Any, source: Any) -> None:
-    """Nothing; the elements of the tensor ``destination`` are those of ``source`` from now on.
+    """Sets the elements of the tensor ``destination`` to those of ``source``.
 
     What was computed or recorded of ``destination`` before keeps the elements that it had. Of a
     buffer of a graph it is ``ops.buffer_store``.
@@ -52,7 +52,7 @@ Tensor([1., 1., 1.], dtype=float32, shape=(3,), device=cpu:0))
 
 
 def buffer_store_slice(destination: Any, source: Any, indices: Any) -> None:
-    """Nothing; the part of the tensor ``destination`` at ``indices`` is ``source`` from now on.
+    """Sets the part of the tensor ``destination`` at ``indices`` to ``source``.
 
     What was computed or recorded of ``destination`` before keeps the elements that it had. Of a
     buffer of a graph it is ``ops.buffer_store_slice``.

@@ -405,13 +405,14 @@ for _name in (*NO_GRADIENTS, "is_leaf", "register_hook", "requires_grad"):
 
 
 class _Eager:
-    """What speaks for tensors where a builder is asked for: they have none, but the functions of
-    ``experimental.functional``."""
+    """Speaks for tensors where a builder is asked for: they have none, but the functions of
+    ``experimental.functional``.
+    """
 
     ops: ClassVar[Any] = functional._all
 
     def transaction(self) -> Any:
-        """Nothing: functions of ``graph.ops`` take no tensors outside of a graph.
+        """Raises: functions of ``graph.ops`` take no tensors outside of a graph.
 
         Raises:
             GraphError: ML829, always.

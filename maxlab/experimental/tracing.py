@@ -1,4 +1,4 @@
-"""What is recorded: operations that nothing has computed yet.
+"""Recorded operations that nothing has computed yet.
 
 A `Trace` is a row of operations that a thread has recorded since it last read a value. Each value
 in it has a number, its *slot*: what was there before, such as a tensor with memory, and then each
@@ -169,7 +169,7 @@ forest = _Forest()
 
 
 class Steps:
-    """What a trace has recorded, without any tensor.
+    """The record of a trace, without any tensor.
 
     Attributes:
         state: The steps that were taken.
@@ -300,7 +300,7 @@ def frozen(value: Any) -> Any:
 
 
 class _Thread(threading.local):
-    """What a thread records into; None after it has read a value."""
+    """The trace that a thread records into; None after it has read a value."""
 
     trace: Trace | None = None
 
@@ -336,7 +336,8 @@ def traces() -> list[Trace]:
 
 
 def stats() -> Stats:
-    """What tensors have recorded, run and compiled in this process, and why it was compiled.
+    """Counts of the operations that were recorded, run and compiled in this process, and why they
+    were compiled.
 
     Example:
         >>> from maxlab.experimental.tensor import Tensor, stats

@@ -1,5 +1,6 @@
-"""What the functions of ``graph.ops`` share: they make tensors of operands, and add ops to the
-builder in use."""
+"""The common part of the functions of ``graph.ops``: they make tensors of operands, and add ops to
+the builder in use.
+"""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ _tokens: weakref.WeakKeyDictionary[Graph, str] = weakref.WeakKeyDictionary()
 
 
 def token_of(graph: Graph) -> str:
-    """What no other graph has in common with ``graph``, in this process or another."""
+    """A token that no other graph has, in this process or another."""
     return _tokens.setdefault(graph, uuid.uuid4().hex)
 
 
 class Clip(NamedTuple):
-    """What a text has that is pasted.
+    """The content of a text that is pasted.
 
     Attributes:
         function: The operations; its inputs are what they read from outside.

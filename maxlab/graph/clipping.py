@@ -143,7 +143,7 @@ class _Paste:
         self._sizes: dict[str, Poly] = {}
         self._ids: dict[str, str] = {}
         self.read: list[IrValue] = []
-        """What is read that has another type than what was read before."""
+        """Values whose type differs from that of the values that were read before."""
 
     def run(self) -> list[Op]:
         """The new operations."""

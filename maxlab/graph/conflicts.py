@@ -28,7 +28,7 @@ KINDS: Final[Mapping[str, str]] = {
     "added": "both sides added it",
     "unfit": "it does not fit what the other side made",
 }
-"""What a conflict comes from, in words."""
+"""The causes of conflicts, in words."""
 
 _encode = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, allow_nan=False, separators=(",", ":")
@@ -55,7 +55,7 @@ class ConflictPart:
     theirs: Any
 
     def side(self, side: Side) -> Any:
-        """What ``side`` has."""
+        """The value of ``side``."""
         return {"base": self.base, "ours": self.ours, "theirs": self.theirs}[side]
 
     def __str__(self) -> str:
@@ -64,13 +64,13 @@ class ConflictPart:
 
     @property
     def what(self) -> str:
-        """What it is, in words: ``n3 attr axis``."""
+        """The name of the field in words: ``n3 attr axis``."""
         return f"{self.of[1] or self.of[0]} {self.name}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """What two sides changed such that one document cannot have both.
+    """A change of two sides of which one document can have only one.
 
     Attributes:
         id: An id that no other conflict has.
@@ -201,7 +201,7 @@ def _part(data: Any, what: str, key: str, refuse: Refuse) -> ConflictPart:
 
 
 def told(value: Any) -> str:
-    """What a side has, in words; empty where it has nothing."""
+    """The value of a side, in words; empty where it has none."""
     if value is None:
         return ""
     if isinstance(value, dict) and "name" in value and "operands" in value:

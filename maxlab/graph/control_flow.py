@@ -85,7 +85,7 @@ def closed(
 
 
 def _chain_given(writer: Writer, region: Region, outside: IrValue) -> IrValue:
-    """What ``region`` gives for the chain that is ``outside`` for the op that has it."""
+    """The chain that ``region`` gives for ``outside``, the chain of the op that has it."""
     for device in region.moved:
         if writer.reached(region.before[device]) is outside:
             return region.after[device]

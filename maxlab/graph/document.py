@@ -87,7 +87,7 @@ _KNOWN = frozenset(
 
 @dataclass(slots=True)
 class Notes:
-    """What a document has beside its graph and the notes of it.
+    """The parts of a document beside its graph and the notes of it.
 
     Attributes:
         inputs: What the program that was read called its inputs; empty where it did not tell.
@@ -106,7 +106,7 @@ class Notes:
 
 
 class Owner(Protocol):
-    """What a document is of: a ``Graph``."""
+    """The owner of a document: a ``Graph``."""
 
     @property
     def function(self) -> Function:
@@ -114,7 +114,7 @@ class Owner(Protocol):
 
     @property
     def input_names(self) -> Sequence[str]:
-        """What its program calls the inputs; empty where it does not tell."""
+        """The names that its program gives to the inputs; empty where it does not tell."""
 
     @property
     def scope_types(self) -> Mapping[str, str]:
@@ -173,7 +173,7 @@ class Document:
 
     @property
     def conflicts(self) -> Conflicts:
-        """What a merge could not decide, in its order; empty where all is decided."""
+        """The conflicts of a merge that are left, in its order; empty where all is decided."""
         return Conflicts(self.graph.function, CONFLICTS)
 
     @property
@@ -184,7 +184,7 @@ class Document:
 
     @property
     def lesson(self) -> Lesson | None:
-        """What the document teaches; None where it is none."""
+        """The lesson of the document; None where it is none."""
         return lesson_of(self.graph.function)
 
     @lesson.setter
@@ -193,7 +193,7 @@ class Document:
 
     @property
     def goal(self) -> Goal | None:
-        """What the graph has to become; None where nothing is asked of it."""
+        """The goal of the graph; None where it has none."""
         return goal_of(self.graph.function)
 
     @goal.setter
@@ -222,7 +222,7 @@ class Document:
             cannot_hold(str(error), "")
 
     def data(self) -> Json:
-        """What `text` writes, as JSON data.
+        """The data that `text` writes as JSON.
 
         Raises:
             GraphError: ML355, an attribute of the graph is of this process alone.
@@ -264,7 +264,9 @@ class Document:
 
 
 def _names(graph: Owner) -> Json:
-    """What the program of ``graph`` calls its inputs, and the modules of its operations."""
+    """The names that the program of ``graph`` gives to its inputs, and the modules of its
+    operations.
+    """
     made: Json = {}
     if graph.input_names and len(graph.input_names) == len(graph.function.inputs):
         made["inputs"] = list(graph.input_names)
@@ -327,7 +329,7 @@ def _objects(data: Json, key: str, refuse: Refuse) -> Json:
 
 @dataclass(slots=True)
 class _Read:
-    """What a document has beside its graph, as it was read."""
+    """The parts of a document beside its graph, as they were read."""
 
     places: dict[str, Place]
     folds: dict[str, bool]
@@ -341,7 +343,7 @@ class _Read:
 
 
 def _notes(data: Json, refuse: Refuse) -> _Read:
-    """What ``data``, a document, has beside its graph."""
+    """The parts of ``data``, a document, beside its graph."""
     layout = _objects(data, "layout", refuse)
     folds = _objects(layout, "folds", refuse)
     for key, value in folds.items():

@@ -128,7 +128,7 @@ def _values(text: str) -> int:
 
 # ---------------------------------------------------------------- reading
 def load(text: str, file: str) -> Any:
-    """What ``text`` is as JSON.
+    """The JSON data of ``text``.
 
     Raises:
         ParseError: ML864, it is none; ML866, it has too many values, or takes more memory than

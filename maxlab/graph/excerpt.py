@@ -11,7 +11,7 @@ from maxlab.ir.core import walk
 
 
 class Excerpt(NamedTuple):
-    """What some operations compute.
+    """The computation of some operations.
 
     Attributes:
         function: It has an input for each value that they read from outside, and gives what is read
@@ -50,13 +50,13 @@ def excerpt(
 
 
 def read_by(order: Sequence[Op]) -> list[Value]:
-    """What ``order`` reads from outside, each value once."""
+    """The values that ``order`` reads from outside, each once."""
     chosen = set(order)
     return list(dict.fromkeys(v for op in order for v in op.operands if v.op not in chosen))
 
 
 def given_by(order: Sequence[Op]) -> list[Value]:
-    """What is read of ``order`` outside, or by nobody."""
+    """The results of ``order`` that operations outside read, or that nothing reads."""
     chosen = set(order)
     return [
         value

@@ -40,7 +40,7 @@ class Finder:
 
     @placed
     def in_function(self, value: ValueLike) -> IrValue:
-        """What ``value`` is in ``graph.function``, where it has an id and an operation.
+        """The value of ``graph.function`` for ``value``, with an id and an operation.
 
         Raises:
             GraphError: ML300, there is none, or several.
@@ -58,7 +58,7 @@ class Finder:
 
     @placed
     def operands(self, op: OpLike) -> list[Value]:
-        """What ``op`` reads, in order.
+        """The operands of ``op``, in order.
 
         Raises:
             GraphError: ML300, there is no such operation.
@@ -68,7 +68,7 @@ class Finder:
 
     @placed
     def operand(self, op: OpLike, number: int) -> Value:
-        """What ``op`` reads as its operand ``number``.
+        """The operand ``number`` of ``op``.
 
         Raises:
             GraphError: ML300, there is no such operation or operand.

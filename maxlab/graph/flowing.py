@@ -7,7 +7,7 @@ raises, and the transaction that the edit stands in takes everything back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from maxlab.errors import GraphError, MaxlabError
@@ -94,22 +94,35 @@ def _require_sizes(function: Function) -> None:
 
     Regions may define dims of their own, and are left to the compiler.
     """
+    for op, value, missing in without_size(function, lambda op: op.results):
+        raise GraphError(
+            "ML315",
+            f"the dim {missing!r} of %{value.id}, which {op.id} ({op.name.removeprefix('mo.')}) "
+            "makes, would have no size: no input has it",
+            at=op.loc,
+            fix="name the dim in the type of an input, or remove the operation first",
+        )
+
+
+def without_size(
+    function: Function, values: Callable[[Op], Iterable[Value]]
+) -> Iterator[tuple[Op, Value, str]]:
+    """Dims to which neither an input nor an op of ``function`` gives a size.
+
+    Args:
+        function: Its own ops are looked at, not those of regions.
+        values: The values of an op whose types are looked at.
+
+    Returns:
+        The op, the value, and the name of the dim, of one dim in each size.
+    """
     known = function.parameters.keys() | definitions(function).keys()
     for op in function.ops:
-        for value in op.results:
-            if not isinstance(value.type, Typed):
-                continue
-            for poly in value.type.sizes:
+        for value in values(op):
+            for poly in value.type.sizes if isinstance(value.type, Typed) else ():
                 missing = next((name for name in poly.symbols() if name not in known), None)
                 if missing is not None:
-                    raise GraphError(
-                        "ML315",
-                        f"the dim {missing!r} of %{value.id}, which {op.id} "
-                        f"({op.name.removeprefix('mo.')}) makes, would have no size: no input has "
-                        "it",
-                        at=op.loc,
-                        fix="name the dim in the type of an input, or remove the operation first",
-                    )
+                    yield op, value, missing
 
 
 def substituted(value: Any, sizes: Mapping[str, Poly]) -> Any:

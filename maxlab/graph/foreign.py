@@ -19,8 +19,9 @@ from maxlab.errors import MaxlabError, UnusableArgumentError, shown
 
 _USERS = "_maxlab_users_own"
 _PASSING = (MaxlabError, OSError, MemoryError, Warning, NameError, ImportError)
-"""What no argument is to blame for: files that cannot be read, a lack of memory, warnings that were
-made errors, and programs that are wrong."""
+"""Exceptions for which no argument is to blame: files that cannot be read, a lack of memory,
+warnings that were made errors, and programs that are wrong.
+"""
 
 
 @contextmanager

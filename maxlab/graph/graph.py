@@ -156,15 +156,7 @@ class Graph(trace.Displayed):
         module: Any = None,
         **kwargs: Any,
     ) -> None:
-        if context is not None or not (module is None or isinstance(module, Shelf)):
-            what = "a context" if context is not None else f"module={module!r}"
-            raise GraphError(
-                "ML319",
-                f"a graph takes no MLIR objects, got {what}",
-                fix="leave context= out: types and places are equal wherever they are made"
-                if context is not None
-                else "pass a maxlab.graph.Module",
-            )
+        _refuse_mlir(context, module)
         name = as_name("the name of a graph", name)
         notes: Notes | None = None
         if isinstance(path, Function):  # one of several that were read together
@@ -185,34 +177,13 @@ class Graph(trace.Displayed):
         self._depth = 0
         self._notes: Notes | None = None
         self._parent: Graph | None = None
-        self._kernel_library = gathered(custom_extensions)
-        if kernel_library is not None:
-            more = len(self._kernel_library) > 0
-            self._kernel_library = gathered(
-                [kernel_library, self._kernel_library] if more else kernel_library
-            )
+        self._kernel_library = _libraries(custom_extensions, kernel_library)
         if path is not None:
             self._chains.read(function)
         else:
             if forward is None and kwargs:
                 raise no_such_argument(sorted(kwargs))
-            given: Any = input_types
-            if isinstance(given, Type):
-                raise ArgumentTypeError(
-                    "ML320",
-                    f"input_types is {input_types}, expected a list of types",
-                    at=user_location(),
-                    fix=f"write a list: {MADE}",
-                )
-            for type in given:
-                if not isinstance(type, Type):
-                    like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
-                    raise ArgumentTypeError(
-                        "ML320",
-                        f"an input type is {shown(type)}, expected a TensorType or BufferType",
-                        fix=f"write TensorType({like})",
-                    )
-                function.add_input(type)
+            _add_inputs(function, input_types)
         self._inputs: list[Value] = Inputs(wrap(v) for v in function.inputs)
         self._input_names = parameter_names(forward, len(self._inputs))
         if notes is not None:
@@ -302,7 +273,7 @@ class Graph(trace.Displayed):
 
     @property
     def state(self) -> Noted[str, Any]:
-        """What operations remember from call to call; a transaction that fails restores it."""
+        """The memory of operations from call to call; a transaction that fails restores it."""
         return self._writer.state
 
     def tensor(self, x: Any, what: str = "the operand") -> TensorValue:
@@ -536,13 +507,14 @@ class Graph(trace.Displayed):
 
     @property
     def scope_types(self) -> Noted[str, str]:
-        """What stands at a scope path: the class names of the modules that were called."""
+        """The class names of the modules that were called, by scope path."""
         found: Noted[str, str] = self._writer.state[SCOPE_TYPES]
         return found
 
     def body_scopes(self) -> dict[Function, Mapping[str, str]]:
-        """What stands at the scopes of each subgraph that is called, by the body of the subgraph;
-        of those that subgraphs call, too."""
+        """The class names at the scopes of each subgraph that is called, by the body of the
+        subgraph; of those that subgraphs call, too.
+        """
         found: dict[Function, Mapping[str, str]] = {}
         for subgraph in self.subgraphs.values():
             found.update(subgraph.body_scopes())
@@ -576,8 +548,9 @@ class Graph(trace.Displayed):
 
     @property
     def error(self) -> MaxlabError | None:
-        """What stopped the code that builds the graph, which a view shows; None after the next
-        operation."""
+        """The error that stopped the code that builds the graph, which a view shows; None after the
+        next operation.
+        """
         return self._writer.error
 
     @error.setter
@@ -711,7 +684,7 @@ class Graph(trace.Displayed):
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What the program calls the inputs: the parameters of ``forward``, or none."""
+        """The names of the inputs in the program: the parameters of ``forward``, or none."""
         return self._input_names
 
     def _know(self, notes: Notes) -> None:
@@ -870,7 +843,7 @@ class Graph(trace.Displayed):
         names: Mapping[str, Value | TensorValueLike] | None = None,
         **more: Value | TensorValueLike,
     ) -> None:
-        """Nothing; values get names, which views show and files keep.
+        """Gives names to values, which views show and files keep.
 
         Args:
             names: Values by their names; for names that Python does not have. An array becomes a
@@ -907,7 +880,7 @@ class Graph(trace.Displayed):
         return read_text, (type(self), text, self.name, libraries)
 
     def __call__(self, *args: Any) -> NoReturn:
-        """Nothing: a graph is compiled before it runs.
+        """Raises: a graph is compiled before it runs.
 
         Raises:
             GraphError: ML970, always.
@@ -981,3 +954,44 @@ def read_text(kind: type[Graph], text: str, name: str, libraries: Sequence[Path]
 elsewhere(Graph, "graph", INSTEAD)
 untrained(Graph, "graph", (*NO_GRADIENTS, "train"))
 unlisted(Graph, "graph", "graph.function.ops is a list of its operations; print(graph) shows them")
+
+
+def _refuse_mlir(context: Any, module: Any) -> None:
+    """Raises if a graph is given objects of MLIR."""
+    if context is not None or not (module is None or isinstance(module, Shelf)):
+        what = "a context" if context is not None else f"module={module!r}"
+        raise GraphError(
+            "ML319",
+            f"a graph takes no MLIR objects, got {what}",
+            fix="leave context= out: types and places are equal wherever they are made"
+            if context is not None
+            else "pass a maxlab.graph.Module",
+        )
+
+
+def _libraries(custom_extensions: Any, kernel_library: Any) -> KernelLibrary:
+    """One library of all kernels that a graph is given."""
+    found = gathered(custom_extensions)
+    if kernel_library is None:
+        return found
+    return gathered([kernel_library, found] if len(found) > 0 else kernel_library)
+
+
+def _add_inputs(function: Function, input_types: Any) -> None:
+    """Adds an input of each type to ``function``."""
+    if isinstance(input_types, Type):
+        raise ArgumentTypeError(
+            "ML320",
+            f"input_types is {input_types}, expected a list of types",
+            at=user_location(),
+            fix=f"write a list: {MADE}",
+        )
+    for type in input_types:
+        if not isinstance(type, Type):
+            like = "array.dtype, array.shape" if is_array(type) else "dtype, shape"
+            raise ArgumentTypeError(
+                "ML320",
+                f"an input type is {shown(type)}, expected a TensorType or BufferType",
+                fix=f"write TensorType({like})",
+            )
+        function.add_input(type)

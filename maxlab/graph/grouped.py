@@ -36,8 +36,9 @@ class SavedCall:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What a document says of subgraphs: their bodies, what each of them calls, the classes of the
-    modules in each of them by their scopes, and what the graph calls."""
+    """The subgraphs of a document: their bodies, the calls of each of them, the classes of the
+    modules in each of them by their scopes, and the calls of the graph.
+    """
 
     bodies: tuple[Function, ...]
     inner: tuple[tuple[SavedCall, ...], ...]
@@ -101,7 +102,7 @@ def _calls_data(calls: Iterable[Call], numbers: dict[Function, int]) -> list[Jso
 
 
 def joined(ours: Json, theirs: Json) -> Json:
-    """What both of two documents say of subgraphs: each body once, and each call."""
+    """The subgraphs of both of two documents: each body once, and each call."""
     made: Json = {**theirs, **ours}
     made["subgraphs"] = bodies = list(ours.get("subgraphs", []))
     numbers: list[int] = []
@@ -121,7 +122,7 @@ def joined(ours: Json, theirs: Json) -> Json:
 
 # ---------------------------------------------------------------- reading
 def read_groups(data: Any, reader: Reader, refuse: Refuse) -> Groups:
-    """What ``data``, which a document has as its groups, says. The bodies are not verified yet."""
+    """The subgraphs in ``data``, the groups of a document. The bodies are not verified yet."""
     if not isinstance(data, dict):
         refuse(f"the groups are {shown(data)}, expected an object", "groups")
     entries = data.get("subgraphs", [])

@@ -14,6 +14,7 @@ from maxlab.errors import ArgumentError, GraphError, shown
 from maxlab.graph.calling import joined
 from maxlab.graph.excerpt import Excerpt, excerpt, given_by, read_by, with_inner
 from maxlab.graph.finding import OpLike, ValueLike
+from maxlab.graph.flowing import without_size
 from maxlab.graph.graph import LIVE, Graph
 from maxlab.graph.inlining import stands_alone
 from maxlab.graph.operands import as_name
@@ -23,12 +24,10 @@ from maxlab.graph.stepping import Stepping
 from maxlab.graph.value import Value
 from maxlab.ir import Call, ChainType, Function, Op
 from maxlab.ir import Value as IrValue
-from maxlab.ir.types import Typed
 from maxlab.opset import is_chain, is_weight
-from maxlab.opset.dynamic import definitions
 
 UNNAMED = "group"
-"""What a group is called that is given no name; the next ones have numbers."""
+"""The name of a group that is given none; the next ones have numbers."""
 
 
 class Groups(Stepping):
@@ -165,8 +164,9 @@ class Groups(Stepping):
 
     # ------------------------------------------------------------ names
     def free_scope(self, outer: str, name: str) -> str:
-        """What a group that is called ``name`` is called in the scope ``outer``: with a number
-        where there is one already, as the second call of a function has."""
+        """The name of a group ``name`` in the scope ``outer``: with a number where there is one
+        already, as the second call of a function has.
+        """
         taken = {op.scope for op in self.graph.function.walk()}
         number, label = 0, name
         while any(_within(scope, joined(outer, label)) for scope in taken):
@@ -226,7 +226,7 @@ def _behind(scope: str, count: int) -> str:
 
 
 def _outer(scope: str) -> str:
-    """What the group ``scope`` stands in: the number of a second call is part of its name."""
+    """The scope around the group ``scope``: the number of a second call is part of its name."""
     parts = scope.split(".")
     numbered = len(parts) > 1 and parts[-1].isdigit() and not parts[-2].isdigit()
     return ".".join(parts[: -2 if numbered else -1])
@@ -333,23 +333,16 @@ def _require_sizes(body: Function, originals: dict[str, str], order: Sequence[Op
     Raises:
         GraphError: ML818, one is not.
     """
-    known = body.parameters.keys() | definitions(body).keys()
     by_id = {op.id: op for op in order}
-    for op in body.ops:
-        for value in (*op.operands, *op.results):
-            if not isinstance(value.type, Typed):
-                continue
-            for poly in value.type.sizes:
-                missing = next((name for name in poly.symbols() if name not in known), None)
-                if missing is not None:
-                    old = by_id[originals[op.id]]
-                    raise GraphError(
-                        "ML818",
-                        f"{short_name(old)} {old.id} cannot stand in a group without what has the "
-                        f"dim {missing!r}: nothing that the group reads has it",
-                        at=old.loc,
-                        fix="group what reads it too",
-                    )
+    for op, _, missing in without_size(body, lambda op: (*op.operands, *op.results)):
+        old = by_id[originals[op.id]]
+        raise GraphError(
+            "ML818",
+            f"{short_name(old)} {old.id} cannot stand in a group without what has the dim "
+            f"{missing!r}: nothing that the group reads has it",
+            at=old.loc,
+            fix="group what reads it too",
+        )
 
 
 def _call(subgraph: Graph, order: Sequence[Op], made: Excerpt, scope: str) -> Call:

@@ -19,7 +19,7 @@ from maxlab.opset.builder import SCOPE_TYPES
 
 
 class Callee(Protocol):
-    """What of a graph a call of it needs."""
+    """The part of a graph that a call of it needs."""
 
     name: str
 
@@ -40,7 +40,7 @@ class Callee(Protocol):
 
 
 class Family(Protocol):
-    """What of a graph says which graphs it may call."""
+    """The part of a graph that says which graphs it may call."""
 
     @property
     def parent(self) -> Any:
@@ -92,8 +92,9 @@ class Calls:
 
     @property
     def body(self) -> Function:
-        """What graphs that call this one write down. Of a graph that may change later, a copy: its
-        calls are told apart by what was called."""
+        """The function that graphs that call this one write down. Of a graph that may change later,
+        a copy: its calls are told apart by their callees.
+        """
         writer = self._writer
         known = writer.function, writer.log.revision
         if self._called is None or self._called[0] != known:
@@ -134,7 +135,7 @@ class Calls:
             self._writer.function.calls = list(before)
 
     def _after_steps(self) -> dict[int, list[Call]]:
-        """What was called after so many steps, without those that can never be done again."""
+        """The calls after so many steps, without those that can never be done again."""
         log = self._writer.log
         if log.forked_at is not None:
             self._after = {n: calls for n, calls in self._after.items() if n <= log.forked_at}

@@ -1,4 +1,4 @@
-"""What a graph has to undo when a transaction fails: the inverse of each change, in order."""
+"""The journal of a graph for a transaction that fails: the inverse of each change, in order."""
 
 from __future__ import annotations
 

@@ -48,8 +48,9 @@ MOST_NEIGHBOURS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a document says of the numbers of a weight: themselves, as base64, or the SHA-256 of
-    their bytes, which are in a file."""
+    """The numbers of a weight in a document: themselves, as base64, or the SHA-256 of their bytes,
+    which are in a file.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -80,8 +81,9 @@ class Kept:
 
 # ---------------------------------------------------------------- in a document
 def weights_data(kept: Kept, function: Function) -> Json:
-    """What the text of the document of ``function`` has of its weights: those that the graph has
-    and whose numbers are small, or in a file."""
+    """The weights in the text of the document of ``function``: those that the graph has and whose
+    numbers are small, or in a file.
+    """
     notes = function.notes.get(WEIGHTS, {})
     made: Json = {}
     for name in weights_of(function) if notes else ():

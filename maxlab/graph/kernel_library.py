@@ -239,8 +239,8 @@ class KernelLibrary:
 
     # ------------------------------------------------------------ using
     def verify_custom_op(self, custom_op: Op | IrValue | Any) -> None:
-        """Nothing, when the library declares what ``custom_op`` calls, with these operands, results
-        and parameters.
+        """Raises unless the library declares the callee of ``custom_op``, with these operands,
+        results and parameters.
 
         Args:
             custom_op: An op ``mo.custom`` or ``mo.custom.inplace``, its IR value, or the ``Value``

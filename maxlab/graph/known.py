@@ -1,4 +1,4 @@
-"""What is known of values and dims while a graph is being built."""
+"""Facts that are known of values and dims while a graph is being built."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ GOAL: Final = "goal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What a document is about, and how it is worked through.
+    """The subject of a document, and how it is worked through.
 
     Attributes:
         title: Its name in the gallery and above the text.
@@ -62,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Goal:
-    """What the graph of a document has to become.
+    """The goal that the graph of a document has to reach.
 
     Attributes:
         types: Those of the outputs, such as ``"float32[batch, 10]"``; none where any will do. A dim
@@ -218,13 +218,13 @@ def _array(data: Any, refuse: Refuse) -> np.ndarray[Any, Any]:
 
 # ---------------------------------------------------------------- of a graph
 def lesson_of(function: Function) -> Lesson | None:
-    """What ``function`` has as its lesson; None without one."""
+    """The lesson of ``function``; None without one."""
     note = function.notes.get(LESSON, {}).get("")
     return None if note is None else read_lesson(_loaded(note, LESSON), cannot_hold)
 
 
 def goal_of(function: Function) -> Goal | None:
-    """What ``function`` has as its goal; None without one."""
+    """The goal of ``function``; None without one."""
     note = function.notes.get(GOAL, {}).get("")
     return None if note is None else read_goal(_loaded(note, GOAL), cannot_hold)
 

@@ -48,7 +48,7 @@ _OF_FOLDS = {"dim", "keepdim", "keepdims", "ddof", "correction", "unbiased", "p"
 
 
 class Methods(Synonyms):
-    """What ``TensorValue`` has of the methods of NumPy's arrays and PyTorch's tensors."""
+    """The methods of ``TensorValue`` that NumPy's arrays and PyTorch's tensors have too."""
 
     __slots__ = ()
     if TYPE_CHECKING:
@@ -344,7 +344,7 @@ class Methods(Synonyms):
 
     # ------------------------------------------------------------ NumPy
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """What ``ufunc`` of NumPy adds to the graph.
+        """The values that ``ufunc`` of NumPy adds to the graph.
 
         Raises:
             ArgumentTypeError: ML965, no op does it.
@@ -354,7 +354,7 @@ class Methods(Synonyms):
     def __array_function__(
         self, function: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """What ``function`` of NumPy adds to the graph.
+        """The values that ``function`` of NumPy adds to the graph.
 
         Raises:
             ArgumentTypeError: ML965, no op does it.
@@ -377,7 +377,7 @@ class Methods(Synonyms):
 
     # ------------------------------------------------------------ what needs a run
     def item(self) -> NoReturn:
-        """Nothing.
+        """Raises: a value of a graph has no numbers.
 
         Raises:
             ArgumentTypeError: ML960, always: results have elements, graphs have none.
@@ -385,7 +385,7 @@ class Methods(Synonyms):
         raise refusals.no_value("x.item()", f"{refusals.ASK}[0, 0].item()")
 
     def tolist(self) -> NoReturn:
-        """Nothing.
+        """Raises: a value of a graph has no numbers.
 
         Raises:
             ArgumentTypeError: ML960, always: results have elements, graphs have none.
@@ -393,7 +393,7 @@ class Methods(Synonyms):
         raise refusals.no_value("x.tolist()", f"{refusals.ASK}.tolist()")
 
     def numpy(self) -> NoReturn:
-        """Nothing.
+        """Raises: a value of a graph has no numbers.
 
         Raises:
             ArgumentTypeError: ML960, always: results have elements, graphs have none.

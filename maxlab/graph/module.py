@@ -73,7 +73,7 @@ class Module:
         return list(self._graphs.values())
 
     def require_free(self, name: str) -> None:
-        """Nothing, when no graph of the module is called ``name``.
+        """Raises if a graph of the module is called ``name``.
 
         Raises:
             ArgumentError: ML365, one is.

@@ -1,4 +1,4 @@
-"""What people lay beside a graph: places, folds, comments and drafts.
+"""Notes that people lay beside a graph: places, folds, comments and drafts.
 
 They are notes of its function (`Function.notes`): texts by table and key, so that the log has each
 change of one, and a step that changes both the graph and a note is undone as one. What is here
@@ -77,7 +77,7 @@ class _Entry(Protocol):
 
     @property
     def id(self) -> str:
-        """What no other one has."""
+        """The id, which no other note has."""
 
 
 E = TypeVar("E", bound=_Entry)
@@ -137,7 +137,7 @@ _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "operands": (_is_operands, "a list of ids, and null for what is missing"),
     "attrs": (is_texts, "texts by name"),
 }
-"""What the fields of places, comments and drafts may be, and how to say so."""
+"""The rules for the fields of places, comments and drafts, and their words."""
 
 
 def entry_of(kind: type[K], data: Any, what: str, key: str, refuse: Refuse) -> K:

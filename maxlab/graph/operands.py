@@ -1,5 +1,6 @@
-"""What users write for operands: numbers, arrays, names and sizes, read and checked. No graph is
-needed for it."""
+"""Operands as users write them: numbers, arrays, names and sizes, read and checked. No graph is
+needed for it.
+"""
 
 from __future__ import annotations
 

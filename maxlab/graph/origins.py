@@ -25,7 +25,9 @@ def explain(error: MaxlabError, values: Sequence[IrValue]) -> None:
 
 
 def origin(value: IrValue) -> str:
-    """What ``value`` is, and where the user made it, such as ``made by add at a.py:3``."""
+    """The origin of ``value``: its operation, and where the user made it, such as ``made by add at
+    a.py:3``.
+    """
     op = value.op
     if op is None:
         return f"the input {value.name!r}"

@@ -61,7 +61,7 @@ def one_by_one(outputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def listed(made: Any) -> tuple[Any, ...]:
-    """What a function of the user returned, as a tuple: of nothing, one value, or several."""
+    """The results of a function of the user, as a tuple: none, one value, or several."""
     if made is None:
         return ()
     if isinstance(made, dict):

@@ -1,4 +1,4 @@
-"""What the function that a graph is made from calls its arguments, and whether it takes them."""
+"""The parameters of the function that a graph is made from, and whether it takes the arguments."""
 
 from __future__ import annotations
 

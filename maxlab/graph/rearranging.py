@@ -1,4 +1,4 @@
-"""What edits have in common: operations that move, go, or are taken the place of.
+"""The common part of edits: operations that move, go, or are replaced.
 
 Each function changes a function's own block, and leaves values made before they are read.
 """

@@ -1,4 +1,4 @@
-"""What users of NumPy and PyTorch ask of a tensor of a graph that it cannot give, and what does."""
+"""Methods of NumPy and PyTorch that a tensor of a graph refuses, and their replacements."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def refuse(kind: type) -> None:
 
 
 def _of_ops(name: str) -> str | None:
-    """What there is instead of the method ``name``: the op of that name, or what is told of it."""
+    """The replacement of the method ``name``: the op of that name, or the advice about it."""
     from maxlab.graph.elsewhere import CALLS, INSTEAD, names
 
     b = current()

@@ -22,7 +22,7 @@ Part: TypeAlias = tuple[tuple[Range, ...], ...]
 
 
 class Whole(Protocol):
-    """What a weight says of itself to be cut."""
+    """The facts of a weight that a cut needs."""
 
     name: str
     quantization_encoding: QuantizationEncoding | None
@@ -165,7 +165,7 @@ class ShardingStrategy:
 
 
 def part_of(weight: Whole, strategy: ShardingStrategy, index: int) -> Part:
-    """What shard ``index`` takes of the data of ``weight``; of a quantised one, in bytes.
+    """The part of the data of ``weight`` that shard ``index`` takes; of a quantised one, in bytes.
 
     Raises:
         ShapeError: ML798, the weight cannot be cut so.
@@ -204,7 +204,7 @@ def part_of(weight: Whole, strategy: ShardingStrategy, index: int) -> Part:
 
 
 def require_positive(what: str, number: object) -> None:
-    """Nothing, when ``number`` is a positive int.
+    """Raises unless ``number`` is a positive int.
 
     Raises:
         ArgumentError: ML795.

@@ -1,4 +1,4 @@
-"""What a graph asks of the module that it becomes part of."""
+"""Questions of a graph to the module that it becomes part of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a function of the user's that adds ops atomic."""
+"""Makes a function of the user's that adds ops atomic."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ from maxlab.ir.edit_log import changes_function
 
 
 class Step:
-    """What `Editor.step` gives. A generator would put a frame of Python's between an error and the
-    user's line."""
+    """The result of `Editor.step`. A generator would put a frame of Python's between an error and
+    the user's line.
+    """
 
     __slots__ = ("_error", "_graph", "_mark", "_transaction")
 
@@ -54,7 +55,7 @@ class Step:
 
 
 class Stepping(Finder):
-    """What the steps of an editor have in common."""
+    """The common part of an editor's steps."""
 
     def step(self) -> Step:
         """A ``with`` block whose changes are one step; an exception takes them all back.

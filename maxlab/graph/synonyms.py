@@ -53,7 +53,7 @@ def several(given: tuple[Any, ...]) -> Any:
 
 
 class Synonyms:
-    """What ``TensorValue`` has beside `Methods` of NumPy's arrays and PyTorch's tensors."""
+    """More methods of ``TensorValue`` that NumPy's arrays and PyTorch's tensors have too."""
 
     __slots__ = ()
     if TYPE_CHECKING:

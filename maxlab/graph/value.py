@@ -44,7 +44,7 @@ from maxlab.opset.builder import builder, current, one
 
 
 def _do(name: str, *args: Any, **kwargs: Any) -> TensorValue:
-    """What the function ``name`` of ``graph.ops`` makes of ``args``, in the builder in use."""
+    """The result of the function ``name`` of ``graph.ops`` on ``args``, in the builder in use."""
     b = current(*args)
     if b is None:
         for x in args:
@@ -106,8 +106,9 @@ TensorValueLike: TypeAlias = Union[
     "np.ndarray[Any, Any]",
     DLPackArray,
 ]
-"""What ops take for a tensor. Numbers and arrays need a tensor beside them, whose dtype they
-take."""
+"""Values that ops take for a tensor. Numbers and arrays need a tensor beside them, whose dtype they
+take.
+"""
 
 Index: TypeAlias = Union[
     "TensorValue", int, Dim, slice, Any, tuple[slice, Union[int, str, Dim, "np.integer[Any]"]], None
@@ -267,8 +268,7 @@ class BufferValue(Value):
         return _text(self, self.type)
 
     def print(self, label: str = "debug_buffer") -> None:
-        """Nothing; what the buffer holds is printed each time the model comes here; see
-        ``ops.print``."""
+        """Prints the buffer's elements each time the model comes here; see ``ops.print``."""
         _do("print", _do("buffer_load", self), label)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> TensorValue:
@@ -281,8 +281,9 @@ class BufferValue(Value):
         return _do("buffer_load_slice", self, index)
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorValueLike) -> None:
-        """Nothing; ``value`` is stored into the part of the buffer that ``index`` names; ``[...]``
-        is all of it. See ``ops.buffer_store_slice``."""
+        """Stores ``value`` into the part of the buffer that ``index`` names; ``[...]`` is all of
+        it. See ``ops.buffer_store_slice``.
+        """
         if index is Ellipsis:
             _do("buffer_store", self, value)
             return
@@ -477,7 +478,7 @@ class TensorValue(Value, Methods):
         return made
 
     def print(self, label: str = "debug_tensor") -> None:
-        """Nothing; the tensor is printed each time the model comes here; see ``ops.print``."""
+        """Prints the tensor each time the model comes here; see ``ops.print``."""
         _do("print", self, label)
 
     # ------------------------------------------------------------ indexing

@@ -287,7 +287,7 @@ class Shard(Weight):
         self._refuse("it cannot be cut further")
 
     def shard(self, devices: Iterable[DeviceRef]) -> list[Weight]:
-        """Nothing: a shard cannot be cut further.
+        """Raises: a shard cannot be cut further.
 
         Raises:
             GraphError: ML797 (a ValueError), always.

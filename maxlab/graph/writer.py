@@ -28,7 +28,7 @@ from maxlab.opset.inference import inferred
 
 
 class Transaction:
-    """What ``Builder.transaction`` of a graph gives: all or nothing.
+    """The result of ``Builder.transaction`` of a graph: all or nothing.
 
     When the code inside raises, whatever it was, the graph is as it was before. An error of maxlab
     gets the user's line, and the graph remembers it until the next op.
@@ -147,7 +147,7 @@ class Writer:
             )
 
     def own(self, value: Any) -> IrValue:
-        """What stands for ``value``, which must belong to this graph, where ops go now.
+        """The value for ``value``, which must belong to this graph, where ops go now.
 
         Raises:
             GraphError: ML314, it belongs to another graph, or this graph is not in use.
@@ -158,7 +158,7 @@ class Writer:
         return self.reached(value._ir())
 
     def reached(self, raw: IrValue) -> IrValue:
-        """What stands for ``raw`` where ops go now: itself, or the argument that captures it."""
+        """The value for ``raw`` where ops go now: itself, or the argument that captures it."""
         owner = raw.owner
         block = owner.block if isinstance(owner, Op) else owner
         if block is self.block:
@@ -214,7 +214,7 @@ class Writer:
         return self.append(row.name, values, self.types_of(row, values, attrs), attrs)
 
     def owned(self, operands: Sequence[Any]) -> list[IrValue]:
-        """What stands for each of ``operands`` where ops go now.
+        """The value for each of ``operands`` where ops go now.
 
         Raises:
             GraphError: ML314, one belongs to another graph, or this graph is not in use.

@@ -102,7 +102,7 @@ class AttributeReader:
         return text
 
     def _body(self, token: str, head: str) -> str:
-        """What stands between ``head<`` and ``>``."""
+        """The text between ``head<`` and ``>``."""
         if not token.startswith(head + "<") or not token.endswith(">"):
             self.fail(f"expected {head}<…>")
         return token[len(head) + 1 : -1]

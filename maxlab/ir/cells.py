@@ -16,10 +16,15 @@ def shell() -> Any:
     return ipython.get_ipython() if ipython is not None else None
 
 
+def kernel() -> Any:
+    """The kernel of a notebook that this process is; None when it is none."""
+    return getattr(shell(), "kernel", None)
+
+
 def running_cell() -> tuple[str, str]:
     """The id of the cell that is running and that of its run; empty texts where there is none."""
-    kernel = getattr(shell(), "kernel", None)
-    parent: Any = kernel.get_parent("shell") if kernel is not None else {}
+    own = kernel()
+    parent: Any = own.get_parent("shell") if own is not None else {}
     cell = (parent.get("metadata") or {}).get("cellId")
     run = (parent.get("header") or {}).get("msg_id")
     return (cell, run) if isinstance(cell, str) and isinstance(run, str) else ("", "")

@@ -63,8 +63,9 @@ class Call:
 
     @property
     def key(self) -> tuple[Function, str, tuple[str, ...]]:
-        """What no other call has in common with this one, and this one with itself on other
-        values: its body, scope and ops."""
+        """The key of this call: its body, scope and ops. Equal for this call on other values, and
+        for no other call.
+        """
         return self.body, self.scope, tuple(self.ids.values())
 
     def on(self, operands: Sequence[str], results: Sequence[str]) -> Call:
@@ -79,7 +80,7 @@ _Log = Listener["Op", "Block", "Value"]
 
 
 def _log_of(block: Block | None) -> _Log | None:
-    """Who is told of a change in ``block`` that is no op added to a function."""
+    """The log that is told of a change in ``block`` that adds no op to a function."""
     home = None if block is None else block.home
     log = None if home is None else home.log
     if log is not None:

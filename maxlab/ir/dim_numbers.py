@@ -1,4 +1,4 @@
-"""What a dim of known size is as a number: an exponent, a remainder, a root, a text in a format."""
+"""The number of a dim of known size: as an exponent, a remainder, a root, a text in a format."""
 
 from __future__ import annotations
 

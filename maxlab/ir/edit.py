@@ -311,7 +311,7 @@ Edit = (
 
 
 def inverse(edits: Iterable[Edit]) -> list[Edit]:
-    """What takes ``edits`` back: their inverses, the last one first.
+    """Edits that undo ``edits``: their inverses, the last one first.
 
     Example:
         >>> inverse([SetName("v1", "", "x"), SetName("v1", "x", "y")])[0]

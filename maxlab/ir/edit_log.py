@@ -162,8 +162,9 @@ class Log:
         return self._objects.op(id)
 
     def rewrites(self, mark: int = 0) -> list[Rewrite]:
-        """What the rules of passes did since ``mark``: for each the op that it was applied to, and
-        the ops, or the arguments, that took its place."""
+        """The rewrites that rules of passes did since ``mark``: for each the op that it was applied
+        to, and the ops, or the arguments, that took its place.
+        """
         self.settle()
         found: list[Rewrite] = []
         ends = [*(number for number, _, _ in self._rules), len(self._edits)]
@@ -330,7 +331,7 @@ class Log:
         self._edits.append(edit)
 
     def _fork(self) -> None:
-        """What was undone cannot be done again: something else is done now."""
+        """Drops the edits that were undone: another edit takes their place."""
         if self._undone:
             self._undone = []
             steps = self.steps

@@ -45,7 +45,7 @@ def attached(block: Block | None) -> bool:
 
 
 class Objects:
-    """What of ``function`` has which id, ops that were removed included.
+    """The objects of ``function`` by id, ops that were removed included.
 
     The function is read once, when something is first looked up; what is added to it later must be
     noted.

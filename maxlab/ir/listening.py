@@ -1,4 +1,4 @@
-"""Who listens to a function: what it is told, and by which words."""
+"""Listeners of a function: the changes that they are told, and their words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from maxlab.errors import Location
 from maxlab.ir.types import Type
 
 Attr = Any
-"""What an attribute can be: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
-Constant, HostCall, Call, or a tuple of these."""
+"""The type of attributes: bool, int, float, str, None, DType, Dim, Shape, Type, DeviceRef,
+Constant, HostCall, Call, or a tuple of these.
+"""
 
 
 class _Absent:
@@ -31,8 +32,9 @@ Value_contra = TypeVar("Value_contra", contravariant=True)
 
 
 class Listener(Protocol[Op_contra, Block_contra, Value_contra]):
-    """What is told of the changes of a function: each method just before the change, so that what
-    was interrupted halfway is known."""
+    """Is told of the changes of a function: each method just before the change, so that an
+    interrupted change is known.
+    """
 
     def settle(self) -> None:
         """Something else than an op added to the function's own block comes next."""
@@ -99,8 +101,9 @@ class Listener(Protocol[Op_contra, Block_contra, Value_contra]):
         None. If it comes or goes, ``before`` is the key behind it."""
 
     def rule(self, name: str, node: str) -> None:
-        """What comes next is the rule ``name`` of a pass, applied to the op ``node``; with an empty
-        name, it is no rule's."""
+        """Names the rule ``name`` of a pass, applied to the op ``node``, as the cause of the
+        changes that follow; an empty name ends it.
+        """
 
 
 __all__ = ["ABSENT", "Attr", "Listener", "Source"]

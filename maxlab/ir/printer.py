@@ -36,7 +36,7 @@ MAX_DEPTH = 48
 """How deep regions, subgraphs and lists may be nested, for the printer and the parser."""
 
 VALUE_ID = re.compile(r"[A-Za-z_$.][A-Za-z0-9_$.\-]*+")
-"""What the id of a value may be in text, and the name of a function without quotes."""
+"""Ids of values in text, and names of functions without quotes."""
 
 
 # ---------------------------------------------------------------- to read

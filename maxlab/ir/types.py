@@ -316,7 +316,7 @@ def _shape(shape: Iterable[DimLike], dtype: DType) -> Shape:
 
 
 class Typed(Type):
-    """What tensors and buffers share: dtype, shape and device."""
+    """The common part of tensors and buffers: dtype, shape and device."""
 
     __slots__ = ("_hash", "_key", "_layout", "device", "dtype", "shape", "sizes")
     _word = ""
@@ -444,7 +444,7 @@ elsewhere(
 
 
 def _swapped(kind: type, dtype: object, shape: object) -> str:
-    """What is added to a fix where a shape was written before the dtype."""
+    """The end of a fix where a shape was written before the dtype."""
     found = dtype_of(shape)
     if found is None or not isinstance(dtype, (list, tuple)):
         return ""
@@ -477,7 +477,7 @@ class TensorType(Typed):
     _word = "tensor"
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        """Nothing: ``x.type`` is no method, as it is in PyTorch.
+        """Raises: ``x.type`` is no method, as it is in PyTorch.
 
         Raises:
             ArgumentTypeError: ML974, always.

@@ -13,7 +13,7 @@ Infer = Callable[[Op], Sequence[Type]]
 
 
 def verify(function: Function, infer: Infer | None = None) -> None:
-    """Nothing, when ``function`` is well formed.
+    """Raises unless ``function`` is well formed.
 
     Args:
         function: The function, with or without an output.

@@ -1,4 +1,6 @@
-"""What was laid beside a graph on a page without a kernel, as a step of the graph."""
+"""Adopts the notes that were laid beside a graph on a page without a kernel, as a step of the
+graph.
+"""
 
 from __future__ import annotations
 

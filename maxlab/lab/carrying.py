@@ -84,7 +84,7 @@ class _Trial:
         self._until = time.monotonic() + MOST_SECONDS
 
     def of(self, value: IrValue) -> Made:
-        """What is made of ``value``."""
+        """The outcome of trying the palette's entry on ``value``."""
         if isinstance(value.type, ChainType):
             return "refused", "it is an order, not a value", ()
         known = self._known.get(value.type)

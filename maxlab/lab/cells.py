@@ -8,11 +8,12 @@ while the cell runs.
 
 from __future__ import annotations
 
-import sys
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 from maxlab import trace
+from maxlab.ir.cells import kernel
+from maxlab.lab.errands import state_of
 from maxlab.lab.protocol import PROTOCOL, CellProgress, reader
 from maxlab.progress import Work
 
@@ -27,45 +28,26 @@ _told: dict[int, Work] = {}
 
 def told(work: Work) -> None:
     """Tell the page of ``work``, which a cell of this kernel does; a listener."""
-    kernel = _kernel()
-    if kernel is None:
+    own = kernel()
+    if own is None:
         return
     number = next((n for n, known in _told.items() if known is work), 0)
     if not number:
-        if work.is_over or not _is_of_cell(kernel):
+        if work.is_over or not _is_of_cell(own):
             return
         number = next(_numbers)
         _told[number] = work
-        kernel.comm_manager.register_target(TARGET, _asked)
+        own.comm_manager.register_target(TARGET, _asked)
     if work.is_over:
         del _told[number]
-    status: Literal["running", "cancelling", "over"]
-    status = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
-    message: CellProgress = {
-        "protocol": PROTOCOL,
-        "work": number,
-        "title": work.title,
-        "phase": work.phase,
-        "done": work.done,
-        "total": work.total,
-        "what": work.what,
-        "elapsed_s": round(work.elapsed_s, 1),
-        "status": status,  # a field "state" is a widget's for those who execute notebooks
-    }
-    kernel.session.send(
-        kernel.iopub_socket,
+    message: CellProgress = {"protocol": PROTOCOL, "work": number, **state_of(work)}
+    own.session.send(
+        own.iopub_socket,
         "comm_msg",
         {"comm_id": CHANNEL, "data": message},
-        parent=kernel.get_parent(),
+        parent=own.get_parent(),
         ident=b"comm-" + CHANNEL.encode(),
     )
-
-
-def _kernel() -> Any:
-    """The kernel that this process is; None when it is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None)
 
 
 def _is_of_cell(kernel: Any) -> bool:

@@ -24,7 +24,7 @@ SIGNS: Final[Mapping[Kind, str]] = {
     "moved": ">",
     "renamed": "=",
 }
-"""What stands before a difference in a text."""
+"""The sign before a difference in a text."""
 
 Contents = Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
 """The values of larger constants, by the ids of the operations that make them."""
@@ -150,7 +150,7 @@ def _told(
 
 
 def _changes(one: Side, other: Side, was: str, now: str, pairs: Mapping[str, str]) -> list[str]:
-    """What differs between an operation and its counterpart, in words."""
+    """The differences between an operation and its counterpart, in words."""
     before, after = one.nodes[was], other.nodes[now]
     parts = one.parts[was], other.parts[now]
     is_same = parts[0][:4] == parts[1][:4] and before["name"] == after["name"]
@@ -181,7 +181,7 @@ def _changes(one: Side, other: Side, was: str, now: str, pairs: Mapping[str, str
 
 
 def _there(scope: str, pairs: Mapping[str, str]) -> str:
-    """What ``scope`` is called in the other graph: scopes of branches and loops have their ids."""
+    """The name of ``scope`` in the other graph: scopes of branches and loops have their ids."""
     if ":" not in scope:
         return scope
     parts = (part.partition(":") for part in scope.split("."))
@@ -220,7 +220,7 @@ def _readings(
 
 
 def kind_of(what: Sequence[str]) -> Kind:
-    """What the kind is of something that both graphs have, where ``what`` is said of it."""
+    """The kind of difference of a thing that both graphs have, where ``what`` is said of it."""
     told = {line.partition(":")[0] for line in what}
     if told <= {"scope", "place"}:
         return "moved"
@@ -228,7 +228,7 @@ def kind_of(what: Sequence[str]) -> Kind:
 
 
 def _called(node: protocol.Node) -> str:
-    """What people call the operation, where that is not what it does."""
+    """The name that people gave to the operation, where it differs from the operation's own."""
     return node["name"] if node["name"] not in (node["op"], node["id"]) else "none"
 
 
@@ -250,7 +250,7 @@ def _content(one: Side, other: Side, was: str, now: str) -> list[str]:
 
 
 def _notes(one: Side, other: Side, pairs: Mapping[str, str]) -> list[protocol.GraphDifference]:
-    """What people laid beside the graphs: places, comments and drafts."""
+    """The differences in the notes beside the graphs: places, comments and drafts."""
     found: list[protocol.GraphDifference] = []
     places = [{p["key"]: p for p in side.document.get("places", ())} for side in (one, other)]
     back = {now: was for was, now in pairs.items()}
@@ -280,7 +280,7 @@ def _notes(one: Side, other: Side, pairs: Mapping[str, str]) -> list[protocol.Gr
 
 
 class _Renamed:
-    """What things of the first graph are called in the second."""
+    """The names in the second graph of things of the first."""
 
     def __init__(self, one: Side, other: Side, pairs: Mapping[str, str]) -> None:
         self._pairs = pairs
@@ -295,7 +295,7 @@ class _Renamed:
         return self._values.get(id, id)
 
     def key(self, key: str) -> str:
-        """What a comment is on."""
+        """The key of the thing that a comment is on."""
         head, mark, id = key.partition(":")
         is_end = mark and head in ("in", "out")
         return f"{head}:{self.value(id)}" if is_end else self._pairs.get(key, key)

@@ -30,8 +30,8 @@ OPTIONAL = ("answers", "overlays", "panel", "beside", "folds", "comments", "draf
 def difference(
     old: protocol.GraphDocument, new: protocol.GraphDocument
 ) -> protocol.Difference | None:
-    """What makes ``new`` from ``old``; None where only the whole document can: the version
-    differs, or a field that ``old`` has is missing in ``new``.
+    """The changes that make ``new`` from ``old``; None where only the whole document can: the
+    version differs, or a field that ``old`` has is missing in ``new``.
 
     Example:
         >>> from maxlab.dtype import DType

@@ -1,4 +1,4 @@
-"""What the docstring of a function or class says, part by part."""
+"""Reads the docstring of a function or class, part by part."""
 
 from __future__ import annotations
 

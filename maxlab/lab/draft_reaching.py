@@ -1,5 +1,6 @@
-"""What the operands of drafts can read, and who can read what drafts are to make; see
-`maxlab.lab.reaching`."""
+"""Values that the operands of drafts can read, and readers that can take the results of drafts; see
+`maxlab.lab.reaching`.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def offer_of(draft: Draft) -> Offer | None:
 
 # ---------------------------------------------------------------- operands
 def operand_name(draft: Draft, number: int) -> str:
-    """What operand ``number`` of ``draft`` is called."""
+    """The name of operand ``number`` of ``draft``."""
     names = operand_names(short_name_of(draft))
     for place, name in enumerate(names):
         if name.endswith(" 0") and number >= place:
@@ -146,7 +146,7 @@ def settle(editor: Editor) -> list[str]:
 
 
 def lacking(editor: Editor, draft: Draft) -> str:
-    """What ``draft`` lacks before it can be tried, in words; empty if nothing."""
+    """Says, in words, what ``draft`` lacks before it can be tried; empty if nothing."""
     typed = draft.attrs
     parts = []
     offer = offer_of(draft)
@@ -185,7 +185,7 @@ def tried(editor: Editor, draft: Draft) -> list[Value]:
 
 
 def typed_of(offer: Offer, draft: Draft) -> dict[str, str]:
-    """What would be typed into the fields of ``offer`` for ``draft``."""
+    """The texts for the fields of ``offer`` that would make ``draft``."""
     typed = dict(draft.attrs)
     operands = list(draft.operands)
     for place in offer.parameters:
@@ -257,7 +257,7 @@ def _operand(editor: Editor, name: str, text: str) -> str | None:
 
 
 def open_parameters(draft: Draft) -> list[Parameter]:
-    """What can be typed for ``draft`` beside its operands."""
+    """The parameters of ``draft`` that can be typed, beside its operands."""
     offer = offer_of(draft)
     if offer is None:
         keys = fields.readable_attributes(draft.name)
@@ -266,7 +266,7 @@ def open_parameters(draft: Draft) -> list[Parameter]:
 
 
 def text_of(draft: Draft, parameter: Parameter) -> str | None:
-    """What is typed for ``parameter`` of ``draft`` now; None where nothing is."""
+    """The text that is typed for ``parameter`` of ``draft``; None where there is none."""
     text = draft.attrs.get(parameter.name)
     if text is None or offer_of(draft) is not None:
         return text

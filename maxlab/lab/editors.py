@@ -105,7 +105,7 @@ class OpenDocument:
             _send(comm, message)
 
     def opened(self) -> EditorOpened:
-        """What a page that opens the document is told."""
+        """The message to a page that opens the document."""
         return {
             "type": "opened",
             "protocol": PROTOCOL,

@@ -1,4 +1,4 @@
-"""What pages ask for and that takes long: done one after the other, told of, and cancelled.
+"""Errands of pages that take long: done one after the other, reported on, and cancelled.
 
 In a kernel an errand is done on a thread of its own, so that the thread that brings messages is
 free to bring the wish to cancel it.
@@ -7,13 +7,12 @@ free to bring the wish to cancel it.
 from __future__ import annotations
 
 import contextvars
-import sys
 import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Literal
 
+from maxlab.ir.cells import kernel
 from maxlab.lab import protocol
 from maxlab.lab.protocol import PROTOCOL
 from maxlab.progress import Work
@@ -45,7 +44,7 @@ class Errands:
                 if not left:
                     self._works.pop(number, None)
 
-        if _is_kernel():
+        if kernel() is not None:  # a notebook, whose messages must not be held up
             _queue.put(partial(contextvars.copy_context().run, run))
             _have_worker()
         else:
@@ -58,33 +57,24 @@ class Errands:
             self._told(number, work)
 
     def _told(self, number: int, work: Work) -> None:
-        status: Literal["running", "cancelling", "over"]
-        status = "over" if work.is_over else "cancelling" if work.is_cancelled else "running"
-        self._tell(
-            {
-                "type": "progress",
-                "protocol": PROTOCOL,
-                "id": number,
-                "title": work.title,
-                "phase": work.phase,
-                "done": work.done,
-                "total": work.total,
-                "what": work.what,
-                "elapsed_s": round(work.elapsed_s, 1),
-                "status": status,
-            }
-        )
+        self._tell({"type": "progress", "protocol": PROTOCOL, "id": number, **state_of(work)})
+
+
+def state_of(work: Work) -> protocol.WorkState:
+    """The progress of ``work`` now, as pages are told it."""
+    return {
+        "title": work.title,
+        "phase": work.phase,
+        "done": work.done,
+        "total": work.total,
+        "what": work.what,
+        "elapsed_s": round(work.elapsed_s, 1),
+        "status": "over" if work.is_over else "cancelling" if work.is_cancelled else "running",
+    }
 
 
 _queue: SimpleQueue[Callable[[], object]] = SimpleQueue()
 _worker: threading.Thread | None = None
-
-
-def _is_kernel() -> bool:
-    """Whether this process serves a notebook, whose messages must not be held up."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
 
 
 def _have_worker() -> None:

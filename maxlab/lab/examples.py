@@ -50,7 +50,7 @@ ARGUMENTS: Final[Mapping[Kind, Mapping[str, Any]]] = {
     "text": {'"ij->ji"': "ij->ji", '"shown"': "shown"},
     "value": {}, "values": {}, "choice": {},
 }  # fmt: skip
-"""What is tried for a parameter of each kind that has no default."""
+"""The arguments that are tried for a parameter of each kind that has no default."""
 
 MOST_TRIED: Final = 4000
 NAMES: Final = ("x", "y", "z")

@@ -7,7 +7,7 @@ from maxlab.lab.protocol import Fault
 
 
 def fault_of(error: BaseException) -> Fault:
-    """What a view shows of ``error``.
+    """The form of ``error`` that a view shows.
 
     Example:
         >>> from maxlab.errors import ArgumentError

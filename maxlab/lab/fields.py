@@ -1,4 +1,4 @@
-"""What people type into the fields of a view: values, sizes, types and arguments as text."""
+"""Reads the texts in the fields of a view: values, sizes, types and arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maxlab.opset import lookup
 
 
 class FieldError(ArgumentError):
-    """What was typed for a parameter cannot be read.
+    """Raised when the text that was typed for a parameter cannot be read.
 
     Attributes:
         field: The parameter.
@@ -110,7 +110,7 @@ WRITE: Final[Mapping[str, str]] = {
 
 
 def read(editor: Editor, parameter: Parameter, text: str) -> Any:
-    """What ``text`` means for ``parameter``.
+    """The value of ``text`` for ``parameter``.
 
     Raises:
         FieldError: ML808, it means nothing there.
@@ -249,7 +249,7 @@ def attribute_text(value: object) -> str:
 
 
 def as_attribute(value: object) -> object:
-    """What was read for an attribute, as attributes are kept."""
+    """The value that was read for an attribute, as attributes are kept."""
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -1,12 +1,14 @@
-"""What may have changed a graph: a change that was made in a view, and the end of each cell of a
-notebook, told at most ten times a second."""
+"""Follows the causes of changes to a graph: a change that was made in a view, and the end of each
+cell of a notebook, told at most ten times a second.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
+
+from maxlab.ir import cells
 
 PERIOD = 0.1
 """Least seconds between two calls."""
@@ -32,11 +34,9 @@ def after_each_cell(call: Callable[[], None]) -> bool:
 
     Cells that end in quick succession are told of once, when the last of them has.
     """
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or getattr(shell, "kernel", None) is None:
+    if cells.kernel() is None:
         return False
-    shell.events.register("post_run_cell", Paced(call).cell_ended)
+    cells.shell().events.register("post_run_cell", Paced(call).cell_ended)
     return True
 
 

@@ -10,7 +10,7 @@ from maxlab.analysis.runs.shown import Recorded
 from maxlab.lab import protocol
 from maxlab.lab.contrasts import SIGNS, Contents, Difference, Side, differences_of, pairs_of
 from maxlab.lab.united import united
-from maxlab.tabular import Field
+from maxlab.tabular import Field, first_rows
 
 MOST_LISTED = 2000
 """Differences that a view is given; it counts the others."""
@@ -20,7 +20,7 @@ MOST_UNITED = 40_000
 
 
 class GraphDiff(Recorded):
-    """What differs between two graphs. ``maxlab.diff`` makes it.
+    """The differences between two graphs. ``maxlab.diff`` makes it.
 
     In a notebook both are drawn in one picture, what is in one of them alone beside what both have,
     or side by side, above a list of the differences. ``print`` shows them as text, and its truth is
@@ -102,7 +102,7 @@ class GraphDiff(Recorded):
             rows: How many to list; None lists all.
         """
         changes = self.changes
-        shown = changes if rows is None else changes[: max(rows, 0)]
+        shown = first_rows(changes, rows)
         lines = [f"{self.labels[0]} → {self.labels[1]}: {self._counted()}"]
         lines += map(str, shown)
         left = len(changes) - len(shown)

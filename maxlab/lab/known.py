@@ -1,4 +1,4 @@
-"""What of an older document of a graph is still right, so that it need not be made again."""
+"""Parts of an older document of a graph that are still right, and need not be made again."""
 
 from __future__ import annotations
 

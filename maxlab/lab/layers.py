@@ -27,7 +27,7 @@ _FOLLOWS: Final = re.compile(r"[Tt]he size of the (last|second|first) dim of (?:
 _ALIAS: Final = re.compile(r"^``(\w+)``, as PyTorch calls it")
 _AXES: Final = {"last": -1, "second": 1, "first": 0}
 LAYERS: Final = "layers"
-"""What is typed for a list of layers."""
+"""The kind of field for a list of layers."""
 
 
 class Blank(NamedTuple):
@@ -59,7 +59,7 @@ class Blank(NamedTuple):
         return ("False", "True") if self.wants == "bool" else ()
 
     def text(self, type: TensorType) -> str:
-        """What it begins with for an input of ``type``."""
+        """The text that it begins with for an input of ``type``."""
         if self.axis is not None and -1 <= self.axis < len(type.shape) and type.shape:
             size = str(type.shape[self.axis])
             if size.isdigit():

@@ -58,8 +58,8 @@ def goal_of(solution: Graph, *cases: Sequence[Any], tolerance: float = 1e-4) -> 
 
 
 def check(graph: Graph, goal: Goal) -> list[Part]:
-    """What ``goal`` asks for, part by part, and whether ``graph`` has it. The goal is met where all
-    are. Numbers are looked at when the types are right.
+    """The parts of ``goal``, and whether ``graph`` has each. The goal is met where all are. Numbers
+    are looked at when the types are right.
 
     Raises:
         ArgumentError: ML824, a type of the goal cannot be read.

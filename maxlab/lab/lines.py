@@ -24,8 +24,8 @@ class Lines(NamedTuple):
 
 
 def differences(before: Sequence[str], now: Sequence[str]) -> list[Lines]:
-    """What makes ``now`` of ``before``, from the first line to the last; places are those of
-    ``before``.
+    """The changes that make ``now`` of ``before``, from the first line to the last; places are
+    those of ``before``.
 
     Lines that stand once in both are taken for the same, as many as keep their order. Almost all
     lines of a document are such: each has an id.

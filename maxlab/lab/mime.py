@@ -1,4 +1,4 @@
-"""What a notebook shows for a graph, a model or a profile, in every form a front end may know.
+"""The output of a notebook for a graph, a model or a profile, in every form a front end may know.
 
 =================================  =================================================================
 ``text/plain``                     a listing, the same in every run
@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -20,6 +19,7 @@ from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.graph import Graph
 from maxlab.ir import Value
+from maxlab.ir.cells import kernel
 from maxlab.lab import svg, text, words
 from maxlab.lab.protocol import GRAPH_MIME, WIDGET_MIME
 from maxlab.lab.snapshot import Snapshot, take, without_times
@@ -46,6 +46,21 @@ def plain(obj: Graph | Model | Profile | Recorded, snapshot: Snapshot) -> str:
     return "\n".join(lines)
 
 
+def wish(include: Collection[str] | None, exclude: Collection[str] | None) -> Callable[[str], bool]:
+    """A function that says whether a MIME type is to be made.
+
+    Args:
+        include: MIME types to make; all when left out.
+        exclude: MIME types to leave out.
+    """
+    return lambda mime: (not include or mime in include) and mime not in (exclude or ())
+
+
+def view_data(view: Any, minor: int = 1) -> dict[str, Any]:
+    """The data of the widget ``view``, of this minor version, under `WIDGET_MIME`."""
+    return {"version_major": 2, "version_minor": minor, "model_id": view.model_id}
+
+
 def bundle_of(
     snapshot: Snapshot,
     plain_text: str,
@@ -55,10 +70,7 @@ def bundle_of(
     obj: Graph | Model | Profile | Recorded | None = None,
 ) -> dict[str, Any]:
     """The MIME bundle of ``snapshot``; ``view`` makes the widget, when there is a kernel for it."""
-
-    def wanted(mime: str) -> bool:
-        return (not include or mime in include) and not (exclude and mime in exclude)
-
+    wanted = wish(include, exclude)
     data: dict[str, Any] = {}
     if wanted("text/plain"):
         data["text/plain"] = visible(plain_text)
@@ -76,11 +88,7 @@ def bundle_of(
         if saved is not None:
             data[GRAPH_MIME] = saved
     if wanted(WIDGET_MIME) and has_kernel():
-        data[WIDGET_MIME] = {
-            "version_major": 2,
-            "version_minor": 1,
-            "model_id": view().model_id,
-        }
+        data[WIDGET_MIME] = view_data(view())
     return data
 
 
@@ -101,9 +109,7 @@ def _instead(plain_text: str, error: svg.PictureError) -> str:
 
 def has_kernel() -> bool:
     """Whether this process is a notebook's kernel with widgets installed."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if getattr(shell, "kernel", None) is None:
+    if kernel() is None:
         return False
     try:
         import anywidget  # noqa: F401

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
+
+from maxlab.ir.cells import shell
 
 T = TypeVar("T")
 
 
 def user_variables() -> Mapping[str, Any] | None:
     """The variables of the notebook; None where there is none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return None if shell is None else shell.user_ns
+    return getattr(shell(), "user_ns", None)
 
 
 def variables(kind: type[T]) -> dict[str, T]:

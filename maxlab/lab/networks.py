@@ -24,7 +24,7 @@ from maxlab.nn.states import slot_of
 
 
 def _weights() -> list[ChangeField]:
-    """What is typed of the weights of a snippet or a layer."""
+    """The fields for the weights of a snippet or a layer."""
     return [
         field(
             "weights",
@@ -125,7 +125,7 @@ def layer_source(offer: LayerOffer, given: Sequence[Value]) -> list[Source]:
 
 
 def _called(layer: Any, value: Value) -> Value:
-    """What ``layer`` gives.
+    """The result of ``layer``.
 
     Raises:
         GraphError: ML300, it is no layer that is called, or adds nothing to a graph.

@@ -1,5 +1,6 @@
-"""What people laid beside a graph, as a view gets it: places, folds, comments, drafts and
-conflicts."""
+"""Notes that people laid beside a graph, in the form of a view: places, folds, comments, drafts and
+conflicts.
+"""
 
 from __future__ import annotations
 

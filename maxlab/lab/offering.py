@@ -1,4 +1,4 @@
-"""What the palette offers beside operations, as each kind of it is made."""
+"""Offers of the palette beside operations, as each kind of them is made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def field(
     hint: str = "",
     choices: Sequence[str] = (),
 ) -> ChangeField:
-    """What is said of something that is typed."""
+    """The description of a field that is typed."""
     return {
         "name": name,
         "kind": kind,  # type: ignore[typeddict-item]

@@ -86,7 +86,7 @@ def on_change(listener: Callable[[Any], None]) -> None:
 
 
 def owner_of(shown: Shown) -> Any:
-    """What the overlays of ``shown`` belong to: its graph, or what was saved without one."""
+    """The owner of the overlays of ``shown``: its graph, or the saved thing without one."""
     if isinstance(shown, Profile):
         return shown.model.graph
     return shown.graph if isinstance(shown, Model) else shown
@@ -198,7 +198,7 @@ def _range(overlay: Overlay, numbers: list[float]) -> tuple[float, float]:
 
 
 class _Names:
-    """What the names of a document's operations and scopes stand for."""
+    """The objects behind the names of a document's operations and scopes."""
 
     def __init__(self, document: protocol.GraphDocument) -> None:
         self.scopes = {scope["path"] for scope in document["scopes"]}

@@ -1,4 +1,4 @@
-"""What can be added to a graph: every operation of ``ops`` with its parameters."""
+"""The palette: every operation of ``ops`` that can be added to a graph, with its parameters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from maxlab.opset import OPSET
 from maxlab.opset.facts import Family
 
 Kind = Literal["value", "values", "dims", "dtype", "device", "choice", "text", "data"]
-"""What a parameter takes: a value of the graph or a number, several of them, sizes, the name of a
-dtype or a device, one of a few words, a text, or anything that Python writes as a literal."""
+"""The kind of a parameter: a value of the graph or a number, several of them, sizes, the name of a
+dtype or a device, one of a few words, a text, or anything that Python writes as a literal.
+"""
 
 _UNTYPED: Final = re.compile(r"\b(Graph|Callable|Type|TensorType|BufferType|Quantization\w+)\b")
 """Types of arguments that no field can hold: functions, graphs, types, formats."""
@@ -106,7 +107,7 @@ def _offer(name: str) -> Offer:
 
 
 def _takes(note: str) -> Literal["tensor", "buffer", "either"]:
-    """What an operand with this annotation is."""
+    """The kind of operand that has this annotation."""
     if "BufferValue" not in note:
         return "tensor"
     return "either" if "TensorValue" in note else "buffer"

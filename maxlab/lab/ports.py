@@ -1,4 +1,4 @@
-"""What the operands of operations are called."""
+"""The names of the operands of operations."""
 
 from __future__ import annotations
 

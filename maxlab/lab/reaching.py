@@ -1,4 +1,4 @@
-"""What an operand can read: which operands take a value, and which values an operand takes.
+"""Connections that are possible: which operands take a value, and which values an operand takes.
 
 A view asks when somebody begins to drag from a port, and marks what fits before the drop. So the
 answer has to come at once, also for a thousand operations: nothing is changed and taken back for
@@ -96,7 +96,7 @@ def values_of(editor: Editor) -> Iterator[Value]:
 
 
 def read_by(op: Op) -> list[Value]:
-    """What ``op`` reads, without chains."""
+    """The operands of ``op``, without chains."""
     return [value for value in op.operands if not isinstance(value.type, ChainType)]
 
 

@@ -25,7 +25,7 @@ PARTS: Mapping[Role | None, tuple[str, str]] = {
     "branch": ("then", "else"),
     "loop": ("predicate", "body"),
 }
-"""What the regions of an op of a role are called."""
+"""The names of the regions of an op of a role."""
 
 _OWNER = re.compile(r"\b(n\w+):(\w+)")
 
@@ -76,8 +76,9 @@ def operations_of(document: protocol.GraphDocument) -> list[protocol.Node]:
 
 
 def label_of_scope(path: str) -> str:
-    """What is written for the last part of ``path``: ``while n38`` for ``encoder.n38:while``; empty
-    if it is no op with regions."""
+    """The label of the last part of ``path``: ``while n38`` for ``encoder.n38:while``; empty if it
+    is no op with regions.
+    """
     found = _OWNER.fullmatch(path.rpartition(".")[2])
     return f"{found[2]} {found[1]}" if found else ""
 

@@ -1,4 +1,4 @@
-"""What changed in a graph between two runs of the cell that shows it.
+"""Changes in a graph between two runs of the cell that shows it.
 
 Ids say nothing here: a cell that runs again builds a new graph. Nodes are paired by what they are:
 the op, its attributes, its types, its scope, its source text, and the nodes around them.
@@ -84,7 +84,7 @@ def _reads_alike(
 
 
 def marks(document: protocol.GraphDocument, old: Sequence[Part]) -> protocol.Marks:
-    """What is to be marked in ``document``, whose nodes were ``old`` in the run before."""
+    """The marks for ``document``, whose nodes were ``old`` in the run before."""
     nodes = sound_nodes(document)
 
     def ids(places: Iterable[int]) -> list[str]:
@@ -99,7 +99,7 @@ def marks(document: protocol.GraphDocument, old: Sequence[Part]) -> protocol.Mar
 
 @dataclass(slots=True)
 class _Run:
-    """What a cell showed once: the nodes, and the graph and its view as long as they live."""
+    """A graph that a cell showed: the nodes, and the graph and its view as long as they live."""
 
     parts: list[Part]
     document: protocol.GraphDocument | None = None
@@ -132,7 +132,7 @@ class Selecting(Protocol):
 
 
 def _last(cell: str, run: str, name: str) -> _Run | None:
-    """What ``cell`` showed in its run before instead of what it shows next."""
+    """The graph of the run before that stands for the one that ``cell`` shows next."""
     shown = _cells.get((cell, name))
     if shown is None:
         return None
@@ -191,7 +191,7 @@ def _lay(old: Graph, graph: Graph, keys: dict[str, str], values: dict[str, str])
 
 
 def _operand(value: str | None, keys: Mapping[str, str], values: Mapping[str, str]) -> str | None:
-    """What the operand ``value`` of a draft is now; None where that is gone."""
+    """The counterpart now of the operand ``value`` of a draft; None where that is gone."""
     if value is None or value in values:
         return values.get(value or "")
     draft, number = maker_of(value)
@@ -260,8 +260,8 @@ def _ends(old: Function, new: Function) -> dict[str, str]:
 def marks_in_cell(
     document: protocol.GraphDocument, graph: object = None, view: Selecting | None = None
 ) -> protocol.Marks | None:
-    """What changed in ``document`` since the cell that is running ran before; None in its first
-    run, and outside of a notebook. The graph is remembered for the next run.
+    """Changes in ``document`` since the cell that is running ran before; None in its first run, and
+    outside of a notebook. The graph is remembered for the next run.
 
     Args:
         document: What is shown.
@@ -307,7 +307,7 @@ def marks_in_cell(
 
 
 def run_before(graph: Graph) -> protocol.GraphDocument:
-    """What the cell that showed ``graph`` showed in its run before.
+    """The document that the cell that showed ``graph`` showed in its run before.
 
     Raises:
         ArgumentError: ML887, no cell has shown the graph, or it has not run before, or what it
@@ -340,7 +340,7 @@ def _unknown(graph: Graph, why: str) -> ArgumentError:
 
 
 def _says(cell: str, graph: Graph, edited: Graph | None) -> str:
-    """What became of edits by hand."""
+    """Says how edits by hand came through."""
     wanted = expected(cell, graph.name)
     if wanted is not None:
         if are_equal(wanted, graph.function):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from maxlab.ir.cells import shell
+from maxlab.ir.cells import kernel
 
 
 def serve(target: str, opened: Callable[[Any, dict[str, Any]], None]) -> str:
@@ -13,9 +13,9 @@ def serve(target: str, opened: Callable[[Any, dict[str, Any]], None]) -> str:
 
     Nothing happens outside a kernel.
     """
-    kernel = getattr(shell(), "kernel", None)
-    if kernel is not None:
-        kernel.comm_manager.register_target(target, opened)
+    own = kernel()
+    if own is not None:
+        own.comm_manager.register_target(target, opened)
     return ""
 
 

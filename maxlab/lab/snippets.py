@@ -50,7 +50,7 @@ class Snippet(NamedTuple):
 
 
 class Typed:
-    """What was typed for a snippet; it also draws its weights."""
+    """The texts that were typed for a snippet; it also draws its weights."""
 
     def __init__(
         self, texts: Mapping[str, str], device: DeviceRef, dtype: DType, prefix: str
@@ -63,7 +63,7 @@ class Typed:
         self._dtype = dtype
 
     def text(self, name: str) -> str:
-        """What was typed for ``name``."""
+        """The text that was typed for ``name``."""
         return self._texts.get(name, "").strip()
 
     def size(self, name: str, least: int = 1) -> int:
@@ -251,8 +251,8 @@ SNIPPETS: Final[Mapping[str, Snippet]] = {
 def build(
     snippet: Snippet, value: Value, texts: Mapping[str, str], prefix: str = ""
 ) -> tuple[Value, dict[str, Weight]]:
-    """What ``snippet`` gives, added to the graph that is being built, and its weights, which have
-    names that begin with ``prefix``.
+    """The result of ``snippet``, added to the graph that is being built, and its weights, which
+    have names that begin with ``prefix``.
 
     Raises:
         FieldError: ML808, a text that cannot be read.

@@ -1,6 +1,6 @@
-"""What else than an operation can be added to a graph: calls of its subgraphs, kernels of its
-library and of the notebook, snippets and layers. Each stands in the palette beside the
-operations."""
+"""Sources beside operations that can be added to a graph: calls of its subgraphs, kernels of its
+library and of the notebook, snippets and layers. Each stands in the palette beside the operations.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from maxlab.opset.declared import Declaration
 
 
 def sources(editor: Editor, given: Sequence[Value]) -> dict[str, Source]:
-    """What may take ``given``, by name."""
+    """The sources that may take ``given``, by name."""
     found: list[Source] = []
     for name in editor.graph.subgraphs:
         found += _call(editor, name, given)
@@ -38,7 +38,7 @@ Attempt = Callable[[Editor, Source, Sequence[Value]], Sequence[Value]]
 
 
 def added(editor: Editor, source: Source, given: Sequence[Value]) -> Sequence[Value]:
-    """What ``source`` makes, added at the end as it is tried."""
+    """The values that ``source`` makes, added at the end as it is tried."""
     return source.add(editor, given, source.trial or {})
 
 
@@ -49,8 +49,9 @@ def _apply(
 
 
 def fitting(editor: Editor, given: Sequence[Value], attempt: Attempt = added) -> list[OfferedOp]:
-    """What the palette says of the sources that take ``given``; each that can be is tried in a copy
-    of the graph."""
+    """The palette's entries for the sources that take ``given``; each that can be is tried in a
+    copy of the graph.
+    """
     scratch = scratch_of(editor)
     values = [scratch.value(editor.in_function(value).id) for value in given]
     found: list[OfferedOp] = []

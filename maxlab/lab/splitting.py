@@ -19,7 +19,7 @@ _FLOPS_PER_BYTE = 16
 
 
 class Spent(NamedTuple):
-    """What one operation takes of a run.
+    """The time that one operation takes of a run.
 
     Attributes:
         ns: Nanoseconds.
@@ -113,7 +113,7 @@ def members_of(
 
 
 def time_of_operations(document: protocol.GraphDocument) -> dict[str, Spent]:
-    """What each operation of ``document`` takes, by its id; empty where nothing was timed."""
+    """The time of each operation of ``document``, by its id; empty where nothing was timed."""
     found: dict[str, Spent] = {}
     for timed, members in members_of(document):
         is_split = sum(part > 0 for _, part in members) > 1

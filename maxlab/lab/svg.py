@@ -95,7 +95,7 @@ def _share(part: float) -> str:
 def _place(
     picture: Picture, times: Mapping[str, str], direction: Direction, limit_seconds: float
 ) -> Any:
-    """What ``dot`` answers, as JSON."""
+    """The answer of ``dot``, as JSON."""
     import graphviz
 
     dot = graphviz.Digraph(engine="dot")

@@ -1,4 +1,5 @@
-"""What a notebook shows of a tensor: its numbers, how they are spread, and the graph that made it.
+"""The output of a notebook for a tensor: its numbers, how they are spread, and the graph that made
+it.
 
 =======================  ===========================================================================
 ``text/plain``           the numbers as ``repr`` has them
@@ -19,7 +20,7 @@ from maxlab.driver import printing
 from maxlab.experimental.programs import graph_made_by
 from maxlab.experimental.recording import made_by
 from maxlab.experimental.tensor import Tensor
-from maxlab.lab.mime import has_kernel
+from maxlab.lab.mime import has_kernel, view_data, wish
 from maxlab.lab.protocol import WIDGET_MIME
 
 BARS = 24
@@ -37,10 +38,7 @@ def mimebundle(
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
-
-    def wanted(mime: str) -> bool:
-        return (not include or mime in include) and not (exclude and mime in exclude)
-
+    wanted = wish(include, exclude)
     data: dict[str, Any] = {}
     text = repr(tensor)
     if wanted("text/plain"):
@@ -51,11 +49,7 @@ def mimebundle(
     if wanted("text/html"):
         data["text/html"] = page
     if wanted(WIDGET_MIME) and has_kernel():
-        data[WIDGET_MIME] = {
-            "version_major": 2,
-            "version_minor": 1,
-            "model_id": _widget(tensor, page).model_id,
-        }
+        data[WIDGET_MIME] = view_data(_widget(tensor, page))
     return data
 
 

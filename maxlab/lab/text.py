@@ -1,4 +1,4 @@
-"""What a notebook stores as ``text/plain``: a listing that is the same in every run.
+"""The text that a notebook stores as ``text/plain``: a listing that is the same in every run.
 
 It names no cell numbers, no addresses and no times, so that strict nbval can compare it.
 """

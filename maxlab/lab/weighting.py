@@ -1,5 +1,6 @@
-"""What stands for the weights of what the palette adds: constants of random numbers, weights with
-names, or inputs of the graph."""
+"""Weights of additions from the palette: constants of random numbers, weights with names, or inputs
+of the graph.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from maxlab.opset import is_weight
 
 CONSTANTS, NAMED, INPUTS = "random constants", "named weights", "inputs of the graph"
 WAYS: Final = (CONSTANTS, NAMED, INPUTS)
-"""What people choose from."""
+"""The kinds of weights that people choose from."""
 
 MOST_NUMBERS: Final = 1 << 24
 """Of a weight that is made by hand."""

@@ -7,7 +7,6 @@ of the kernel's own; a lock guards what they share, and no request ever raises.
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
 from collections import deque
@@ -23,7 +22,7 @@ from maxlab import __version__, progress, trace
 from maxlab.analysis.runs.shown import Recorded
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
-from maxlab.errors import ArgumentError, CancelledError, MaxlabError
+from maxlab.errors import ArgumentError, CancelledError
 from maxlab.files import AnyPath
 from maxlab.graph import Graph
 from maxlab.lab import bundle, coloured, following, overlays, protocol, reruns
@@ -137,7 +136,7 @@ class GraphView(anywidget.AnyWidget):
     # ------------------------------------------------------------ what is shown
     @property
     def shown(self) -> Shown | None:
-        """What the view shows; None when that is gone, or the view is closed."""
+        """The object that the view shows; None when that is gone, or the view is closed."""
         return self._shown()
 
     @property
@@ -320,7 +319,7 @@ class GraphView(anywidget.AnyWidget):
 
     def _answer(self, message: protocol.ClientMessage) -> None:
         if message["type"] == "need_bundle":
-            self._send_bundle()
+            self.send(*bundle.message())
         elif message["type"] == "need_document":
             with _state_lock:
                 self._send_document()
@@ -347,17 +346,6 @@ class GraphView(anywidget.AnyWidget):
         elif message["type"] == "reveal":
             for callback in list(self._reveals):
                 callback(message["file"], message["line"], message["col"])
-
-    def _send_bundle(self) -> None:
-        version = __version__
-        try:
-            code = bundle.read("widget.js")
-        except MaxlabError as error:
-            # The loader runs whatever comes; so the answer is a view that says what is wrong.
-            text = json.dumps(str(error))
-            code = f"export const render = ({{ el }}) => {{ el.textContent = {text}; }};".encode()
-        message: protocol.BundleMessage = {"type": "bundle", "version": version}
-        self.send(message, [code])
 
     def _send_document(self) -> None:
         packed = self._snapshot.deflated

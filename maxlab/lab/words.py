@@ -30,9 +30,13 @@ def type_text(type: Type) -> str:
     """A type in one line: ``f32[batch, seq, 384]``; the device only when it is not the CPU."""
     if not isinstance(type, Typed) or isinstance(type, HandleType):
         return str(type)
-    dims = ", ".join(str(dim) for dim in type.shape)
     device = "" if type.device == DeviceRef.CPU() else f" on {type.device}"
-    return f"{dtype_text(type.dtype)}[{dims}]{device}"
+    return f"{dtype_text(type.dtype)}{dims_text(type)}{device}"
+
+
+def dims_text(type: Typed) -> str:
+    """The dims of ``type`` in brackets: ``[batch, 10]``."""
+    return f"[{', '.join(map(str, type.shape))}]"
 
 
 def dims_of(type: Type) -> list[protocol.Dim]:

@@ -101,7 +101,7 @@ _CONVOLUTIONS = {"Conv1d": "conv2d", "Conv2d": "conv2d", "Conv3d": "conv3d"}
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a layer that is not there, with what there is instead."""
+        """Raises the error for a layer that is not there, with the layer to use instead."""
         op = _CONVOLUTIONS.get(name)
         if op is not None:
             raise MissingNameError(

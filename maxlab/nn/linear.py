@@ -30,7 +30,7 @@ def check_size(what: str, name: str, value: int | None) -> int:
 
 
 def refuse_quantization(what: str, **given: Any) -> None:
-    """Nothing, when all of ``given`` are None.
+    """Raises ModuleError unless every value is None.
 
     Raises:
         ModuleError: ML717, a quantised layer is asked for.

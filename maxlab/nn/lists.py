@@ -106,7 +106,7 @@ class LayerList(Module, MutableSequence[Layer]):
         return list(self._layers)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Nothing: a list only holds layers.
+        """Raises: a list only holds layers.
 
         Raises:
             NotImplementedError: Always; call the layers one by one, or use ``Sequential``.
@@ -151,7 +151,7 @@ class Sequential(LayerList):
 
 
 class _Same(Layer):
-    """What a ``Sequential`` without layers computes: its argument."""
+    """Returns its argument: the layer of a ``Sequential`` without layers."""
 
     def __call__(self, x: Any) -> Any:
         return x

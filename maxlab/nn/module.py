@@ -161,7 +161,7 @@ class Module(Layer):
         return self
 
     def zero_grad(self) -> NoReturn:
-        """Nothing.
+        """Raises: a graph has no gradients.
 
         Raises:
             UnsupportedError: ML962, always: graphs compute no gradients.

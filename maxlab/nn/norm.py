@@ -252,8 +252,9 @@ class RMSNorm(Module):
 
 
 def _same_last(what: str, x: TensorValue, weight: TensorValue) -> None:
-    """Nothing, when a row of ``x`` has as many elements as ``weight``: a row of 1 must not
-    broadcast."""
+    """Raises unless a row of ``x`` has as many elements as ``weight``: a row of 1 must not
+    broadcast.
+    """
     if not x.rank or x.shape[-1] != weight.shape[-1]:
         raise ShapeError(
             "ML723",

@@ -16,7 +16,7 @@ _SLOT = "_module_slot"
 
 
 class Slot:
-    """What modules know of one weight, whichever of them hold it."""
+    """Facts that modules know of one weight, whichever of them hold it."""
 
     __slots__ = ("final", "local", "value")
 
@@ -58,7 +58,7 @@ def zeros(name: str, weight: Weight) -> np.ndarray[Any, Any]:
 
 # ---------------------------------------------------------------- names
 def check_names(model: str, wanted: set[str], given: set[str]) -> None:
-    """Nothing, when both are the same names."""
+    """Raises unless both are the same names."""
     missing, unexpected = sorted(wanted - given), sorted(given - wanted)
     if not missing and not unexpected:
         return
@@ -199,8 +199,7 @@ def _fits(shape: tuple[int, ...], wanted: Shape) -> bool:
 
 
 def _check_memory(name: str, value: Any, alignment: int) -> None:
-    """Nothing, when the elements lie one after the other and begin at a multiple of
-    ``alignment``."""
+    """Raises unless the elements are contiguous and begin at a multiple of ``alignment``."""
     if not isinstance(value, np.ndarray):
         return  # other owners vouch for their own memory, and the session checks it again
     if not value.flags.c_contiguous:

@@ -122,7 +122,7 @@ class Attribute:
     none: bool = False
 
     def wrong(self, value: object) -> str:
-        """What was expected instead of ``value``, and what ``value`` is; empty if it will do."""
+        """The expected value and the kind of ``value``; empty if it will do."""
         if value is None and self.none:
             return ""
         test, words = _TESTS[self.kind]
@@ -148,7 +148,7 @@ TYPES = Attribute("types")
 
 
 def wrong_attributes(schema: Schema, attrs: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """What is wrong with ``attrs``, and how to mend it; None if they obey ``schema``.
+    """The fault of ``attrs``, and how to mend it; None if they obey ``schema``.
 
     Example:
         >>> wrong_attributes({"axis": INT}, {"axis": 0})

@@ -53,11 +53,11 @@ class Ops(Protocol[V]):
 
 
 class Builder(Ops[V], Protocol[V]):
-    """What puts operations somewhere. ``V`` is the kind of value that it hands out."""
+    """Puts operations somewhere. ``V`` is the kind of value that it hands out."""
 
     @property
     def name(self) -> str:
-        """What messages call it: the name of a graph."""
+        """The name in messages: that of a graph."""
         ...
 
     @property
@@ -67,8 +67,9 @@ class Builder(Ops[V], Protocol[V]):
 
     @property
     def state(self) -> MutableMapping[str, Any]:
-        """What operations remember from call to call: the random stream, the roots of layers. A
-        transaction that fails restores it."""
+        """The memory of operations from call to call: the random stream, the roots of layers. A
+        transaction that fails restores it.
+        """
         ...
 
     def tensor(self, x: Any, what: str = "the operand") -> V:

@@ -57,12 +57,13 @@ def _nothing(operands: Sequence[Any], results: Sequence[Type], attrs: Attrs) -> 
 # ---------------------------------------------------------------- reference
 T = TypeVar("T")
 Evaluate = Callable[[Op, Sequence[T]], Sequence[T]]
-"""What an op makes of its operands; chains are no operands."""
+"""The results of an op on its operands; chains are no operands."""
 
 
 def run_block(block: Block, given: Sequence[T], evaluate: Evaluate[T]) -> list[T]:
-    """What a region gives whose arguments with data are ``given``, its ops evaluated in order.
-    Nothing is printed."""
+    """The results of a region whose arguments with data are ``given``, its ops evaluated in order.
+    Nothing is printed.
+    """
     known: dict[Value, T] = {}
     data = iter(given)
     for arg in block.args:
@@ -81,7 +82,7 @@ def run_block(block: Block, given: Sequence[T], evaluate: Evaluate[T]) -> list[T
 def run_regions(
     op: Op, operands: Sequence[T], evaluate: Evaluate[T], is_true: Callable[[T], bool]
 ) -> list[T]:
-    """What an op with regions makes of ``operands``.
+    """The results of an op with regions on ``operands``.
 
     Raises:
         ExecutionError: ML757, it is a loop of more than ``MAX_TURNS`` turns.
@@ -155,8 +156,8 @@ def _plain(types: Sequence[Type]) -> list[Type]:
 
 
 def verify_regions(op: Op) -> None:
-    """Nothing, when the regions of ``op`` take what its last operands are, read nothing else, and
-    give what they must.
+    """Raises unless the regions of ``op`` take what its last operands are, read no other values,
+    and give what they must.
 
     Raises:
         GraphError: ML358, one does not.

@@ -52,7 +52,7 @@ ITEMS = 8
 
 @dataclass(frozen=True)
 class _Block:
-    """What an item of the parallel axis does, and where its lines lie."""
+    """The work of an item of the parallel axis, and where its lines lie."""
 
     images: int
     height: int

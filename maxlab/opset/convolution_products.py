@@ -27,11 +27,13 @@ the cache."""
 WIDE = 32
 """Channels from which on those of one pixel are a piece."""
 KINDS = {DType.bfloat16: 0, DType.float16: 1, DType.float32: 2}
-"""What the library calls the dtypes it packs."""
+"""The library's numbers of the dtypes that it packs."""
 MOST_PLACES = 16
 """Places of a transposed convolution, each of which is a product."""
 WIDENED = 4 * (4 * PANEL * 256 + BLOCK * 272) + 64
-"""What products of halves need of the thread's own memory, at most (``mx_half_block_scratch``)."""
+"""The most bytes that products of halves need of the thread's own memory
+(``mx_half_block_scratch``).
+"""
 
 _NUMBERS: dict[str, Any] = {
     "BLOCK": BLOCK, "LEFT": BLOCK - 1, "PANEL": PANEL, "MOST": COLUMNS, "WIDTH": WIDTH,

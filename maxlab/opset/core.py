@@ -120,7 +120,7 @@ Effect = Literal["", "chain", "make", "read", "write", "print", "sync"]
 
 @dataclass(frozen=True, slots=True)
 class ViewCall:
-    """What a view needs to map an index of its result to an index of its operand."""
+    """Everything that a view needs to map an index of its result to an index of its operand."""
 
     attrs: Attrs
     source: tuple[Poly, ...]
@@ -314,7 +314,7 @@ def concrete(shape: Shape | Sequence[Dim], env: Mapping[str, int]) -> tuple[int,
 
 
 def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Array]:
-    """What NumPy computes for ``op`` on ``arrays``: the oracle of folding, ``compare()`` and tests.
+    """NumPy's results for ``op`` on ``arrays``: the oracle of folding, ``compare()`` and tests.
 
     Overflow and invalid operations are silent, as they are in generated code.
     """
@@ -337,7 +337,7 @@ def evaluate(op: Op, arrays: Sequence[Array], env: Mapping[str, int]) -> list[Ar
 
 
 def fault_of(op: Op) -> Fault:
-    """What the error says of a number that a kernel of ``op`` refused."""
+    """The error for a number that a kernel of ``op`` refused."""
     row = lookup(op.name)
     return row.fault(op) if row.fault is not None else Fault(op.name.removeprefix("mo."))
 

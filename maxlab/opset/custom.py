@@ -41,10 +41,11 @@ OPS = (OP, INPLACE)
 """The ops of users: of tensors alone, and with an effect, on buffers or what handles hold."""
 
 DECLARED: dict[str, Declaration] = {}
-"""What the kernel libraries of this process declare, by its text. Nothing else is ever compiled: a
-graph that is read from a file brings no code that runs."""
+"""The declarations of the kernel libraries of this process, by their text. Nothing else is ever
+compiled: a graph that is read from a file brings no code that runs.
+"""
 REFERENCES: dict[str, Callable[..., Any]] = {}
-"""What computes the same as a declaration in NumPy, by its text; for checks of results only."""
+"""References in NumPy for declarations, by their text; for checks of results only."""
 
 
 def declaration_of(attrs: Attrs) -> Declaration:
@@ -185,7 +186,7 @@ def trust(function: Function) -> None:
 
 
 def require_unchanging(declared: Declaration) -> None:
-    """Nothing, when ``declared`` changes no operand.
+    """Raises if ``declared`` changes an operand.
 
     Raises:
         ArgumentTypeError: ML790.
@@ -239,7 +240,7 @@ def has_reference(op: Op) -> bool:
 
 
 def label_of(op: Op) -> str:
-    """What a reader calls ``op``: a user's op has the name of its declaration."""
+    """The name of ``op`` for readers: a user's op has the name of its declaration."""
     return str(op.attrs["name"]) if op.name in OPS else op.name.removeprefix("mo.")
 
 

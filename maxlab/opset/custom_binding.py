@@ -1,4 +1,4 @@
-"""What the names of a declaration stand for in one op: its dims, dtypes and values."""
+"""The meaning of the names of a declaration in one op: its dims, dtypes and values."""
 
 from __future__ import annotations
 

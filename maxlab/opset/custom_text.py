@@ -180,7 +180,7 @@ class Translator:
 
     # ------------------------------------------------------------ handles
     def ahead(self) -> str:
-        """What stands in front of the function: the types of handles, and who lets go of them."""
+        """The text in front of the function: the types of handles, and who lets go of them."""
         declared = self.bound.declared
         if not self.handles:
             return ""
@@ -198,7 +198,7 @@ class Translator:
         return "\n".join(parts)
 
     def before(self) -> str:
-        """What stands in front of the loop over items: pointers to what handles hold."""
+        """The text in front of the loop over items: pointers to the contents of handles."""
         lines = []
         for n, handle in enumerate(self.taken):
             const = "" if handle.argument.inout else "const "
@@ -221,7 +221,7 @@ class Translator:
                     yield n, m
 
     def after(self) -> str:
-        """What stands behind the loop: objects for what was made, or the one that it is already."""
+        """The text behind the loop: objects for all that was made, or the one there is already."""
         lines, first = [], len(self.taken)
         for n, handle in enumerate(self.made):
             made = f"mx_make(ctx, {handle.name}, mx_drop_{handle.argument.element})"

@@ -208,7 +208,7 @@ def _print_text(attrs: Attrs, arrays: Sequence[Array], dtypes: Sequence[DType]) 
 
 
 def _print_call(op: Op) -> HostCall:
-    """What prints when a kernel runs: on the thread that runs the model, to ``sys.stdout``."""
+    """A call that prints when a kernel runs: on the model's thread, to ``sys.stdout``."""
     dtypes = [v.tensor_type.dtype for v in op.operands if not isinstance(v.type, ChainType)]
     attrs = dict(op.attrs)
 

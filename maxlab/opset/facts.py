@@ -27,7 +27,7 @@ Role = Literal[
     "call",
     "output",
 ]
-"""What an op is for those that read a graph.
+"""The role of an op for those that read a graph.
 
 ``compute``   nothing but what its kind says
 ``data``      data that stands in the graph

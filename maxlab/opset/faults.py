@@ -1,4 +1,4 @@
-"""What the errors of a run say of numbers that kernels refuse, as plain values.
+"""Errors of a run about numbers that kernels refuse, as plain values.
 
 A kernel that finds a number it cannot use writes the number and a limit, and stops the run. The
 rest of the error follows from the op, and is known when a plan is made: a `Fault`.

@@ -359,5 +359,5 @@ Scaling = Literal["backward", "ortho", "forward"]
 
 
 def scale_of(n: int, normalization: str) -> float:
-    """What the elements of an inverse transform are multiplied with."""
+    """The factor of the elements of an inverse transform."""
     return {"backward": 1 / n, "ortho": 1 / math.sqrt(n), "forward": 1.0}[normalization]

@@ -24,7 +24,7 @@ IDENTITY_RULES: Final[Mapping[IdentityRule, str]] = {
     "double_transpose": "Two transposes of the same axes cancel",
     "double_negate": "-(-x) is x",
 }
-"""What each rule says, in the sentence that readers of a compilation see."""
+"""The sentence about each rule that readers of a compilation see."""
 
 NumberOf = Callable[[Value], "float | int | bool | None"]
 """The number that a value is everywhere; None when it is no constant of one element."""

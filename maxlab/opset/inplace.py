@@ -33,7 +33,7 @@ from maxlab.opset.faults import Fault
 
 
 def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
-    """Nothing, when the operands that ``declared`` changes are buffers or handles, and there is one
+    """Raises unless the operands that ``declared`` changes are buffers or handles, and there is one
     at all.
 
     Raises:
@@ -59,7 +59,7 @@ def require_buffers(declared: Declaration, types: Sequence[Type]) -> None:
 
 
 def require_apart(declared: Declaration, operands: Sequence[Any]) -> None:
-    """Nothing, when no operand that ``declared`` changes is also another operand.
+    """Raises if an operand that ``declared`` changes is also another operand.
 
     Raises:
         ArgumentError: ML789.

@@ -1,4 +1,4 @@
-"""What an op of the kind ``kernel`` is written with: the text of its own kernels, for each target.
+"""The text of the own kernels of an op of the kind ``kernel``, for each target.
 
 A row's ``kernel`` is a function of a ``Site``. It asks the site for the names of its buffers and
 sizes, and adds one or more *parts*, launches that run one after another. The text of a part says
@@ -89,7 +89,7 @@ class Site(Protocol):
 
     @property
     def assert_level(self) -> str:
-        """What kernels test; see ``maxlab.compiler.Options``."""
+        """The level of assertions that kernels test; see ``maxlab.compiler.Options``."""
         ...
 
     @property

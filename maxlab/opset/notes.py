@@ -1,4 +1,4 @@
-"""What kernels have to say while they run: ``MX_LOG`` and ``MX_ASSERT`` in the text of a kernel.
+"""Messages of kernels while they run: ``MX_LOG`` and ``MX_ASSERT`` in the text of a kernel.
 
 ::
 
@@ -99,8 +99,8 @@ def call_at(text: str, start: int) -> tuple[list[str], int] | None:
 
 
 def wrong_note(text: str) -> tuple[int, str] | None:
-    """What is wrong with the first note of the kernel ``text`` that cannot be read, and its line,
-    counted from 0; None when all can.
+    """The line, counted from 0, and the fault of the first note of the kernel ``text`` that cannot
+    be read; None when all can.
     """
     for found in _WORD.finditer(text):
         line = text.rfind("\n", 0, found.start()) + 1
@@ -153,7 +153,7 @@ def read_note(
 
 
 def _text(literals: str) -> str:
-    """What C string literals say."""
+    """The text of C string literals."""
     try:
         return str(ast.literal_eval(f"({literals})"))
     except (SyntaxError, ValueError):

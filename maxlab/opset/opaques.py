@@ -58,8 +58,9 @@ class Opaque:
 
 
 def definition(opaques: Sequence[Opaque], name: str) -> str:
-    """What tells the type ``name``, one of ``opaques``, from others of its name: all of the text
-    that declares it, as its struct may have others in it."""
+    """The text that tells the type ``name``, one of ``opaques``, from others of its name: all that
+    declares it, as its struct may have others in it.
+    """
     (file,) = (each.file for each in opaques if each.name == name)
     digest = hashlib.blake2b(digest_size=16)
     for each in opaques:

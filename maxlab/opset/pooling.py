@@ -96,7 +96,7 @@ def _taps(attrs: Attrs, axis: int, count: int) -> Array:
 
 
 def _looked_at(call: Call, x: Array) -> tuple[Array, Array]:
-    """What each window sees, [N, OH, OW, taps, C], and whether it lies in the image."""
+    """The elements of each window, [N, OH, OW, taps, C], and whether they lie in the image."""
     _, height, width, _ = x.shape
     rows = _taps(call.attrs, 0, call.shapes[0][1])[:, None, :, None]
     columns = _taps(call.attrs, 1, call.shapes[0][2])[None, :, None, :]
@@ -112,7 +112,7 @@ def _looked_at(call: Call, x: Array) -> tuple[Array, Array]:
 
 
 def lowest(dtype: DType) -> float | int:
-    """What is below every other value of ``dtype``, or equal to the least."""
+    """A value below every other of ``dtype``, or equal to the least."""
     if dtype.is_float():
         return float("-inf")
     return int(np.iinfo(dtype.ml_numpy).min)

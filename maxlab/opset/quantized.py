@@ -145,7 +145,7 @@ def quantized_left(x: Array, name: str) -> tuple[Array, Array]:
 
 # ---------------------------------------------------------------- types
 def _bytes_of(what: str, type: TensorType, name: str) -> None:
-    """Nothing, when ``type`` can be rows of blocks.
+    """Raises unless ``type`` can be rows of blocks.
 
     Raises:
         ArgumentTypeError: ML738, not uint8.
@@ -295,8 +295,9 @@ def _qmatmul_reference(call: Call, x: Array, w: Array) -> Array:
 
 
 def _laid_out(name: str, blocks: Poly, n: Poly) -> tuple[str, int, tuple[Poly, Poly], int]:
-    """What ``Site.packed_blocks`` is told of rows of the encoding ``name``; the numbers of bytes
-    are explained at the head of ``kernels/c/quantized.c``."""
+    """The arguments of ``Site.packed_blocks`` for rows of the encoding ``name``; the numbers of
+    bytes are explained at the head of ``kernels/c/quantized.c``.
+    """
     count = blocks.value if blocks.is_constant else 0
     pairs = -(-count // 2)
     nbytes = {"Q4_0": 576 * pairs, "Q4_K": 2368 * count, "Q6_K": 3392 * count}[name]

@@ -213,8 +213,9 @@ def _reference(call: Call, *seeds: Array) -> Array:
 
 
 def limits(low: float, high: float, dtype: DType) -> tuple[float, float, float, float]:
-    """What ``low <= x < high`` is computed with in ``dtype``: ``high - low`` and ``low``, as they
-    are computed with, then the least and the most number that ``dtype`` has there."""
+    """The numbers with which ``low <= x < high`` is computed in ``dtype``: ``high - low`` and
+    ``low``, then the least and the most number that ``dtype`` has there.
+    """
     kind = dtype.ml_numpy
     wide = np.float64 if dtype is DType.float64 else np.float32
     with np.errstate(over="ignore"):
@@ -229,7 +230,7 @@ def limits(low: float, high: float, dtype: DType) -> tuple[float, float, float, 
 
 # ---------------------------------------------------------------- kernels
 def _kind(dtype: DType) -> tuple[str, int]:
-    """What a number is computed in, and how many of them a block of four words makes."""
+    """The type in which a number is computed, and how many of them a block of four words makes."""
     if dtype is DType.float64:
         return "f64", 2
     return ("u32" if dtype is DType.uint32 else "f32"), 4

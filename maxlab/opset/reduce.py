@@ -35,8 +35,9 @@ def reduced(x: TensorType, axis: int) -> Shape:
 def _cost(
     each: Callable[[DType], int], row: Callable[[DType], int]
 ) -> Callable[[Sequence[TensorType], Sequence[Type], Attrs], Cost]:
-    """What a composite costs that does ``each`` operations for an element and ``row`` for a row: as
-    many as the ops that it is written out in, for the element type that it has."""
+    """The cost of a composite that does ``each`` operations for an element and ``row`` for a row:
+    as many as the ops that it is written out in, for the element type that it has.
+    """
 
     def cost(operands: Sequence[TensorType], results: Sequence[Type], attrs: Attrs) -> Cost:
         x = operands[0]

@@ -1,4 +1,4 @@
-"""What an op is for, asked without its name.
+"""The role of an op, asked without its name.
 
 Code that reads a graph asks ``is_weight(op)``, or tells roles apart by ``role_of(op)``; code that
 has to make an op of a role gets its name from ``named``.

@@ -84,7 +84,7 @@ def broadcast(what: str, types: Sequence[TensorType]) -> Shape:
 
 
 def require_float(what: str, type: TensorType) -> None:
-    """Nothing, when the element type is a float.
+    """Raises ML107 unless the dtype is a float.
 
     Raises:
         DTypeError: ML107.
@@ -98,7 +98,7 @@ def require_float(what: str, type: TensorType) -> None:
 
 
 def require_dtype(what: str, type: TensorType, dtype: DType) -> None:
-    """Nothing, when the element type is ``dtype``.
+    """Raises unless the element type is ``dtype``.
 
     Raises:
         DTypeError: ML108.
@@ -112,7 +112,7 @@ def require_dtype(what: str, type: TensorType, dtype: DType) -> None:
 
 
 def require_integral(what: str, type: TensorType) -> None:
-    """Nothing, when the element type is an integer.
+    """Raises unless the element type is an integer.
 
     Raises:
         DTypeError: ML109.
@@ -144,7 +144,7 @@ def same_dtype(what: str, types: Sequence[TensorType]) -> DType:
 
 
 def same_device(what: str, types: Sequence[TensorType]) -> None:
-    """Nothing, when all ``types`` live on one device.
+    """Raises unless all ``types`` live on one device.
 
     Raises:
         ArgumentError: ML304.
@@ -161,7 +161,7 @@ def same_device(what: str, types: Sequence[TensorType]) -> None:
 
 
 def scalar_bounds(types: Sequence[TensorType]) -> None:
-    """Nothing, when the bounds of a range are of rank 0 and of one dtype.
+    """Raises unless the bounds of a range are of rank 0 and of one dtype.
 
     Raises:
         DTypeError: Their dtypes differ.

@@ -90,7 +90,7 @@ def _try_rules(
 
 
 def verify(function: Function) -> None:
-    """Nothing, when ``function`` is well formed and every op makes the types the table says.
+    """Raises unless ``function`` is well formed and every op makes the types the table says.
 
     Raises:
         GraphError: ML301, an op that the table does not have; ML356 to ML358, as the verifier of

@@ -1,5 +1,6 @@
-"""What ops that slide a window over images have in common: their parameters, the sizes of their
-results, and the names of sizes in their kernels."""
+"""The common part of ops that slide a window over images: their parameters, the sizes of their
+results, and the names of sizes in their kernels.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def require_counts(what: str, name: str, values: object, count: int, least: int)
 
 
 def require_rank(what: str, name: str, type: TensorType, rank: int, layout: str) -> None:
-    """Nothing, when ``type`` has the rank ``rank``.
+    """Raises unless ``type`` has the rank ``rank``.
 
     Raises:
         ShapeError: ML368.
@@ -75,7 +76,7 @@ def require_rank(what: str, name: str, type: TensorType, rank: int, layout: str)
 
 
 def require_numbers(what: str, type: TensorType) -> None:
-    """Nothing, when the elements are numbers.
+    """Raises unless the elements are numbers.
 
     Raises:
         DTypeError: ML106.

@@ -128,7 +128,7 @@ AnyKey = Key | PlanKey | SeenKey
 
 
 class CacheInfo(NamedTuple):
-    """What a cache holds.
+    """The content of a cache.
 
     Attributes:
         place: Its directory, the private spare one where the configured one cannot be used.

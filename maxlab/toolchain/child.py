@@ -121,7 +121,7 @@ class _Process:
             pass  # it has ended, and `receive` says so
 
     def receive(self, seconds: float) -> Any:
-        """What the process sends.
+        """The message that the process sends.
 
         Raises:
             EOFError: It has ended, or sent no message.
@@ -164,7 +164,7 @@ class _Process:
 
 
 def _environment() -> dict[str, str]:
-    """What the process finds in its environment: this maxlab, with these settings."""
+    """The environment of the process: this maxlab, with these settings."""
     settings = config()
     paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     return {
@@ -202,7 +202,7 @@ class Child:
         return self._found[0].process.pid if self._found else None
 
     def call(self, function: str, *args: Any, seconds: float) -> Any:
-        """What ``function`` gives for ``args`` in the process.
+        """The result of ``function`` on ``args`` in the process.
 
         Args:
             function: ``module:name``, a function of maxlab.

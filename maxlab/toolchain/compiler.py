@@ -150,7 +150,7 @@ _marks: dict[tuple[str | None, str, str], tuple[int, ...]] = {}
 
 
 def _mark_of(path: str) -> tuple[int, ...]:
-    """What stays the same while the program at ``path`` does; empty when there is none."""
+    """A mark that stays the same while the program at ``path`` does; empty when there is none."""
     try:
         info = os.stat(path)
     except OSError:
@@ -343,7 +343,7 @@ def require_library(path: Path, command: Sequence[str]) -> Path:
 
 
 def _what_is_wrong(info: os.stat_result, head: bytes) -> str:
-    """What a file is that is no whole library; "" for one that is. ``head`` is its beginning."""
+    """The fault of a file that is no whole library; "" for one that is. ``head`` begins it."""
     if not stat.S_ISREG(info.st_mode):
         return "no regular file"
     if not head:

@@ -97,7 +97,7 @@ class _Missing(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """What all units of a call share."""
+    """The part that all units of a call share."""
 
     store: Cache
     compiler: CudaCompiler

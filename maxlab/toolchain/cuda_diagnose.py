@@ -33,8 +33,8 @@ _OPTION_ERROR = re.compile(
 
 
 def line_name(kernel: str) -> str:
-    """What line tables and the compiler call the text of a kernel. A full path, for to a mere name
-    the compiler adds the directory it runs in, and no two builds would be the same.
+    """The name of a kernel's text in line tables and for the compiler. A full path, for to a mere
+    name the compiler adds the directory it runs in, and no two builds would be the same.
     """
     return f"{_PLACE}/{kernel}.cu"
 
@@ -92,7 +92,7 @@ def _of_a_user(found: re.Match[str], log: str, sources: dict[str, str]) -> Toolc
 def _at_the_line(
     found: re.Match[str], after: str, sources: dict[str, str]
 ) -> tuple[str, list[str]]:
-    """What to say of an error and the lines around it, which are those of a text also when the
+    """The text of an error and the lines around it, which are those of a text also when the
     compiler found the error in a header that the text uses.
     """
     name, line = found["file"], int(found["line"] or found["line_too"])

@@ -1,4 +1,4 @@
-"""What a compiled CUDA kernel needs of a multiprocessor, and what its machine code is.
+"""The needs of a compiled CUDA kernel of a multiprocessor, and its machine code.
 
 The numbers are those that ptxas prints (``-v``): they need no GPU, and unlike the attributes of a
 loaded function they tell spilled registers from arrays in local memory.
@@ -29,7 +29,7 @@ _CONSTANT = re.compile(r"(?P<bytes>\d+) bytes cmem\[(?P<bank>\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """What one thread or one block of a kernel needs.
+    """The needs of one thread or one block of a kernel.
 
     Attributes:
         registers: of a thread.

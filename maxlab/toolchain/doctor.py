@@ -1,4 +1,4 @@
-"""What the toolchain needs on this machine, and what to do about what is missing."""
+"""Needs of the toolchain on this machine, and the cure for each that is missing."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ SWEPT_S = 3600.0
 """A cache that some process has looked through this long ago is not looked through again, unless
 much was added."""
 KEPT = 0.75
-"""What is left of the limit, so that not every kernel that is added makes another go."""
+"""The part of the limit that is left, so that not every kernel that is added makes another go."""
 
 
 def used(handle: int, info: os.stat_result) -> os.stat_result:
-    """What the system knows of the open file ``handle`` after this use, whose ``info`` it was."""
+    """The system's facts of the open file ``handle`` after this use, whose ``info`` it was."""
     if abs(time.time() - info.st_mtime) < USED_S:
         return info
     with contextlib.suppress(OSError):  # of root, or on a disk that cannot be written

@@ -1,4 +1,4 @@
-"""What a kernel is compiled with: `Flags`, and the arguments they become.
+"""Flags of a kernel's compilation: `Flags`, and the arguments they become.
 
 Input: the choices of a session (fast math, extra macros). Output: compiler arguments and
 a digest that is part of the name under which the artefact is kept.

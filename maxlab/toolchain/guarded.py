@@ -51,7 +51,8 @@ class Job(TypedDict):
 
 
 class Notes(NamedTuple):
-    """What the first room holds: ``mx_death`` of ``mx_abi.h``, the zone, and where each room was.
+    """The content of the first room: ``mx_death`` of ``mx_abi.h``, the zone, and where each room
+    was.
 
     Attributes:
         signal: The signal that ended the kernel; 0 if none did.

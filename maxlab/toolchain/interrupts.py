@@ -28,7 +28,7 @@ _raised = threading.local()
 
 
 class Interrupts:
-    """What the executor of one runtime library calls; it lives as long as the library.
+    """Callbacks of the executor of one runtime library; they live as long as the library.
 
     Args:
         lib: The functions of the library.
@@ -68,8 +68,8 @@ def _keep(kind: Any, error: BaseException, traceback: Any) -> None:
 
 
 def raised() -> BaseException:
-    """What ended the run of this thread: usually a KeyboardInterrupt. A SystemExit, which ends a
-    thread without a word, when the process itself comes to its end.
+    """The exception that ended the run of this thread: usually a KeyboardInterrupt. A SystemExit,
+    which ends a thread without a word, when the process itself comes to its end.
     """
     error: BaseException | None = getattr(_raised, "error", None)
     _raised.error = None

@@ -68,7 +68,7 @@ def find_program(name: str) -> Path | None:
 
 
 def library_paths(stem: str, majors: Iterable[int]) -> list[str]:
-    """What to open for a library, best first: ``lib<stem>.so.<major>`` of each place, then its
+    """Paths to open for a library, best first: ``lib<stem>.so.<major>`` of each place, then its
     bare name, which the system's loader looks up.
     """
     names = [f"lib{stem}.so.{major}" for major in majors]

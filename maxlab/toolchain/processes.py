@@ -139,7 +139,7 @@ def _is_over() -> bool:
 
 
 def parallel(work: Sequence[Callable[[], T]], workers: int) -> list[T]:
-    """What each of ``work`` returns, in order; at most ``workers`` run at a time, in threads.
+    """The result of each of ``work``, in order; at most ``workers`` run at a time, in threads.
 
     An interrupt of the calling thread ends all their processes, and is raised when they have
     ended.

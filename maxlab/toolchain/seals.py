@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 28  # of a library; a larger file is none of ours
 
 @dataclass(slots=True)
 class Content:
-    """What a file was found to hold, or was made with.
+    """The content of a file, as it was found or made.
 
     Attributes:
         digest: stands for the bytes and the names together.
@@ -110,5 +110,5 @@ def read_own(handle: int, size: int) -> bytes:
 
 
 def mark_of(info: os.stat_result) -> tuple[int, ...]:
-    """What stays the same while a file does: its number, its size and when it was changed."""
+    """A mark that stays the same while a file does: its number, size and time of change."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns

@@ -1,4 +1,4 @@
-"""Who could put code into a folder: the rules that the cache of compiled kernels is kept by.
+"""Rules about who could put code into a folder, by which the cache of compiled kernels is kept.
 
 Code is loaded from a folder, and built in it, where nobody else can put a file or change one:
 

@@ -41,10 +41,9 @@ _DEFAULT = Flags()
 class KernelSource(NamedTuple):
     """A kernel to compile: the symbol ``name`` and the C ``text`` that defines it.
 
-    The text is one external function of type ``mx_fn`` called ``name``, and any static
-    helpers; their names must be the kernel's own, for kernels share translation units, unless its
-    first line is `ALONE`.
-    The prelude is not part of the text. ``brief`` asks for `Flags.brief`.
+    The text is one external function of type ``mx_fn`` called ``name``, and any static helpers;
+    their names must be the kernel's own, for kernels share translation units, unless its first line
+    is `ALONE`. The prelude is not part of the text. ``brief`` asks for `Flags.brief`.
     """
 
     name: str

@@ -46,7 +46,7 @@ class NotImported(Exception):  # noqa: N818 - a reason, which is not the user's 
 
 
 def aten(*names: str) -> Callable[[H], H]:
-    """What enters a function in the table, for every overload in ``names``."""
+    """Decorator that enters a function in the table, for every overload in ``names``."""
 
     def enter(handler: H) -> H:
         for name in names:
@@ -115,7 +115,7 @@ class Site:
         return found
 
     def only_first(self) -> None:
-        """Nothing, when no result but the first is used.
+        """Raises if a result other than the first is used.
 
         Raises:
             NotImported: Another one is.

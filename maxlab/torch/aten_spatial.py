@@ -67,7 +67,7 @@ def _convolution(
 
 
 def _channels_last(x: Any, pool: Callable[[TensorValue], TensorValue]) -> TensorValue:
-    """What ``pool`` makes of the image ``x``, of a batch or alone."""
+    """The result of ``pool`` for the image ``x``, of a batch or alone."""
     image = tensor(x)
     alone = image.rank == 3
     if alone:

@@ -48,7 +48,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What it does, and that torch does it: ``"torch.convolution"``."""
+        """The name of the call, which says that torch runs it: ``"torch.convolution"``."""
         making = [n for n in self.nodes if is_operation(n) and _makes_tensors(n)]
         names = dict.fromkeys(name_of(node).removeprefix("aten.") for node in making or self.nodes)
         first = list(names)[:3]
@@ -57,7 +57,7 @@ class Part:
 
     @property
     def text(self) -> str:
-        """What to show where a kernel has its source."""
+        """The text that is shown where a kernel has its source."""
         lines = ["# torch ran this: maxlab has no kernel for it."]
         told = dict.fromkeys(f"# {name_of(n)}: {why}" for n, why in self.reasons.items())
         lines += told
@@ -94,7 +94,7 @@ def _makes_tensors(node: Node) -> bool:
 
 # ---------------------------------------------------------------- arguments
 def _maker(argument: Any) -> Callable[[_Env], Any] | None:
-    """What makes ``argument`` from the values of nodes; None for one that always is the same."""
+    """Makes ``argument`` from the values of nodes; None for one that is always the same."""
     if isinstance(argument, Node):
         return lambda env: env[argument]
     if isinstance(argument, (list, tuple)):

@@ -283,7 +283,7 @@ class _InMaxlab:
         return [layout.taken(x) for layout, x in zip(self._layouts, made, strict=True)]
 
     def _run_in_torch(self, args: Sequence[Any], error: MaxlabError) -> Sequence[Any]:
-        """What torch computes, or raises: its own error is the one that a caller expects."""
+        """The outputs that torch computes. Its own exceptions are those that a caller expects."""
         with torch.no_grad():
             made: Sequence[Any] = self._module(*args)
         warnings.warn(

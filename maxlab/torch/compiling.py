@@ -29,7 +29,8 @@ OPTIONS = ("num_threads", "pack")
 def backend(
     module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """What runs ``module`` with maxlab; ``torch.compile`` calls it for each graph that it makes.
+    """A function that runs ``module`` with maxlab; ``torch.compile`` calls it for each graph that
+    it makes.
 
     Results are those of torch in every case: operations that maxlab does not have, graphs that it
     cannot have, and calls that need gradients are run by torch.

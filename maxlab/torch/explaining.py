@@ -36,7 +36,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What maxlab and torch run of a model. Print it.
+    """The parts of a model that maxlab and torch run. Print it.
 
     Attributes:
         graphs: The graphs that ``torch.compile`` made, in the order of their runs.

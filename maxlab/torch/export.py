@@ -43,7 +43,7 @@ class Exported:
 
 
 def check_devices(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Nothing, when all of the module and of its inputs is on the CPU.
+    """Raises unless all of the module and of its inputs is on the CPU.
 
     Raises:
         DeviceError: ML682, something is not.
@@ -196,7 +196,7 @@ def _names(
 
 
 def _stand_ins(program: ExportedProgram) -> list[torch.Tensor]:
-    """What stands for each tensor among the inputs of ``program``."""
+    """The stand-in for each tensor among the inputs of ``program``."""
     wanted = set(program.graph_signature.user_inputs)
     nodes = program.graph_module.graph.nodes
     values = [n.meta.get("val") for n in nodes if n.op == "placeholder" and n.name in wanted]

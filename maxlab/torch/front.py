@@ -182,7 +182,7 @@ def _module_of(x: Any) -> str:
 
 
 def _require_no_inputs(module: Any) -> None:
-    """Nothing, when ``module`` can be called without arguments."""
+    """Raises unless ``module`` can be called without arguments."""
     try:
         parameters = inspect.signature(module.forward).parameters.values()
     except (TypeError, ValueError):

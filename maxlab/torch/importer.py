@@ -186,8 +186,9 @@ class Importer:
                 self._bind_attribute(node, self.source.attribute(node))
 
     def _bind_attribute(self, node: Node, value: Any) -> None:
-        """What stands in the code of the graph: a tensor that was made while it was traced, or the
-        body of a branch."""
+        """Binds an attribute in the code of the graph: a tensor that was made while it was traced,
+        or the body of a branch.
+        """
         strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
         if strided and value.dtype in DTYPES and value.device.type == "cpu":
             self._values[node] = self._datum(
@@ -340,7 +341,7 @@ class Importer:
     def _results(
         self, part: Part, inside: set[Node]
     ) -> tuple[list[tuple[Node, int | None]], list[TensorType]]:
-        """What the graph reads of ``part``, and the types of that."""
+        """The results of ``part`` that the graph reads, and their types."""
         results: list[tuple[Node, int | None]] = []
         types: list[TensorType] = []
         for node in part.nodes:

@@ -64,7 +64,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """What the module itself took, run by torch between the runs of the model.
+    """Times of the module itself, run by torch between the runs of the model.
 
     Attributes:
         ns: Nanoseconds of one call, the median.
@@ -132,7 +132,7 @@ class TorchModel:
 
     # ------------------------------------------------------------ running
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module returns, in the same tuples and dicts; its tensors are new.
+        """The module's result, in the same tuples and dicts; its tensors are new.
 
         Raises:
             InputError: ML687, other arguments than those of the example, apart from the contents
@@ -200,7 +200,7 @@ class TorchModel:
         return found
 
     def _check_ranges(self, inputs: Sequence[Any]) -> None:
-        """Nothing, when the named sizes are those for which the module takes the exported path."""
+        """Raises unless the named sizes are those for which the module takes the exported path."""
         for place, axis, name, low, high in self._ranges:
             given = inputs[place]
             if not isinstance(given, torch.Tensor) or given.is_nested or axis >= given.ndim:
@@ -288,7 +288,7 @@ class TorchModel:
 
 
 class TorchProfile(Profile):
-    """What a module of torch cost as a maxlab graph, and in torch itself.
+    """The cost of a module of torch as a maxlab graph, and in torch itself.
 
     Attributes:
         source: The ``TorchModel``.

@@ -1,4 +1,4 @@
-"""What a graph of ``torch.compile`` is called: after the class or function whose code it is."""
+"""Names of graphs of ``torch.compile``: after the class or function whose code they are."""
 
 from __future__ import annotations
 

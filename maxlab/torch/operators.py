@@ -176,7 +176,7 @@ def _operation(
         source.run(tensors[:count], tensors[count:])
 
     def fake(*tensors: torch.Tensor) -> None:
-        """Nothing is made: outputs are there already."""
+        """Returns at once: outputs are there already."""
 
     qualified = f"{NAMESPACE}::{_name_for(name, owner)}"
     made = torch.library.custom_op(qualified, run, mutates_args=outputs, schema=schema)

@@ -27,7 +27,9 @@ _FRAME = re.compile(
 )
 
 _ROOT = re.compile(r"^L\['\w+'\]\.?")
-"""What ``torch.compile`` writes before the path of a module: the variable that holds the root."""
+"""The text that ``torch.compile`` writes before the path of a module: the variable that holds the
+root.
+"""
 
 
 def location_in(stack: str | None) -> Location | None:

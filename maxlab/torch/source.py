@@ -1,4 +1,4 @@
-"""What an importer is given: a graph of torch, and what each of its inputs and outputs is.
+"""The source of an importer: a graph of torch, and the meaning of each of its inputs and outputs.
 
 A program of ``torch.export`` says it in its signature; a graph that ``torch.compile`` hands to a
 backend says it by which of its inputs are parameters and buffers.
@@ -69,7 +69,7 @@ class Source:
         return list(self.module.graph.nodes)
 
     def attribute(self, node: Node) -> Any:
-        """What the ``get_attr`` node ``node`` reads."""
+        """The value that the ``get_attr`` node ``node`` reads."""
         return operator.attrgetter(str(node.target))(self.module)
 
 

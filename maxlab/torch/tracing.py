@@ -22,7 +22,7 @@ Compiler = Callable[[GraphModule, Mapping[int, str]], Callable[[list[Any]], Sequ
 
 
 def traced(module: GraphModule, inputs: Sequence[Any], compiler: Compiler) -> Runs:
-    """What runs ``module`` with the outputs that ``compiler`` makes for its ATen operations.
+    """A function that runs ``module`` with the outputs of ``compiler`` for its ATen operations.
 
     torch takes care of all that a functional graph cannot say: inputs that are changed in place,
     outputs that share memory with inputs or with each other, tensors of subclasses.

@@ -16,7 +16,11 @@ number there, so that it never grows again. ``first`` in the table is the first 
 - ``device_kinds``: see ``device_kinds``;
 - ``long_observers``: see ``observers``;
 - ``c_in_strings``: see ``c_texts``;
-- ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``.
+- ``assertions``, ``fallbacks``, ``non_null``, ``deep_classes``, ``validators``: see ``typescript``;
+- ``first_words`` and ``long_functions``: see ``words``.
+
+``public_docstrings`` (see ``words``) may not shrink below what the table says. The ``tokens`` of
+the two languages (see ``size``) have no limit: they are printed beside the first ones.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from scripts.structure import (  # noqa: E402 - after the path
     observers,
     op_names,
     plans,
+    size,
     typescript,
+    words,
 )
 from scripts.structure.modules import ImportGraph  # noqa: E402
 
@@ -69,6 +75,9 @@ def sites(table: dict[str, Any]) -> dict[str, list[str]]:
         "device_kinds": device_kinds.sites(graph),
         "long_observers": observers.sites(graph, table["watchers"]),
         "c_in_strings": c_texts.sites(ROOT),
+        "first_words": words.first_words(graph),
+        "long_functions": words.long_functions(graph),
+        "public_docstrings": words.public_docstrings(graph),
     }
     read = typescript.counted(ROOT / "extension", table["non_null_helpers"], table["primitives"])
     for name, places in read.items():
@@ -82,11 +91,27 @@ def _cycle(graph: ImportGraph, group: list[str]) -> str:
 
 
 def compared(
-    counts: dict[str, int], limits: dict[str, int], sizes: list[int]
+    counts: dict[str, int],
+    limits: dict[str, int],
+    sizes: list[int],
+    floors: dict[str, int] | None = None,
 ) -> tuple[list[str], bool]:
-    """One line for each counter, and whether all are within their limits."""
+    """One line for each counter, and whether all are within their limits.
+
+    Args:
+        counts: The numbers by name.
+        limits: The largest number that each may be.
+        sizes: How many modules each cycle has.
+        floors: The smallest number that a counter may be, of those that may only grow.
+    """
     lines, fits = [], True
     for name, count in counts.items():
+        floor = (floors or {}).get(name)
+        if floor is not None:
+            fits = fits and count >= floor
+            low = "" if count >= floor else f"  FAILED: fewer than {floor}"
+            lines.append(f"{name:28}{count:5}{low}")
+            continue
         limit = limits[name]
         line = f"{name:28}{count:5}"
         if name == "module_cycles" and sizes:
@@ -116,12 +141,16 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(found[options.list]))
         return 0
     sizes = [int(text.split()[0]) for text in found["module_cycles"]]
-    lines, fits = compared(counts, table["limits"], sizes)
+    lines, fits = compared(counts, table["limits"], sizes, table["floors"])
+    tokens = size.by_folder(ROOT / "maxlab", ROOT / "extension")
+    for name, first in table["first_tokens"].items():
+        now = sum(count for folder, count in tokens.items() if folder.startswith(name))
+        lines.append(f"tokens of {name:18}{now:8}  (first {first}, {now / first - 1:+.1%})")
     if options.write:
-        limits = {name: min(count, table["limits"][name]) for name, count in counts.items()}
+        limits = {name: min(counts[name], limit) for name, limit in table["limits"].items()}
         LIMITS.write_text(json.dumps({**table, "limits": limits}, indent=2) + "\n", "utf-8")
     print(
-        json.dumps({"counts": counts, "sites": found}, indent=1)
+        json.dumps({"counts": counts, "sites": found, "tokens": tokens}, indent=1)
         if options.json
         else "\n".join(lines)
     )

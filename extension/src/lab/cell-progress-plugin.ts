@@ -18,20 +18,16 @@ const CHANNEL = 'maxlab.progress';
 /** The comm that is opened to cancel. */
 const TARGET = 'maxlab.cancel';
 
-const isTold = record<{ comm_id: string; data: ICellProgress }>({
+const isTold = record({
   comm_id: isText,
   data: isCellProgress
 });
 
-interface IRequest {
-  msg: { header: { msg_id: string } };
-}
-
 /** A cell of code that was run: other cells have no outputs, and those that never ran no request. */
-const isRun = record<{ outputArea: { future: IRequest } }>({
-  outputArea: record<{ future: IRequest }>({
-    future: record<IRequest>({
-      msg: record<IRequest['msg']>({ header: record<{ msg_id: string }>({ msg_id: isText }) })
+const isRun = record({
+  outputArea: record({
+    future: record({
+      msg: record({ header: record({ msg_id: isText }) })
     })
   })
 });

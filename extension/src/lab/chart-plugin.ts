@@ -8,7 +8,7 @@ import { CHARTS } from '../core';
 import { addTab, showTab } from './beside';
 import { type Area, ChartPanel, titleOf } from './dashboard-tab';
 import { dashboardIcon } from './icons';
-import { CommandIDs, EXTENSION, IMonitor } from './tokens';
+import { CommandIDs, EXTENSION, IMonitor, NO_ARGUMENTS } from './tokens';
 import type { MonitorFeed } from './dashboard-feed';
 
 const AREAS: readonly Area[] = ['main', 'left', 'right'];
@@ -110,7 +110,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     });
     commands.addCommand(CommandIDs.closeCharts, {
       label: trans.__('Close all charts of the diagnostics'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => tracker.size > 0,
       execute: () => tracker.forEach(panel => panel.dispose())
     });

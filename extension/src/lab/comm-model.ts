@@ -9,16 +9,16 @@ import { fits, isAnything, isText, oneOf, read, record, table } from '../proto/s
 import type { IWidgetModel } from '../widget';
 
 /** The messages of widgets that matter here, as ipywidgets sends them. */
-const isUpdate = record<{ method: 'update'; state: Record<string, unknown> }>({
+const isUpdate = record({
   method: oneOf('update'),
   state: table(isAnything)
 });
-const isCustom = record<{ method: 'custom'; content: unknown }>({
+const isCustom = record({
   method: oneOf('custom'),
   content: isAnything
 });
 /** What a kernel says that cannot show what it was asked for. */
-const isRefusal = record<{ error: string }>({ error: isText });
+const isRefusal = record({ error: isText });
 
 type Callback = (...args: never[]) => void;
 

@@ -8,7 +8,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { exportPage } from './export-page';
 import { saveAs } from '../core/save';
 import { chooseOverlay } from './overlay-file';
-import { CommandIDs, EXTENSION, IViews } from './tokens';
+import { CommandIDs, EXTENSION, IViews, NO_ARGUMENTS } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
 
 interface IViewCommand {
@@ -136,7 +136,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
       app.commands.addCommand(id, {
         label,
         caption,
-        describedBy: { args: { type: 'object', properties: {} } },
+        describedBy: NO_ARGUMENTS,
         isEnabled: () => views.active !== null && (isEnabled?.(views.active) ?? true),
         ...(isToggled && {
           isToggleable: true,

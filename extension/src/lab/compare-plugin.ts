@@ -21,7 +21,7 @@ import { GraphDocument } from './editor/factory';
 import { refusedBy } from './file-server';
 import { GraphView } from './graph-view';
 import { graphIcon } from './icons';
-import { CommandIDs, EXTENSION } from './tokens';
+import { CommandIDs, EXTENSION, NO_ARGUMENTS } from './tokens';
 import { unpack } from './unpack';
 import { viewRegistry } from './views';
 
@@ -135,7 +135,6 @@ export const comparePlugin: JupyterFrontEndPlugin<void> = {
       [...(browser?.selectedItems() ?? [])].map(({ path }) => path).filter(path => path.endsWith(EXT));
     const current = (): GraphDocument | null =>
       shell.currentWidget instanceof GraphDocument ? shell.currentWidget : null;
-    const describedBy = { args: { type: 'object', properties: {} } };
 
     commands.addCommand(CommandIDs.compareGraphs, {
       label: () => (selected().length === 2 ? trans.__('Compare Graphs') : trans.__('Compare Graph With…')),
@@ -172,7 +171,7 @@ export const comparePlugin: JupyterFrontEndPlugin<void> = {
     const withPast = (id: string, label: string, past: (path: string) => IComparedSide): void => {
       commands.addCommand(id, {
         label,
-        describedBy,
+        describedBy: NO_ARGUMENTS,
         isEnabled: () => current() !== null,
         execute: async () => {
           const document = current();
@@ -203,7 +202,7 @@ export const comparePlugin: JupyterFrontEndPlugin<void> = {
     const runBefore = trans.__('Compare the graph with the run before of its cell');
     commands.addCommand(CommandIDs.compareWithRunBefore, {
       label: runBefore,
-      describedBy,
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => viewRegistry.active !== null && current() === null,
       execute: () => {
         const view = viewRegistry.active;

@@ -70,8 +70,8 @@ export class MonitorServer {
 }
 
 /** An error of the Jupyter server; the reason of one that was raised on purpose says more. */
-const isError = record<{ message: string }>({ message: isText });
-const isRefusal = record<{ message: string; reason: string }>({ message: isText, reason: isText });
+const isError = record({ message: isText });
+const isRefusal = record({ message: isText, reason: isText });
 
 /** The `message` of an error of the Jupyter server; empty when it is not one. */
 export function reasonIn(text: string): string {

@@ -7,7 +7,7 @@ import { fits, INSERT_CODE } from '../core';
 import { isText, record } from '../proto/shape';
 import { EXTENSION } from './tokens';
 
-const isProgram = record<{ code: string }>({ code: isText });
+const isProgram = record({ code: isText });
 
 /** Adds a cell with a program below the cell that `target` is in, or the active one, and shows it. */
 async function insertInto({ content }: NotebookPanel, target: Node | null, code: string): Promise<void> {

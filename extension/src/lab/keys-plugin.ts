@@ -9,7 +9,7 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { DASHBOARD_LABELS } from '../core';
 import { guardKeys } from './guard';
-import { CommandIDs, EXTENSION, IViews } from './tokens';
+import { CommandIDs, EXTENSION, IViews, NO_ARGUMENTS } from './tokens';
 import type { IViewRegistry } from './views';
 
 /** Id in JupyterLab of a command of the view. */
@@ -25,7 +25,6 @@ export const keysPlugin: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, views: IViewRegistry, translator: ITranslator | null): void => {
     const trans = (translator ?? nullTranslator).load('maxlab');
     const { commands } = app;
-    const describedBy = { args: { type: 'object', properties: {} } };
     const known = new Set<string>(Object.values(CommandIDs));
     // A view tells what it can do: what is added to it later needs no word here.
     views.each(view => {
@@ -35,7 +34,7 @@ export const keysPlugin: JupyterFrontEndPlugin<void> = {
           known.add(id);
           commands.addCommand(id, {
             label: trans.__(label),
-            describedBy,
+            describedBy: NO_ARGUMENTS,
             isEnabled: () => {
               const found = views.active?.commands.get(command);
               return found !== undefined && (found.isEnabled?.() ?? true);
@@ -51,7 +50,7 @@ export const keysPlugin: JupyterFrontEndPlugin<void> = {
     for (const [command, label] of Object.entries(DASHBOARD_LABELS)) {
       commands.addCommand(dashboardIdOf(command), {
         label: trans.__(label),
-        describedBy,
+        describedBy: NO_ARGUMENTS,
         isEnabled: () => views.dashboard !== null,
         execute: () => {
           views.dashboard?.execute(command);

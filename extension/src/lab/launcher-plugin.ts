@@ -10,7 +10,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { fits } from '../core';
 import { isText, list, record } from '../proto/shape';
 import { graphIcon } from './icons';
-import { CommandIDs, EXTENSION, TUTORIAL } from './tokens';
+import { CommandIDs, EXTENSION, NO_ARGUMENTS, TUTORIAL } from './tokens';
 
 /** The first cell of a new notebook: a whole graph, small enough to read at once. */
 export const STARTER = `from maxlab.dtype import DType
@@ -34,7 +34,7 @@ export function pythonKernel(specs: KernelSpec.ISpecModels | null): string | und
 }
 
 /** What a folder holds, as far as it matters here. */
-const isListing = list(record<{ path: string }>({ path: isText }));
+const isListing = list(record({ path: isText }));
 
 /** Whether `path` exists, by listing folders from the root: asking for a missing file logs an error. */
 export async function hasFile(contents: Contents.IManager, path: string): Promise<boolean> {
@@ -103,7 +103,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
       label: args =>
         args.isLauncher ? trans.__('First tutorial') : trans.__('Open the first maxlab tutorial'),
       icon: graphIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isVisible: () => hasTutorial,
       isEnabled: () => hasTutorial,
       execute: () => commands.execute('docmanager:open', { path: TUTORIAL, factory: 'Notebook' })

@@ -10,18 +10,22 @@ import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { fits, isLook } from '../core';
-import { isText, record } from '../proto/shape';
-import { GraphTabs, type IGraphPlace } from './graph-tab';
+import { isText, optional, record } from '../proto/shape';
+import { GraphTabs } from './graph-tab';
 import { graphIcon } from './icons';
 import { type ILiveGraphs, LiveGraphs } from './live';
 import { GraphsPanel } from './panel';
-import { CommandIDs, EXTENSION, ILive } from './tokens';
+import { CommandIDs, EXTENSION, ILive, NO_ARGUMENTS } from './tokens';
 
 /** Whether arguments of a command say which graph to open. */
-const isGraphPlace = record<IGraphPlace>(
-  { id: isText, name: isText, path: isText, kernel: isText, first: isText, look: isLook },
-  ['name', 'path', 'kernel', 'first', 'look']
-);
+const isGraphPlace = record({
+  id: isText,
+  name: optional(isText),
+  path: optional(isText),
+  kernel: optional(isText),
+  first: optional(isText),
+  look: optional(isLook)
+});
 
 export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
   id: `${EXTENSION}:graphs`,
@@ -54,12 +58,12 @@ export const graphsPlugin: JupyterFrontEndPlugin<ILiveGraphs> = {
       label: trans.__('Show the graphs in the kernel'),
       caption: trans.__('The side panel with the graphs and models of the current notebook'),
       icon: graphIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       execute: () => app.shell.activateById(panel.id)
     });
     app.commands.addCommand(CommandIDs.refreshGraphs, {
       label: trans.__('Ask the kernel for its graphs again'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => live.kernel !== null,
       execute: () => live.refresh()
     });

@@ -7,7 +7,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { placeOf, pointAt, type MenuPlace } from '../core';
-import { CommandIDs, EXTENSION, IViews } from './tokens';
+import { CommandIDs, EXTENSION, IViews, NO_ARGUMENTS } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
 
 /** Selects what the menu of `event` is about; null where a view has no menu of its own. */
@@ -74,7 +74,7 @@ export const menuPlugin: JupyterFrontEndPlugin<void> = {
     );
     app.commands.addCommand(CommandIDs.openMenu, {
       label: trans.__('Open the menu of what has the keyboard'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => views.active !== null,
       execute: () => {
         if (views.active !== null) {

@@ -10,7 +10,7 @@ import { messageOf } from '../core/narrow';
 import { fits, isText, list, record } from '../proto/shape';
 import type { IListedView } from './views';
 
-const isFolder = list(record<{ path: string }>({ path: isText }));
+const isFolder = list(record({ path: isText }));
 
 /** The paths of the files in `folder`. */
 async function pathsIn(contents: Contents.IManager, folder: string): Promise<string[]> {

@@ -12,17 +12,11 @@ import { fits, PANELS } from '../core';
 import { isText, record } from '../proto/shape';
 import { addTab, showTab } from './beside';
 import { PanelTab, titleOf } from './panel-tab';
-import { CommandIDs, EXTENSION, GRAPH_TAB, IViews } from './tokens';
+import { CommandIDs, EXTENSION, GRAPH_TAB, IViews, NO_ARGUMENTS } from './tokens';
 import type { IListedView, IViewRegistry } from './views';
 
 /** Which panel is meant, and of which view, when that is not the one the user is in. */
-interface IPlace {
-  panel: string;
-  home: string;
-  label: string;
-}
-
-const isPlace = record<IPlace>({ panel: isText, home: isText, label: isText });
+const isPlace = record({ panel: isText, home: isText, label: isText });
 
 /** Id of the tab that `view` stands in; empty in a notebook. */
 function homeOf(view: IListedView): string {
@@ -137,7 +131,7 @@ export const panelsPlugin: JupyterFrontEndPlugin<void> = {
       tracker.find(tab => tab === shell.currentWidget) ?? tracker.currentWidget;
     commands.addCommand(CommandIDs.putPanelBack, {
       label: trans.__('Put the panel back below its graph'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => current() !== null,
       execute: () => {
         const tab = current();

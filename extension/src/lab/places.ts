@@ -1,18 +1,18 @@
 /** Where source lines are: in a cell that was run, or in a file of the server. */
 
-import { isText, isWhole, record } from '../proto/shape';
-
-/** What a view says when its link to a source line is pressed; lines count from 1, columns from 0. */
-export interface IPlace {
-  file: string;
-  line: number;
-  col: number;
-  /** Id of the cell, when the line is one of a notebook. */
-  cell?: string;
-}
+import { isText, isWhole, optional, record, type Told } from '../proto/shape';
 
 /** Whether an event of a view carries a place. */
-export const isPlace = record<IPlace>({ file: isText, line: isWhole, col: isWhole, cell: isText }, ['cell']);
+export const isPlace = record({
+  file: isText,
+  line: isWhole,
+  col: isWhole,
+  /** Id of the cell, when the line is one of a notebook. */
+  cell: optional(isText)
+});
+
+/** What a view says when its link to a source line is pressed; lines count from 1, columns from 0. */
+export type IPlace = Told<typeof isPlace>;
 
 /** Number of the execution that `file` names, or null when it is the path of a file. */
 export function executionOf(file: string): number | null {

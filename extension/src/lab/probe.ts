@@ -97,8 +97,8 @@ export async function markCells(kernel: Kernel.IKernelConnection): Promise<void>
 }
 
 /** The reply of a kernel that knows what expressions beside a request are. */
-const hasAnswer = record<{ user_expressions: { maxlab: unknown } }>({
-  user_expressions: record<{ maxlab: unknown }>({ maxlab: isAnything })
+const hasAnswer = record({
+  user_expressions: record({ maxlab: isAnything })
 });
 
 async function evaluate(kernel: Kernel.IKernelConnection, expression: string): Promise<string> {
@@ -119,11 +119,11 @@ async function evaluate(kernel: Kernel.IKernelConnection, expression: string): P
 }
 
 /** What Jupyter says of an expression that had a value, and of one that raised. */
-const isEvaluated = record<{ status: 'ok'; data: { 'text/plain': string } }>({
+const isEvaluated = record({
   status: oneOf('ok'),
-  data: record<{ 'text/plain': string }>({ 'text/plain': isText })
+  data: record({ 'text/plain': isText })
 });
-const isRaised = record<{ status: 'error'; ename: string; evalue: string }>({
+const isRaised = record({
   status: oneOf('error'),
   ename: isText,
   evalue: isText

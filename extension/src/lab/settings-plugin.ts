@@ -9,7 +9,7 @@ import { EXTENSION, IViews } from './tokens';
 import { DEFAULTS, type IViewDefaults, type IViewRegistry } from './views';
 
 /** The schema says the same of the settings. */
-const isDefaults = record<IViewDefaults>({
+const isDefaults = record({
   theme: oneOf('auto', 'light', 'dark'),
   openInspector: isFlag,
   fold: oneOf('automatic', 'folded', 'unfolded'),

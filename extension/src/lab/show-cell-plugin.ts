@@ -8,8 +8,8 @@ import { fits, SHOW_CELL } from '../core';
 import { isText, record } from '../proto/shape';
 import { EXTENSION } from './tokens';
 
-const isOfCell = record<{ cell: string }>({ cell: isText });
-const isOfKernel = record<{ kernel: string }>({ kernel: isText });
+const isOfCell = record({ cell: isText });
+const isOfKernel = record({ kernel: isText });
 
 export interface IFound {
   panel: NotebookPanel;

@@ -91,3 +91,6 @@ export const IKinds = new Token<IFileKinds>(
   `${EXTENSION}:IKinds`,
   'The kinds of files that maxlab opens, to which more can be added.'
 );
+
+/** The description of a command that takes no arguments. */
+export const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };

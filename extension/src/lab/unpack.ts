@@ -7,7 +7,7 @@ import { isAnything, record } from '../proto/shape';
 export class PackedDocumentError extends Error {}
 
 /** Whether a document says that it is packed, in whatever way. */
-const hasEncoding = record<{ encoding: unknown }>({ encoding: isAnything });
+const hasEncoding = record({ encoding: isAnything });
 
 /** More than this unpacks to is refused: a few kB of packed zeros must not fill the memory of the page. */
 const MAX_BYTES = 256 * 1024 * 1024;

@@ -2,10 +2,10 @@
 
 import type { IGraphDocument } from './document';
 import { ANSWERS, VERSIONS, type IQuestions, type QuestionName } from './questions';
-import { ShapeError, Trail, fits, isAnything, kindOf, record } from './shape';
+import { ShapeError, Trail, fits, isAnything, kindOf, optional, record } from './shape';
 import { upgraded } from './upgrade';
 
-const isVersioned = record<{ version?: unknown }>({ version: isAnything }, ['version']);
+const isVersioned = record({ version: optional(isAnything) });
 
 /** The answer in `value`; throws a ShapeError, a sentence to show, when it is none. */
 export function readAnswer<K extends QuestionName>(

@@ -1,22 +1,12 @@
 /** Reads messages: their version first, so that a page of another version says that it is one. */
 
 import { PROTOCOL } from './messages';
-import {
-  ShapeError,
-  fits,
-  isAnything,
-  isText,
-  isWhole,
-  kindOf,
-  read,
-  record,
-  type Shape
-} from './shape';
+import { ShapeError, fits, isAnything, isText, isWhole, kindOf, optional, read, record, type Shape } from './shape';
 
 /** What each message says of itself, whatever its version. */
-const isVersioned = record<{ protocol: number }>({ protocol: isWhole });
-const isTyped = record<{ type?: unknown }>({ type: isAnything }, ['type']);
-const isNamed = record<{ type: string }>({ type: isText });
+const isVersioned = record({ protocol: isWhole });
+const isTyped = record({ type: optional(isAnything) });
+const isNamed = record({ type: isText });
 
 /** `content`, a message of the kernel; throws a ShapeError, a sentence to show, when it is none. */
 export function readMessage<T>(shape: Shape<T>, content: unknown): T {

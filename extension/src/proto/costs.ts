@@ -12,264 +12,189 @@ import {
   isWhole,
   list,
   oneOf,
+  optional,
   orNull,
   record,
   table,
-  type Shape
+  type Shape,
+  type Told
 } from './shape';
-import { type ITimelineHead, isTimelineTrack } from './told';
+import { isTimelineHead } from './told';
 
 /** A question without arguments. */
+export const isNoArgs = record({});
+
 export type INoArgs = Record<string, never>;
 
-export const isNoArgs: Shape<INoArgs> = record({});
-
-/** What holds a kernel back. */
+/** The bound of a kernel. */
 export type Bound = 'bandwidth' | 'compute' | 'launch' | 'imbalance';
 
 export const isBound: Shape<Bound> = oneOf('bandwidth', 'compute', 'launch', 'imbalance');
 
 /** A ceiling of a level of memory, in gigabytes per second. */
-export interface IBandwidth {
-  name: string;
-  gbs: number;
-}
-
-export const isBandwidth: Shape<IBandwidth> = record({
+export const isBandwidth = record({
   name: isText,
   gbs: isNumber
 });
 
-/** A ceiling of arithmetic, in giga-operations per second. */
-export interface ICompute {
-  name: string;
-  gflops: number;
-}
+export interface IBandwidth extends Told<typeof isBandwidth> {}
 
-export const isCompute: Shape<ICompute> = record({
+/** A ceiling of arithmetic, in giga-operations per second. */
+export const isCompute = record({
   name: isText,
   gflops: isNumber
 });
 
-/** What was measured of the machine; empty for a simulated GPU. */
-export interface ICeilings {
-  bandwidth: IBandwidth[];
-  compute: ICompute[];
-}
+export interface ICompute extends Told<typeof isCompute> {}
 
-export const isCeilings: Shape<ICeilings> = record({
+/** Ceilings that were measured of the machine; empty for a simulated GPU. */
+export const isCeilings = record({
   bandwidth: list(isBandwidth),
   compute: list(isCompute)
 });
 
-/** One kernel against the ceilings. */
-export interface IRooflinePoint {
-  kernel: string;
-  flops: number;
-  bytes: number;
-  ns: number;
-  gflops: number;
-  gbs: number;
-  /** Operations per byte; null when no bytes were counted. */
-  intensity: number | null;
-  /** Null without ceilings, as is `fraction`. */
-  bound: Bound | null;
-  /** How near to its ceiling: 0 to 1. */
-  fraction: number | null;
-  /** The level of memory that most bytes come from. */
-  level: string;
-  /** What holds the kernel back, in a sentence. */
-  why: string;
-}
+export interface ICeilings extends Told<typeof isCeilings> {}
 
-export const isRooflinePoint: Shape<IRooflinePoint> = record({
+/** One kernel against the ceilings. */
+export const isRooflinePoint = record({
   kernel: isText,
   flops: isWhole,
   bytes: isWhole,
   ns: isWhole,
   gflops: isNumber,
   gbs: isNumber,
+  /** Operations per byte; null when no bytes were counted. */
   intensity: orNull(isNumber),
+  /** Null without ceilings, as is `fraction`. */
   bound: orNull(isBound),
+  /** How near to its ceiling: 0 to 1. */
   fraction: orNull(isNumber),
+  /** The level of memory that most bytes come from. */
   level: isText,
+  /** A sentence that says what holds the kernel back. */
   why: isText
 });
 
-/** Each kernel against the measured ceilings of the machine. */
-export interface IRooflineAnswer {
-  version: 2;
-  device: string;
-  simulated: boolean;
-  threads: number;
-  note: string;
-  /** Seconds of the calendar; null for a simulated GPU. */
-  measured_at: number | null;
-  ceilings: ICeilings;
-  points: IRooflinePoint[];
-}
+export interface IRooflinePoint extends Told<typeof isRooflinePoint> {}
 
-export const isRooflineAnswer: Shape<IRooflineAnswer> = record({
+/** Each kernel against the measured ceilings of the machine. */
+export const isRooflineAnswer = record({
   version: oneOf(2),
   device: isText,
   simulated: isFlag,
   threads: isWhole,
   note: isText,
+  /** Seconds of the calendar; null for a simulated GPU. */
   measured_at: orNull(isNumber),
   ceilings: isCeilings,
   points: list(isRooflinePoint)
 });
 
-/** What may happen to results. */
+export interface IRooflineAnswer extends Told<typeof isRooflineAnswer> {}
+
+/** The effect that an action may have on results. */
 export type Changes = 'nothing' | 'rounding' | 'precision';
 
 export const isChanges: Shape<Changes> = oneOf('nothing', 'rounding', 'precision');
 
 /** One thing to change, and what it is expected to save. */
-export interface IAdviceAction {
-  id: string;
-  kind: string;
-  title: string;
-  why: string;
-  kernels: string[];
-  nodes: string[];
-  /** Nanoseconds that a run saves; negative where it costs. Null where nothing is predicted. */
-  predicted_ns: number | null;
-  predicted_share: number | null;
-  /** Where the interval of the prediction begins; not in files of before there was one. */
-  low_ns?: number | null;
-  /** Where it ends. */
-  high_ns?: number | null;
-  /** Code, or what to change. */
-  how: string;
-  can_try: boolean;
-  changes: Changes;
-}
-
-export const isAdviceAction: Shape<IAdviceAction> = record({
+export const isAdviceAction = record({
   id: isText,
   kind: isText,
   title: isText,
   why: isText,
   kernels: list(isText),
   nodes: list(isText),
+  /** Nanoseconds that a run saves; negative where it costs. Null where nothing is predicted. */
   predicted_ns: orNull(isWhole),
   predicted_share: orNull(isNumber),
-  low_ns: orNull(isWhole),
-  high_ns: orNull(isWhole),
+  /** Where the interval of the prediction begins; not in files of before there was one. */
+  low_ns: optional(orNull(isWhole)),
+  /** Where it ends. */
+  high_ns: optional(orNull(isWhole)),
+  /** Code, or what to change. */
   how: isText,
   can_try: isFlag,
   changes: isChanges
-}, ['low_ns', 'high_ns']);
+});
 
-/** What would make the model faster, ranked; or what can be tried with some nodes. */
-export interface IAdviceAnswer {
-  version: 2;
-  total_ns: number;
-  actions: IAdviceAction[];
-  /** Why nothing is predicted, as a clause; empty where something is. */
-  withheld?: string;
-}
+export interface IAdviceAction extends Told<typeof isAdviceAction> {}
 
-export const isAdviceAnswer: Shape<IAdviceAnswer> = record({
+/** Changes that would make the model faster, ranked; or those to try with some nodes. */
+export const isAdviceAnswer = record({
   version: oneOf(2),
   total_ns: isWhole,
   actions: list(isAdviceAction),
-  withheld: isText
-}, ['withheld']);
+  /** Why nothing is predicted, as a clause; empty where something is. */
+  withheld: optional(isText)
+});
 
-/** What can be tried with the model, and with these nodes, whatever it is predicted to save? */
-export interface IExperimentsArgs {
-  nodes?: string[];
-}
+export interface IAdviceAnswer extends Told<typeof isAdviceAnswer> {}
 
-export const isExperimentsArgs: Shape<IExperimentsArgs> = record({
-  nodes: list(isText)
-}, ['nodes']);
+/**
+ * Asks which changes can be tried with the model, and with these nodes, whatever they are predicted
+ * to save.
+ */
+export const isExperimentsArgs = record({
+  nodes: optional(list(isText))
+});
 
-/** What does the action with this id save? */
-export interface ITryArgs {
-  id: string;
-}
+export interface IExperimentsArgs extends Told<typeof isExperimentsArgs> {}
 
-export const isTryArgs: Shape<ITryArgs> = record({
+/** Asks for the saving of the action with this id. */
+export const isTryArgs = record({
   id: isText
 });
 
-/** What an action saved, and what else it changed. */
-export interface ITryAnswer {
-  version: 1;
-  id: string;
-  before_ns: number;
-  after_ns: number;
-  saved_ns: number;
-  /** The interval of the saving. */
-  low_ns: number;
-  high_ns: number;
-  /** Whether the interval leaves out 0. */
-  clear: boolean;
-  /** What was predicted to be saved; null where nothing was. */
-  predicted_ns: number | null;
-  /** Where the interval of the prediction begins. */
-  predicted_low_ns?: number | null;
-  predicted_high_ns?: number | null;
-  runs: number;
-  before_bytes: number;
-  after_bytes: number;
-  before_kernels: number;
-  after_kernels: number;
-  max_ulp: number | null;
-  /** Null when an output is NaN in one of the two. */
-  max_abs: number | null;
-  /** The largest difference as a fraction of the output's largest number. */
-  relative?: number | null;
-  how: string;
-}
+export interface ITryArgs extends Told<typeof isTryArgs> {}
 
-export const isTryAnswer: Shape<ITryAnswer> = record({
+/** The saving of an action, and its other changes. */
+export const isTryAnswer = record({
   version: oneOf(1),
   id: isText,
   before_ns: isWhole,
   after_ns: isWhole,
   saved_ns: isWhole,
+  /** The interval of the saving. */
   low_ns: isWhole,
   high_ns: isWhole,
+  /** Whether the interval leaves out 0. */
   clear: isFlag,
+  /** The predicted saving; null where nothing was predicted. */
   predicted_ns: orNull(isWhole),
-  predicted_low_ns: orNull(isWhole),
-  predicted_high_ns: orNull(isWhole),
+  /** Where the interval of the prediction begins. */
+  predicted_low_ns: optional(orNull(isWhole)),
+  predicted_high_ns: optional(orNull(isWhole)),
   runs: isWhole,
   before_bytes: isWhole,
   after_bytes: isWhole,
   before_kernels: isWhole,
   after_kernels: isWhole,
   max_ulp: orNull(isNumber),
+  /** Null when an output is NaN in one of the two. */
   max_abs: orNull(isNumber),
-  relative: orNull(isNumber),
+  /** The largest difference as a fraction of the output's largest number. */
+  relative: optional(orNull(isNumber)),
   how: isText
-}, ['predicted_low_ns', 'predicted_high_ns', 'relative']);
+});
+
+export interface ITryAnswer extends Told<typeof isTryAnswer> {}
 
 /** One of the profile's runs or all, and whether what else was recorded is wanted too. */
-export interface ITimelineArgs {
-  runs?: 'one' | 'all';
-  events?: boolean;
-}
+export const isTimelineArgs = record({
+  runs: optional(oneOf('one', 'all')),
+  events: optional(isFlag)
+});
 
-export const isTimelineArgs: Shape<ITimelineArgs> = record({
-  runs: oneOf('one', 'all'),
-  events: isFlag
-}, ['runs', 'events']);
+export interface ITimelineArgs extends Told<typeof isTimelineArgs> {}
 
 /** A column in a buffer of the message, little-endian. */
-export interface IColumnRef {
-  buffer: number;
-  dtype: 'f8' | 'f4' | 'i4' | 'i2' | 'u4' | 'u1';
-}
-
-export const isColumnRef: Shape<IColumnRef> = record({
+export const isColumnRef = record({
   buffer: isWhole,
   dtype: oneOf('f8', 'f4', 'i4', 'i2', 'u4', 'u1')
 });
+
+export interface IColumnRef extends Told<typeof isColumnRef> {}
 
 /** Numbers in a buffer; in a saved answer the numbers themselves. */
 export type Column = IColumnRef | number[];
@@ -279,73 +204,46 @@ export const isColumn: Shape<Column> = anyOf({ object: isColumnRef, list: list(i
 /**
  * One row a slice, sorted by track, depth and start; those of a track and a depth never overlap.
  */
-export interface ITimelineColumns {
+export const isTimelineColumns = record({
   /** Nanoseconds after `t0`. */
-  start: Column;
+  start: isColumn,
   /** Nanoseconds; 0 is an instant. */
-  dur: Column;
-  track: Column;
+  dur: isColumn,
+  track: isColumn,
   /** Index in `names`. */
-  name: Column;
+  name: isColumn,
   /** Index in `kernels`, or -1. */
-  kernel: Column;
+  kernel: isColumn,
   /** Nesting: 0 is outermost. */
-  depth: Column;
+  depth: isColumn,
   /**
    * Launches that a slice stands for: the steps of a loop stand there once, with all turns. The
    * first answers had none.
    */
-  turns?: Column;
-}
+  turns: optional(isColumn)
+});
 
-export const isTimelineColumns: Shape<ITimelineColumns> = record({
-  start: isColumn,
-  dur: isColumn,
-  track: isColumn,
-  name: isColumn,
-  kernel: isColumn,
-  depth: isColumn,
-  turns: isColumn
-}, ['turns']);
+export interface ITimelineColumns extends Told<typeof isTimelineColumns> {}
 
 /** Which kernel ran when, on which thread or stream: a table of slices, by columns. */
-export interface ITimelineAnswer extends ITimelineHead {
-  columns: ITimelineColumns;
-}
-
-export const isTimelineAnswer: Shape<ITimelineAnswer> = record({
-  version: oneOf(1),
-  unit: oneOf('ns'),
-  name: isText,
-  device: isText,
-  simulated: isFlag,
-  runs: isWhole,
-  run: isWhole,
-  t0: isWhole,
-  tracks: list(isTimelineTrack),
-  names: list(isText),
-  colors: table(isText),
-  kernels: list(isText),
-  n: isWhole,
+export const isTimelineAnswer = record({
+  ...isTimelineHead.fields,
   columns: isTimelineColumns
 });
 
-/** The numbers of the runs to compare; the newest two when both are left out. */
-export interface IRunsArgs {
-  before?: number;
-  after?: number;
-}
+export interface ITimelineAnswer extends Told<typeof isTimelineAnswer> {}
 
-export const isRunsArgs: Shape<IRunsArgs> = record({
-  before: isWhole,
-  after: isWhole
-}, ['before', 'after']);
+/** The numbers of the runs to compare; the newest two when both are left out. */
+export const isRunsArgs = record({
+  before: optional(isWhole),
+  after: optional(isWhole)
+});
+
+export interface IRunsArgs extends Told<typeof isRunsArgs> {}
 
 /** The sizes to run at, by dim. */
-export interface ISweepArgs {
-  sizes: Record<string, number[]>;
-}
-
-export const isSweepArgs: Shape<ISweepArgs> = record({
+export const isSweepArgs = record({
   sizes: table(list(isWhole))
 });
+
+export interface ISweepArgs extends Told<typeof isSweepArgs> {}

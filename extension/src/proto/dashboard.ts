@@ -11,8 +11,6 @@ import {
   type IBundleMessage,
   type IFailedMessage,
   type INeedBundle,
-  type ProtocolVersion,
-  type Theme,
   isBundleMessage,
   isFailedMessage,
   isNeedBundle,
@@ -26,12 +24,14 @@ import {
   isWhole,
   list,
   oneOf,
+  optional,
   orNull,
   record,
   table,
   tagged,
   tuple,
-  type Shape
+  type Shape,
+  type Told
 } from './shape';
 
 /**
@@ -39,67 +39,48 @@ import {
  *
  * Sent again every ten seconds; a kernel that is not told so for thirty stops sending.
  */
-export interface IWatch {
-  type: 'watch';
-  protocol: ProtocolVersion;
-  cursor: string;
-}
-
-export const isWatch: Shape<IWatch> = record({
+export const isWatch = record({
   type: oneOf('watch'),
   protocol: isProtocolVersion,
   cursor: isText
 });
 
-/** The user pressed Start: sample every `period` seconds. */
-export interface IStartMonitor {
-  type: 'start';
-  protocol: ProtocolVersion;
-  period: number;
-}
+export interface IWatch extends Told<typeof isWatch> {}
 
-export const isStartMonitor: Shape<IStartMonitor> = record({
+/** The user pressed Start: sample every `period` seconds. */
+export const isStartMonitor = record({
   type: oneOf('start'),
   protocol: isProtocolVersion,
   period: isNumber
 });
 
-/** The user pressed Stop. */
-export interface IStopMonitor {
-  type: 'stop';
-  protocol: ProtocolVersion;
-}
+export interface IStartMonitor extends Told<typeof isStartMonitor> {}
 
-export const isStopMonitor: Shape<IStopMonitor> = record({
+/** The user pressed Stop. */
+export const isStopMonitor = record({
   type: oneOf('stop'),
   protocol: isProtocolVersion
 });
 
-/** All samples between these seconds are wanted: what was sent of them was thinned out. */
-export interface IDetailRequest {
-  type: 'detail';
-  protocol: ProtocolVersion;
-  start: number;
-  end: number;
-}
+export interface IStopMonitor extends Told<typeof isStopMonitor> {}
 
-export const isDetailRequest: Shape<IDetailRequest> = record({
+/** All samples between these seconds are wanted: what was sent of them was thinned out. */
+export const isDetailRequest = record({
   type: oneOf('detail'),
   protocol: isProtocolVersion,
   start: isNumber,
   end: isNumber
 });
 
-/** The user wants the recording as a file. */
-export interface IRecordingRequest {
-  type: 'recording';
-  protocol: ProtocolVersion;
-}
+export interface IDetailRequest extends Told<typeof isDetailRequest> {}
 
-export const isRecordingRequest: Shape<IRecordingRequest> = record({
+/** The user wants the recording as a file. */
+export const isRecordingRequest = record({
   type: oneOf('recording'),
   protocol: isProtocolVersion
 });
+
+export interface IRecordingRequest extends Told<typeof isRecordingRequest> {}
 
 /** Dashboard to kernel. */
 export type DashboardClientMessage =
@@ -120,34 +101,25 @@ export const isDashboardClientMessage: Shape<DashboardClientMessage> = tagged('t
 });
 
 /** One counter of a recording. */
-export interface IMetricColumn {
+export const isMetricColumn = record({
   /** Its name, unique in a recording, such as `nv0.util`. */
-  key: string;
-  /** What it belongs to: `host`, `tree`, `nv0`, `amd0`… */
-  device: string;
-  /** What it measures; columns of one quantity share a chart. */
-  quantity: string;
-  unit: string;
-  /** What a person calls it, beside the device. */
-  label: string;
-  /** The most that it can be; null when there is no such. */
-  top: number | null;
-  /** Whether a value is the mean of a window that ends at the sample. */
-  average: boolean;
-  /** Nanoseconds of that window; null when it reaches back to the sample before. */
-  window_ns: number | null;
-}
-
-export const isMetricColumn: Shape<IMetricColumn> = record({
   key: isText,
+  /** The device that it belongs to: `host`, `tree`, `nv0`, `amd0`… */
   device: isText,
+  /** The quantity that it measures; columns of one quantity share a chart. */
   quantity: isText,
   unit: isText,
+  /** Its name for people, beside the device. */
   label: isText,
+  /** The most that it can be; null when there is no such. */
   top: orNull(isNumber),
+  /** Whether a value is the mean of a window that ends at the sample. */
   average: isFlag,
+  /** Nanoseconds of that window; null when it reaches back to the sample before. */
   window_ns: orNull(isWhole)
 });
+
+export interface IMetricColumn extends Told<typeof isMetricColumn> {}
 
 /**
  * Id, start and length in seconds (null while it lasts), kind, name, count, process of a mark; and
@@ -162,7 +134,7 @@ export type ProcessRow = [number, string, number];
 
 export const isProcessRow: Shape<ProcessRow> = tuple(isWhole, isText, isWhole);
 
-/** Who held memory of each GPU from this second on. */
+/** The processes that held memory of each GPU from this second on. */
 export type ProcessTable = [number, Record<string, ProcessRow[]>];
 
 export const isProcessTable: Shape<ProcessTable> = tuple(isNumber, table(list(isProcessRow)));
@@ -181,108 +153,70 @@ export type KernelOwner = [string, string];
 
 export const isKernelOwner: Shape<KernelOwner> = tuple(isText, isText);
 
-/** What processes of the user take of the host from this second on, and the kernels among them. */
+/** The use of the host by processes of the user from this second on, and the kernels among them. */
 export type UserTable = [number, UserRow[], Record<string, KernelOwner>];
 
 export const isUserTable: Shape<UserTable> = tuple(isNumber, list(isUserRow), table(isKernelOwner));
 
-/** What the monitor does now. */
-export interface IMonitorState {
-  running: boolean;
-  replay: boolean;
-  title: string;
-  label: string;
-  /** Seconds from one sample to the next. */
-  period: number;
-  /** What GPUs are called. */
-  names: Record<string, string>;
-  /** Why the recording ended; empty while it goes on. */
-  ended: string;
-  /** Milliseconds of the calendar at second 0; 0 when they are not known. */
-  epoch: number;
-  /** The second that it is now. */
-  now: number;
-  recorded: boolean;
-}
-
-export const isMonitorState: Shape<IMonitorState> = record({
+/** The state of the monitor now. */
+export const isMonitorState = record({
   running: isFlag,
   replay: isFlag,
   title: isText,
   label: isText,
+  /** Seconds from one sample to the next. */
   period: isNumber,
+  /** The names of GPUs. */
   names: table(isText),
+  /** Why the recording ended; empty while it goes on. */
   ended: isText,
+  /** Milliseconds of the calendar at second 0; 0 when they are not known. */
   epoch: isNumber,
+  /** The second that it is now. */
   now: isNumber,
   recorded: isFlag
 });
 
-/** How many samples the first buffer has, and of how many columns. */
-export interface ISamples {
-  count: number;
-  width: number;
-}
+export interface IMonitorState extends Told<typeof isMonitorState> {}
 
-export const isSamples: Shape<ISamples> = record({
+/** How many samples the first buffer has, and of how many columns. */
+export const isSamples = record({
   count: isWhole,
   width: isWhole
 });
 
-/** New samples, marks and state. */
-export interface IFrameMessage extends ISamples {
-  type: 'frame';
-  protocol: ProtocolVersion;
-  /** It begins anew, and carries the columns. */
-  reset: boolean;
-  /** Names all that the view has then. */
-  cursor: string;
-  /** The cursor that it continues; null when it begins anew. */
-  continues?: string | null;
-  columns?: IMetricColumn[];
-  /** Seconds at which a new run of samples begins, with a gap before. */
-  breaks: number[];
-  marks: MarkRow[];
-  problems: Record<string, string>;
-  /** What has changed, oldest first. */
-  processes: ProcessTable[];
-  /** What has changed, oldest first; thinned out when it begins anew. */
-  users: UserTable[];
-  state: IMonitorState;
-  /** Samples were left out, so that a closer look needs to ask for them. */
-  thin: boolean;
-}
+export interface ISamples extends Told<typeof isSamples> {}
 
-export const isFrameMessage: Shape<IFrameMessage> = record({
-  count: isWhole,
-  width: isWhole,
+/** New samples, marks and state. */
+export const isFrameMessage = record({
+  ...isSamples.fields,
   type: oneOf('frame'),
   protocol: isProtocolVersion,
+  /** It begins anew, and carries the columns. */
   reset: isFlag,
+  /** Names all that the view has then. */
   cursor: isText,
-  continues: orNull(isText),
-  columns: list(isMetricColumn),
+  /** The cursor that it continues; null when it begins anew. */
+  continues: optional(orNull(isText)),
+  columns: optional(list(isMetricColumn)),
+  /** Seconds at which a new run of samples begins, with a gap before. */
   breaks: list(isNumber),
   marks: list(isMarkRow),
   problems: table(isText),
+  /** The changes, oldest first. */
   processes: list(isProcessTable),
+  /** The changes, oldest first; thinned out when it begins anew. */
   users: list(isUserTable),
   state: isMonitorState,
+  /** Samples were left out, so that a closer look needs to ask for them. */
   thin: isFlag
-}, ['continues', 'columns']);
+});
+
+export interface IFrameMessage extends Told<typeof isFrameMessage> {}
 
 /** The samples of a stretch of time. */
-export interface IDetailMessage extends ISamples {
-  type: 'detail';
-  protocol: ProtocolVersion;
-  generation: string;
-  start: number;
-  end: number;
-}
-
-export const isDetailMessage: Shape<IDetailMessage> = record({
-  count: isWhole,
-  width: isWhole,
+export const isDetailMessage = record({
+  ...isSamples.fields,
   type: oneOf('detail'),
   protocol: isProtocolVersion,
   generation: isText,
@@ -290,16 +224,15 @@ export const isDetailMessage: Shape<IDetailMessage> = record({
   end: isNumber
 });
 
-/** The recording as a file, in the first buffer. */
-export interface IRecordingMessage {
-  type: 'recording';
-  protocol: ProtocolVersion;
-}
+export interface IDetailMessage extends Told<typeof isDetailMessage> {}
 
-export const isRecordingMessage: Shape<IRecordingMessage> = record({
+/** The recording as a file, in the first buffer. */
+export const isRecordingMessage = record({
   type: oneOf('recording'),
   protocol: isProtocolVersion
 });
+
+export interface IRecordingMessage extends Told<typeof isRecordingMessage> {}
 
 /** Kernel to dashboard. */
 export type DashboardServerMessage =
@@ -318,55 +251,39 @@ export const isDashboardServerMessage: Shape<DashboardServerMessage> = tagged('t
 });
 
 /** One GPU of the machine, for a line in the status bar. */
-export interface IGpuNow {
+export const isGpuNow = record({
   /** Such as `nv0`. */
-  id: string;
-  /** Share of the time in which it computed. */
-  percent: number;
-  /** Bytes of its memory in use. */
-  used: number;
-  total: number;
-}
-
-export const isGpuNow: Shape<IGpuNow> = record({
   id: isText,
+  /** Share of the time in which it computed. */
   percent: isNumber,
+  /** Bytes of its memory in use. */
   used: isWhole,
   total: isWhole
 });
 
-/** How busy the machine is, whether or not anything is recorded. */
-export interface IMachineNow {
-  /** Share of all cores since the question before, in percent; null at the first. */
-  cpu: number | null;
-  /** Bytes in use. */
-  memory: number;
-  memory_total: number;
-  gpus: IGpuNow[];
-  recording: boolean;
-}
+export interface IGpuNow extends Told<typeof isGpuNow> {}
 
-export const isMachineNow: Shape<IMachineNow> = record({
+/** How busy the machine is, whether or not anything is recorded. */
+export const isMachineNow = record({
+  /** Share of all cores since the question before, in percent; null at the first. */
   cpu: orNull(isNumber),
+  /** Bytes in use. */
   memory: isWhole,
   memory_total: isWhole,
   gpus: list(isGpuNow),
   recording: isFlag
 });
 
-/** Traits of the dashboard's widget model, all synced. */
-export interface IDashboardTraits {
-  kind: 'dashboard';
-  /** Height in CSS pixels; 0 is that of the charts. */
-  height: number;
-  theme: Theme;
-  /** Empty while a kernel stands behind the view; otherwise why it cannot record. */
-  not_live: string;
-}
+export interface IMachineNow extends Told<typeof isMachineNow> {}
 
-export const isDashboardTraits: Shape<IDashboardTraits> = record({
+/** Traits of the dashboard's widget model, all synced. */
+export const isDashboardTraits = record({
   kind: oneOf('dashboard'),
+  /** Height in CSS pixels; 0 is that of the charts. */
   height: isWhole,
   theme: isTheme,
+  /** Empty while a kernel stands behind the view; otherwise why it cannot record. */
   not_live: isText
 });
+
+export interface IDashboardTraits extends Told<typeof isDashboardTraits> {}

@@ -1,5 +1,5 @@
 /**
- * What changed between two documents of one view.
+ * Changes between two documents of one view.
  *
  * A view that holds the document of one revision makes that of the next from a difference: it takes
  * away, replaces and adds the entries that are named here, and leaves all others as they are.
@@ -8,19 +8,6 @@
  */
 
 import {
-  type IBeside,
-  type IComment,
-  type IConflict,
-  type IDraft,
-  type IGraphError,
-  type IKernel,
-  type INode,
-  type IOverlay,
-  type IPass,
-  type IPlace,
-  type IProfile,
-  type IScope,
-  type IValue,
   isBeside,
   isComment,
   isConflict,
@@ -41,180 +28,127 @@ import {
   isText,
   isWhole,
   list,
+  optional,
   orNull,
   record,
   table,
-  type Shape
+  type Told
 } from './shape';
 
 /** A node, and the id of the node before which it stands; null at the end. */
-export interface IAddedNode {
-  before: string | null;
-  node: INode;
-}
-
-export const isAddedNode: Shape<IAddedNode> = record({
+export const isAddedNode = record({
   before: orNull(isText),
   node: isNode
 });
 
-/** A value, and the id of the value before which it stands; null at the end. */
-export interface IAddedValue {
-  before: string | null;
-  value: IValue;
-}
+export interface IAddedNode extends Told<typeof isAddedNode> {}
 
-export const isAddedValue: Shape<IAddedValue> = record({
+/** A value, and the id of the value before which it stands; null at the end. */
+export const isAddedValue = record({
   before: orNull(isText),
   value: isValue
 });
 
-/** A scope, and the path of the scope before which it stands; null at the end. */
-export interface IAddedScope {
-  before: string | null;
-  scope: IScope;
-}
+export interface IAddedValue extends Told<typeof isAddedValue> {}
 
-export const isAddedScope: Shape<IAddedScope> = record({
+/** A scope, and the path of the scope before which it stands; null at the end. */
+export const isAddedScope = record({
   before: orNull(isText),
   scope: isScope
 });
 
+export interface IAddedScope extends Told<typeof isAddedScope> {}
+
 /**
- * What changed among the nodes.
+ * Changes among the nodes.
  *
  * Removed nodes go first, changed ones are replaced where they stand, and added ones then stand
  * before a node that stayed, in the order in which they are listed. A node that moved is removed
  * and added.
  */
-export interface INodesChanged {
-  removed: string[];
-  changed: INode[];
-  added: IAddedNode[];
-}
-
-export const isNodesChanged: Shape<INodesChanged> = record({
+export const isNodesChanged = record({
   removed: list(isText),
   changed: list(isNode),
   added: list(isAddedNode)
 });
 
-/** What changed among the values, in the same way. */
-export interface IValuesChanged {
-  removed: string[];
-  changed: IValue[];
-  added: IAddedValue[];
-}
+export interface INodesChanged extends Told<typeof isNodesChanged> {}
 
-export const isValuesChanged: Shape<IValuesChanged> = record({
+/** Changes among the values, in the same way. */
+export const isValuesChanged = record({
   removed: list(isText),
   changed: list(isValue),
   added: list(isAddedValue)
 });
 
-/** What changed among the scopes, in the same way; paths stand for ids. */
-export interface IScopesChanged {
-  removed: string[];
-  changed: IScope[];
-  added: IAddedScope[];
-}
+export interface IValuesChanged extends Told<typeof isValuesChanged> {}
 
-export const isScopesChanged: Shape<IScopesChanged> = record({
+/** Changes among the scopes, in the same way; paths stand for ids. */
+export const isScopesChanged = record({
   removed: list(isText),
   changed: list(isScope),
   added: list(isAddedScope)
 });
 
-/** A place, and the key of the place before which it stands; null at the end. */
-export interface IAddedPlace {
-  before: string | null;
-  place: IPlace;
-}
+export interface IScopesChanged extends Told<typeof isScopesChanged> {}
 
-export const isAddedPlace: Shape<IAddedPlace> = record({
+/** A place, and the key of the place before which it stands; null at the end. */
+export const isAddedPlace = record({
   before: orNull(isText),
   place: isPlace
 });
 
-/** What changed among the places, in the same way; keys stand for ids. */
-export interface IPlacesChanged {
-  removed: string[];
-  changed: IPlace[];
-  added: IAddedPlace[];
-}
+export interface IAddedPlace extends Told<typeof isAddedPlace> {}
 
-export const isPlacesChanged: Shape<IPlacesChanged> = record({
+/** Changes among the places, in the same way; keys stand for ids. */
+export const isPlacesChanged = record({
   removed: list(isText),
   changed: list(isPlace),
   added: list(isAddedPlace)
 });
 
+export interface IPlacesChanged extends Told<typeof isPlacesChanged> {}
+
 /**
  * Makes one document from another. What is left out stays; what is given as a whole replaces what
  * was there.
  */
-export interface IDifference {
+export const isDifference = record({
   /** That of the graph, as in the document. */
-  revision: number;
-  name?: string;
-  nodes?: INodesChanged;
-  values?: IValuesChanged;
-  scopes?: IScopesChanged;
-  inputs?: string[];
-  outputs?: string[];
-  kernels?: IKernel[];
-  passes?: IPass[];
-  profile?: IProfile | null;
-  error?: IGraphError | null;
-  answers?: Record<string, unknown>;
-  overlays?: IOverlay[];
-  panel?: string;
-  beside?: IBeside;
-  places?: IPlacesChanged;
-  folds?: Record<string, boolean>;
-  comments?: IComment[];
-  drafts?: IDraft[];
-  conflicts?: IConflict[];
-}
-
-export const isDifference: Shape<IDifference> = record({
   revision: isWhole,
-  name: isText,
-  nodes: isNodesChanged,
-  values: isValuesChanged,
-  scopes: isScopesChanged,
-  inputs: list(isText),
-  outputs: list(isText),
-  kernels: list(isKernel),
-  passes: list(isPass),
-  profile: orNull(isProfile),
-  error: orNull(isGraphError),
-  answers: table(isAnything),
-  overlays: list(isOverlay),
-  panel: isText,
-  beside: isBeside,
-  places: isPlacesChanged,
-  folds: table(isFlag),
-  comments: list(isComment),
-  drafts: list(isDraft),
-  conflicts: list(isConflict)
-}, ['name', 'nodes', 'values', 'scopes', 'inputs', 'outputs', 'kernels', 'passes', 'profile', 'error', 'answers', 'overlays', 'panel', 'beside', 'places', 'folds', 'comments', 'drafts', 'conflicts']);
+  name: optional(isText),
+  nodes: optional(isNodesChanged),
+  values: optional(isValuesChanged),
+  scopes: optional(isScopesChanged),
+  inputs: optional(list(isText)),
+  outputs: optional(list(isText)),
+  kernels: optional(list(isKernel)),
+  passes: optional(list(isPass)),
+  profile: optional(orNull(isProfile)),
+  error: optional(orNull(isGraphError)),
+  answers: optional(table(isAnything)),
+  overlays: optional(list(isOverlay)),
+  panel: optional(isText),
+  beside: optional(isBeside),
+  places: optional(isPlacesChanged),
+  folds: optional(table(isFlag)),
+  comments: optional(list(isComment)),
+  drafts: optional(list(isDraft)),
+  conflicts: optional(list(isConflict))
+});
 
-/** What changed in a graph since the cell that shows it ran before. */
-export interface IMarks {
+export interface IDifference extends Told<typeof isDifference> {}
+
+/** Changes in a graph since the cell that shows it ran before. */
+export const isMarks = record({
   /** Ids of nodes that had no counterpart in that run. */
-  added: string[];
-  /** Ids of nodes that had a counterpart which differs. */
-  changed: string[];
-  /** Nodes of that run that have no counterpart now. */
-  removed: number;
-  /** What became of edits by hand of that run. */
-  says?: string;
-}
-
-export const isMarks: Shape<IMarks> = record({
   added: list(isText),
+  /** Ids of nodes that had a counterpart which differs. */
   changed: list(isText),
+  /** Nodes of that run that have no counterpart now. */
   removed: isWhole,
-  says: isText
-}, ['says']);
+  /** Says how edits by hand of that run came through. */
+  says: optional(isText)
+});
+
+export interface IMarks extends Told<typeof isMarks> {}

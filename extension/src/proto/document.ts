@@ -17,11 +17,13 @@ import {
   isWhole,
   list,
   oneOf,
+  optional,
   orNull,
   record,
   table,
   tuple,
-  type Shape
+  type Shape,
+  type Told
 } from './shape';
 
 export const FORMAT = 'maxlab.graph';
@@ -60,59 +62,24 @@ export type LineSpan = [number, number, string];
 export const isLineSpan: Shape<LineSpan> = tuple(isWhole, isWhole, isText);
 
 /** Where in the user's code an operation was written. Lines count from 1, columns from 0. */
-export interface ISource {
-  file: string;
-  line: number;
-  col: number;
-  text: string;
-  /** The column behind the expression, when it ends on the same line. */
-  end?: number;
-  function?: string | null;
-  /**
-   * Id of the notebook's cell that `file` names by its number: it stays when the number does not.
-   */
-  cell?: string;
-}
-
-export const isSource: Shape<ISource> = record({
+export const isSource = record({
   file: isText,
   line: isWhole,
   col: isWhole,
   text: isText,
-  end: isWhole,
-  function: orNull(isText),
-  cell: isText
-}, ['end', 'function', 'cell']);
+  /** The column behind the expression, when it ends on the same line. */
+  end: optional(isWhole),
+  function: optional(orNull(isText)),
+  /**
+   * Id of the notebook's cell that `file` names by its number: it stays when the number does not.
+   */
+  cell: optional(isText)
+});
+
+export interface ISource extends Told<typeof isSource> {}
 
 /** One operation of the user's graph. */
-export interface INode {
-  id: string;
-  op: string;
-  name: string;
-  scope: string;
-  operands: string[];
-  results: string[];
-  attrs: Record<string, string>;
-  source: ISource | null;
-  /** Message of the error that this operation raised; null for a sound one. */
-  error: string | null;
-  /**
-   * The family by which views colour it, as `contract` or `elementwise`; what a view does not know,
-   * and what documents of older versions leave out, is of the family `other`.
-   */
-  family?: string;
-  /** Work of this operation alone, used to split the time of a kernel it shares. */
-  flops?: Quantity;
-  bytes?: Quantity;
-  /**
-   * The values that come out of what this operation runs: of a `while` the flag that says whether
-   * there is another turn, and the values of the next turn, which it makes its results; of a `cond`
-   * the results of its two branches.
-   */
-  gives?: string[][];
-}
-
-export const isNode: Shape<INode> = record({
+export const isNode = record({
   id: isText,
   op: isText,
   name: isText,
@@ -121,407 +88,273 @@ export const isNode: Shape<INode> = record({
   results: list(isText),
   attrs: table(isText),
   source: orNull(isSource),
+  /** Message of the error that this operation raised; null for a sound one. */
   error: orNull(isText),
-  family: isText,
-  flops: isQuantity,
-  bytes: isQuantity,
-  gives: list(list(isText))
-}, ['family', 'flops', 'bytes', 'gives']);
+  /**
+   * The family by which views colour it, as `contract` or `elementwise`; what a view does not know,
+   * and what documents of older versions leave out, is of the family `other`.
+   */
+  family: optional(isText),
+  /** Work of this operation alone, used to split the time of a kernel it shares. */
+  flops: optional(isQuantity),
+  bytes: optional(isQuantity),
+  /**
+   * The values that come out of what this operation runs: of a `while` the flag that says whether
+   * there is another turn, and the values of the next turn, which it makes its results; of a `cond`
+   * the results of its two branches.
+   */
+  gives: optional(list(list(isText)))
+});
+
+export interface INode extends Told<typeof isNode> {}
 
 /** One tensor that flows through the graph. */
-export interface IValue {
-  id: string;
-  /** Ready-made text, such as `f32[batch, seq, 384]`. */
-  type: string;
-  dtype: string;
-  shape: Dim[];
-  kind: ValueKind;
-  name?: string | null;
-  nbytes?: number | null;
-}
-
-export const isValue: Shape<IValue> = record({
+export const isValue = record({
   id: isText,
+  /** Ready-made text, such as `f32[batch, seq, 384]`. */
   type: isText,
   dtype: isText,
   shape: list(isDim),
   kind: isValueKind,
-  name: orNull(isText),
-  nbytes: orNull(isWhole)
-}, ['name', 'nbytes']);
+  name: optional(orNull(isText)),
+  nbytes: optional(orNull(isWhole))
+});
+
+export interface IValue extends Told<typeof isValue> {}
 
 /** A module call or function that groups operations; `path` is dot-separated. */
-export interface IScope {
-  path: string;
-  label: string;
-  type: string;
-  /** Equal for siblings with the same inside; empty when unknown. */
-  fingerprint: string;
-}
-
-export const isScope: Shape<IScope> = record({
+export const isScope = record({
   path: isText,
   label: isText,
   type: isText,
+  /** Equal for siblings with the same inside; empty when unknown. */
   fingerprint: isText
 });
 
-/** One step of the compiled plan. */
-export interface IKernel {
-  id: string;
-  name: string;
-  kind: string;
-  nodes: string[];
-  symbol: string;
-  /** Generated text; null when it is sent on request. */
-  source: string | null;
-  lines: LineSpan[];
-  flops: Quantity;
-  bytes: Quantity;
-  parallel: Quantity;
-  /** Where it runs, such as ``gpu:0``; the CPU when it is left out. */
-  device?: string;
-  /** Of the generated text; C when it is left out. Python is not generated: torch runs it. */
-  language?: 'c' | 'cuda' | 'python';
-}
+export interface IScope extends Told<typeof isScope> {}
 
-export const isKernel: Shape<IKernel> = record({
+/** One step of the compiled plan. */
+export const isKernel = record({
   id: isText,
   name: isText,
   kind: isText,
   nodes: list(isText),
   symbol: isText,
+  /** Generated text; null when it is sent on request. */
   source: orNull(isText),
   lines: list(isLineSpan),
   flops: isQuantity,
   bytes: isQuantity,
   parallel: isQuantity,
-  device: isText,
-  language: oneOf('c', 'cuda', 'python')
-}, ['device', 'language']);
+  /** Where it runs, such as ``gpu:0``; the CPU when it is left out. */
+  device: optional(isText),
+  /** Of the generated text; C when it is left out. Python is not generated: torch runs it. */
+  language: optional(oneOf('c', 'cuda', 'python'))
+});
 
-/** What one pass of the compiler did. */
-export interface IPass {
-  name: string;
-  before: number;
-  after: number;
-  ms: number;
-}
+export interface IKernel extends Told<typeof isKernel> {}
 
-export const isPass: Shape<IPass> = record({
+/** One pass of the compiler, and its changes. */
+export const isPass = record({
   name: isText,
   before: isWhole,
   after: isWhole,
   ms: isNumber
 });
 
+export interface IPass extends Told<typeof isPass> {}
+
 /** The time of one kernel. */
-export interface IKernelProfile {
-  id: string;
+export const isKernelProfile = record({
+  id: isText,
   /** Nanoseconds in one run, all `count` launches together (median over runs). */
-  ns: number;
-  ns_min: number;
+  ns: isNumber,
+  ns_min: isNumber,
   /** Launches in one run: the turns of a loop, and 0 in a branch that was not taken. */
-  count: number;
+  count: isWhole,
   /** Of all launches together, as `bytes`. */
-  flops: number | null;
-  bytes: number | null;
-  nodes: string[];
+  flops: orNull(isNumber),
+  bytes: orNull(isNumber),
+  nodes: list(isText),
   /** Nanoseconds between the first and the third quartile. */
-  ns_iqr?: number | null;
+  ns_iqr: optional(orNull(isNumber)),
   /**
    * How much of `ns` each of `nodes` is said to take, from 0 to 1, by `SPLIT_MODEL`. Left out where
    * one operation takes all of it, and by older versions: then all take the same.
    */
-  parts?: number[];
-}
+  parts: optional(list(isNumber))
+});
 
-export const isKernelProfile: Shape<IKernelProfile> = record({
-  id: isText,
-  ns: isNumber,
-  ns_min: isNumber,
-  count: isWhole,
-  flops: orNull(isNumber),
-  bytes: orNull(isNumber),
-  nodes: list(isText),
-  ns_iqr: orNull(isNumber),
-  parts: list(isNumber)
-}, ['ns_iqr', 'parts']);
+export interface IKernelProfile extends Told<typeof isKernelProfile> {}
 
 /** Times of all kernels on one set of inputs. */
-export interface IProfile {
-  device: string;
-  runs: number;
-  threads: number;
-  dims: Record<string, number>;
-  wall_ns: number;
-  wall_ns_min?: number | null;
-  kernels: IKernelProfile[];
-  /** How much longer a run takes while kernels are timed, as a fraction. */
-  overhead?: number | null;
-}
-
-export const isProfile: Shape<IProfile> = record({
+export const isProfile = record({
   device: isText,
   runs: isWhole,
   threads: isWhole,
   dims: table(isWhole),
   wall_ns: isNumber,
-  wall_ns_min: orNull(isNumber),
+  wall_ns_min: optional(orNull(isNumber)),
   kernels: list(isKernelProfile),
-  overhead: orNull(isNumber)
-}, ['wall_ns_min', 'overhead']);
+  /** How much longer a run takes while kernels are timed, as a fraction. */
+  overhead: optional(orNull(isNumber))
+});
+
+export interface IProfile extends Told<typeof isProfile> {}
 
 /** Why a graph could not be continued. */
-export interface IGraphError {
-  code: string;
-  message: string;
-  fix: string | null;
-  node: string | null;
-}
-
-export const isGraphError: Shape<IGraphError> = record({
+export const isGraphError = record({
   code: isText,
   message: isText,
   fix: orNull(isText),
   node: orNull(isText)
 });
 
-/** Numbers of the user's own, by which a view can colour the graph. */
-export interface IOverlay {
-  title: string;
-  unit: string;
-  /** By the id of the node. */
-  values: Record<string, number>;
-  /** By the path of the scope: of a folded one this is shown instead of what is in it. */
-  scopes: Record<string, number>;
-  /** The number at the lower end of the colours; of those around zero, that of the hue below. */
-  low: number;
-  high: number;
-  colors: 'sequential' | 'diverging';
-  /** What a folded box shows of the numbers in it. */
-  combine: 'sum' | 'max';
-}
+export interface IGraphError extends Told<typeof isGraphError> {}
 
-export const isOverlay: Shape<IOverlay> = record({
+/** Numbers of the user's own, by which a view can colour the graph. */
+export const isOverlay = record({
   title: isText,
   unit: isText,
+  /** By the id of the node. */
   values: table(isNumber),
+  /** By the path of the scope: of a folded one this is shown instead of what is in it. */
   scopes: table(isNumber),
+  /** The number at the lower end of the colours; of those around zero, that of the hue below. */
   low: isNumber,
   high: isNumber,
   colors: oneOf('sequential', 'diverging'),
+  /** The number that a folded box shows of the numbers in it. */
   combine: oneOf('sum', 'max')
 });
 
+export interface IOverlay extends Told<typeof isOverlay> {}
+
 /** A place where two graphs differ. */
-export interface IGraphDifference {
-  kind: 'added' | 'removed' | 'changed' | 'moved' | 'renamed';
+export const isGraphDifference = record({
+  kind: oneOf('added', 'removed', 'changed', 'moved', 'renamed'),
   /**
    * In the first graph the id of the operation, or of the value that goes in or out; empty where
    * there is none.
    */
-  before: string;
-  /** The same in the second graph. */
-  after: string;
-  /** The op, or `input` or `output`. */
-  name: string;
-  scope: string;
-  /** What changed, such as `shape: [n, 8] → [n, 16]`. */
-  what: string[];
-  /** It is of what people laid beside the graph, and the ids say what that is about. */
-  note?: boolean;
-}
-
-export const isGraphDifference: Shape<IGraphDifference> = record({
-  kind: oneOf('added', 'removed', 'changed', 'moved', 'renamed'),
   before: isText,
+  /** The same in the second graph. */
   after: isText,
+  /** The op, or `input` or `output`. */
   name: isText,
   scope: isText,
+  /** The changes, such as `shape: [n, 8] → [n, 16]`. */
   what: list(isText),
-  note: isFlag
-}, ['note']);
+  /** It is of what people laid beside the graph, and the ids say what that is about. */
+  note: optional(isFlag)
+});
+
+export interface IGraphDifference extends Told<typeof isGraphDifference> {}
 
 /** Two graphs in one drawing. */
-export interface IUnited {
+export const isUnited = record({
   /**
    * The document of the drawing, read by the view that draws it. What only the first graph has is
    * called as there, with `~` behind it.
    */
-  document: unknown;
-  /** The edges of the first graph alone: a value and what reads it. */
-  lost: string[][];
-  /** The edges of the second graph alone. */
-  gained: string[][];
-}
-
-export const isUnited: Shape<IUnited> = record({
   document: isAnything,
+  /** The edges of the first graph alone: a value and what reads it. */
   lost: list(list(isText)),
+  /** The edges of the second graph alone. */
   gained: list(list(isText))
 });
+
+export interface IUnited extends Told<typeof isUnited> {}
 
 /**
  * Another graph, which is drawn beside this one, and how the two differ. This one is the second.
  */
-export interface IBeside {
+export const isBeside = record({
   /** The document of the first, read by the view that draws it. */
-  before: unknown;
-  /** What to call the two. */
-  labels: string[];
-  /** Ids of operations that are the same one, in the first graph and in the second. */
-  pairs: string[][];
-  /** In the order of the graphs. */
-  differences: IGraphDifference[];
-  /** Differences that were left out. */
-  more: number;
-  /** Both in one drawing; left out where that would be too large. */
-  united?: IUnited;
-}
-
-export const isBeside: Shape<IBeside> = record({
   before: isAnything,
+  /** The names of the two. */
   labels: list(isText),
+  /** Ids of operations that are the same one, in the first graph and in the second. */
   pairs: list(list(isText)),
+  /** In the order of the graphs. */
   differences: list(isGraphDifference),
+  /** Differences that were left out. */
   more: isWhole,
-  united: isUnited
-}, ['united']);
+  /** Both in one drawing; left out where that would be too large. */
+  united: optional(isUnited)
+});
+
+export interface IBeside extends Told<typeof isBeside> {}
 
 /** Where people put something. */
-export interface IPlace {
+export const isPlace = record({
   /**
    * An operation or a draft by its id; an input as `in:a0`, an output as `out:v3`, a box as
    * `box:encoder.0`.
    */
-  key: string;
-  /** Of its top left corner, from the origin of the box that it is in. */
-  x: number;
-  y: number;
-  /** Whether a new layout leaves it there. */
-  pinned: boolean;
-}
-
-export const isPlace: Shape<IPlace> = record({
   key: isText,
+  /** Of its top left corner, from the origin of the box that it is in. */
   x: isNumber,
   y: isNumber,
+  /** Whether a new layout leaves it there. */
   pinned: isFlag
 });
 
-/** A text on the canvas. */
-export interface IComment {
-  id: string;
-  text: string;
-  /** What it is about, by the keys of places; empty where it stands at a place of its own. */
-  on: string;
-  x: number;
-  y: number;
-}
+export interface IPlace extends Told<typeof isPlace> {}
 
-export const isComment: Shape<IComment> = record({
+/** A text on the canvas. */
+export const isComment = record({
   id: isText,
   text: isText,
+  /** The subject, by the keys of places; empty where it stands at a place of its own. */
   on: isText,
   x: isNumber,
   y: isNumber
 });
 
-/** An operation that is not whole yet, which the graph does not have. */
-export interface IDraft {
-  id: string;
-  /** Such as `mo.matmul`. */
-  name: string;
-  /** What is missing or wrong. */
-  reason: string;
-  /** The ids of values; null for one that is missing. */
-  operands: (string | null)[];
-  attrs: Record<string, string>;
-}
+export interface IComment extends Told<typeof isComment> {}
 
-export const isDraft: Shape<IDraft> = record({
+/** An operation that is not whole yet, which the graph does not have. */
+export const isDraft = record({
   id: isText,
+  /** Such as `mo.matmul`. */
   name: isText,
+  /** The reason: what is missing or wrong. */
   reason: isText,
+  /** The ids of values; null for one that is missing. */
   operands: list(orNull(isText)),
   attrs: table(isText)
 });
 
-/** One thing of a conflict, in words. */
-export interface IConflictPart {
-  /** Such as `n3 axis`. */
-  what: string;
-  /** What there was before both sides; empty where there was nothing. */
-  base: string;
-  ours: string;
-  theirs: string;
-}
+export interface IDraft extends Told<typeof isDraft> {}
 
-export const isConflictPart: Shape<IConflictPart> = record({
+/** One thing of a conflict, in words. */
+export const isConflictPart = record({
+  /** Such as `n3 axis`. */
   what: isText,
+  /** The value before both sides; empty where there was none. */
   base: isText,
   ours: isText,
   theirs: isText
 });
 
-/** What a merge could not decide: two sides changed it in different ways. */
-export interface IConflict {
-  id: string;
-  /** What it comes from: `changed`, `removed`, `added` or `unfit`. */
-  kind: string;
-  says: string;
-  /** What it is about, by the keys of places. */
-  on: string[];
-  parts: IConflictPart[];
-}
+export interface IConflictPart extends Told<typeof isConflictPart> {}
 
-export const isConflict: Shape<IConflict> = record({
+/** A conflict of a merge: two sides changed one thing in different ways. */
+export const isConflict = record({
   id: isText,
+  /** The cause of the conflict: `changed`, `removed`, `added` or `unfit`. */
   kind: isText,
   says: isText,
+  /** The subject, by the keys of places. */
   on: list(isText),
   parts: list(isConflictPart)
 });
 
-/** The plain JSON snapshot of one graph that every view draws. */
-export interface IGraphDocument {
-  format: 'maxlab.graph';
-  version: number;
-  name: string;
-  revision: number;
-  nodes: INode[];
-  values: IValue[];
-  inputs: string[];
-  outputs: string[];
-  scopes: IScope[];
-  kernels: IKernel[];
-  passes: IPass[];
-  profile: IProfile | null;
-  error: IGraphError | null;
-  /**
-   * Answers to questions of the panels, so that they work without a kernel: what -> data. Each is
-   * read, and upgraded, by its panel: one that cannot be read leaves the graph to look at.
-   */
-  answers?: Record<string, unknown>;
-  /** The newest stands last. */
-  overlays?: IOverlay[];
-  /** The panel to open when the graph is first shown. */
-  panel?: string;
-  /** The graph to compare with. */
-  beside?: IBeside;
-  places?: IPlace[];
-  /**
-   * Whether a box is folded, by its key without `box:`; of those that people folded or unfolded.
-   */
-  folds?: Record<string, boolean>;
-  comments?: IComment[];
-  drafts?: IDraft[];
-  /** What is left to decide of a merge; the graph is as one side has it. */
-  conflicts?: IConflict[];
-}
+export interface IConflict extends Told<typeof isConflict> {}
 
-export const isGraphDocument: Shape<IGraphDocument> = record({
+/** The plain JSON snapshot of one graph that every view draws. */
+export const isGraphDocument = record({
   format: oneOf('maxlab.graph'),
   version: isWhole,
   name: isText,
@@ -535,24 +368,34 @@ export const isGraphDocument: Shape<IGraphDocument> = record({
   passes: list(isPass),
   profile: orNull(isProfile),
   error: orNull(isGraphError),
-  answers: table(isAnything),
-  overlays: list(isOverlay),
-  panel: isText,
-  beside: isBeside,
-  places: list(isPlace),
-  folds: table(isFlag),
-  comments: list(isComment),
-  drafts: list(isDraft),
-  conflicts: list(isConflict)
-}, ['answers', 'overlays', 'panel', 'beside', 'places', 'folds', 'comments', 'drafts', 'conflicts']);
+  /**
+   * Answers to questions of the panels, so that they work without a kernel: what -> data. Each is
+   * read, and upgraded, by its panel: one that cannot be read leaves the graph to look at.
+   */
+  answers: optional(table(isAnything)),
+  /** The newest stands last. */
+  overlays: optional(list(isOverlay)),
+  /** The panel to open when the graph is first shown. */
+  panel: optional(isText),
+  /** The graph to compare with. */
+  beside: optional(isBeside),
+  places: optional(list(isPlace)),
+  /**
+   * Whether a box is folded, by its key without `box:`; of those that people folded or unfolded.
+   */
+  folds: optional(table(isFlag)),
+  comments: optional(list(isComment)),
+  drafts: optional(list(isDraft)),
+  /** Conflicts of a merge that are left; the graph is as one side has it. */
+  conflicts: optional(list(isConflict))
+});
+
+export interface IGraphDocument extends Told<typeof isGraphDocument> {}
 
 /** A document as it is saved: JSON in UTF-8, compressed with zlib, in base64. */
-export interface IPacked {
-  encoding: 'deflate+base64';
-  data: string;
-}
-
-export const isPacked: Shape<IPacked> = record({
+export const isPacked = record({
   encoding: oneOf('deflate+base64'),
   data: isText
 });
+
+export interface IPacked extends Told<typeof isPacked> {}

@@ -13,17 +13,14 @@ import {
   type IGraphDocument,
   type IValue
 } from './document';
-import { Trail, fits, isAnything, isText, kindOf, record } from './shape';
+import { Trail, fits, isAnything, isText, kindOf, optional, record } from './shape';
 
 export type ParseResult =
   | { ok: true; document: IGraphDocument; warnings: string[] }
   | { ok: false; problems: string[] };
 
 /** What every version of a document says of itself. */
-const isHead = record<{ format?: unknown; version?: unknown }>(
-  { format: isAnything, version: isAnything },
-  ['format', 'version']
-);
+const isHead = record({ format: optional(isAnything), version: optional(isAnything) });
 
 /** More warnings than this are left out. */
 const MOST_WARNINGS = 20;

@@ -12,6 +12,9 @@ const MOST_PROBLEMS = 20;
 /** Whether `value` is a T. */
 export type Shape<T> = (value: unknown, trail: Trail) => value is T;
 
+/** The type of the values that a shape lets pass. */
+export type Told<S> = S extends Shape<infer T> ? T : never;
+
 interface IProblem {
   path: string;
   text: string;
@@ -134,25 +137,43 @@ export function oneOf<const T extends string | number>(...known: readonly T[]): 
 
 // --- values that hold others -----------------------------------------------------------------
 
-/** For each field of T its shape; one that may be missing is named in `optional`. */
-export function record<T extends object>(
-  fields: { readonly [K in keyof T]-?: Shape<Exclude<T[K], undefined>> },
-  optional: readonly string[] = []
-): Shape<T> {
-  const names: Extract<keyof T, string>[] = [];
-  for (const name in fields) {
-    names.push(name);
-  }
-  const needed = new Set(names.filter(name => !optional.includes(name)));
-  return (value, trail): value is T => {
+/** A field of a record that may be missing. */
+export interface IOptional<T> {
+  readonly optional: Shape<T>;
+}
+
+export function optional<T>(shape: Shape<T>): IOptional<T> {
+  return { optional: shape };
+}
+
+/** The shape of each field of a record, by its name. */
+export type Fields = Readonly<Record<string, Shape<unknown> | IOptional<unknown>>>;
+
+type Missable<F> = { [K in keyof F]: F[K] extends IOptional<unknown> ? K : never }[keyof F];
+
+/** The record that has these fields. */
+export type Recorded<F> = { [K in keyof Omit<F, Missable<F>>]: Told<F[K]> } & {
+  [K in keyof Pick<F, Missable<F>>]?: F[K] extends IOptional<infer T> ? T : never;
+};
+
+/** The shape of a record; its fields may be those of another record too. */
+export interface IRecordShape<F> extends Shape<Recorded<F>> {
+  readonly fields: F;
+}
+
+export function record<F extends Fields>(fields: F): IRecordShape<F> {
+  const known = Object.entries<Shape<unknown> | IOptional<unknown>>(fields);
+  const check = (value: unknown, trail: Trail): value is Recorded<F> => {
     if (!isObject(value)) {
       return trail.fail('an object', value);
     }
     let isGood = true;
-    for (const name of names) {
+    for (const [name, field] of known) {
       const inner = value[name];
       const before = trail.length;
-      if (inner === undefined ? needed.has(name) : !fields[name](inner, trail)) {
+      const isNeeded = typeof field === 'function';
+      const shape = isNeeded ? field : field.optional;
+      if (inner === undefined ? isNeeded : !shape(inner, trail)) {
         if (inner === undefined) {
           trail.note('it is missing');
         }
@@ -161,6 +182,7 @@ export function record<T extends object>(
     }
     return isGood;
   };
+  return Object.assign(check, { fields });
 }
 
 export function list<T>(item: Shape<T>): Shape<T[]> {
@@ -221,9 +243,6 @@ export function orNull<T>(shape: Shape<T>): Shape<T | null> {
 
 type Kind = keyof typeof KIND_WORDS;
 
-/** What a shape is the shape of. */
-type Of<S> = S extends Shape<infer T> ? T : never;
-
 const KIND_WORDS = {
   null: 'null',
   text: 'text',
@@ -257,7 +276,7 @@ function kindName(value: unknown): Kind | undefined {
 /** A value of one of several types, of which each is of another kind. */
 export function anyOf<S extends { readonly [K in Kind]?: Shape<unknown> }>(
   kinds: S
-): Shape<Of<S[keyof S]>> {
+): Shape<Told<S[keyof S]>> {
   const words: string[] = [];
   for (const [kind, word] of Object.entries(KIND_WORDS)) {
     if (kind in kinds) {
@@ -265,7 +284,7 @@ export function anyOf<S extends { readonly [K in Kind]?: Shape<unknown> }>(
     }
   }
   const expected = words.join(' or ');
-  return (value, trail): value is Of<S[keyof S]> => {
+  return (value, trail): value is Told<S[keyof S]> => {
     const kind = kindName(value);
     const shape = kind === undefined ? undefined : kinds[kind];
     return shape === undefined ? trail.fail(expected, value) : shape(value, trail);
@@ -276,10 +295,10 @@ export function anyOf<S extends { readonly [K in Kind]?: Shape<unknown> }>(
 export function tagged<S extends Readonly<Record<string, Shape<unknown>>>>(
   tag: string,
   shapes: S
-): Shape<Of<S[keyof S]>> {
+): Shape<Told<S[keyof S]>> {
   const known = new Map(Object.entries(shapes));
   const expected = [...known.keys()].map(word => JSON.stringify(word)).join(' or ');
-  return (value, trail): value is Of<S[keyof S]> => {
+  return (value, trail): value is Told<S[keyof S]> => {
     if (!isObject(value)) {
       return trail.fail('an object', value);
     }

@@ -19,60 +19,43 @@ import {
   record,
   table,
   tagged,
-  type Shape
+  type Shape,
+  type Told
 } from './shape';
 
 /** A thread or a stream; tracks of one process stand together. */
-export interface ITimelineTrack {
-  name: string;
-  kind: 'thread' | 'stream' | 'transfer' | 'compile' | 'python';
-  process: string;
-}
-
-export const isTimelineTrack: Shape<ITimelineTrack> = record({
+export const isTimelineTrack = record({
   name: isText,
   kind: oneOf('thread', 'stream', 'transfer', 'compile', 'python'),
   process: isText
 });
 
-/** All of a timeline but its columns. */
-export interface ITimelineHead {
-  version: 1;
-  unit: 'ns';
-  name: string;
-  /** Where the times come from. */
-  device: string;
-  simulated: boolean;
-  runs: number;
-  /** Which of the profile's runs is shown; -1 for several. */
-  run: number;
-  /** The `time.monotonic_ns` that `start` counts from. */
-  t0: number;
-  tracks: ITimelineTrack[];
-  names: string[];
-  /** CSS colours that the user's spans were given, by name. */
-  colors: Record<string, string>;
-  kernels: string[];
-  n: number;
-}
+export interface ITimelineTrack extends Told<typeof isTimelineTrack> {}
 
-export const isTimelineHead: Shape<ITimelineHead> = record({
+/** All of a timeline but its columns. */
+export const isTimelineHead = record({
   version: oneOf(1),
   unit: oneOf('ns'),
   name: isText,
+  /** Where the times come from. */
   device: isText,
   simulated: isFlag,
   runs: isWhole,
+  /** Which of the profile's runs is shown; -1 for several. */
   run: isWhole,
+  /** The `time.monotonic_ns` that `start` counts from. */
   t0: isWhole,
   tracks: list(isTimelineTrack),
   names: list(isText),
+  /** CSS colours that the user's spans were given, by name. */
   colors: table(isText),
   kernels: list(isText),
   n: isWhole
 });
 
-/** What became of a time. `unclear`: no difference can be shown, and none ruled out. */
+export interface ITimelineHead extends Told<typeof isTimelineHead> {}
+
+/** The change of a time. `unclear`: no difference can be shown, and none ruled out. */
 export type RunState = 'slower' | 'faster' | 'same' | 'unclear' | 'few' | 'new' | 'gone';
 
 export const isRunState: Shape<RunState> = oneOf('slower', 'faster', 'same', 'unclear', 'few', 'new', 'gone');
@@ -82,17 +65,7 @@ export const isRunState: Shape<RunState> = oneOf('slower', 'faster', 'same', 'un
  *
  * Numbers that are not known are null.
  */
-export interface IRunEstimate {
-  before: number;
-  after: number;
-  ratio: number | null;
-  low: number | null;
-  high: number | null;
-  p: number | null;
-  state: RunState;
-}
-
-export const isRunEstimate: Shape<IRunEstimate> = record({
+export const isRunEstimate = record({
   before: isNumber,
   after: isNumber,
   ratio: orNull(isNumber),
@@ -102,53 +75,26 @@ export const isRunEstimate: Shape<IRunEstimate> = record({
   state: isRunState
 });
 
-/** A kernel of one run against that of the other. */
-export interface IRunRow extends IRunEstimate {
-  name: string;
-  kind: string;
-  /** `k4`, or `k3+k4 → k3` where the compiler cut otherwise. */
-  kernels: string;
-  /** Ids of operations of the graph that is drawn. */
-  nodes: string[];
-  code: 'same' | 'changed' | '';
-  regrouped: boolean;
-  bytes: (number | null)[];
-}
+export interface IRunEstimate extends Told<typeof isRunEstimate> {}
 
-export const isRunRow: Shape<IRunRow> = record({
-  before: isNumber,
-  after: isNumber,
-  ratio: orNull(isNumber),
-  low: orNull(isNumber),
-  high: orNull(isNumber),
-  p: orNull(isNumber),
-  state: isRunState,
+/** A kernel of one run against that of the other. */
+export const isRunRow = record({
+  ...isRunEstimate.fields,
   name: isText,
   kind: isText,
+  /** `k4`, or `k3+k4 → k3` where the compiler cut otherwise. */
   kernels: isText,
+  /** Ids of operations of the graph that is drawn. */
   nodes: list(isText),
   code: oneOf('same', 'changed', ''),
   regrouped: isFlag,
   bytes: list(orNull(isNumber))
 });
 
-/** One side of a comparison: a run, or several of one program. */
-export interface IRunSide {
-  label: string;
-  name: string;
-  device: string;
-  threads: number;
-  dims: Record<string, number>;
-  options: string;
-  created: string;
-  machine: Record<string, string>;
-  processes: number;
-  runs: number;
-  /** Nanoseconds of one run. */
-  wall: number;
-}
+export interface IRunRow extends Told<typeof isRunRow> {}
 
-export const isRunSide: Shape<IRunSide> = record({
+/** One side of a comparison: a run, or several of one program. */
+export const isRunSide = record({
   label: isText,
   name: isText,
   device: isText,
@@ -159,61 +105,36 @@ export const isRunSide: Shape<IRunSide> = record({
   machine: table(isText),
   processes: isWhole,
   runs: isWhole,
+  /** Nanoseconds of one run. */
   wall: isNumber
 });
 
-/** A run that the kernel remembers. */
-export interface IRememberedSide extends IRunSide {
-  number: number;
-}
+export interface IRunSide extends Told<typeof isRunSide> {}
 
-export const isRememberedSide: Shape<IRememberedSide> = record({
-  label: isText,
-  name: isText,
-  device: isText,
-  threads: isWhole,
-  dims: table(isWhole),
-  options: isText,
-  created: isText,
-  machine: table(isText),
-  processes: isWhole,
-  runs: isWhole,
-  wall: isNumber,
+/** A run that the kernel remembers. */
+export const isRememberedSide = record({
+  ...isRunSide.fields,
   number: isWhole
 });
 
-/** One side against another; `before` and `side` are indices of `sides`. */
-export interface IRunPair {
-  before: number;
-  side: number;
-  wall: IRunEstimate;
-  total: IRunEstimate;
-  notes: string[];
-  rows: IRunRow[];
-  /** Rows that were left out. */
-  more: number;
-}
+export interface IRememberedSide extends Told<typeof isRememberedSide> {}
 
-export const isRunPair: Shape<IRunPair> = record({
+/** One side against another; `before` and `side` are indices of `sides`. */
+export const isRunPair = record({
   before: isWhole,
   side: isWhole,
   wall: isRunEstimate,
   total: isRunEstimate,
   notes: list(isText),
   rows: list(isRunRow),
+  /** Rows that were left out. */
   more: isWhole
 });
 
-/** What was drawn for the sake of a comparison (``maxlab.diff``). */
-export interface IDiffAnswer {
-  version: 1;
-  kind: 'diff';
-  confidence: number;
-  sides: IRunSide[];
-  pairs: IRunPair[];
-}
+export interface IRunPair extends Told<typeof isRunPair> {}
 
-export const isDiffAnswer: Shape<IDiffAnswer> = record({
+/** The answer of a comparison (``maxlab.diff``) to the panel of runs. */
+export const isDiffAnswer = record({
   version: oneOf(1),
   kind: oneOf('diff'),
   confidence: isNumber,
@@ -221,72 +142,45 @@ export const isDiffAnswer: Shape<IDiffAnswer> = record({
   pairs: list(isRunPair)
 });
 
-/** The runs of a graph that the process remembers, and two of them compared. */
-export interface IHistoryAnswer {
-  version: 1;
-  kind: 'history';
-  confidence: number;
-  /** Sizes of the symbolic dims of the newest run. */
-  dims: Record<string, number>;
-  sides: IRememberedSide[];
-  pairs: IRunPair[];
-}
+export interface IDiffAnswer extends Told<typeof isDiffAnswer> {}
 
-export const isHistoryAnswer: Shape<IHistoryAnswer> = record({
+/** The runs of a graph that the process remembers, and two of them compared. */
+export const isHistoryAnswer = record({
   version: oneOf(1),
   kind: oneOf('history'),
   confidence: isNumber,
+  /** Sizes of the symbolic dims of the newest run. */
   dims: table(isWhole),
   sides: list(isRememberedSide),
   pairs: list(isRunPair)
 });
 
-/** Times at each point in nanoseconds: the median and the quartiles. */
-export interface ISweepTimes {
-  ns: number[];
-  low: number[];
-  high: number[];
-  /** For each dim the powers of it that time, operations and bytes grow as. */
-  growth: Record<string, (number | null)[]>;
-}
+export interface IHistoryAnswer extends Told<typeof isHistoryAnswer> {}
 
-export const isSweepTimes: Shape<ISweepTimes> = record({
+/** Times at each point in nanoseconds: the median and the quartiles. */
+export const isSweepTimes = record({
   ns: list(isNumber),
   low: list(isNumber),
   high: list(isNumber),
+  /** For each dim the powers of it that time, operations and bytes grow as. */
   growth: table(list(orNull(isNumber)))
 });
 
-/** One kernel at each point. */
-export interface ISweepKernel extends ISweepTimes {
-  id: string;
-  name: string;
-  kind: string;
-  nodes: string[];
-}
+export interface ISweepTimes extends Told<typeof isSweepTimes> {}
 
-export const isSweepKernel: Shape<ISweepKernel> = record({
-  ns: list(isNumber),
-  low: list(isNumber),
-  high: list(isNumber),
-  growth: table(list(orNull(isNumber))),
+/** One kernel at each point. */
+export const isSweepKernel = record({
+  ...isSweepTimes.fields,
   id: isText,
   name: isText,
   kind: isText,
   nodes: list(isText)
 });
 
-/** One model at many sizes (``maxlab.sweep``). */
-export interface ISweepAnswer {
-  version: 1;
-  kind: 'sweep';
-  dims: string[];
-  points: Record<string, number>[];
-  wall: ISweepTimes;
-  kernels: ISweepKernel[];
-}
+export interface ISweepKernel extends Told<typeof isSweepKernel> {}
 
-export const isSweepAnswer: Shape<ISweepAnswer> = record({
+/** One model at many sizes (``maxlab.sweep``). */
+export const isSweepAnswer = record({
   version: oneOf(1),
   kind: oneOf('sweep'),
   dims: list(isText),
@@ -295,7 +189,9 @@ export const isSweepAnswer: Shape<ISweepAnswer> = record({
   kernels: list(isSweepKernel)
 });
 
-/** What the panel of runs shows. */
+export interface ISweepAnswer extends Told<typeof isSweepAnswer> {}
+
+/** The answer that the panel of runs shows. */
 export type RunsAnswer = IHistoryAnswer | IDiffAnswer | ISweepAnswer;
 
 export const isRunsAnswer: Shape<RunsAnswer> = tagged('kind', {

@@ -44,7 +44,7 @@ const STEPS: ReadonlyMap<string, IStep> = new Map<string, IStep>([
 
 const isFields = table(isAnything);
 const isList = list(isFields);
-const isBefore = record<{ version: 1 }>({ version: oneOf(1) });
+const isBefore = record({ version: oneOf(1) });
 
 function renamed(fields: object, names: Names): Fields {
   return Object.fromEntries(

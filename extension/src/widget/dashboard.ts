@@ -32,7 +32,8 @@ export function isDashboard(context: {
   return context.model.get('kind') === 'dashboard';
 }
 
-function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
+/** The bytes of a buffer of a message; none where there is no buffer. */
+export function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
   if (buffer === undefined) {
     return new Uint8Array(0);
   }

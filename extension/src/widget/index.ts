@@ -2,7 +2,7 @@
 
 import { GraphView, plainFault } from '../core';
 import { messageOf } from '../core/narrow';
-import { isDashboard, renderDashboard } from './dashboard';
+import { bytesOf, isDashboard, renderDashboard } from './dashboard';
 import { HeldDocument } from './held';
 import { readMessage, typeOf } from '../proto/border';
 import {
@@ -26,7 +26,7 @@ const ACTIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** An answer, of which only the number can be read. */
-const isNumbered = record<{ type: 'answer'; id: number }>({ type: oneOf('answer'), id: isWhole });
+const isNumbered = record({ type: oneOf('answer'), id: isWhole });
 
 /** What this entry needs of an anywidget model. */
 export interface IWidgetModel {
@@ -43,15 +43,6 @@ export interface IRenderContext {
   el: HTMLElement;
   /** Whether the view is as high as its element, whatever the model says. */
   isFilling?: boolean;
-}
-
-function bytesOf(buffer: DataView | ArrayBuffer | Uint8Array | undefined): Uint8Array {
-  if (buffer === undefined) {
-    return new Uint8Array(0);
-  }
-  return buffer instanceof ArrayBuffer
-    ? new Uint8Array(buffer)
-    : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
 export function render(context: IRenderContext): () => void {

@@ -1,4 +1,4 @@
-"""What to do next: ranked changes to a model, each with what it is predicted to save.
+"""Advice on a model: ranked changes, each with the time that it is predicted to save.
 
 Example:
     >>> import numpy as np
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from maxlab.engine.profile import Profile
 
 LEAST_SHARE = 0.01
-"""What an action has to save, as a fraction of the time of all kernels, to be worth naming."""
+"""Smallest saving that is worth naming, as a fraction of the time of all kernels."""
 
 _RULES: tuple[Callable[[Context], Iterator[Action]], ...] = (
     rules.hoist,
@@ -119,7 +119,7 @@ _found = weakref.WeakKeyDictionary()
 
 @fitting("ML975", "maxlab.advice(profile)")
 def advice(profile: Profile, *, measure: bool = True) -> Advice:
-    """What would make the model of ``profile`` faster, the largest predicted saving first.
+    """Changes that would make the model of ``profile`` faster, the largest predicted saving first.
 
     Each prediction has an interval: how much the runs varied, and how far predictions of its kind
     were off where they were tried. What might save less than a hundredth of the time is left out.
@@ -146,7 +146,7 @@ def advice(profile: Profile, *, measure: bool = True) -> Advice:
 
 
 def context_of(profile: Profile, *, measure: bool = True) -> Context:
-    """What the rules look at.
+    """The context that the rules look at.
 
     Raises:
         ArgumentTypeError: ML671, not a profile of this process.
@@ -177,8 +177,9 @@ def context_of(profile: Profile, *, measure: bool = True) -> Context:
 
 @fitting("ML975", "maxlab.experiments(profile)")
 def experiments(profile: Profile, nodes: Sequence[str] = ()) -> Advice:
-    """What can be tried whether or not it is predicted to save anything: fusion off or on, for the
-    whole model and for ``nodes``, fast_math, and every number of threads that was measured.
+    """Changes that can be tried whether or not they are predicted to save anything: fusion off or
+    on, for the whole model and for ``nodes``, fast_math, and every number of threads that was
+    measured.
 
     Raises:
         ArgumentTypeError: ML671, not a profile of this process.

@@ -90,7 +90,7 @@ class Action:
 
     @property
     def prediction(self) -> str:
-        """What is predicted, in words.
+        """The prediction in words.
 
         Example:
             >>> from maxlab.analysis.advice.action import Action

@@ -1,4 +1,4 @@
-"""What the rules of advice look at: a profile, its plan, and what the machine could do."""
+"""The context of the rules of advice: a profile, its plan, and what the machine could do."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Context:
 
     @cached_property
     def traffic(self) -> list[list[Traffic]]:
-        """What each kernel reads and writes of each slot."""
+        """Bytes that each kernel reads and writes of each slot."""
         return traffic_of(self.plan, self.dims)
 
     def estimates(
@@ -225,14 +225,15 @@ class Context:
         return found.rank_ns >= least * sum(k.ns_min for k in self.profile.kernels)
 
     def rank_ns(self, action: Action) -> float:
-        """What ``action`` is ranked by: what it is predicted to save, or would save in the fastest
-        runs where nothing is predicted, for these hardly depend on what else the machine does."""
+        """The time that ``action`` is ranked by: its predicted saving or, where nothing is
+        predicted, the saving in the fastest runs, which hardly depend on the rest of the machine.
+        """
         found = self._priced[action.id]
         return found.rank_ns if self.withheld else found.ns
 
 
 def _key(step: Step) -> object:
-    """What makes ``step`` the same kernel in two plans of one graph."""
+    """The key of a kernel: equal for the same kernel in two plans of one graph."""
     return step.kind, step.name, frozenset(step.nodes)
 
 

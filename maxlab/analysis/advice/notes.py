@@ -76,7 +76,7 @@ def strides(context: Context) -> Iterator[Action]:
 
 
 def _above(kernel: Kernel, ns: float) -> Saving:
-    """What ``kernel`` takes beyond ``ns``."""
+    """The time that ``kernel`` takes beyond ``ns``."""
     return lambda times: np.asarray(np.maximum(times(kernel) - ns, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""What advice may promise: the interval of a prediction, and when there is none.
+"""Predictions that advice may promise: their intervals, and when there is none.
 
 A prediction is wrong for two reasons, and its interval holds both:
 
@@ -30,11 +30,12 @@ kernels take after the change is an estimate."""
 Times = Callable[[Kernel], Array]
 """The nanoseconds of a kernel: a number, or one for each run."""
 Saving = Callable[[Times], Array]
-"""What is saved, of so many nanoseconds that each kernel takes."""
+"""Computes the time saved from the nanoseconds that each kernel takes."""
 
 OFF: dict[Basis, tuple[float, float]] = {"measured": (0.8, 1.25), "estimated": (0.5, 2.0)}
-"""What was saved over what was predicted, at least and at most: 0.91 to 1.11 where the time was
-measured, 0.49 to 1.85 where it was estimated, both rounded outwards."""
+"""Least and largest ratio of the saving to its prediction: 0.91 to 1.11 where the time was
+measured, 0.49 to 1.85 where it was estimated, both rounded outwards.
+"""
 OF_THE_REST = 0.1
 """How far the estimate of what is left may be off, as a fraction of it: small savings are the
 difference of two estimates. Whole models took 0.91 to 1.08 of what was estimated."""
@@ -59,7 +60,9 @@ class Priced:
 
 
 def priced(saving: Saving, basis: Basis, about: list[Kernel], whole_ns: float) -> Priced:
-    """What ``saving`` says of a change to the kernels ``about`` of a model of ``whole_ns``."""
+    """The prediction that ``saving`` makes for a change to the kernels ``about`` of a model of
+    ``whole_ns``.
+    """
     ns = float(saving(lambda kernel: np.asarray(kernel.ns)))
     fastest = float(saving(lambda kernel: np.asarray(float(kernel.time.ns_min))))
     samples = np.atleast_1d(saving(lambda kernel: kernel.samples))

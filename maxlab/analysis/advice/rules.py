@@ -190,7 +190,7 @@ def bfloat16(context: Context) -> Iterator[Action]:
 
 
 def _narrowed(context: Context, about: list[Kernel], dtype: str, old: DType) -> Saving:
-    """What would be saved if tensors of ``old`` had the narrower ``dtype``."""
+    """The time saved if tensors of ``old`` had the narrower ``dtype``."""
     after = [(kernel, _narrow_ns(context, kernel, dtype, old)) for kernel in about]
 
     def saving(times: Times) -> Array:
@@ -344,7 +344,7 @@ def threads(context: Context) -> Iterator[Action]:
 
 
 def _rescaled(kernels: list[Kernel], estimates: list[float]) -> Saving:
-    """What is saved when kernels keep their ratio to estimates that are others."""
+    """The time saved when the estimates change and kernels keep their ratio to them."""
 
     def saving(times: Times) -> Array:
         total = np.zeros(())
@@ -356,7 +356,7 @@ def _rescaled(kernels: list[Kernel], estimates: list[float]) -> Saving:
 
 
 def _scaled(kernels: list[Kernel], factors: list[float]) -> Saving:
-    """What is saved when each kernel takes its time times a factor."""
+    """The time saved when each kernel takes its time times a factor."""
 
     def saving(times: Times) -> Array:
         total = np.zeros(())
@@ -369,7 +369,7 @@ def _scaled(kernels: list[Kernel], factors: list[float]) -> Saving:
 
 # ---------------------------------------------------------------- words
 def replanned_text(context: Context, plan: Plan) -> str:
-    """What the model would have with another ``plan``, and how that differs from now."""
+    """Describes the model under another ``plan``, and the difference from now."""
     moved, moves = (
         sum(step.nbytes.evaluate(context.dims) for step in one.steps)
         for one in (context.plan, plan)

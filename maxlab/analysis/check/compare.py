@@ -32,9 +32,9 @@ from maxlab.opset.custom import has_reference, label_of
 
 Array = np.ndarray[Any, Any]
 BEHIND = "it is computed from what is wrong"
-"""What is said of ops that are off because another one of their kernel is."""
+"""The text for ops that are off because another op of their kernel is."""
 UNKNOWN = "it has no reference: what its kernel wrote is taken as it is"
-"""What is said of custom ops that nothing in NumPy is known of."""
+"""The text for custom ops that have no reference in NumPy."""
 
 
 @fitting("ML975", "maxlab.compare(model, array)")
@@ -244,7 +244,7 @@ class _Comparer:
         return check, Bad(facts, None, located, self._inputs(facts), [])
 
     def _known(self, facts: StepFacts) -> dict[Value, Rounded]:
-        """What the step has read."""
+        """The values that the step has read."""
         known = {}
         for slot, value in facts.reads.items():
             array = self._packed.get(slot)
@@ -466,8 +466,9 @@ class _Comparer:
                 self._found.passes.append(difference(plain[source], meant[value], dtype))
 
     def _computed_at_load(self) -> dict[Value, Rounded]:
-        """What the references compute for the weights that were computed when the model was loaded:
-        kernels have rounded what they hold."""
+        """The references' values of the weights that were computed when the model was loaded:
+        kernels have rounded the loaded ones.
+        """
         compiled = self._model.compiled
         ahead = compiled.ahead
         if ahead is None or ahead.function.output is None:
@@ -488,8 +489,9 @@ def _plain(
     weights: Mapping[str, Array],
     env: Mapping[str, int],
 ) -> dict[Value, Array]:
-    """What the references compute for ``ops``, without their rounding; ``taken`` has by its id
-    what an op without a reference wrote, by the ids of the values."""
+    """The references' results for ``ops``, without their rounding; ``taken`` has, by its id, what
+    an op without a reference wrote, by the ids of the values.
+    """
     known = {v: np.array(x) for v, x in inputs.items()}  # stores change them
     for op in ops:
         if is_output(op):

@@ -55,7 +55,7 @@ class Difference:
         return self.wrong == 0
 
     def sentence(self) -> str:
-        """What is wrong, in a sentence."""
+        """A sentence that says how the two differ."""
         if self.ok:
             return f"{self.size} elements agree, to {self.excess:.0%} of what rounding may do"
         place = "[" + ", ".join(map(str, self.at or ())) + "]"

@@ -32,7 +32,7 @@ def run_inside(
     weights: Mapping[str, Array],
     seen: Callable[[Op, Sequence[Array], Sequence[Array]], None] | None = None,
 ) -> list[Array]:
-    """What ``op``, which runs others, makes of ``operands``, by the references.
+    """The references' results for ``op``, which runs others, on ``operands``.
 
     Args:
         op: A branch, a loop or a call.
@@ -71,7 +71,7 @@ def last_turn(
     env: Mapping[str, int],
     weights: Mapping[str, Array],
 ) -> Array:
-    """What ``value``, which an op inside of ``owner`` makes, was when that ran last.
+    """The last value of ``value``, which an op inside of ``owner`` makes.
 
     Raises:
         ArgumentError: ML759, it did not run, or ``owner`` changes buffers or prints.

@@ -113,7 +113,7 @@ class _Recorder(Lowering):
 
 
 def _identity(node: Expr, keeps: dict[int, Expr]) -> Any:
-    """What ``node`` computes: equal for an expression and for the one that reads kept rows in its
+    """The identity of ``node``: equal for an expression and for one that reads kept rows in its
     place.
     """
     if node.kind == "kept":

@@ -47,8 +47,7 @@ class Reference:
         found: dict[Value, Rounded] = {}
         for op in self._needed(wanted, known):
             if is_weight(op):
-                shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
-                found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
+                found[op.result] = self._weight(op)
                 continue
             operands = [found[v] if v in found else known[v] for v in op.operands]
             made = self._made(op, operands, rng)
@@ -69,8 +68,7 @@ class Reference:
         found = dict(known)
         for op in self.function.ops:
             if is_weight(op) and op.attrs["name"] in self._weights:
-                shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
-                found[op.result] = exact(self._weights[op.attrs["name"]].reshape(shape))
+                found[op.result] = self._weight(op)
                 continue
             effect = lookup(op.name).effect
             if is_output(op) or effect == "print" or any(v not in found for v in op.operands):
@@ -95,8 +93,13 @@ class Reference:
             found.update(zip(op.results, made, strict=True))
         return found
 
+    def _weight(self, op: Op) -> Rounded:
+        """The weight that ``op`` stands for, in its shape."""
+        shape = tuple(d.evaluate(self.env) for d in op.result.tensor_type.shape)
+        return exact(self._weights[op.attrs["name"]].reshape(shape))
+
     def _made(self, op: Op, operands: Sequence[Rounded], rng: np.random.Generator) -> list[Rounded]:
-        """What ``op`` makes of ``operands``; a call knows the names that its weights have here."""
+        """Results of ``op`` on ``operands``; a call knows the names that its weights have here."""
         return self._inside(op, operands, rng, None)
 
     def _inside(
@@ -123,8 +126,9 @@ class Reference:
         )
 
     def stored(self, op: Op, operands: Sequence[Rounded]) -> dict[Value, Rounded]:
-        """What the buffers that ``op`` changes hold when it has run on ``operands``, and its
-        results."""
+        """Contents of the buffers that ``op`` changes after it has run on ``operands``, and its
+        results.
+        """
         samples = max((len(x.samples) for x in operands), default=0)
         changed = changed_operands(op)
 

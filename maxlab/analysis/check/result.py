@@ -1,4 +1,4 @@
-"""What ``compare`` gives back: `Comparison`, and the checks of ops and kernels that it holds."""
+"""The result of ``compare``: `Comparison`, and the checks of ops and kernels that it holds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from maxlab.analysis.check.repro import write_repro
 from maxlab.analysis.check.steps import StepFacts
 from maxlab.engine.model import Model
 from maxlab.errors import ArgumentError, Location
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned, first_rows
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """What ``compare`` found of one op of the graph.
+    """The finding of ``compare`` on one op of the graph.
 
     Attributes:
         id: The op, ``"n12"``.
@@ -52,7 +52,7 @@ class NodeCheck:
 
 @dataclass(frozen=True, slots=True)
 class KernelCheck:
-    """What ``compare`` found of one kernel: how far the worst of its results is off, its inputs
+    """The finding of ``compare`` on one kernel: how far the worst of its results is off, its inputs
     being what they were.
 
     Attributes:
@@ -132,11 +132,11 @@ class Comparison(Tabular):
 
     @property
     def inputs(self) -> dict[str, Array]:
-        """What the first wrong op read, or its kernel when only that is known; by value."""
+        """Inputs of the first wrong op, or of its kernel when only that is known; by value."""
         return self.bad_kernel.inputs if self.bad_kernel is not None else {}
 
     def node(self, id: str) -> NodeCheck:
-        """What was found of the op ``id``.
+        """The finding on the op ``id``.
 
         Raises:
             KeyError: It was not reached, or has no kernel.
@@ -199,7 +199,7 @@ class Comparison(Tabular):
             rows: How many to list; None lists all.
         """
         ordered = self.worst()
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         cells = [("op", "", "kernel", "error", "abs", "rel", "NaN", "inf", "", "")]
         for node in shown:
             d = node.difference
@@ -217,14 +217,7 @@ class Comparison(Tabular):
             verdict = "wrong" if not node.ok else "behind" if node.message else "ok"
             by = "" if node.by == "value" else "by its kernel"
             cells.append((node.id, node.op, node.kernel, *numbers, verdict, by))
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines = [
-            "  ".join(
-                text.rjust(width) if 3 <= n < 8 else text.ljust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = aligned(cells, right=range(3, 8))
         left = len(ordered) - len(shown)
         if left:
             lines.append(f"… {left} more")

@@ -104,7 +104,7 @@ def exact(array: Array) -> Rounded:
 def evaluate_rounded(
     op: Op, operands: Sequence[Rounded], env: dict[str, int], rng: np.random.Generator
 ) -> list[Rounded]:
-    """What ``op``, which runs no others, makes of ``operands``, for each of its results."""
+    """Each result of ``op``, which runs no others, on ``operands``."""
     bases = evaluate(op, [x.base for x in operands], env)
     noisy = any(x.samples for x in operands)
     bounds = [bound_of(op, [x.base for x in operands], base, env) for base in bases]

@@ -1,4 +1,4 @@
-"""What each step of a plan reads and writes, in terms of the compiled function's values."""
+"""Reads and writes of each step of a plan, in terms of the compiled function's values."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Trip:
     operands: Mapping[str, float] = field(default_factory=dict)
 
     def sentence(self) -> str:
-        """What happened, in a sentence."""
+        """A sentence that says what happened."""
         where = "[" + ", ".join(map(str, self.at)) + "]"
         if not self.kernel:
             return f"the {self.op} {self.node} has {self.count} {self.kind}, the first at {where}"
@@ -91,8 +91,9 @@ _newest: weakref.WeakKeyDictionary[Model, Trip] = weakref.WeakKeyDictionary()
 
 
 def newest_trip(model: Model) -> Trip | None:
-    """What the newest search in ``model`` found, without the arrays that the op read; None where it
-    found nothing, and before the first one."""
+    """The finding of the newest search in ``model``, without the arrays that the op read; None
+    where it found nothing, and before the first one.
+    """
     return _newest.get(model)
 
 
@@ -106,7 +107,7 @@ def _remember(model: Model, trip: Trip | None) -> None:
 
 
 class NonFiniteError(ExecutionError):
-    """What a tripwire raises; ``trip`` says which op it was.
+    """Raised by a tripwire; ``trip`` says which op it was.
 
     Attributes:
         trip: The op, its kernel and what it read.

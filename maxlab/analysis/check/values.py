@@ -40,7 +40,7 @@ HOW = {
 
 @dataclass(frozen=True)
 class Values:
-    """What one value of a graph is in one run. ``values`` makes it.
+    """One value of a graph in one run. ``values`` makes it.
 
     Attributes:
         node: The op that makes it, ``"n12"``, or the name of the input.
@@ -188,7 +188,7 @@ class Values:
 
 @fitting("ML975", "maxlab.values(model, 'n1')")
 def values(target: Model | Profile, node: str, *inputs: Any) -> Values:
-    """What the op ``node`` computes when ``target`` runs on ``inputs``.
+    """The values that the op ``node`` computes when ``target`` runs on ``inputs``.
 
     A value that is fused away is read out of the kernel: its text is run once more, on the memory
     that it had, with a line that writes the value down.

@@ -15,7 +15,7 @@ from maxlab.driver import Tensor
 from maxlab.engine.model import Model
 from maxlab.engine.profile import Profile
 from maxlab.errors import ArgumentError
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 Array = np.ndarray[Any, Any]
 Expression = str | Callable[[Mapping[str, Array]], Any]
@@ -71,7 +71,7 @@ class Watch(Tabular):
 
     @property
     def last(self) -> dict[str, Any]:
-        """What each expression was in the newest run; empty before the first."""
+        """The value of each expression in the newest run; empty before the first."""
         return {name: made[-1] for name, made in self.history.items() if made}
 
     def _evaluated(self, name: str, arrays: Mapping[str, Array]) -> Any:
@@ -109,10 +109,7 @@ class Watch(Tabular):
             (str(run), *(_text(self.history[n][run]) for n in self.names))
             for run in range(first, count)
         ]
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        return "\n".join(
-            "  ".join(t.rjust(w) for t, w in zip(row, widths, strict=True)) for row in cells
-        )
+        return "\n".join(aligned(cells, right=range(len(cells[0]))))
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name} = {_text(made)}" for name, made in self.last.items())
@@ -127,7 +124,7 @@ _FUNCTIONS = {
         "count_nonzero", "argmax", "argmin",
     )
 }  # fmt: skip
-"""What the texts of watched expressions may call by itself; all else is in ``np``."""
+"""Functions that the texts of watched expressions may call by name alone; all else is in ``np``."""
 
 
 def watch(

@@ -1,4 +1,4 @@
-"""What runs an edited kernel first, in the process of a `toolchain.child.Child`.
+"""Runs an edited kernel for the first time, in the process of a `toolchain.child.Child`.
 
 The folder has ``edited.txt``, the text, and for each place of the kernel in its model a file
 ``0.npz`` … that ``Alone.save`` wrote. What the kernel wrote goes to ``0.out.npz`` …: nothing but

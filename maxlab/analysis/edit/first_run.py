@@ -46,7 +46,7 @@ class Diagnostic:
 
 @dataclass(slots=True)
 class FirstRun:
-    """What became of a kernel in its first run.
+    """The outcome of a kernel's first run.
 
     Attributes:
         state: ``"ran"``, ``"compile_error"`` or ``"crashed"``.
@@ -103,7 +103,7 @@ def _how(ended: ChildEndedError, timeout_s: float) -> str:
 
 
 def _refused(symbol: str, result: dict[str, Any]) -> FirstRun:
-    """What an error of the process means."""
+    """The outcome that an error of the process means."""
     log = "\n".join(filter(None, [result["what"], *result["why"], result["log"]]))
     if not result["code"].startswith("ML50"):
         return FirstRun("crashed", log=log)  # an index out of range, a race, a guard overwritten

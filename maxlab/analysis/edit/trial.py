@@ -176,7 +176,7 @@ def edit_kernel(
     runs: int = 20,
     timeout_s: float = TIMEOUT_S,
 ) -> Edit:
-    """What becomes of a kernel of ``model`` with the text ``source``; the model stays as it is.
+    """The outcome of giving a kernel of ``model`` the text ``source``; the model stays as it is.
 
     The text is compiled and runs first in a process of its own, on the memory that the kernel has
     when the model runs on ``inputs``: what it does there harms nobody. On a simulated GPU that run
@@ -387,7 +387,7 @@ def _dtype(write: Written) -> Any:
 
 
 def _value(one: _Captured, write: Written, data: Array) -> Array:
-    """What ``data`` holds of the value that ``write`` is about, with its dims in their order."""
+    """The part of ``data`` that holds the value of ``write``, with its dims in their order."""
     shape = [d.evaluate(one.env) for d in write.value.tensor_type.shape]
     order = None if write.slot in one.outputs else one.layouts.get(write.value)
     array: Array

@@ -95,7 +95,7 @@ class _Host:
     simulated = False
 
     def key(self) -> list[str]:
-        """What tells it from others."""
+        """The texts that tell this machine from others."""
         from maxlab.analysis.machine.streams import source
 
         compiler = find_compiler()
@@ -132,7 +132,7 @@ class _Gpu:
         return self.device.simulated
 
     def key(self) -> list[str]:
-        """What tells it from others."""
+        """The texts that tell this device from others."""
         properties = self.device.context.properties
         return ["gpu", properties.name, properties.architecture]
 

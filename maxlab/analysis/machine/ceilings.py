@@ -1,4 +1,4 @@
-"""What a machine can do at most, as numbers that were measured on it."""
+"""The ceilings of a machine, as numbers that were measured on it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from maxlab.errors import DocumentError, nearest
+from maxlab.tabular import aligned
 
 VERSION = 2
 BUSY = (
@@ -76,7 +77,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What so many threads of a machine, or a GPU, can do at most.
+    """The most that some threads of a machine, or a GPU, can do.
 
     Attributes:
         device: ``"cpu"``, or a GPU's name.
@@ -164,14 +165,7 @@ class Machine:
             rows.append([f"  {rate.name}", *(f"{r.gflops:.1f}" if r else "" for r in found_rates)])
         rows.append(["start of a kernel (ns)", *(f"{self.at[c].dispatch_ns:.0f}" for c in counts)])
         rows.append(["  shared", *(f"{self.at[c].shared_dispatch_ns:.0f}" for c in counts)])
-        widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-        lines = [
-            "  ".join(
-                cell.ljust(w) if n == 0 else cell.rjust(w)
-                for n, (cell, w) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        ]
+        lines = aligned(rows, right=range(1, len(rows[0])))
         notes = ["", BUSY] if self.was_busy else []
         return "\n".join([self.name, "", *lines, *notes])
 

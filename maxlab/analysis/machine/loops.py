@@ -28,7 +28,7 @@ _SIZES = {"float32": 512, "float64": 160, "bfloat16": 160}
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What maxlab's kernels do, and how much longer fast_math takes: see ``Ceilings``.
+    """The arithmetic of maxlab's kernels, and how much longer fast_math takes: see ``Ceilings``.
 
     ``start_ns`` is what a kernel of one element takes: it is over before it begins to compute.
     """

@@ -1,4 +1,4 @@
-"""What one side changed, held against what the other side changed: item by item.
+"""The changes of one side, held against the changes of the other side: item by item.
 
 An *item* is one field of one part that ``theirs`` has otherwise than ``base`` and ``ours``. Where
 ``ours`` left it as it was, or both can be had at once, it has the value to take; else it is in
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from maxlab.analysis.merging.identity import made_in
 from maxlab.graph.grouped import joined
 from maxlab.graph.parted import ATTR, Entity, Fields, Parted
 
@@ -21,7 +22,7 @@ QUIET_SECTIONS = frozenset({"fold", "scope"})
 QUIET = frozenset({"types", "source", "origins", "attrs", "parameters"})
 """The same of fields: types follow from the inputs, sources say where a program stood."""
 GROUPS = ("top", "groups")
-"""What operations are calls of: of a call that holds no more, the operations stay."""
+"""Parts whose operations stay when a call does not hold them any more."""
 GRAPH = frozenset({"graph", "op", "input", "subgraph"})
 """The sections that decide what is computed."""
 
@@ -63,7 +64,7 @@ class Unit:
 
 
 def items_of(base: Parted, ours: Parted, theirs: Parted) -> list[Item]:
-    """What ``theirs`` changed and ``ours`` does not have."""
+    """Changes that ``theirs`` made and ``ours`` does not have."""
     items = list(_items(base, ours, theirs))
     return [*items, *_regions(items, base, ours, theirs)]
 
@@ -143,7 +144,7 @@ def _fields(entity: Entity, was: Fields, mine: Fields, other: Fields) -> Iterato
 
 
 def _both(item: Item) -> Any:
-    """What both sides can have at once; None where there is nothing."""
+    """The value that holds both sides' changes; None where there is none."""
     if item.is_quiet:
         return min(item.ours, item.theirs, key=lambda value: json.dumps(value, sort_keys=True))
     if item.entity == GROUPS:
@@ -204,23 +205,20 @@ def units_of(items: Sequence[Item], base: Parted, theirs: Parted) -> list[Unit]:
 
 
 def _made(item: Item, base: Parted, theirs: Parted) -> Iterator[str]:
-    """What comes or goes with ``item``: its id, and the values that it makes."""
+    """Names that come or go with ``item``: its id, and the values that it makes."""
     section, key = item.entity
     if section not in ("op", "input", "draft"):
         return
     yield key
     for side in (base, theirs):
         fields = side.parts.get(item.entity, {})
-        yield from fields.get("results", ())
-        for number in range(fields.get("regions", 0)):
-            for value in fields.get(f"inputs {number}", ()):
-                yield value["id"]
+        yield from made_in(section, fields)
     if section == "draft":
         yield f"v{key[1:]}"
 
 
 def _named(item: Item, base: Parted, theirs: Parted) -> Iterator[str]:
-    """What ``item`` is about, or reads on either side."""
+    """Names that ``item`` is about, or reads on either side."""
     section, key = item.entity
     if section == "place":
         yield key.partition(":")[2] if key.startswith(("in:", "out:")) else key

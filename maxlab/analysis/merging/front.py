@@ -25,7 +25,7 @@ _SIGHT = "what was merged"
 
 
 class Merged:
-    """What ``maxlab.merge`` made: a document, and what it could not decide.
+    """The result of ``maxlab.merge``: a document, and the conflicts that are left.
 
     Attributes:
         graph: The graph with what both sides changed; what is in conflict is as ``ours`` has it.
@@ -37,7 +37,7 @@ class Merged:
 
     @property
     def conflicts(self) -> list[Conflict]:
-        """What is left to decide, with what each side has."""
+        """Conflicts that are left to decide, with what each side has."""
         return list(self.graph.document.conflicts)
 
     @property

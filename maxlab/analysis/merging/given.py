@@ -1,4 +1,4 @@
-"""What is merged: graphs, and files with graphs."""
+"""Inputs of a merge: graphs, and files with graphs."""
 
 from __future__ import annotations
 

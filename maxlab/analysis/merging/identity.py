@@ -33,7 +33,7 @@ def like(base: Parted, side: Parted) -> Parted:
         if section == "op":
             if id not in ops:
                 ops[id] = fresh.op()
-            for value in _defined(section, fields):
+            for value in made_in(section, fields):
                 if value not in values:
                     values[value] = fresh.value(ops[id])
     for value in side.orders["inputs"]:
@@ -189,10 +189,10 @@ def _all_ids(parted: Parted) -> Iterator[str]:
     for (section, key), fields in parted.parts.items():
         if section in (*_NUMBERED, "input"):
             yield key
-            yield from _defined(section, fields)
+            yield from made_in(section, fields)
 
 
-def _defined(section: str, fields: Fields) -> Iterator[str]:
+def made_in(section: str, fields: Fields) -> Iterator[str]:
     """The values that an operation makes, those of its regions' inputs too."""
     if section == "op":
         yield from fields.get("results", ())
@@ -213,7 +213,7 @@ def apart(base: Parted, ours: Parted, theirs: Parted) -> tuple[Parted, Parted]:
             value
             for id in clash
             for side in new
-            for value in (id, *_defined(*side[id]))
+            for value in (id, *made_in(*side[id]))
             if id in side
         }
         more = {
@@ -224,7 +224,7 @@ def apart(base: Parted, ours: Parted, theirs: Parted) -> tuple[Parted, Parted]:
         if not more:
             break
         clash |= more
-    defined = [{v: id for id, one in side.items() for v in _defined(*one)} for side in new]
+    defined = [{v: id for id, one in side.items() for v in made_in(*one)} for side in new]
     twice = {v for v in defined[0].keys() & defined[1].keys() if defined[0][v] != defined[1][v]}
     if not clash and not twice:
         return ours, theirs
@@ -239,7 +239,7 @@ def apart(base: Parted, ours: Parted, theirs: Parted) -> tuple[Parted, Parted]:
             names[id] = fresh.input()
         elif id in clash:
             ops[id] = numbers[id] = fresh.op()
-        for value in _defined(section, fields):
+        for value in made_in(section, fields):
             if id in clash or value in twice:
                 if id not in numbers:
                     numbers[id] = fresh.op()

@@ -170,7 +170,7 @@ def _memory(costs: Mapping[str, Costs], parts: Mapping[str, bytes], nbytes: int)
 
 
 def _costs(parts: Mapping[str, bytes]) -> dict[str, Costs]:
-    """What each part that is JSON takes."""
+    """The cost of reading each part that is JSON."""
     return {name: costs_of(raw) for name, raw in parts.items() if name not in ARRAY_PARTS}
 
 

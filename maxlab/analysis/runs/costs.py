@@ -1,5 +1,5 @@
-"""What JSON of a stranger costs to read, found without reading it: its depth, and the memory of the
-objects that it would become.
+"""The cost of reading JSON of unknown origin, found without reading it: its depth, and the memory
+of the objects that it would become.
 
 A few kilobytes that are packed well unpack to millions of empty lists, each of which takes forty
 times the memory of its text. Only punctuation outside of texts makes objects, so it is counted,
@@ -33,7 +33,7 @@ _DEPTHS[[ord("]"), ord("}")]] = -1
 
 @dataclass(slots=True)
 class Costs:
-    """What reading JSON takes.
+    """The cost of reading JSON.
 
     Attributes:
         depth: How many lists and objects are inside of each other at most.
@@ -46,7 +46,7 @@ class Costs:
 
 
 def costs_of(raw: bytes) -> Costs:
-    """What reading the JSON ``raw`` takes; that of broken JSON, up to where it is broken.
+    """The cost of reading the JSON ``raw``; that of broken JSON, up to where it is broken.
 
     Example:
         >>> costs_of(b'{"a": [1, 2, "[[["]}').depth

@@ -15,7 +15,7 @@ from maxlab.analysis.told import DiffAnswer, RunEstimate, RunPair, RunRow, RunSi
 from maxlab.engine.profile import Profile
 from maxlab.engine.times import time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
-from maxlab.tabular import Field
+from maxlab.tabular import Field, aligned, first_rows
 
 Given = Profile | SavedRun | str | Path
 """A run, or where one was saved; a folder is all runs in it."""
@@ -35,7 +35,7 @@ WORDS: Mapping[State, str] = {
 
 
 class Diff(Recorded):
-    """What changed between two or more runs. ``diff`` makes it.
+    """Changes between two or more runs. ``diff`` makes it.
 
     In a notebook it is drawn as the graph of the newest side, painted by what became slower and
     faster, above a table of kernels.
@@ -267,19 +267,12 @@ def _text(pair: Pair, rows: int | None) -> str:
         )
     lines += [f"  note: {note}" for note in pair.notes]
     changes = ordered(pair.changes)
-    shown = changes if rows is None else changes[: max(rows, 0)]
+    shown = first_rows(changes, rows)
     cells: list[tuple[str, ...]] = [
         ("kernel", "name", "before", "after", "change", "interval", "Δ", "")
     ]
     cells += [_cells(change) for change in shown]
-    widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-    lines += [""] + [
-        "  ".join(
-            text.ljust(width) if n in (0, 1, 7) else text.rjust(width)
-            for n, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    lines += ["", *aligned(cells, right=range(2, 7))]
     left = changes[len(shown) :]
     if left:
         delta = sum(c.delta_ns for c in left)

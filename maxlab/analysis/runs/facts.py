@@ -1,5 +1,6 @@
-"""What a run should say of where it was measured, so that nobody compares two machines by
-accident. No name of the machine or of its user is among it: files of runs are handed around."""
+"""Facts of the place where a run was measured, so that nobody compares two machines by accident.
+Names of the machine and of its user are left out: files of runs are handed around.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison says of a limit.
+    """The verdict of a comparison on a limit.
 
     Attributes:
         limit: The limit.
@@ -87,7 +87,9 @@ def judge(diff: Diff, limit: Limit) -> Verdict:
 
 
 def _measured(pair: Pair, what: What) -> list[tuple[str, Estimate, bool]]:
-    """What the limit is about: its name, its change, and whether that is shown to be slower."""
+    """Measurements that the limit is about: the name, the change, and whether it is shown to be
+    slower.
+    """
     if what == "run":
         return [("one run", pair.wall, pair.wall_state == "slower")]
     if what == "kernels":

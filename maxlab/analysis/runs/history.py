@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from maxlab.analysis.runs import archive
 from maxlab.analysis.runs.facts import machine_facts
 from maxlab.analysis.runs.noise import Rules
 from maxlab.analysis.runs.pairs import Pair, Side
-from maxlab.analysis.runs.saved import SavedRun, kernels_data
+from maxlab.analysis.runs.saved import SavedRun, head_of, samples_of
 from maxlab.engine import Model
 from maxlab.engine.profile import Profile
 from maxlab.opset import is_output
@@ -79,25 +78,8 @@ class History:
                 for step, text in zip(compiled.plan.steps, printed, strict=True)
             ],
         }
-        head = {
-            "format": archive.FORMAT,
-            "version": archive.VERSION,
-            "label": f"#{number}",
-            "name": profile.name,
-            "created": "",
-            "device": profile.device,
-            "threads": profile.threads,
-            "dims": dict(profile.dims),
-            "machine": self._machine,
-            "options": str(profile.model.options),
-            "kernels": kernels_data(profile),
-        }
-        samples = {
-            "kernel_ns.npy": profile.kernel_samples_ns,
-            "timed_ns.npy": profile.timed_samples_ns,
-            "wall_ns.npy": profile.wall_samples_ns,
-        }
-        return SavedRun(head, document, samples)
+        head = head_of(profile, f"#{number}", "", self._machine)
+        return SavedRun(head, document, samples_of(profile))
 
 
 def compare(before: Kept, after: Kept, rules: Rules | None = None) -> Pair:

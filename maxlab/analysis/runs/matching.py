@@ -15,11 +15,11 @@ from typing import Protocol
 
 
 class Kernel(Protocol):
-    """What counts of a kernel."""
+    """The part of a kernel that matters for matching."""
 
     @property
     def name(self) -> str:
-        """What it computes."""
+        """The name of its computation."""
 
     @property
     def kind(self) -> str:

@@ -55,14 +55,14 @@ LEVELS: tuple[Callable[[Part], Hashable], ...] = (
     lambda part: (part.op, part.scope),
     lambda part: part.op,
 )
-"""What two ops must have in common, the most first, when all above or below them is the same."""
+"""Keys that two ops must share, the strictest first, when all above or below them is the same."""
 
 IN_ORDER: tuple[Callable[[Part], Hashable], ...] = (
     LEVELS[0],
     lambda part: (part.scope, part.op, part.text),
     lambda part: (part.scope, part.op),
 )
-"""What two ops must have in common that stand in the same order and no more."""
+"""Keys that two ops must share when all that they have in common is their order."""
 
 
 def match_nodes(before: Document, after: Document) -> dict[str, str]:
@@ -170,20 +170,20 @@ class _Side:
         return order + [n for n in range(len(self.parts)) if n not in placed]
 
     def above(self, index: int, known: Sequence[int]) -> Hashable:
-        """What ``index`` reads."""
+        """The operands of ``index``."""
         return tuple(
             (known[maker], number) if number >= 0 else (maker, number)
             for maker, number in self.parts[index].reads
         )
 
     def below(self, index: int, known: Sequence[int]) -> Hashable:
-        """What reads ``index``, and which outputs it is."""
+        """The readers of ``index``, and the outputs that it is."""
         readers = [(number, known[one], place) for number, one, place in self.readers[index]]
         return tuple(sorted(readers)), self.parts[index].gives
 
 
 class _Matching:
-    """What is matched so far, and what is left."""
+    """The matches so far, and the ops that are left."""
 
     def __init__(self, before: Sequence[Part], after: Sequence[Part]) -> None:
         self.found: dict[int, int] = {}

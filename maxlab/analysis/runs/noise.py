@@ -1,4 +1,4 @@
-"""What can be said of the ratio of two times that were each measured a few dozen times.
+"""Statements about the ratio of two times that were each measured a few dozen times.
 
 Times are skewed and have outliers, so they are compared by their medians. Three things are kept
 apart: how large the change is (the ratio of medians), how well it is known (an interval for that
@@ -103,9 +103,9 @@ class Estimate:
         return self.low <= 0 and self.high == math.inf
 
     def state(self, rules: Rules, p: float | None = None) -> State:
-        """What to call it: ``"slower"`` or ``"faster"`` when a difference that matters is shown,
-        ``"same"`` when a difference that matters is ruled out, ``"few"`` when there are too few
-        samples to tell anything, ``"unclear"`` otherwise.
+        """The name of the change: ``"slower"`` or ``"faster"`` when a difference that matters is
+        shown, ``"same"`` when a difference that matters is ruled out, ``"few"`` when there are too
+        few samples to tell anything, ``"unclear"`` otherwise.
 
         Args:
             rules: What matters, and what is shown.
@@ -172,8 +172,8 @@ def estimate(before: Sequence[Array], after: Sequence[Array], confidence: float 
 
 
 def slow_and_fast(walls: Array) -> tuple[float, float]:
-    """What the slower quarter of the runs took at least, and the fastest of them; the machine was
-    busy where the one is over ``BUSY`` times the other.
+    """The least time of the slower quarter of the runs, and the time of the fastest run; the
+    machine was busy where the one is over ``BUSY`` times the other.
 
     Example:
         >>> slow_and_fast(np.array([10.0, 11.0, 12.0, 30.0, 40.0]))

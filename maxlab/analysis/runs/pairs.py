@@ -38,7 +38,7 @@ MACHINE_MOVED = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is compared: one run, or several of the same program.
+    """One side of a comparison: one run, or several of the same program.
 
     Attributes:
         label: What to call it.
@@ -82,7 +82,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of the time of a kernel, or of several that do the same work together.
+    """The change in the time of a kernel, or of several that do the same work together.
 
     Attributes:
         name: What it computes.
@@ -124,7 +124,7 @@ class Change:
 
 
 class Pair:
-    """What changed from one side to another.
+    """The changes from one side to another.
 
     Where a side is one process, what differs between processes cannot be told from a change of the
     program. But kernels with the same code and the same sizes should take the same time; how much
@@ -163,12 +163,12 @@ class Pair:
 
     @property
     def wall_state(self) -> State:
-        """What to call the change of whole runs."""
+        """The name of the change of whole runs."""
         return self.wall.state(self.rules)
 
     @property
     def total_state(self) -> State:
-        """What to call the change of all kernels together."""
+        """The name of the change of all kernels together."""
         return self.total.state(self.rules)
 
     @property
@@ -182,9 +182,10 @@ class Pair:
         return found.widened(math.hypot(spread, self._busy()), self.rules.confidence)
 
     def _busy(self) -> float:
-        """What else the machine did, as the standard deviation of a log: of one run on a side, what
-        slowed a quarter of its own executions may have slowed all of the other's. 0 on a quiet
-        machine, and for several runs on both sides, whose own differences tell."""
+        """The noise of the rest of the machine, as the standard deviation of a log. With one run on
+        a side, whatever slowed a quarter of its own executions may have slowed all of the other's.
+        0 on a quiet machine, and for several runs on both sides, whose own differences tell.
+        """
         if min(len(self.before.runs), len(self.after.runs)) > 1:
             return 0.0
         known = [slow_and_fast(w) for side in (self.before, self.after) for w in side.walls]
@@ -261,7 +262,7 @@ class Pair:
 
     @cached_property
     def notes(self) -> list[str]:
-        """What to know before any number is believed, a sentence each."""
+        """Notes to read before any number is believed, a sentence each."""
         one, other = self.before.first, self.after.first
         found = [
             f"the machines differ: {words} {_quoted(one.machine, key)} before, "

@@ -161,29 +161,52 @@ def record(profile: Profile | SavedRun, *, label: str = "") -> SavedRun:
         )
     from maxlab.analysis.timeline import timeline
 
-    head = {
-        "format": archive.FORMAT,
-        "version": archive.VERSION,
-        "label": label or profile.name,
-        "name": profile.name,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": profile.device,
-        "threads": profile.threads,
-        "dims": dict(profile.dims),
-        "machine": machine_facts(),
-        "options": str(profile.model.options),
-        "kernels": kernels_data(profile),
-    }
-    samples = {
-        "kernel_ns.npy": profile.kernel_samples_ns,
-        "timed_ns.npy": profile.timed_samples_ns,
-        "wall_ns.npy": profile.wall_samples_ns,
-    }
+    head = head_of(
+        profile,
+        label or profile.name,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        machine_facts(),
+    )
     document = trace.reading("document_of")(profile)
     # How the run compares with others of its process means nothing where it is read.
     answers = {k: v for k, v in document.get("answers", {}).items() if k != "runs"}
     document = {**document, "answers": answers}
-    return SavedRun(head, document, samples, timeline(profile).to_json())
+    return SavedRun(head, document, samples_of(profile), timeline(profile).to_json())
+
+
+def head_of(
+    profile: Profile, label: str, created: str, machine: Mapping[str, str]
+) -> dict[str, Any]:
+    """The head of the file of ``profile``.
+
+    Args:
+        profile: The run.
+        label: The name that comparisons give it.
+        created: When it was kept, in ISO 8601; empty where that does not matter.
+        machine: The facts of the machine.
+    """
+    return {
+        "format": archive.FORMAT,
+        "version": archive.VERSION,
+        "label": label,
+        "name": profile.name,
+        "created": created,
+        "device": profile.device,
+        "threads": profile.threads,
+        "dims": dict(profile.dims),
+        "machine": machine,
+        "options": str(profile.model.options),
+        "kernels": kernels_data(profile),
+    }
+
+
+def samples_of(profile: Profile) -> dict[str, Any]:
+    """The times of ``profile`` in nanoseconds, by the name of their part of a file."""
+    return {
+        "kernel_ns.npy": profile.kernel_samples_ns,
+        "timed_ns.npy": profile.timed_samples_ns,
+        "wall_ns.npy": profile.wall_samples_ns,
+    }
 
 
 def kernels_data(profile: Profile) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What can be looked at with no model behind it."""
+"""Results that can be shown with no model behind them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from maxlab.engine.profile import Profile, measure_model
 from maxlab.engine.times import plural, time_text
 from maxlab.errors import ArgumentError, ArgumentTypeError
 from maxlab.habits import fitting
-from maxlab.tabular import Field
+from maxlab.tabular import Field, aligned, first_rows
 
 Array = np.ndarray[Any, Any]
 Inputs = Callable[..., Sequence[Any]]
@@ -100,7 +100,7 @@ class SweptKernel:
 
 
 class Sweep(Recorded):
-    """What a model costs at many sizes. ``sweep`` makes it.
+    """The cost of a model at many sizes. ``sweep`` makes it.
 
     In a notebook it is drawn as the graph at the largest sizes, above curves of its kernels.
 
@@ -212,18 +212,11 @@ class Sweep(Recorded):
         walls = self.wall_ns
         cells.append(("", "one run", *(time_text(walls[n]) for n in chosen), *self._powers(self)))
         ordered = sorted(self.kernels, key=lambda k: -float(k.ns[-1]))
-        shown = ordered if rows is None else ordered[: max(rows, 0)]
+        shown = first_rows(ordered, rows)
         for k in shown:
             name = k.name if len(k.name) <= 30 else k.name[:29] + "…"
             cells.append((k.id, name, *(time_text(k.ns[n]) for n in chosen), *self._powers(k)))
-        widths = [max(len(row[n]) for row in cells) for n in range(len(cells[0]))]
-        lines = [
-            "  ".join(
-                text.ljust(width) if n < 2 else text.rjust(width)
-                for n, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = aligned(cells, right=range(2, len(cells[0])))
         where = f"{self.name} on {self.device}, {plural(self.threads, 'thread')}"
         if len(ordered) > len(shown):
             lines.append(f"… {len(ordered) - len(shown)} more")

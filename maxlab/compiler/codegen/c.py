@@ -1,9 +1,8 @@
 """Prints the loop IR as C.
 
 The text names nothing of the graph: buffers are ``p0 …``, dims ``s0 …``, rows ``i…``, so equal
-kernels of different
-layers are equal text and are compiled once. Which line belongs to which op is returned beside the
-text.
+kernels of different layers are equal text and are compiled once. Which line belongs to which op is
+returned beside the text.
 """
 
 from __future__ import annotations
@@ -194,7 +193,7 @@ class Printer:
 
     @property
     def asserts(self) -> str:
-        """What the kernel tests."""
+        """The level of assertions that the kernel tests."""
         return self.kernel.asserts if self.kernel is not None else "safe"
 
     @property

@@ -126,7 +126,7 @@ class CudaPrinter(Printer):
             self.write(f"{name} = {call}({name});", fold.node)
 
     def element(self, current: Pass) -> None:
-        """What one thread does for the element ``j``."""
+        """Prints the work of one thread for the element ``j``."""
         self.axes[INNER] = "j"
         roots = [k.value for k in current.keeps] + [f.value for f in current.folds]
         self.emit(roots + [s.value for s in current.stores], True)

@@ -1,4 +1,4 @@
-"""What is printed where a kernel writes down a note, or gives up with one: see ``opset.notes``.
+"""Prints the places where a kernel writes down a note, or gives up with one: see ``opset.notes``.
 
 In C the log stands in front of the sizes of the step, ``d[-1]``, 0 where nobody reads it; in CUDA
 behind the four words of ``fault``.

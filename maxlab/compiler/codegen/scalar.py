@@ -1,8 +1,7 @@
 """Scalar expressions as text; the op table has the spelling of each operator in each language.
 
 Values are computed in a *compute type*: halves in f32, rounded to the half after every op, as if
-each op had stored its
-result; bools as i32; everything else as itself.
+each op had stored its result; bools as i32; everything else as itself.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def stored(text: str, dtype: DType) -> str:
 
 @functools.cache
 def _names(dtype: DType) -> Mapping[str, str]:
-    """What templates of scalar operators name: types and constants, for operands of ``dtype``."""
+    """Types and constants that templates of scalar operators name, for operands of ``dtype``."""
     kind = _C[dtype]
     floats = is_float(dtype)
     return {

@@ -1,4 +1,5 @@
-"""What depends on weights and constants alone is computed when a model is loaded, not in each run.
+"""Takes out of a graph all that depends on weights and constants alone: it is computed when a model
+is loaded, not in each run.
 
 The pass takes whole kernels out of the function: those that the schedule would make of such
 operations alone. Each of their results that others read becomes a weight, and the operations become
@@ -32,12 +33,12 @@ _KINDS = ("view", "map", "reduce", "contract", "concat", "pad")
 _GROUPS = ("map", "row", "col", "contract", "concat", "copy")
 
 Signature = tuple[str, frozenset[str], Any]
-"""What a group computes: its kind, the ids of its ops, its domain."""
+"""The computation of a group: its kind, the ids of its ops, its domain."""
 
 
 @dataclass(slots=True)
 class Ahead:
-    """What is computed when a model is loaded.
+    """The part that is computed when a model is loaded.
 
     Attributes:
         function: Has no inputs, and an output for each weight that takes the place of a result.
@@ -108,7 +109,7 @@ class ComputeAhead:
 
 
 class _Cut:
-    """What can be taken out of ``function``."""
+    """The part that can be taken out of ``function``."""
 
     def __init__(self, function: Function, options: Options) -> None:
         self._function = function
@@ -140,7 +141,7 @@ class _Cut:
         return self._schedule.inliner.ops_of(group)
 
     def _written(self, group: Group) -> list[Value]:
-        """What ``group`` writes to memory."""
+        """The values that ``group`` writes to memory."""
         if group.source is not None:
             return [group.source]
         return [v for op in group.ops for v in op.results if v in self._schedule.stored]
@@ -149,7 +150,7 @@ class _Cut:
         self._taken.difference_update(groups)
 
     def _frontier(self) -> list[tuple[Group, Value]]:
-        """What groups that are taken out write for others."""
+        """The values that groups that are taken out write for others."""
         schedule = self._schedule
         read: set[Value] = set()
         for group in schedule.groups:
@@ -200,7 +201,7 @@ class _Cut:
 
     # ------------------------------------------------------------ the two functions
     def part(self) -> Function:
-        """What computes the results."""
+        """The function that computes the results."""
         part = self._function.clone()
         part.name = f"{part.name} at load"
         part.calls, part.subgraphs = [], {}

@@ -33,7 +33,7 @@ class Replay:
         self._found: list[list[Rewrite]] | None = None
 
     def rewrites(self, number: int) -> list[Rewrite]:
-        """What the pass ``number`` did."""
+        """The rewrites of the pass ``number``."""
         if self._found is None:
             function = self._copy()
             self._found = [rewrites_of(function, apply) for _, apply in self._passes]
@@ -42,8 +42,9 @@ class Replay:
 
 @dataclass(slots=True)
 class PassRecord:
-    """What one pass did: op counts before and after, its time, how many rules it applied, and
-    each of them, found when it is asked for."""
+    """The record of one pass: op counts before and after, its time, how many rules it applied, and
+    each of them, found when it is asked for.
+    """
 
     name: str
     before: int
@@ -76,7 +77,7 @@ def applied(function: Function, apply: Pass) -> int:
 
 
 def rewrites_of(function: Function, apply: Pass) -> list[Rewrite]:
-    """What the pass did to ``function``, which it has changed."""
+    """The rewrites of the pass that has changed ``function``."""
     log = listen(function)
     mark = log.mark()
     applied(function, apply)

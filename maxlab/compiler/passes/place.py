@@ -62,7 +62,7 @@ def _views_of_data(value: Value) -> list[Op]:
 
 
 def _moved(rewriting: Rewriting, transfer: Op, views: list[Op]) -> Value:
-    """What ``views`` are of the data, transferred: it stands before ``transfer``."""
+    """The value of ``views`` of the transferred data: it stands before ``transfer``."""
 
     def add(source: Op, operand: Value) -> Value:
         assert isinstance(operand.type, TensorType)  # data is no buffer

@@ -107,7 +107,7 @@ class AMDSMI:
         return reading(index, memory, utilization, missing)
 
     def _or_none(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``read`` returns, or None when the GPU has no such counter."""
+        """The result of ``read``, or None when the GPU has no such counter."""
         try:
             return read(*arguments)
         except self._smi.AmdSmiException as error:

@@ -112,7 +112,7 @@ class NVML:
         )
 
     def _or_none(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``read`` returns, or None when the GPU has no such counter."""
+        """The result of ``read``, or None when the GPU has no such counter."""
         try:
             return read(*arguments)
         except self._nvml.NVMLError as error:

@@ -1,4 +1,4 @@
-"""What a vendor's library must offer to be read by the diagnostics."""
+"""Functions that a vendor's library must offer to be read by the diagnostics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Vendor(Protocol):
     """One vendor's GPUs, through the library of that vendor."""
 
     prefix: str
-    """What its GPUs' identifiers start with."""
+    """The beginning of its GPUs' identifiers."""
 
     def open(self) -> bool:
         """Whether the library runs now; False where there is nothing to read.

@@ -18,7 +18,7 @@ END = b'"end"\n'
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a recorder's process wrote; ``times_ns`` and ``stats`` are of equal length."""
+    """The samples of a recorder's process; ``times_ns`` and ``stats`` are of equal length."""
 
     times_ns: list[int] = field(default_factory=list)
     stats: list[dict[str, GPUStats]] = field(default_factory=list)

@@ -103,7 +103,7 @@ class GPUDiagContext(AbstractContextManager["GPUDiagContext"]):
 
     @property
     def problems(self) -> dict[str, str]:
-        """What could not be read, and why, at the last :meth:`get_stats`.
+        """Statistics that could not be read at the last :meth:`get_stats`, and why.
 
         The key is the identifier of a GPU, or ``nv`` or ``amd`` when a vendor's library as a whole
         cannot be used though its driver is there. Empty when all is well, and also on a machine

@@ -211,7 +211,8 @@ class BackgroundRecorder(AbstractContextManager["BackgroundRecorder"]):
 
     @property
     def problems(self) -> dict[str, str]:
-        """What could not be read during the last block, and why, as of ``GPUDiagContext.problems``.
+        """Statistics that could not be read during the last block, and why, as of
+        ``GPUDiagContext.problems``.
 
         Of several problems of one GPU, the last.
 
@@ -343,7 +344,7 @@ class _Process:
             pass  # inside the driver, where no signal arrives; it ends when the driver lets go
 
     def failure(self, period_ns: int) -> DeviceError | None:
-        """What to tell the user about how the process ended; None when all is well."""
+        """The error that tells the user how the process ended; None when all is well."""
         if _wire.is_complete(self.raw):
             return None
         count, last_ns = _wire.summary(self.raw)

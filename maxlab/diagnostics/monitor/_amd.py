@@ -45,7 +45,7 @@ class AMDCounters(AMDSMI):
         ]
 
     def name(self, index: int) -> str:
-        """What the GPU is called; empty when it does not say."""
+        """The name of the GPU; empty when it does not say."""
         smi = self._smi
         found = self._field(smi.amdsmi_get_gpu_asic_info, "market_name", self._handles[index])
         return "" if found in (None, "N/A") else str(found)

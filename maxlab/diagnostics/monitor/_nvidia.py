@@ -95,7 +95,7 @@ class NVIDIACounters(NVML):
             yield Column(f"{gpu}.nvlink.{key}", gpu, "nvlink", "B/s", way, average=True)
 
     def name(self, index: int) -> str:
-        """What the GPU is called, such as ``"NVIDIA H200"``; empty when it does not say."""
+        """The name of the GPU, such as ``"NVIDIA H200"``; empty when it does not say."""
         found = self._ask(index, "name", self._nvml.nvmlDeviceGetName, self._handle(index))
         return found.decode(errors="replace") if isinstance(found, bytes) else str(found or "")
 
@@ -222,7 +222,7 @@ class NVIDIACounters(NVML):
         return handle
 
     def _ask(self, index: int, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``read`` returns; None, from then on without asking, when the GPU has no such."""
+        """The result of ``read``; None if the GPU lacks the counter, which is not asked again."""
         key = (index, name)
         if key in self._without:
             return None

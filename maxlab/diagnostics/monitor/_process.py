@@ -140,7 +140,7 @@ class _Sampler:
         self._writer = Writer(folder, PREFIX, setup["max_bytes"], self._beginning)
 
     def _beginning(self, segment: int) -> bytes:
-        """What makes a segment readable without those before it."""
+        """The lines that make a segment readable without those before it."""
         facts = {**self._facts, "names": self._gpus.names}
         return (
             line_format.head(self._run, segment, facts)

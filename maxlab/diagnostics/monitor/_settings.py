@@ -1,4 +1,4 @@
-"""What a monitor is told by its user: checked before anything is made or started."""
+"""Settings of a monitor, checked before anything is made or started."""
 
 from __future__ import annotations
 

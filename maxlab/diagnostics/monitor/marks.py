@@ -1,4 +1,5 @@
-"""What a kernel adds to its session's recording: cells, what models do, the memory of tensors.
+"""Marks that a kernel adds to its session's recording: cells, steps of models, the memory of
+tensors.
 
 Marks are written as they begin and again as they end, so that a kernel that is killed leaves all of
 them but the last tenth of a second of a row of runs. Nothing is written while no monitor runs.

@@ -197,7 +197,7 @@ class Monitor(AbstractContextManager["Monitor"]):
         return b"".join(pieces)
 
     def recording(self) -> Recording:
-        """What was recorded so far, as arrays.
+        """The recording so far, as arrays.
 
         Raises:
             DocumentError: ML830, nothing was recorded.

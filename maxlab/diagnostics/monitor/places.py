@@ -142,13 +142,14 @@ def session_folder(owner: Identity, base: Path | None = None) -> Path:
 
 
 def _boot() -> str:
-    """What this start of this machine is called."""
+    """The name of this start of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip().replace("-", "")
 
 
 def _processes() -> str:
-    """What the numbering of processes that this process lives in is called: each container of a
-    machine has one of its own."""
+    """The name of the numbering of processes that this process lives in: each container of a
+    machine has its own.
+    """
     try:
         found = os.stat("/proc/self/ns/pid")
     except OSError:
@@ -225,7 +226,7 @@ def make_session(folder: Path) -> Path:
 
 
 def _marked(folder: Path) -> dict[str, Any] | None:
-    """What the marker of ``folder`` says; None when it has none that is about this folder."""
+    """The content of the marker of ``folder``; None when it has none that is about this folder."""
     try:
         facts = json.loads(_own.content(folder / MARKER, 4096))
     except (OSError, ValueError, RecursionError):

@@ -34,7 +34,7 @@ _BYTES_FOR_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """What a process took at one time.
+    """The use that a process made of the machine at one time.
 
     Attributes:
         pid: its number.
@@ -189,8 +189,8 @@ class Recording:
         )
 
     def processes(self, time_ns: int | None = None) -> list[ProcessUse]:
-        """What each process of the user took of the machine, those of the session first; empty when
-        it is not known, as in recordings of older versions.
+        """The use that each process of the user makes of the machine, those of the session first;
+        empty when it is not known, as in recordings of older versions.
 
         Args:
             time_ns: When, on the clock of ``times_ns``; at the end when it is left out.

@@ -18,8 +18,9 @@ SEGMENTS = 16
 
 
 def matching(folder: Path, prefix: str) -> list[Path]:
-    """What lies in ``folder`` under names of segments of ``prefix``, which may hold wildcards; none
-    where it cannot be looked into."""
+    """Files in ``folder`` with names of segments of ``prefix``, which may hold wildcards; none
+    where the folder cannot be read.
+    """
     try:
         names = os.listdir(folder)
     except (OSError, ValueError):  # ValueError: a NUL in the name

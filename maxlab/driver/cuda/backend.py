@@ -104,7 +104,7 @@ class CudaBackend:
 
 
 def _why_no_import(error: ImportError) -> list[str]:
-    """What to do about a PyCUDA that cannot be imported."""
+    """Lines that say how to mend a PyCUDA that cannot be imported."""
     text = str(error)
     if "libcuda.so" in text:
         return [_NO_DRIVER]

@@ -87,7 +87,7 @@ class CudaContext:
     # ---------------------------------------------------------------- owner
 
     def call(self, work: Callable[[], T]) -> T:
-        """What ``work()`` returns, run by the owner.
+        """The result of ``work()``, run by the owner.
 
         Raises:
             DeviceError: ML445, a kernel faulted, now or earlier; ML443, the driver refused
@@ -428,7 +428,7 @@ class CudaContext:
         queue.launched(function.name)
 
     def record(self, work: Callable[[Queue], None]) -> CudaRecording | None:
-        """What ``work`` launches, as a CUDA graph; None for a driver that has none."""
+        """The launches of ``work``, as a CUDA graph; None for a driver that has none."""
         return self.call(lambda: self._record(work))
 
     def _record(self, work: Callable[[Queue], None]) -> CudaRecording | None:

@@ -1,4 +1,4 @@
-"""What went wrong on a device, as errors that say what to do."""
+"""Errors of a device, as exceptions that say how to go on."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ class CudaRecording:
 def record(
     context: Opened, queue: CudaQueue, work: Callable[[Queue], None]
 ) -> CudaRecording | None:
-    """What ``work`` gives to ``queue``, recorded instead of run; None if the driver cannot.
+    """The work that ``work`` gives to ``queue``, recorded instead of run; None if the driver cannot
+    record.
 
     Raises:
         DeviceError: ML443, the work waited for something, which no recording can.

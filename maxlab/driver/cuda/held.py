@@ -1,4 +1,6 @@
-"""What PyCUDA made for a device, in one place, so that all of it can be kept from being freed."""
+"""Objects of PyCUDA that belong to a device, in one place, so that all can be kept from being
+freed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of a GPU's driver need of the device that they belong to.
+"""The view of a device that the parts of a GPU's driver need.
 
 Queues, marks, recordings, modules and libraries are made by a `CudaContext` and hand back to it
 what its owner has to free; this is all that they know of it.

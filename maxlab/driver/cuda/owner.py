@@ -64,7 +64,7 @@ class Owner:
         return threading.get_ident() == self._thread.ident
 
     def call(self, work: Callable[[], T]) -> T:
-        """What ``work()`` returns; what it raises is raised here, with its traceback.
+        """The result of ``work()``; its exceptions are raised here, with their traceback.
 
         A call by the owner itself runs directly.
 

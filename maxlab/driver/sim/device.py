@@ -51,7 +51,7 @@ class SimMark:
         self.ns = time.perf_counter_ns()
 
     def synchronize(self) -> None:
-        """Nothing: it has been reached."""
+        """Returns at once: the mark has been reached."""
 
     def done(self) -> bool:
         """True."""
@@ -77,7 +77,7 @@ class SimQueue:
         return 0
 
     def synchronize(self) -> None:
-        """Nothing but a count: all work has ended."""
+        """Counts the call, and returns: all work has ended."""
         self._counters.waits += 1
 
     def mark(self, *, timed: bool = False) -> SimMark:
@@ -85,7 +85,7 @@ class SimQueue:
         return SimMark()
 
     def wait(self, mark: Mark) -> None:
-        """Nothing: the mark has been reached."""
+        """Returns at once: the mark has been reached."""
 
 
 class SimContext:
@@ -111,7 +111,7 @@ class SimContext:
         _CONTEXTS.add(self)
 
     def call(self, work: Callable[[], T]) -> T:
-        """What ``work()`` returns; one piece of work at a time."""
+        """The result of ``work()``; one piece of work runs at a time."""
         with self._owner:
             while self._later:
                 self._later.popleft()()
@@ -173,7 +173,7 @@ class SimContext:
         return address + nbytes <= begin + self._blocks[begin][1]
 
     def _said_of(self, address: int) -> str:
-        """What is known of ``address``."""
+        """A text of all that is known of ``address``."""
         if address < 4096:
             return f"{address:#x} is a null pointer"
         for begin, nbytes in reversed(self._freed):
@@ -275,7 +275,7 @@ class SimContext:
         function.run(grid, block, shared_bytes, arguments, regions)
 
     def follow(self, handle: int, mark: Mark) -> None:
-        """Nothing: no other library has streams here, and all work has ended."""
+        """Returns at once: no other library has streams here, and all work has ended."""
 
     def mark_stream(self, handle: int) -> SimMark:
         """A mark with the time of now."""

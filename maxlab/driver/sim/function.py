@@ -5,15 +5,21 @@ do; `SimModule` is for kernels of any signature.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from maxlab.config import config
 from maxlab.driver.backend import FunctionFacts
-from maxlab.driver.sim.module import ANCHOR, MAX_SHARED, runtime_api
-from maxlab.driver.sim.reports import Decoder, Kind, Place, Raw, Report
+from maxlab.driver.sim.module import (
+    ANCHOR,
+    MAX_SHARED,
+    lines_of,
+    raws_of,
+    reports_of,
+    runtime_api,
+)
+from maxlab.driver.sim.reports import Decoder, Place, Report
 from maxlab.errors import DeviceError, ExecutionError
 from maxlab.toolchain import gxx
 from maxlab.toolchain.cffi_abi import ffi
@@ -44,7 +50,7 @@ class SimFunction:
 
     @property
     def facts(self) -> FunctionFacts:
-        """Nothing: what a GPU's compiler would make of it is not known here."""
+        """Facts without numbers: a GPU's compiler is not asked here."""
         return FunctionFacts(None, None, None)
 
     def run(
@@ -128,32 +134,12 @@ class SimFunction:
         return self._shared
 
     def _reports(self, job: Any, grid: Size3, block: Size3) -> list[Report]:
-        """What the launch found, in words."""
-        row = ffi.new("long long[]", len(fields(Raw)))
-        count = self._api["cs_job_report"](job, 1 << 30, row)
-        if not count:
-            return []
-        raws = []
-        for index in range(count):
-            self._api["cs_job_report"](job, index, row)
-            kind, *rest = row
-            raws.append(Raw(Kind(kind), *rest))
+        """The findings of the launch, in words."""
+        raws = raws_of(self._api, job)
         kernel = self._kernel
-        counters = sorted({pc for raw in raws for pc in (raw.pc, raw.other_pc) if pc > 0})
-        found = gxx.source_lines(kernel.path, counters, f"{self.name}.cu")
-        lines = dict(zip(counters, found, strict=True))
+        lines = lines_of(raws, kernel.path, f"{self.name}.cu")
         decoder = Decoder(self.name, kernel.source.text, grid, block, lines)
-        stuck = [raw for raw in raws if raw.kind is Kind.STUCK]
-        reports = []
-        for raw in raws:
-            if raw.kind is not Kind.STUCK:
-                text = ffi.string(ffi.cast("char *", raw.text)).decode() if raw.text else ""
-                report = decoder.decode(raw, Place("", None, None), text)
-                if report is not None:
-                    reports.append(report)
-        if stuck:
-            reports.append(decoder.stuck(stuck))
-        return reports
+        return reports_of(raws, decoder, lambda _: Place("", None, None))
 
 
 __all__ = ["SimFunction"]

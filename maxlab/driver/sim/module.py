@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -44,7 +44,6 @@ MAX_STATIC_SHARED = 48 << 10
 MAX_SHARED = 227 << 10  # what a block of sm_90 can have
 _MAX_WORKERS = 16  # each has 192 MiB of address space for stacks
 _WAIT_MS = 50
-_RAW_FIELDS = len(fields(Raw))
 _CALL = 12  # bytes of a call, and of moves that may stand before it
 _GUARD = "_ZGV"  # says whether an array of a class type was made
 ANCHOR = "_ZZ16cs_shared_anchorE14cs_anchor_mark"
@@ -64,6 +63,46 @@ _FUNCTIONS = {
     "cs_job_ends": "const char *(*)(void *)",
     "cs_job_free": "void (*)(void *)",
 }
+
+
+def raws_of(api: Mapping[str, Any], job: Any) -> list[Raw]:
+    """The reports of ``job``, as the runtime has them."""
+    row = ffi.new("long long[]", len(fields(Raw)))
+    raws = []
+    for index in range(api["cs_job_report"](job, 1 << 30, row)):
+        api["cs_job_report"](job, index, row)
+        kind, *rest = row
+        raws.append(Raw(Kind(kind), *rest))
+    return raws
+
+
+def lines_of(raws: Sequence[Raw], path: Path, name: str) -> dict[int, int | None]:
+    """The line of the text ``name`` for each place in the code of the library at ``path``."""
+    counters = sorted({pc for raw in raws for pc in (raw.pc, raw.other_pc) if pc > 0})
+    found = gxx.source_lines(path, counters, name) if raws else []
+    return dict(zip(counters, found, strict=True))
+
+
+def reports_of(
+    raws: Sequence[Raw], decoder: Decoder, place: Callable[[Raw], Place]
+) -> list[Report]:
+    """The reports in words; threads that wait for ever are one report.
+
+    Args:
+        raws: The reports of the runtime.
+        decoder: Puts them into words.
+        place: The place in memory that a report is about.
+    """
+    reports = []
+    for raw in raws:
+        if raw.kind is not Kind.STUCK:
+            text = ffi.string(ffi.cast("char *", raw.text)).decode() if raw.text else ""
+            report = decoder.decode(raw, place(raw), text)
+            if report is not None:
+                reports.append(report)
+    if stuck := [raw for raw in raws if raw.kind is Kind.STUCK]:
+        reports.append(decoder.stuck(stuck))
+    return reports
 
 
 class SimModule:
@@ -149,7 +188,7 @@ class SimModule:
         timeout_s: float | None = None,
         record_block: Sequence[int] | None = None,
     ) -> list[Report]:
-        """What is wrong with the launch; empty for a good one. Returns when all blocks have ended.
+        """The mistakes of the launch; empty for a good one. Returns when all blocks have ended.
 
         A module made with ``check=True`` reports everything it sees and raises nothing for what
         the kernel does; a launch stops at the first access that would leave its buffer. Without
@@ -297,33 +336,17 @@ class SimModule:
     def _reports(
         self, job: Any, kernel: Kernel, grid: Index3, block: Index3, arguments: Arguments
     ) -> list[Report]:
-        row = ffi.new("long long[]", _RAW_FIELDS)
-        raws = []
-        for index in range(self._api["cs_job_report"](job, 1 << 30, row)):
-            self._api["cs_job_report"](job, index, row)
-            kind, *rest = row
-            raws.append(Raw(Kind(kind), *rest))
-        if not raws:
-            return []
-        counters = sorted({pc for raw in raws for pc in (raw.pc, raw.other_pc) if pc > 0})
-        found = gxx.source_lines(self._unit.path, counters, self._name)
-        lines = dict(zip(counters, found, strict=True))
+        raws = raws_of(self._api, job)
+        lines = lines_of(raws, self._unit.path, self._name)
         decoder = Decoder(kernel.name, self._source, grid, block, lines)
-        reports = []
-        for raw in raws:
-            if raw.kind is Kind.STUCK:
-                continue
-            text = ffi.string(ffi.cast("char *", raw.text)).decode() if raw.text else ""
-            place = self._place(raw, kernel, arguments, decoder.code(lines.get(raw.pc)))
-            report = decoder.decode(raw, place, text)
-            if report is not None:
-                reports.append(report)
-        if stuck := [raw for raw in raws if raw.kind is Kind.STUCK]:
-            reports.append(decoder.stuck(stuck))
-        return reports
+
+        def place(raw: Raw) -> Place:
+            return self._place(raw, kernel, arguments, decoder.code(lines.get(raw.pc)))
+
+        return reports_of(raws, decoder, place)
 
     def _place(self, raw: Raw, kernel: Kernel, arguments: Arguments, code: str) -> Place:
-        """What the memory of a report is called in the text."""
+        """The name that the memory of a report has in the text."""
         if raw.kind is Kind.BAD_INDEX:  # the array is on the line
             names = set(re.findall(r"(\w+)\s*\[", code))
             shared = {_plain(s.name) for s in self._shared_arrays()}

@@ -1,4 +1,4 @@
-"""What every thread of one block did, as a checked launch writes it down: `Recording`.
+"""The steps of every thread of one block, as a checked launch writes them down: `Recording`.
 
 The rows are those of ``Event`` and ``End`` in ``kernels/cuda/sim/runtime.h``. They are raw: in the
 order in which the simulator ran the threads, which is not the order of a device.
@@ -75,7 +75,7 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """What the threads of one block did.
+    """The steps of the threads of one block.
 
     Attributes:
         block: which block.

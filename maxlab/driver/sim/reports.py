@@ -1,4 +1,4 @@
-"""What a launch says of its mistakes: `Report`, and how the runtime's numbers become one.
+"""Reports of a launch on its mistakes: `Report`, and how the runtime's numbers become one.
 
 The numbers of the kinds are those of ``kernels/cuda/sim/runtime.h``.
 """
@@ -131,7 +131,7 @@ class Report:
 
     @property
     def fix(self) -> str:
-        """What to change."""
+        """The change that mends the mistake."""
         return FIXES[self.kind]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a CUDA text says of its kernels: names, parameters, launch bounds, shared arrays.
+"""The kernels that a CUDA text declares: names, parameters, launch bounds, shared arrays.
 
 Input: the text. Output: `Kernel` objects with the types that arguments must have, found with
 regular expressions and bracket counting; the compiler proves the text itself.

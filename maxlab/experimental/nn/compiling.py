@@ -144,8 +144,8 @@ class CompiledModule:
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives for these inputs, computed by its graph: tensors, in the same
-        tuples, lists and dicts.
+        """The module's result for these inputs, computed by its graph: tensors, in the same tuples,
+        lists and dicts.
 
         Args:
             *args: A tensor, NumPy array or array of the DLPack protocol for each input.

@@ -70,11 +70,11 @@ class Module(Generic[_P, _R]):
 
     @in_scope
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """What ``forward`` gives."""
+        """The result of ``forward``."""
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """What the module computes; each class of modules writes its own.
+        """Computes the module's result; each class of modules writes its own.
 
         Raises:
             UnsupportedError: ML732, the class has none; a ``NotImplementedError``.
@@ -363,7 +363,7 @@ class Module(Generic[_P, _R]):
 
     # ------------------------------------------------------------ shown
     def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
-        """What the text of the module names: its parameters' types and its children."""
+        """The names in the text of the module: its parameters' types and its children."""
         for name, value in states.attributes(self):
             if isinstance(value, Tensor):
                 yield name, states.TypeText(value)
@@ -433,7 +433,7 @@ def _tree(module: Module[..., Any]) -> Iterator[tuple[str, Module[..., Any]]]:
 
 
 def _once(module: Module[..., Any]) -> list[tuple[str, Module[..., Any]]]:
-    """What `_tree` gives, each module under its first path alone."""
+    """The entries of `_tree`, each module under its first path alone."""
     found: dict[int, tuple[str, Module[..., Any]]] = {}
     for path, each in _tree(module):
         found.setdefault(id(each), (path, each))

@@ -40,7 +40,7 @@ class Sequential(Module[[Tensor], Tensor]):
         return [(str(number), module) for number, module in enumerate(self.modules)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the last module gives; ``x`` where there is none."""
+        """The result of the last module; ``x`` where there is none."""
         for module in self.modules:
             x = module(x)
         return x

@@ -1,4 +1,4 @@
-"""What modules of eager tensors share: the values of parameters, checked, and modules as text."""
+"""The state of modules of eager tensors: the values of parameters, checked, and modules as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _LISTED = 8
 
 # ---------------------------------------------------------------- attributes
 def attributes(module: object) -> Iterator[tuple[str, Any]]:
-    """What ``module`` itself has, in the order in which it was set: pairs ``(name, value)``."""
+    """The attributes of ``module`` itself, in the order in which they were set: pairs ``(name,
+    value)``.
+    """
     yield from list(module.__dict__.items())
     for kind in type(module).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -119,7 +121,7 @@ def sizes(tensor: Tensor) -> list[int]:
 def check_names(
     model: str, parameters: Iterable[str], state: Mapping[str, Any], strict: bool
 ) -> None:
-    """Nothing, when ``state`` has the names ``parameters``, and, if ``strict``, no others.
+    """Raises unless ``state`` has the names ``parameters`` and, if ``strict``, no others.
 
     Raises:
         MissingKeyError: ML733, a name is missing.
@@ -151,7 +153,7 @@ def check_names(
 
 
 def check_tensor(what: str, value: Any) -> None:
-    """Nothing, when ``value``, which becomes ``what``, is a tensor.
+    """Raises unless ``value``, which becomes ``what``, is a tensor.
 
     Raises:
         ModuleError: ML734.
@@ -165,7 +167,7 @@ def check_tensor(what: str, value: Any) -> None:
 
 
 def check_class(given: Any, base: type) -> None:
-    """Nothing, when ``given`` is a class derived from ``base``.
+    """Raises unless ``given`` is a class derived from ``base``.
 
     Raises:
         UnusableArgumentError: ML748.
@@ -179,7 +181,7 @@ def check_class(given: Any, base: type) -> None:
 
 
 def check_module(what: str, value: Any, base: type) -> None:
-    """Nothing, when ``value`` is a module.
+    """Raises unless ``value`` is a module.
 
     Raises:
         ArgumentTypeError: ML748.
@@ -196,8 +198,7 @@ def check_module(what: str, value: Any, base: type) -> None:
 
 
 def refuse_layer(what: str, value: Any) -> None:
-    """Nothing, when ``value`` is no layer of ``maxlab.nn``, whose weights have values in graphs
-    alone.
+    """Raises if ``value`` is a layer of ``maxlab.nn``, whose weights have values in graphs alone.
 
     Raises:
         ArgumentTypeError: ML748.

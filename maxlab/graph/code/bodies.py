@@ -188,8 +188,7 @@ class Body(Values):
         self.assign(scope.gives, node, leaves, wanted=wanted)
 
     def _gives(self, function: str, scope: Scope) -> list[str]:
-        """What the results of ``function`` are called: one as the function is, without its first
-        words."""
+        """Names of the results of ``function``: one as the function is, without its first words."""
         if len(scope.gives) != 1:
             return self.program.function(scope).gives
         last = function.rstrip("0123456789").rpartition("_")[2]
@@ -356,8 +355,9 @@ class Body(Values):
     def _parameter(
         self, arg: Value, number: int, starts: Sequence[Value], read: set[Value], names: Names
     ) -> str:
-        """What a function of a loop calls ``arg``: as it is named, or as what it starts from, where
-        the loop does not read that too."""
+        """The name that a function of a loop gives to ``arg``: its own, or that of its start, where
+        the loop does not read that too.
+        """
         told = "" if re.fullmatch(r"(input)?\d*", arg.name) else identifier(arg.name)
         if self.named and told and told not in names.taken:
             return names.new(told)

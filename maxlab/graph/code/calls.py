@@ -424,8 +424,9 @@ def literal_dim(at: Dim) -> Node:
 
 
 def entries(op: Op, computed: Sequence[Node]) -> list[Node] | None:
-    """What names the part of a tensor or a buffer that ``op`` reads or writes, as slices and as
-    ``computed`` places; None where no index does."""
+    """The index of the part of a tensor or a buffer that ``op`` reads or writes, as slices and as
+    ``computed`` places; None where no index does.
+    """
     attrs = op.attrs
     pairs = zip(attrs.get("computed", ()), computed, strict=False)
     at = {axis: node for (axis, word), node in pairs if word == "index"}

@@ -181,8 +181,9 @@ def is_unread(op: Op) -> bool:
 
 
 def _reads(op: Op, outer: dict[Value, Value]) -> list[Value]:
-    """What must be there before ``op``: what it reads itself, then what its regions read from
-    outside, in the order in which their text has it."""
+    """Values that must exist before ``op``: its own operands, then the values that its regions read
+    from outside, in the order in which their text has them.
+    """
     found = dict.fromkeys(told_operands(op))
     for region in op.regions:
         outer |= captured(op, region)
@@ -211,8 +212,7 @@ def _origin(value: Value, outer: Mapping[Value, Value]) -> Value:
 
 
 def captured(op: Op, region: Block) -> dict[Value, Value]:
-    """What stands for the arguments of ``region`` that captured a value from outside; chains are
-    never told."""
+    """The outer values that arguments of ``region`` captured, by argument, without chains."""
     count = len(region.args)
     skipped = len(op.operands) - count
     carried = carries(op)

@@ -1,4 +1,4 @@
-"""What people laid beside a graph, as comments of its code: texts, drafts and lessons."""
+"""Notes that people laid beside a graph, as comments of its code: texts, drafts and lessons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values, functions and files are called in the code of a graph."""
+"""Names of values, functions and files in the code of a graph."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ _WORDS: Final = {
     "permute": "transposed",
     "broadcast_to": "wide",
 }
-"""What the result of an operation is called where its own name says what is done, not what it
-is."""
+"""Names for the result of an operation whose own name is a verb."""
 
 
 def word_of(op: str) -> str:
@@ -107,7 +106,7 @@ def snake(text: str) -> str:
 
 
 def one_of(text: str) -> str:
-    """What one of ``text``, a name of several, is called.
+    """The name of one of ``text``, a name of several.
 
     Example:
         >>> one_of("layers"), one_of("h"), one_of("class"), one_of("entries")
@@ -125,7 +124,7 @@ _NUMBERED: Final = re.compile(r"_?(.*?)(?:_default)?(?:_\d+)?")
 
 @cache
 def _words_of_ops() -> frozenset[str]:
-    """What operations are called, here and in PyTorch: names of values that say only that."""
+    """The names of operations, here and in PyTorch: names of values that say only that."""
     found = {name for name in vars(ops) if not name.startswith("_")}
     for name, row in OPSET.items():
         short = name.removeprefix("mo.")
@@ -135,8 +134,9 @@ def _words_of_ops() -> frozenset[str]:
 
 
 def given_name(value: Value) -> str:
-    """What people call ``value``; empty where nobody named it, and for a name that an importer
-    gave, which is that of its operation with a number."""
+    """The name that people gave to ``value``; empty where nobody named it, and for a name that an
+    importer gave, which is that of its operation with a number.
+    """
     name = value.name
     op = value.op
     if not name or op is None:
@@ -148,7 +148,7 @@ def given_name(value: Value) -> str:
 
 
 def input_name(value: Value, told: str) -> str:
-    """What the input ``value`` is called: as it is named, or as the program told."""
+    """The name of the input ``value``: its own, or the one that the program told."""
     named = "" if value.name == f"input{value.index}" else value.name
     return identifier(named) or identifier(told)
 

@@ -43,7 +43,7 @@ NAMES: Mapping[str, Any] = {
     "np": np,
     "ops": ops,
 }
-"""What expressions may name, besides values, ``Graph`` and ``InterpolationMode``."""
+"""Names that expressions may use, besides values, ``Graph`` and ``InterpolationMode``."""
 
 
 class Probe:
@@ -66,7 +66,7 @@ class Probe:
         self._known: dict[Any, bool] = {}
         self._lists: set[str] = set()
         self.why = ""
-        """What was raised last."""
+        """The message of the newest exception."""
 
     def makes(
         self,
@@ -201,7 +201,7 @@ def _begins_chain(op: Op) -> bool:
 
 
 def _drawn(op: Op) -> list[tuple[str, str]]:
-    """What ``op`` draws, with whatever seed."""
+    """The attributes of ``op`` without those of its seed."""
     return [each for each in told_attrs(op) if each[0] not in ("seed", "stream")]
 
 

@@ -166,8 +166,9 @@ class Writer:
         at: int = -1,
         counter: str = "",
     ) -> Node:
-        """What stands for the weights whose names begin with ``parts``, where ``base`` are those
-        whose names begin with ``within``; part ``at`` is counted by ``counter``."""
+        """The expression for the weights whose names begin with ``parts``, where ``base`` are those
+        whose names begin with ``within``; part ``at`` is counted by ``counter``.
+        """
         made: Node = Atom(base)
         for n, part in list(enumerate(parts))[len(within) :]:
             if n == at:
@@ -333,7 +334,7 @@ class Writer:
         return text + "\n"
 
     def _setup(self) -> list[str]:
-        """What stands before the functions: the file of weights, and the texts of kernels."""
+        """The lines before the functions: the file of weights, and the texts of kernels."""
         made = constant(self._kernels)
         if self.store.is_used:
             opened = f"SafetensorWeights([Path(__file__).with_name({string(self.file).flat()})])"
@@ -468,7 +469,7 @@ def _parameter(value: Value) -> str:
 
 
 def _prefix(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """What all of ``names`` begin with."""
+    """The longest common beginning of all ``names``."""
     if len(names) == 1:
         return names[0]
     first = names[0][:-1]

@@ -81,7 +81,7 @@ def is_source(op: Op) -> bool:
 
 
 def items_of(block: Block, base: tuple[str, ...], calls: Sequence[Inlined] = ()) -> list[Item]:
-    """What stands in ``block``, by scopes below ``base``."""
+    """The items of ``block``, by scopes below ``base``."""
     ops = [op for op in block.ops if not op.ends_block and not is_chain(op)]
     paths = {op: _below(parts_of(op.scope), base) for op in ops}
     listed = _with_calls(ops, paths, calls)

@@ -18,7 +18,7 @@ from maxlab.opset import is_weight
 
 
 class Program(Protocol):
-    """What a function of the code is part of."""
+    """The program that a function of the code is part of."""
 
     comments: Mapping[str, list[str]]
 
@@ -43,7 +43,7 @@ class Program(Protocol):
         at: int = -1,
         counter: str = "",
     ) -> Node:
-        """What stands for weights by the beginning of their names."""
+        """The expression for weights by the beginning of their names."""
 
     def function(self, scope: Scope) -> CallOf:
         """The call of a function that ``scope`` is."""
@@ -113,7 +113,7 @@ class Values:
         self._owned: dict[str, Value] = {}  # which value a variable of this function holds
 
     def origin(self, value: Value) -> Value:
-        """What ``value`` is outside of the regions that captured it."""
+        """The value outside of the regions that captured ``value``."""
         while value in self.outer:
             value = self.outer[value]
         return value
@@ -314,8 +314,9 @@ class Values:
 
 
 def weight_word(op: Op, within: Sequence[str]) -> str:
-    """What the variable of a weight, of those whose names begin with ``within``, is called: as the
-    last part of its name, with the one before it where that says little."""
+    """The name of a variable for a weight, of those whose names begin with ``within``: the last
+    part of the weight's name, with the one before it where that says little.
+    """
     if not is_weight(op):
         return ""
     parts = [identifier(snake(part)) for part in str(op.attrs["name"]).split(".")[len(within) :]]

@@ -1,4 +1,4 @@
-"""What the code of a graph keeps beside it: a safetensors file of weights and long constants."""
+"""The file beside the code of a graph: weights and long constants, as safetensors."""
 
 from __future__ import annotations
 

@@ -554,7 +554,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a name that is not there, with what there is instead."""
+        """Raises the error for a name that is not there, with the name to use instead."""
         from maxlab.graph import elsewhere
 
         instead = elsewhere.INSTEAD

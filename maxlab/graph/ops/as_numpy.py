@@ -106,7 +106,7 @@ UFUNCS: dict[str, Callable[..., Any]] = {
 
 @staged
 def apply_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What ``ufunc`` of NumPy makes of ``inputs``, of which one is a tensor of the graph.
+    """The result of ``ufunc`` of NumPy on ``inputs``, of which one is a tensor of the graph.
 
     Raises:
         ArgumentTypeError: ML965, no op does it; ML961, the result is to go into an array.
@@ -162,7 +162,7 @@ def _without_op(what: str, fix: str) -> ArgumentTypeError:
 
 
 def apply_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What ``function`` of NumPy makes of its arguments, among which are tensors of the graph.
+    """The result of ``function`` of NumPy on its arguments, among which are tensors of the graph.
 
     Raises:
         ArgumentTypeError: ML965, no op does it, or not with these arguments.
@@ -346,7 +346,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.size: _size,
     **composed.FUNCTIONS,
 }
-"""What is done for each function of NumPy."""
+"""The operation for each function of NumPy."""
 _NONZERO = "in the graph the number of places is a dim: ops.nonzero(b, 'count')"
 _BETTER: dict[Any, str] = {
     np.nonzero: _NONZERO.replace("(b", "(x"),
@@ -355,7 +355,7 @@ _BETTER: dict[Any, str] = {
     np.where: _NONZERO,
     np.sum: "write np.sum(x) + 1, or np.sum(ops.where(b, x, 0)); of a result",
 }
-"""What is done in the graph instead, where NumPy's function has no counterpart."""
+"""The operation to use instead, where NumPy's function has no counterpart."""
 
 
 __all__ = ["FUNCTIONS", "UFUNCS", "apply_function", "apply_ufunc"]

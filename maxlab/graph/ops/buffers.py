@@ -151,7 +151,9 @@ def _is_whole(cuts: list[_Cut], shape: Shape) -> bool:
 
 
 def _source(what: str, destination: BufferValue, source: Any, shape: Shape) -> TensorValue:
-    """What is stored: a tensor as it is, a number as many times as the place has elements."""
+    """The tensor that is stored: a tensor as it is, a number as many times as the place has
+    elements.
+    """
     if is_number(source):
         return add_op(
             "broadcast_to",
@@ -165,7 +167,7 @@ def _source(what: str, destination: BufferValue, source: Any, shape: Shape) -> T
 
 @staged
 def buffer_store(destination: BufferValue | HasBufferValue, source: TensorValueLike) -> None:
-    """Nothing; ``source`` is copied into the buffer ``destination``.
+    """Copies ``source`` into the buffer ``destination``.
 
     The memory of an input is that of the caller, who sees the change when the model has run.
 
@@ -197,8 +199,8 @@ def buffer_store(destination: BufferValue | HasBufferValue, source: TensorValueL
 def buffer_store_slice(
     destination: BufferValue | HasBufferValue, source: TensorValueLike, indices: Sequence[Any]
 ) -> None:
-    """Nothing; ``source`` is copied into the part of the buffer that ``destination[indices]``
-    names, and all other elements stay as they are.
+    """Copies ``source`` into the part of the buffer that ``destination[indices]`` names; all other
+    elements stay as they are.
 
     Indices are those of ``ops.slice_tensor``, without ``None``. Bounds and indices may be computed,
     also for dims that are symbolic: the slice then must have as many elements as ``source``, which
@@ -293,8 +295,8 @@ def _slot(entry: Any, size: Dim, axis: int) -> _Cut:
 
 @staged
 def print(value: str | TensorValue, label: str = "debug_tensor") -> None:
-    """Nothing; ``value`` is printed each time the model comes here, behind everything that was
-    printed or stored before.
+    """Prints ``value`` each time the model comes here, behind everything that was printed or stored
+    before.
 
     It is written to ``sys.stdout`` by the thread that runs the model. A text is printed as it is,
     behind its label if that is not the default; a tensor as ``label = tensor([…], dtype=…,

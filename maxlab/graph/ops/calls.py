@@ -8,7 +8,7 @@ from maxlab.graph.build import builder, staged
 from maxlab.graph.value import Value
 
 Graph: TypeAlias = Any
-"""What the builder in use can call: of a graph, another one."""
+"""The type of callees: for the builder of a graph, another graph."""
 
 
 @staged

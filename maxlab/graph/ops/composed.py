@@ -356,7 +356,7 @@ UFUNCS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("deg2rad", "radians"), _scaled(math.pi / 180)),
     **dict.fromkeys(("rad2deg", "degrees"), _scaled(180 / math.pi)),
 }
-"""What is done for each ufunc of NumPy that is several ops, by its name."""
+"""The composition for each ufunc of NumPy that is several ops, by its name."""
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.append: _append,
@@ -398,6 +398,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.real: _itself,
     np.empty_like: making.zeros_like,
 }
-"""What is done for each function of NumPy that is several ops."""
+"""The composition for each function of NumPy that is several ops."""
 
 __all__ = ["FUNCTIONS", "UFUNCS"]

@@ -233,7 +233,7 @@ def _giving(
 
 
 def _called(what: str, function: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """What ``function`` of the user returns for ``values``.
+    """The result of ``function`` of the user on ``values``.
 
     Raises:
         ArgumentTypeError: ML758, it cannot be called with them. What is raised in it comes out.

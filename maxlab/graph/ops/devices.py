@@ -45,7 +45,7 @@ def transfer_to(x: TensorValueLike, device: Any) -> TensorValue:
 def assert_same_device(
     *values: TensorValue | BufferValue, **named_values: TensorValue | BufferValue
 ) -> None:
-    """Nothing, when all the values live on one device.
+    """Raises unless all the values live on one device.
 
     Args:
         *values: Tensors and buffers.

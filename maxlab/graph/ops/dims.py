@@ -19,7 +19,7 @@ _OTHER_NAMES = frozenset({"dim", "keepdim", "keepdims"})
 
 
 def axis_named(what: str, kwargs: dict[str, Any]) -> None:
-    """Nothing; a ``dim`` in ``kwargs`` is an ``axis`` from here on.
+    """Renames a ``dim`` in ``kwargs`` to ``axis``.
 
     Raises:
         ArgumentTypeError: ML966, both are given.

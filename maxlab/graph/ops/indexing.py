@@ -73,7 +73,7 @@ def gather(input: TensorValueLike, indices: TensorValueLike, axis: int) -> Tenso
 
 @dataclass(slots=True)
 class _Cut:
-    """What is read of one dim: ``size`` elements from ``start`` in steps of ``step``.
+    """The elements that are read of one dim: ``size`` from ``start`` in steps of ``step``.
 
     ``drop`` removes the dim afterwards, ``pick`` is an array or tensor of the elements to choose,
     ``name`` the dim that the result is asserted to have, ``bounds`` the tensors between which the
@@ -172,7 +172,7 @@ def _entries(indices: list[Any], rank: int) -> list[Any]:
 
 
 def cut_of_one(entry: Any, size: Dim, axis: int) -> _Cut:
-    """What ``entry`` reads or changes of ``axis`` of a buffer: one place, or a slice.
+    """The part of ``axis`` of a buffer that ``entry`` reads or changes: one place, or a slice.
 
     Raises:
         ArgumentTypeError: ML344, a list of places, besides what is no index at all.

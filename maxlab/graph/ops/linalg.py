@@ -86,7 +86,7 @@ __all__ = ["matmul", "outer"]
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a name that is not there, with what there is instead."""
+        """Raises the error for a name that is not there, with the name to use instead."""
         from maxlab.graph.elsewhere import LINALG
 
         raise missing("ops.linalg", name, __all__, LINALG)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from maxlab.errors import ArgumentError
 from maxlab.graph.build import add as add_op
 from maxlab.graph.build import staged, tensor
@@ -53,10 +55,7 @@ def max_pool2d(
     return add_op(
         "max_pool2d",
         [tensor(input, "max_pool2d: the input")],
-        kernel_size=ints("max_pool2d", "kernel_size", kernel_size, 2),
-        stride=ints("max_pool2d", "stride", stride, 2),
-        dilation=ints("max_pool2d", "dilation", dilation, 2),
-        padding=ints("max_pool2d", "padding", padding, 2),
+        **_windows("max_pool2d", kernel_size, stride, dilation, padding),
         ceil_mode=bool(ceil_mode),
     )
 
@@ -94,10 +93,7 @@ def avg_pool2d(
     return add_op(
         "avg_pool2d",
         [tensor(input, "avg_pool2d: the input")],
-        kernel_size=ints("avg_pool2d", "kernel_size", kernel_size, 2),
-        stride=ints("avg_pool2d", "stride", stride, 2),
-        dilation=ints("avg_pool2d", "dilation", dilation, 2),
-        padding=ints("avg_pool2d", "padding", padding, 2),
+        **_windows("avg_pool2d", kernel_size, stride, dilation, padding),
         ceil_mode=bool(ceil_mode),
         count_boundary=bool(count_boundary),
     )
@@ -142,11 +138,16 @@ def fold(
         "fold",
         [tensor(input, "fold: the input")],
         output_size=tuple(Dim(size) for size in given),
-        kernel_size=ints("fold", "kernel_size", kernel_size, 2),
-        stride=ints("fold", "stride", stride, 2),
-        dilation=ints("fold", "dilation", dilation, 2),
-        padding=ints("fold", "padding", padding, 2),
+        **_windows("fold", kernel_size, stride, dilation, padding),
     )
+
+
+def _windows(
+    what: str, kernel_size: Any, stride: Any, dilation: Any, padding: Any
+) -> dict[str, tuple[int, ...]]:
+    """The attributes of windows, each a height and a width."""
+    sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation, "padding": padding}
+    return {name: ints(what, name, value, 2) for name, value in sizes.items()}
 
 
 __all__ = ["avg_pool2d", "fold", "max_pool2d"]

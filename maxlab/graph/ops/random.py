@@ -30,7 +30,7 @@ _STREAM = "random stream"
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What the next random op of a graph is made with."""
+    """The state that the next random op of a graph is made with."""
 
     seed: int | TensorValue
     number: int = 0
@@ -38,7 +38,7 @@ class _Stream:
 
 @staged
 def set_seed(seed: TensorValue | int = 0) -> None:
-    """Nothing; the random ops that follow in this graph start from ``seed``.
+    """Starts the random ops that follow in this graph from ``seed``.
 
     The n-th random op after ``set_seed(seed)`` always makes the same numbers; another op, and
     another seed, make others.
@@ -162,7 +162,7 @@ def _affine(
 
 
 def _working(like: TensorType) -> DType:
-    """What numbers of ``like`` are computed in before they are rounded."""
+    """The dtype that numbers of ``like`` are computed in before they are rounded."""
     return like.dtype if like.dtype is DType.float64 or not like.dtype.is_float() else DType.float32
 
 
@@ -296,7 +296,7 @@ __all__ = ["SeedType", "gaussian", "normal", "set_seed", "uniform"]
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Nothing: the error for a name that is not there, with what there is instead."""
+        """Raises the error for a name that is not there, with the name to use instead."""
         from maxlab.graph.elsewhere import RANDOM
 
         raise missing("ops.random", name, __all__, RANDOM)

@@ -25,7 +25,7 @@ MOST_OF_A_WINDOW = 1 << 26
 
 
 class Normalization(StrEnum):
-    """What the elements of an inverse transform of size n are divided by."""
+    """The divisor of the elements of an inverse transform of size n."""
 
     BACKWARD = "backward"
     """by n"""

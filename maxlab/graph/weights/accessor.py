@@ -1,4 +1,6 @@
-"""What the accessors of all file formats share: names by attribute and index, data, allocation."""
+"""The common part of the accessors of all file formats: names by attribute and index, data,
+allocation.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from maxlab.opset.core import Array
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a weight before its data is read."""
+    """Facts of a weight that are known before its data is read."""
 
     dtype: DType
     shape: Shape

@@ -1,5 +1,6 @@
-"""What all sources of weights have in common: names by attribute and index, and the data of one
-weight."""
+"""The common part of all sources of weights: names by attribute and index, and the data of one
+weight.
+"""
 
 from __future__ import annotations
 
@@ -247,7 +248,7 @@ def check(
     wanted_dtype: DType | None,
     wanted_shape: Iterable[DimLike] | None,
 ) -> None:
-    """Nothing, when a weight has the dtype and shape that ``allocate`` asks for.
+    """Raises unless a weight has the dtype and shape that ``allocate`` asks for.
 
     Raises:
         WeightError: ML631.
@@ -274,7 +275,7 @@ def check_encoding(
     encoding: QuantizationEncoding | None,
     wanted: QuantizationEncoding | None,
 ) -> None:
-    """Nothing, when a weight has the encoding that ``allocate`` asks for.
+    """Raises unless a weight has the encoding that ``allocate`` asks for.
 
     Raises:
         WeightError: ML746.

@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     numbers: int
     nbytes: int
     dtype: DType | None = None
-    """What the data is read as; None for blocks."""
+    """The dtype that the data is read as; None for blocks."""
 
 
 KINDS = {
@@ -145,7 +145,7 @@ class GGUFTensor:
 
     @property
     def dtype(self) -> DType:
-        """What it is read as: ``uint8`` for blocks."""
+        """The dtype that it is read as: ``uint8`` for blocks."""
         return (self.kind and self.kind.dtype) or DType.uint8
 
     def read(self) -> Array:

@@ -79,7 +79,7 @@ class WeightBytes(ABC):
 
     @abstractmethod
     def require_whole(self) -> None:
-        """Nothing, while the file is what was opened.
+        """Raises unless the file still is the one that was opened.
 
         Raises:
             WeightFileError: ML639, its size or its time of change is another; ML641, a part of it
@@ -146,10 +146,10 @@ class MappedFile(WeightBytes):
         self._bytes = np.frombuffer(self.map, np.uint8)
 
     def reach(self, end: int) -> None:
-        """Nothing: all bytes are there."""
+        """Returns at once: all bytes are there."""
 
     def require_whole(self) -> None:
-        """Nothing, while the file is what was opened; see ``WeightBytes``."""
+        """Raises unless the file still is the one that was opened; see ``WeightBytes``."""
         self.map.require_whole()
 
     def view(self, name: str, begin: int, dtype: DType, shape: tuple[int, ...]) -> Array:
@@ -231,7 +231,7 @@ class UnmappedFile(WeightBytes):
         return found
 
     def require_whole(self) -> None:
-        """Nothing, while the file is what was opened; see ``WeightBytes``."""
+        """Raises unless the file still is the one that was opened; see ``WeightBytes``."""
         now = os.fstat(self._handle)
         if now.st_size != self.size:
             raise self._changed(f"has {now.st_size} bytes, and had {self.size} when it was opened")

@@ -99,4 +99,4 @@ NAMED = {
     ("torch._utils", "_rebuild_parameter_with_state"),
     ("torch._tensor", "_rebuild_from_type_v2"),
 }
-"""What is understood, as module and name."""
+"""The names that are understood, as module and name."""

@@ -165,7 +165,7 @@ class Unpickler:
 
     # ------------------------------------------------------------ the machine
     def load(self) -> Any:
-        """What the pickle describes.
+        """The object that the pickle describes.
 
         Raises:
             WeightError: ML633, the pickle is damaged; ML747, it names what is not understood.

@@ -18,7 +18,7 @@ _WORDS: Final = {dtype: word for word, dtype in DTYPES.items()}
 
 
 def write_safetensors(path: Path | str, arrays: Mapping[str, Array]) -> None:
-    """Nothing; the file at ``path`` holds ``arrays`` in their order, when all is written.
+    """Writes ``arrays``, in their order, to the file at ``path``, which is replaced at the end.
 
     Args:
         path: The file.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """What a call calls: its parameters, in order, without the value whose method it is."""
+    """The callee of a call: its parameters, in order, without the value whose method it is."""
 
     parameters: tuple[str, ...]
 
@@ -29,8 +29,9 @@ class Callee:
 
 
 def callee_of(function: Any, method: str, wanted: str) -> Callee | None:
-    """What is called where ``function`` is, or the ``method`` of a value; None where that is not
-    the function ``wanted`` of ``ops``."""
+    """The callee ``function``, or the ``method`` of a value; None where that is not the function
+    ``wanted`` of ``ops``.
+    """
     skipped = 0
     if method:
         function, skipped = getattr(TensorValue, method, None), 1

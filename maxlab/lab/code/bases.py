@@ -35,7 +35,7 @@ _bases: weakref.WeakKeyDictionary[Graph, _Base] = weakref.WeakKeyDictionary()
 
 @contextmanager
 def by_hand(graph: Graph) -> Iterator[None]:
-    """What changes ``graph`` inside of this is done by hand."""
+    """Marks the changes of ``graph`` inside of this as done by hand."""
     base = _look(graph)
     try:
         yield
@@ -44,7 +44,7 @@ def by_hand(graph: Graph) -> Iterator[None]:
 
 
 def _look(graph: Graph) -> _Base:
-    """What is known of ``graph``, with what code has done since."""
+    """The state of ``graph``, with the changes that code has made since."""
     revision = graph.log.revision
     base = _bases.get(graph)
     if base is None:

@@ -43,7 +43,7 @@ class RunCell:
         return at.cell == self.id and at.file == f"cell [{self.number}]"
 
     def in_raw(self, new: str, replacements: tuple[Replacement, ...]) -> str:
-        """What the page is to have, for the text with ``replacements``, which is ``new``.
+        """The text for the page, for the text with ``replacements``, which is ``new``.
 
         Raises:
             CodeError: ML875, a magic stands where something is replaced.

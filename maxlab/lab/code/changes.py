@@ -1,4 +1,4 @@
-"""What became of a graph since its cell built it: the graph as it was beside the graph as it is.
+"""Changes of a graph since its cell built it: the graph as it was beside the graph as it is.
 
 Ids tell what is the same. What was changed and changed back is no change, in whatever way."""
 
@@ -13,7 +13,7 @@ from maxlab.ir.edit_objects import op_data
 
 @dataclass(slots=True)
 class Changes:
-    """What differs between two states of a graph.
+    """The differences between two states of a graph.
 
     Attributes:
         base: The graph as the cell built it.
@@ -55,7 +55,7 @@ class Changes:
 
 
 def changes_between(base: Function, now: Function) -> Changes:
-    """What differs between ``base`` and ``now``, which came of it by edits."""
+    """The differences between ``base`` and ``now``, which came of it by edits."""
     found = Changes(base, now)
     before = {op.id: op for op in base.ops}
     after = {op.id: op for op in now.ops}
@@ -87,7 +87,7 @@ def changes_between(base: Function, now: Function) -> Changes:
 
 
 def _readers(op: Op) -> Iterator[tuple[Op, int, int]]:
-    """What reads the results of ``op``: the reader, the number of its operand and of the result."""
+    """Readers of the results of ``op``: the reader, the number of its operand and of the result."""
     for number, value in enumerate(op.results):
         for reader in value.uses:
             for operand, read in enumerate(reader.operands):

@@ -85,7 +85,7 @@ _EDITOR: Final = frozenset(
 )
 _IN_PLACE: Final = frozenset(["sort", "fill", "resize", "put", "partition", "byteswap", "setflags"])
 _SHOWING: Final = frozenset({"print", "display"})
-"""What is called without doing anything."""
+"""Functions that are called for their output alone."""
 _VALUE: Final = frozenset(
     name
     for name in dir(TensorValue)

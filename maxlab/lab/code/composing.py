@@ -15,7 +15,7 @@ Text = Callable[[], str]
 
 @dataclass(slots=True)
 class Parts:
-    """What is written anew.
+    """The parts of a cell that are written anew.
 
     Attributes:
         code: The cell.
@@ -49,11 +49,11 @@ class Composing:
 
     # ------------------------------------------------------------ expressions
     def text(self, node: ast.AST) -> str:
-        """What stands where ``node`` does."""
+        """The text in the place of ``node``."""
         return self._parts.put[node]() if node in self._parts.put else self.named(node)
 
     def named(self, node: ast.AST) -> str:
-        """What ``node`` is written as: the name of its line, where it has one."""
+        """The expression for ``node``: the name of its line, where it has one."""
         return self._parts.alias[node] if node in self._parts.alias else self.own(node)
 
     def own(self, node: ast.AST) -> str:
@@ -111,7 +111,9 @@ class Composing:
         return Replacement(start, end, text)
 
     def _without_items(self, node: ast.AST, dropped: set[ast.AST]) -> list[Replacement]:
-        """What takes ``dropped`` out of the list, the tuple or the parameters that ``node`` is."""
+        """Replacements that take ``dropped`` out of the list, the tuple or the parameters that
+        ``node`` is.
+        """
         items = _items(node)
         ranges = [self._code.range(item) for item in items]
         left = [n for n, item in enumerate(items) if item not in dropped]
@@ -159,7 +161,7 @@ class Composing:
 
     # ------------------------------------------------------------ statements
     def all(self) -> list[Replacement]:
-        """What is replaced in the text of the cell."""
+        """The replacements in the text of the cell."""
         source = self._code.source
         found = self._inside(self._code.tree)
         for statement in self._parts.gone:

@@ -83,7 +83,7 @@ class Ends(Removing):
         self._says.append(f"the graph gives {', '.join(map(self._called, living.operands))}")
 
     def _given(self, site: Site) -> tuple[ast.AST | None, list[ast.expr]]:
-        """What gives the outputs, and what they are."""
+        """The node that gives the outputs, and the outputs."""
         assert isinstance(site, ast.Call)
         if self.code.is_graph_call(site):
             return self._returned(site)
@@ -99,7 +99,7 @@ class Ends(Removing):
         return site, list(site.args)
 
     def _returned(self, call: ast.Call) -> tuple[ast.AST | None, list[ast.expr]]:
-        """What the function returns that ``call`` calls, or makes a graph of."""
+        """The values returned by the function that ``call`` calls, or makes a graph of."""
         for function in ast.walk(self.code.tree):
             if isinstance(function, (ast.Lambda, ast.FunctionDef)):
                 if self.reading.call_of(function) is not call:

@@ -1,4 +1,4 @@
-"""What the next run of a cell is to build: edits by hand were written to it."""
+"""Graphs that the next run of a cell is expected to build: edits by hand were written to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def expect(cell: str, graph: Graph) -> None:
 
 
 def expected(cell: str, name: str) -> Function | None:
-    """What ``cell`` was to build under ``name``; told once."""
+    """The function that ``cell`` was to build under ``name``; told once."""
     return _expected.pop((cell, name), None)
 
 

@@ -1,4 +1,4 @@
-"""What the expressions of a cell make, and what stands for it since the graph was edited."""
+"""The values of the expressions of a cell, and their counterparts since the graph was edited."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Following:
         return results(self.reading.sites[site][-1])
 
     def _made_after(self, site: Site) -> Known:
-        """What ``site`` gives once it is rewritten."""
+        """The value of ``site`` once it is rewritten."""
         last = self.reading.sites[site][-1]
         living = self._now.get(last.id) or self.changes.exchanged.get(last.id)
         if living is not None:
@@ -178,7 +178,7 @@ class Following:
 
     # ------------------------------------------------------------ the text
     def _text(self, node: ast.AST) -> str:
-        """What ``node`` is written as now."""
+        """The text of ``node`` now."""
         return Composing(self.parts).text(node)
 
     def _inner(self, node: ast.AST) -> str:
@@ -186,13 +186,13 @@ class Following:
         return Composing(self.parts).inner(node)
 
     def _text_of_own(self, node: ast.AST) -> str:
-        """What ``node`` is written as on its own line."""
+        """The text of ``node`` on its own line, now."""
         return Composing(self.parts).own(node)
 
 
 # ---------------------------------------------------------------- small things
 def results(op: Op) -> Known:
-    """What an operation gives, as the expression that makes it has it."""
+    """The results of an operation, in the form that its expression has."""
     ids = tuple(v.id for v in op.results)
     return ids[0] if len(ids) == 1 else ids
 

@@ -15,7 +15,7 @@ Span = tuple[int, int, int, int]
 """Line and column of the beginning and of the end, as Python counts them."""
 Scope = ast.Module | ast.FunctionDef | ast.Lambda
 Site = ast.expr | ast.AugAssign
-"""What an operation was written as."""
+"""The node that an operation was written as."""
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -49,7 +49,7 @@ class Code:
     # ------------------------------------------------------------ ranges
     @cached_property
     def sites(self) -> dict[Span, list[Site]]:
-        """What can make operations, by the range that Python tells for it."""
+        """The sites that can make operations, by the range that Python tells for them."""
         found: dict[Span, list[Site]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.expr, ast.AugAssign)) and not isinstance(
@@ -69,7 +69,7 @@ class Code:
         )
 
     def text(self, node: ast.AST) -> str:
-        """What stands there."""
+        """The text of ``node``."""
         start, end = self.range(node)
         return self.source.text[start:end]
 
@@ -100,8 +100,9 @@ class Code:
 
     # ------------------------------------------------------------ names of the notebook
     def known(self, node: ast.AST) -> Any:
-        """What a dotted name stands for, where modules and classes say it; None otherwise. Nothing
-        of the user's is run for it."""
+        """The object of a dotted name, where modules and classes say it; None otherwise. Nothing of
+        the user's is run for it.
+        """
         if isinstance(node, ast.Name):
             return self.namespace.get(node.id)
         if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""What is proposed for a cell: its text with the edits of its graph, checked where it can be."""
+"""Proposals for a cell: its text with the edits of its graph, checked where it can be."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Proposal:
 
     @property
     def new_text(self) -> str:
-        """What the cell would have."""
+        """The text that the cell would have."""
         return replaced(self.text, self.replacements)
 
 

@@ -18,14 +18,14 @@ from maxlab.ir import Function, Op
 from maxlab.lab.code.parsed import LOOPS, Code, Site
 
 GRAPH: Final = "the graph"
-"""What an expression is that stands for the graph itself."""
+"""The value of an expression that stands for the graph itself."""
 
 Known = Union[str, tuple["Known", ...], None]  # noqa: UP007 - it names itself
 """The id of a value, several of them, `GRAPH`, or None for what is unknown."""
 
 
 class Binding(NamedTuple):
-    """What a name was bound to: the item ``path`` of what ``node`` gave, or ``known``."""
+    """The binding of a name: the item ``path`` of the value of ``node``, or ``known``."""
 
     node: ast.AST | None = None
     path: tuple[int, ...] = ()
@@ -155,7 +155,7 @@ class Reading:
                     self._bind(item, node, (*path, number), env)
 
     def _bound_parameters(self, function: ast.FunctionDef | ast.Lambda) -> Env:
-        """What the parameters of a function are; unknown where it does not run once."""
+        """The bindings of the parameters of a function; unknown where it does not run once."""
         args = function.args
         plain = [*args.posonlyargs, *args.args]
         env: Env = {a.arg: UNKNOWN for a in [*plain, *args.kwonlyargs]}
@@ -209,8 +209,7 @@ class Reading:
         return own
 
     def binding(self, name: str, node: ast.AST) -> Binding | None:
-        """What ``name`` is bound to where ``node`` reads it; None where the cell does not bind
-        it."""
+        """The binding of ``name`` where ``node`` reads it; None where the cell does not bind it."""
         if name in self.tainted:
             return UNKNOWN
         for one in self.code.above(node):
@@ -223,7 +222,7 @@ class Reading:
 
 
 class Evaluator:
-    """What expressions stand for.
+    """Evaluates expressions of a cell, as far as that is possible without running it.
 
     Args:
         reading: The cell.
@@ -237,7 +236,7 @@ class Evaluator:
         self._asked: set[ast.AST] = set()
 
     def value(self, node: ast.AST) -> Known:
-        """What ``node`` stands for."""
+        """The value of ``node``."""
         if node in self._found:
             return self._found[node]
         if node in self._asked:  # it depends on itself
@@ -247,7 +246,7 @@ class Evaluator:
         return found
 
     def bound(self, binding: Binding) -> Known:
-        """What ``binding`` gives."""
+        """The value of ``binding``."""
         found = self.value(binding.node) if binding.node is not None else binding.known
         for number in binding.path:
             found = found[number] if isinstance(found, tuple) and number < len(found) else None
@@ -316,7 +315,7 @@ class Evaluator:
         return None
 
     def _of_notebook(self, name: str) -> Known:
-        """What a variable of another cell holds."""
+        """The value of a variable of another cell."""
         held: Any = self._reading.code.namespace.get(name)
         if isinstance(held, Graph):
             return GRAPH if held is self._reading.graph else None

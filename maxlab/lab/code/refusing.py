@@ -8,8 +8,9 @@ from typing import Literal
 from maxlab.errors import ArgumentError, Location
 
 Way = Literal["parameter", "override"]
-"""What can be done instead of rewriting the line: the function gets a parameter, or lines behind
-the graph change it."""
+"""The ways beside rewriting the line: the function gets a parameter, or lines behind the graph
+change it.
+"""
 
 
 class CodeError(ArgumentError):

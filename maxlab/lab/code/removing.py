@@ -1,4 +1,4 @@
-"""What becomes of the text of operations that are gone."""
+"""Removes the text of operations that are gone."""
 
 from __future__ import annotations
 

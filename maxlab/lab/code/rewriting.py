@@ -41,7 +41,7 @@ from maxlab.opset import is_constant
 
 @dataclass(slots=True)
 class Written:
-    """What is to be written.
+    """Replacements in the text of a cell, and what they do.
 
     Attributes:
         replacements: In the text, in order; none of them overlap.
@@ -59,7 +59,7 @@ class Rewriter(Ends):
 
     # ------------------------------------------------------------ the whole
     def write(self) -> Written:
-        """What is to be written.
+        """The replacements for the changes.
 
         Raises:
             CodeError: The changes cannot be written, or not all of them.
@@ -227,8 +227,9 @@ class Rewriter(Ends):
             self.own[site] = lambda: words.on([text() for text in texts])
 
     def _bounds(self, site: ast.Subscript, op: Op, living: Op) -> list[str]:
-        """What stands between the brackets of ``site`` when it gives ``living``: what is the same
-        as in ``op`` stays as it is written. Empty where the whole has to be written anew."""
+        """The text between the brackets of ``site`` when it gives ``living``: parts that are the
+        same as in ``op`` stay as they are written. Empty where the whole has to be written anew.
+        """
         before, after = entries(op, ()), entries(living, ())
         if op.name != living.name or before is None or after is None:
             return []
@@ -251,7 +252,7 @@ class Rewriter(Ends):
         return found
 
     def _callee(self, site: ast.Call, words: Words) -> Callee | None:
-        """What ``site`` calls, where that takes the arguments of ``words``."""
+        """The callee of ``site``, where it takes the arguments of ``words``."""
         owner = site.func.value if isinstance(site.func, ast.Attribute) else None
         is_method = owner is not None and isinstance(self._before.value(owner), str)
         name = site.func.attr if isinstance(site.func, ast.Attribute) else ""
@@ -321,7 +322,7 @@ def _follows(old: Op, new: Op) -> bool:
 
 
 def _told(old: Op, new: Op) -> str:
-    """What became of attributes."""
+    """Says how attributes changed."""
     before, after = dict(told_attrs(old)), dict(told_attrs(new))
     return ", ".join(
         f"{name} {before.get(name, 'as usual')} → {after.get(name, 'as usual')}"

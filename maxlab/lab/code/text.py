@@ -62,7 +62,7 @@ class Source:
         return low + 1
 
     def indent(self, line: int) -> str:
-        """What stands before the first letter of a line."""
+        """The text before the first letter of a line."""
         text = self.line(line)
         return text[: len(text) - len(text.lstrip(" \t\f"))]
 

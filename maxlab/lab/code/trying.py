@@ -24,7 +24,7 @@ def rewritten(
     *,
     way: Way | None = None,
 ) -> Proposal:
-    """What would be written to a cell with ``text`` after ``edit`` of the graph that it builds.
+    """The proposal for a cell with ``text`` after ``edit`` of the graph that it builds.
 
     The text is run, with all that it does.
 

@@ -1,5 +1,6 @@
-"""What can be done where a line stands for several operations: its function gets a parameter, or
-lines behind the graph change the one that is meant."""
+"""Ways out where a line stands for several operations: its function gets a parameter, or lines
+behind the graph change the one that is meant.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Words(NamedTuple):
         return self._filled(operands).flat()
 
     def given(self, operands: Sequence[str]) -> list[str]:
-        """What is written between the brackets of its call on ``operands``, one argument each."""
+        """The text between the brackets of its call on ``operands``, one argument each."""
         node = self._filled(operands)
         assert isinstance(node, Call)
         told = [f"{name}={value.flat()}" for name, value in node.kwargs]

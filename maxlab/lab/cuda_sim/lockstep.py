@@ -70,7 +70,7 @@ class LineCount:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the warps of a block did.
+    """The steps of the warps of a block.
 
     Attributes:
         requests: their memory instructions, warp after warp.
@@ -93,7 +93,7 @@ class _Stretch:
 
 
 def replay(recording: Recording, source: str) -> Replay:
-    """What the warps of the recorded block did.
+    """The steps of the warps of the recorded block.
 
     Args:
         recording: what each thread did alone.

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def run_cell(line: str, cell: str, namespace: Mapping[str, Any]) -> SimRun:
-    """What ``%%cuda_sim`` shows for a cell.
+    """The result that ``%%cuda_sim`` shows for a cell.
 
     Args:
         line: the options, which stand behind ``%%cuda_sim``.

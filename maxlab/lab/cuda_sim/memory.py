@@ -1,4 +1,4 @@
-"""What the memory instructions of a block cost: 32-byte sectors, and conflicts of banks.
+"""The cost of the memory instructions of a block: 32-byte sectors, and conflicts of banks.
 
 Global memory is moved in sectors of 32 bytes: a warp instruction that touches ``n`` of them costs
 ``n``, whatever part of them is used. Shared memory has 32 banks of 4 bytes; lanes that need
@@ -112,7 +112,7 @@ def cost_of(request: Request, origin: int, shared: bool) -> tuple[int, int, int]
 
 
 def summarise(recording: Recording, requests: Sequence[Request]) -> tuple[MemoryAccess, ...]:
-    """What each place in the text costs, in the order of lines."""
+    """The cost of each place in the text, in the order of lines."""
     groups: dict[tuple[int, str, str, str, int], list[Request]] = {}
     for request in requests:
         region = recording.regions[request.region]

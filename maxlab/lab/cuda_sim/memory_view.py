@@ -1,4 +1,4 @@
-"""What the accesses of a block cost, as tables, with the costliest request of each drawn."""
+"""The cost of the accesses of a block, as tables, with the costliest request of each drawn."""
 
 from __future__ import annotations
 

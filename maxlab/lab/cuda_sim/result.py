@@ -38,7 +38,7 @@ class ThreadState(NamedTuple):
 
 @dataclass(frozen=True)
 class SimRun:
-    """What happened when a kernel ran on the simulator; a notebook draws it.
+    """The result of a kernel's run on the simulator; a notebook draws it.
 
     Attributes:
         kernel: its name.

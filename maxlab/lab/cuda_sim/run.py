@@ -14,7 +14,7 @@ from maxlab.lab.cuda_sim.result import SimRun, ThreadState
 from maxlab.lab.cuda_sim.view import page
 
 NAME = "kernel.cu"
-"""What a text is called in messages."""
+"""The name of a text in messages."""
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     timeout_s: float | None = None,
     view_block: Sequence[int] | None = None,
 ) -> SimRun:
-    """What happens when a kernel of a CUDA text runs on this machine's CPU.
+    """The result of running a kernel of a CUDA text on this machine's CPU.
 
     Args:
         text: what nvcc would be given; see ``kernels/cuda/README.md``.

@@ -48,21 +48,14 @@ def bundle_of(
         include: MIME types to make; all when left out.
         exclude: MIME types to leave out.
     """
-
-    def wanted(kind: str) -> bool:
-        return (not include or kind in include) and not (exclude and kind in exclude)
-
+    wanted = mime.wish(include, exclude)
     data: dict[str, Any] = {}
     if wanted("text/plain"):
         data["text/plain"] = plain_text
     if wanted("image/svg+xml") and store.samples:
         data["image/svg+xml"] = draw(store)
     if wanted(WIDGET_MIME) and mime.has_kernel():
-        data[WIDGET_MIME] = {
-            "version_major": 2,
-            "version_minor": 0,
-            "model_id": view().model_id,
-        }
+        data[WIDGET_MIME] = mime.view_data(view(), 0)
     return data
 
 

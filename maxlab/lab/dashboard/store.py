@@ -277,7 +277,7 @@ class Store:
 
     # ------------------------------------------------------------ frames
     def frame(self, cursor: str = "") -> Frame:
-        """What a view does not have yet that has seen all up to ``cursor``."""
+        """The data that a view lacks which has seen all up to ``cursor``."""
         with self._lock:
             generation, _, rest = cursor.partition(":")
             row_text, _, rest = rest.partition(":")

@@ -8,7 +8,6 @@ nothing, and the monitor does not know of it. Requests of the page may arrive on
 from __future__ import annotations
 
 import io
-import json
 import threading
 import time
 import weakref
@@ -18,9 +17,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from maxlab import __version__, files, trace
+from maxlab import files, trace
 from maxlab.diagnostics.monitor import Monitor, Recording, marks
-from maxlab.errors import MaxlabError
 from maxlab.lab import bundle, protocol
 from maxlab.lab.dashboard.store import Store
 from maxlab.lab.faults import fault_of, plain_fault
@@ -124,7 +122,7 @@ class DashboardView(anywidget.AnyWidget):
 
     def _answer(self, message: protocol.DashboardClientMessage) -> None:
         if message["type"] == "need_bundle":
-            self._send_bundle()
+            self.send(*bundle.message())
         elif message["type"] == "watch":
             with self._sending:
                 self._cursor = message["cursor"]
@@ -180,16 +178,6 @@ class DashboardView(anywidget.AnyWidget):
             "fault": fault,
         }
         self.send(message)
-
-    def _send_bundle(self) -> None:
-        try:
-            code = bundle.read("widget.js")
-        except MaxlabError as error:
-            # The loader runs whatever comes; so the answer is a view that says what is wrong.
-            text = json.dumps(str(error))
-            code = f"export const render = ({{ el }}) => {{ el.textContent = {text}; }};".encode()
-        message: protocol.BundleMessage = {"type": "bundle", "version": __version__}
-        self.send(message, [code])
 
     # ------------------------------------------------------------ for the pusher
     @property

@@ -1,4 +1,4 @@
-"""What an editor shows beside the lines that made operations: shapes, times, and what went wrong.
+"""Hints beside the lines of an editor that made operations: shapes, times, and errors.
 
 ``texts``    the text that a cell or an imported file had when it ran: its statements and names
 ``lines``    what each line made in one graph

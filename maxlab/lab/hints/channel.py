@@ -21,7 +21,7 @@ TARGET = "maxlab.hints"
 """Name of the comms that pages open."""
 
 _EVENTS = frozenset({"profile", "check"})
-"""What makes hints others without a cell."""
+"""Events that change hints without a cell."""
 
 
 class Page:

@@ -1,4 +1,4 @@
-"""What each line of the user's code made in one graph."""
+"""The operations that each line of the user's code made in one graph."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from maxlab.lab import protocol
 from maxlab.lab.hints.texts import Source, Span, Texts
 from maxlab.lab.query.finding import Rows
 from maxlab.lab.snapshot import take
+from maxlab.lab.words import dims_text
 from maxlab.opset import role_of
 from maxlab.opset.custom import label_of
 
@@ -30,7 +31,7 @@ _EXECUTION = re.compile(r"cell \[(\d+)\]")
 
 
 class Spent(NamedTuple):
-    """What an operation takes of a run.
+    """The time that an operation takes of a run.
 
     Attributes:
         ns: Nanoseconds.
@@ -49,7 +50,7 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a line made in one graph.
+    """The operations that a line made in one graph.
 
     Attributes:
         source: The text that the line is of.
@@ -71,7 +72,8 @@ class Made:
 def made_by_lines(
     graph: Graph, texts: Texts, spent: Mapping[str, Spent] | None = None
 ) -> list[Made]:
-    """What each line made in ``graph``, in the order in which the lines were first run.
+    """The operations that each line made in ``graph``, in the order in which the lines were first
+    run.
 
     Args:
         graph: What to look at.
@@ -131,8 +133,9 @@ class _Placing:
 
 
 def spent_in(model: Model) -> dict[str, Spent]:
-    """What each operation takes in the newest profile of ``model``, by its id; empty where there is
-    none. The numbers are those of the view."""
+    """The time of each operation in the newest profile of ``model``, by its id; empty where there
+    is none. The numbers are those of the view.
+    """
     if model.last_profile is None:
         return {}
     rows = Rows(take(model, sources=False).document)
@@ -162,8 +165,7 @@ def type_text(type: Type) -> str:
     """
     if not isinstance(type, Typed) or isinstance(type, HandleType):
         return str(type)
-    dims = ", ".join(str(dim) for dim in type.shape)
-    return f"{type.dtype.name}[{dims}]"
+    return f"{type.dtype.name}{dims_text(type)}"
 
 
 def _is_told(value: Value) -> bool:
@@ -173,7 +175,7 @@ def _is_told(value: Value) -> bool:
 def _made_by_itself(
     line: _Line, placed: Sequence[tuple[Span, Op]], spent: Mapping[str, Spent]
 ) -> Made:
-    """What the operations ``placed`` at a line say of it."""
+    """The part of a line that the operations ``placed`` at it tell."""
     told = [(span, op) for span, op in placed if not _is_source(op)] or placed
     groups: dict[Span, list[Op]] = {}
     for span, op in told:
@@ -185,7 +187,7 @@ def _made_by_itself(
 def _made_by_calls(
     line: _Line, turns: Mapping[Span, Sequence[Sequence[Op]]], spent: Mapping[str, Spent]
 ) -> Made:
-    """What a line made that does nothing but call functions of the user."""
+    """The operations of a line that does nothing but call functions of the user."""
     told = [op for found in turns.values() for ops in found for op in ops if not _is_source(op)]
     return _made(line, turns, _given, told, spent)
 
@@ -195,8 +197,9 @@ def _is_source(op: Op) -> bool:
 
 
 def _given(ops: Sequence[Op]) -> list[Value]:
-    """What a function that made ``ops`` gives: what others read of it; where nobody does, what
-    itself does not read."""
+    """The values that a function that made ``ops`` gives: those that others read; where nobody
+    does, those that it does not read itself.
+    """
     inside = set(ops)
     made = [v for op in ops if not _is_source(op) for v in op.results if _is_told(v)]
     read = [v for v in made if not inside.issuperset(v.uses)]
@@ -210,7 +213,7 @@ def _made(
     told: Sequence[Op],
     spent: Mapping[str, Spent],
 ) -> Made:
-    """What the ``turns`` of a line say of it, each of which ``gives`` values."""
+    """The operations that the ``turns`` of a line made; ``gives`` tells the values of each turn."""
     values: list[protocol.HintValue] = []
     for span in _outermost(turns):
         ends = [gives(turn) for turn in turns[span]]
@@ -266,7 +269,7 @@ def _turns(ops: Sequence[Op]) -> list[Sequence[Op]]:
 def _time(
     turns: Mapping[Span, Sequence[Sequence[Op]]], count: int, spent: Mapping[str, Spent]
 ) -> protocol.HintTime | None:
-    """What the turns of a line take; None where nothing of it was timed."""
+    """The time of the turns of a line; None where none of it was timed."""
     sums = [0.0] * count
     share, is_split, is_timed = 0.0, False, False
     for found in turns.values():

@@ -1,4 +1,4 @@
-"""What went wrong at lines: operations that failed, and where NaN and infinities began."""
+"""Errors at lines: operations that failed, and where NaN and infinities began."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What went wrong at a line of a text.
+    """An error at a line of a text.
 
     Attributes:
         source: The text.
@@ -68,7 +68,7 @@ class Failures:
 
 
 def _lasting(error: MaxlabError, at: Location) -> MaxlabError:
-    """What is told of ``error``, without the frames and arrays that it holds."""
+    """A copy of ``error`` that can be kept, without the frames and arrays that it holds."""
     kept = MaxlabError(error.code, error.what, at=at, fix=error.fix)
     trip: Trip | None = getattr(error, "trip", None)
     if trip is not None:

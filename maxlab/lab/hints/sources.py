@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a graph, and what of it that was."""
+    """The hints that were read of a graph, and the state of it that they were read of."""
 
     stamp: tuple[object, ...]
     made: list[Made]
@@ -94,8 +94,9 @@ class Sources:
         return newest
 
     def _read(self, graph: Graph, models: list[Model]) -> _Known:
-        """What each line made in ``graph``, with the times of the newest of its models that was
-        profiled."""
+        """The operations that each line made in ``graph``, with the times of the newest of its
+        models that was profiled.
+        """
         own = [model for model in models if model.graph is graph]
         timed = [
             model

@@ -1,4 +1,4 @@
-"""What can be typed after ``ops.``: the names of operations, their parameters and allowed words."""
+"""Completions after ``ops.``: the names of operations, their parameters and allowed words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ParameterRow(TypedDict):
     default: str
     """As Python writes it; empty where it must be given."""
     values: list[str]
-    """What it may be, as Python writes it; empty where that is no short list."""
+    """The values that it may have, as Python writes them; empty where that is no short list."""
 
 
 class OperationRow(TypedDict):

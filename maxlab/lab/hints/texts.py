@@ -24,7 +24,7 @@ from maxlab.ir.cells import cell_of_run, shell
 
 _CELL = re.compile(r"cell \[(\d+)\]")
 _TIMED = "<timed exec>"
-"""What IPython calls the body of a cell that begins with ``%%time``."""
+"""The name that IPython gives to the body of a cell that begins with ``%%time``."""
 
 Span = tuple[int, int, int]
 """Where an expression stands: its line, its first column and the column after it, in bytes of
@@ -41,7 +41,7 @@ class Statement:
 
 @dataclass(slots=True)
 class Code:
-    """What Python reads in a text.
+    """The code that Python reads in a text.
 
     Attributes:
         statements: Those that each line is of, by the line.
@@ -176,7 +176,7 @@ class Source:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the page knows it by."""
+        """The key under which the page knows it."""
         return self.cell, self.path
 
     @cached_property

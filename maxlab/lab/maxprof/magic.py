@@ -32,7 +32,7 @@ value of the last expression is the value of the cell.
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the line of the magic asks for; ``code`` is the rest of it."""
+    """The options on the line of the magic; ``code`` is the rest of it."""
 
     out: str | None
     runs: int
@@ -97,7 +97,8 @@ def _cut(line: str) -> tuple[list[str], str]:
 
 
 def run_cell(shell: Any, cell: str, runs: int = 1) -> tuple[Recording, Any]:
-    """What running ``cell`` took, and the value of the expression that it ends with, if it does.
+    """The recording of a run of ``cell``, and the value of the expression that it ends with, if it
+    does.
 
     Args:
         shell: The IPython shell whose namespace it runs in.

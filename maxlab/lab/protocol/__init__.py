@@ -1,4 +1,4 @@
-"""What travels between Python and the front end, declared once.
+"""Messages between Python and the front end, declared once.
 
 ``document``    the graph document
 ``difference``  what changed between two documents
@@ -135,6 +135,7 @@ from maxlab.lab.protocol.messages import (
     SourceRequest,
     Theme,
     WidgetTraits,
+    WorkState,
 )
 
 __all__ = [
@@ -241,4 +242,5 @@ __all__ = [
     "WIDGET_MIME",
     "Watch",
     "WidgetTraits",
+    "WorkState",
 ]

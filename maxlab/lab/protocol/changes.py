@@ -27,7 +27,7 @@ class ChangeField(TypedDict):
     name: str
     kind: Literal["value", "values", "dims", "dtype", "device", "choice", "text", "data", "type"]
     text: str
-    """What it is now, or unless something is typed."""
+    """The current value, which holds unless another one is typed."""
     needed: bool
     """Whether nothing may be left out here."""
     choices: list[str]
@@ -41,9 +41,9 @@ class OfferedOp(TypedDict):
     name: str
     family: str
     says: str
-    """What its result is, in a sentence."""
+    """A sentence that says what its result is."""
     fields: list[ChangeField]
-    """What can be typed for it; values that it gets anyhow are not among them."""
+    """The fields that can be typed for it; values that it gets anyhow are not among them."""
     needs: list[str]
     """The fields without which it cannot be added."""
     result: str
@@ -56,7 +56,7 @@ class OfferAnswer(TypedDict):
     version: Literal[1]
     offers: list[OfferedOp]
     on: str
-    """What they would read, in words."""
+    """The operand that they would read, in words."""
 
 
 class AboutArgs(TypedDict):
@@ -70,16 +70,16 @@ class AboutArgs(TypedDict):
 
 
 class AboutParameter(TypedDict):
-    """What is said of a parameter."""
+    """The description of a parameter."""
 
     name: str
     says: str
     default: str
-    """What it is unless it is given; empty where it must be."""
+    """Its default; empty where it must be given."""
 
 
 class AboutAnswer(TypedDict):
-    """What is known of something in the palette's list."""
+    """The description of something in the palette's list."""
 
     version: Literal[1]
     says: str
@@ -130,7 +130,7 @@ class ReachAnswer(TypedDict):
 
 
 class PortsAnswer(TypedDict):
-    """What the operands of operations are called."""
+    """The names of the operands of operations."""
 
     version: Literal[1]
     names: dict[str, list[str]]
@@ -148,7 +148,7 @@ class DetailsArgs(TypedDict):
 
 
 class DetailsAnswer(TypedDict):
-    """What can be changed of an item by typing."""
+    """The fields of an item that can be changed by typing."""
 
     version: Literal[1]
     title: str
@@ -210,7 +210,7 @@ class ChangeArgs(TypedDict):
     op: str
     operand: int
     fields: dict[str, str]
-    """What was typed."""
+    """The typed texts."""
     places: NotRequired[list[Place]]
 
 
@@ -230,7 +230,7 @@ class Refused(TypedDict):
 
 
 class ChangeAnswer(TypedDict):
-    """What was done; with `wrong` or `refused`, nothing was."""
+    """The result of a change; with `wrong` or `refused`, nothing was changed."""
 
     version: Literal[1]
     said: str
@@ -252,8 +252,9 @@ class ClipArgs(TypedDict):
 
 
 class ClipAnswer(TypedDict):
-    """What is put on the clipboard: `text` can be pasted into a graph, `listing` is for people to
-    read, as `print(graph)` writes it."""
+    """The content for the clipboard: `text` can be pasted into a graph, `listing` is for people to
+    read, as `print(graph)` writes it.
+    """
 
     version: Literal[1]
     text: str

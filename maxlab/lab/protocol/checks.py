@@ -30,7 +30,7 @@ class MemorySlot(TypedDict):
     value: str
     name: str
     holder: str
-    """Who keeps it, in words; empty when nobody says."""
+    """The holder of the memory, in words; empty when nobody says."""
 
 
 class MemoryAnswer(TypedDict):
@@ -87,7 +87,7 @@ class StagesAnswer(TypedDict):
 
 
 class NodeFate(TypedDict):
-    """What became of an operation of the user's graph."""
+    """The fate of an operation of the user's graph."""
 
     state: Literal["kept", "rewritten", "folded", "removed", "fused"]
     kernel: str | None
@@ -123,7 +123,7 @@ class StageAnswer(TypedDict):
 
 
 PassesAnswer = StagesAnswer | StageAnswer
-"""What the stages of the compiler made of a graph."""
+"""The stages of the compiler, or one of them."""
 
 
 # ---------------------------------------------------------------- compile
@@ -135,11 +135,11 @@ class CompilePhase(TypedDict):
     name: str
     ns: int
     text: str
-    """What is done in it; may be empty."""
+    """The work that is done in it; may be empty."""
 
 
 class CompileUnit(TypedDict):
-    """What was handed to the C or CUDA compiler at once, or found compiled already."""
+    """A unit that was handed to the C or CUDA compiler at once, or found compiled already."""
 
     kernels: list[str]
     """All kernels that it is the code of."""
@@ -157,11 +157,11 @@ class CompileUnit(TypedDict):
 
 
 class CompileAnswer(TypedDict):
-    """What compiling a model took."""
+    """The cost of compiling a model."""
 
     version: Literal[1]
     options: str
-    """What it was compiled with, in words."""
+    """The options that it was compiled with, in words."""
     phases: list[CompilePhase]
     units: list[CompileUnit]
 
@@ -219,7 +219,7 @@ class TextAnswer(TypedDict):
 
 
 class EditError(TypedDict):
-    """What the C or CUDA compiler says of a text."""
+    """An error that the C or CUDA compiler finds in a text."""
 
     line: int | None
     """From 1; null when it names none."""
@@ -238,7 +238,7 @@ class EditCheck(TypedDict):
 
 
 class EditAnswer(TypedDict):
-    """What became of a kernel with another text, see ``maxlab.analysis.edit``."""
+    """The outcome of a kernel with another text, see ``maxlab.analysis.edit``."""
 
     version: Literal[2]
     kernel: str
@@ -258,7 +258,7 @@ class EditAnswer(TypedDict):
 
 
 class KernelMessage(TypedDict):
-    """What was done to a kernel, in a sentence."""
+    """A sentence that says what was done to a kernel."""
 
     version: Literal[1]
     kernel: str
@@ -327,7 +327,7 @@ class ComparisonAnswer(TypedDict):
 
 
 class NoComparisonAnswer(TypedDict):
-    """Nothing was compared before."""
+    """The answer when there was no comparison before."""
 
     version: Literal[2]
     kind: Literal["none"]
@@ -362,7 +362,7 @@ class NanTrip(TypedDict):
 
 
 class NanAnswer(TypedDict):
-    """Who makes NaN."""
+    """The operation that makes NaN."""
 
     version: Literal[2]
     message: str
@@ -403,7 +403,7 @@ class ValueImage(TypedDict):
 
 
 class ValueAnswer(TypedDict):
-    """What flows along one edge; numbers are null where there is none."""
+    """The values that flow along one edge; numbers are null where there is none."""
 
     version: Literal[1]
     node: str

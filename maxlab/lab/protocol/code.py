@@ -10,7 +10,7 @@ has it gets a parameter; or lines behind the graph change it."""
 
 
 class WriteArgs(TypedDict):
-    """What is to be proposed."""
+    """The way in which the edits are to be written."""
 
     way: Way
 
@@ -22,7 +22,7 @@ class NotWritten(TypedDict):
     says: str
     fix: str
     ways: list[Way]
-    """What can be done instead."""
+    """The ways to do it instead."""
 
 
 class WriteAnswer(TypedDict):
@@ -38,7 +38,7 @@ class WriteAnswer(TypedDict):
     """The text that the kernel ran: only a cell that has it may be changed."""
     after: str
     says: list[str]
-    """What the new text does, a sentence each."""
+    """Sentences that say what the new text does."""
     checked: bool
     """Whether the new text was run in a copy, and built the graph as it is."""
     unchecked: str
@@ -54,7 +54,7 @@ class WrittenArgs(TypedDict):
 
 
 class WrittenAnswer(TypedDict):
-    """What follows."""
+    """Says what comes after the text was written."""
 
     version: Literal[1]
     says: str

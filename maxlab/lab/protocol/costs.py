@@ -14,7 +14,7 @@ class NoArgs(TypedDict):
 # ---------------------------------------------------------------- roofline
 
 Bound = Literal["bandwidth", "compute", "launch", "imbalance"]
-"""What holds a kernel back."""
+"""The bound of a kernel."""
 
 
 class Bandwidth(TypedDict):
@@ -32,7 +32,7 @@ class Compute(TypedDict):
 
 
 class Ceilings(TypedDict):
-    """What was measured of the machine; empty for a simulated GPU."""
+    """Ceilings that were measured of the machine; empty for a simulated GPU."""
 
     bandwidth: list[Bandwidth]
     compute: list[Compute]
@@ -56,7 +56,7 @@ class RooflinePoint(TypedDict):
     level: str
     """The level of memory that most bytes come from."""
     why: str
-    """What holds the kernel back, in a sentence."""
+    """A sentence that says what holds the kernel back."""
 
 
 class RooflineAnswer(TypedDict):
@@ -76,7 +76,7 @@ class RooflineAnswer(TypedDict):
 # ---------------------------------------------------------------- advice
 
 Changes = Literal["nothing", "rounding", "precision"]
-"""What may happen to results."""
+"""The effect that an action may have on results."""
 
 
 class AdviceAction(TypedDict):
@@ -102,7 +102,7 @@ class AdviceAction(TypedDict):
 
 
 class AdviceAnswer(TypedDict):
-    """What would make the model faster, ranked; or what can be tried with some nodes."""
+    """Changes that would make the model faster, ranked; or those to try with some nodes."""
 
     version: Literal[2]
     total_ns: int
@@ -112,19 +112,21 @@ class AdviceAnswer(TypedDict):
 
 
 class ExperimentsArgs(TypedDict):
-    """What can be tried with the model, and with these nodes, whatever it is predicted to save?"""
+    """Asks which changes can be tried with the model, and with these nodes, whatever they are
+    predicted to save.
+    """
 
     nodes: NotRequired[list[str]]
 
 
 class TryArgs(TypedDict):
-    """What does the action with this id save?"""
+    """Asks for the saving of the action with this id."""
 
     id: str
 
 
 class TryAnswer(TypedDict):
-    """What an action saved, and what else it changed."""
+    """The saving of an action, and its other changes."""
 
     version: Literal[1]
     id: str
@@ -137,7 +139,7 @@ class TryAnswer(TypedDict):
     clear: bool
     """Whether the interval leaves out 0."""
     predicted_ns: int | None
-    """What was predicted to be saved; null where nothing was."""
+    """The predicted saving; null where nothing was predicted."""
     predicted_low_ns: NotRequired[int | None]
     """Where the interval of the prediction begins."""
     predicted_high_ns: NotRequired[int | None]

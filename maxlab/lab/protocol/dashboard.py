@@ -75,12 +75,12 @@ class MetricColumn(TypedDict):
     key: str
     """Its name, unique in a recording, such as `nv0.util`."""
     device: str
-    """What it belongs to: `host`, `tree`, `nv0`, `amd0`…"""
+    """The device that it belongs to: `host`, `tree`, `nv0`, `amd0`…"""
     quantity: str
-    """What it measures; columns of one quantity share a chart."""
+    """The quantity that it measures; columns of one quantity share a chart."""
     unit: str
     label: str
-    """What a person calls it, beside the device."""
+    """Its name for people, beside the device."""
     top: float | None
     """The most that it can be; null when there is no such."""
     average: bool
@@ -97,7 +97,7 @@ ProcessRow = tuple[int, str, int]
 """Number, name and bytes of a process that holds memory of a GPU."""
 
 ProcessTable = tuple[float, dict[str, list[ProcessRow]]]
-"""Who held memory of each GPU from this second on."""
+"""The processes that held memory of each GPU from this second on."""
 
 
 UserRow = tuple[int, int, float | None, int, int, str]
@@ -109,11 +109,11 @@ KernelOwner = tuple[str, str]
 """Id of a kernel, and the name of its notebook; empty when Jupyter does not say."""
 
 UserTable = tuple[float, list[UserRow], dict[str, KernelOwner]]
-"""What processes of the user take of the host from this second on, and the kernels among them."""
+"""The use of the host by processes of the user from this second on, and the kernels among them."""
 
 
 class MonitorState(TypedDict):
-    """What the monitor does now."""
+    """The state of the monitor now."""
 
     running: bool
     replay: bool
@@ -122,7 +122,7 @@ class MonitorState(TypedDict):
     period: float
     """Seconds from one sample to the next."""
     names: dict[str, str]
-    """What GPUs are called."""
+    """The names of GPUs."""
     ended: str
     """Why the recording ended; empty while it goes on."""
     epoch: float
@@ -156,9 +156,9 @@ class FrameMessage(Samples):
     marks: list[MarkRow]
     problems: dict[str, str]
     processes: list[ProcessTable]
-    """What has changed, oldest first."""
+    """The changes, oldest first."""
     users: list[UserTable]
-    """What has changed, oldest first; thinned out when it begins anew."""
+    """The changes, oldest first; thinned out when it begins anew."""
     state: MonitorState
     thin: bool
     """Samples were left out, so that a closer look needs to ask for them."""

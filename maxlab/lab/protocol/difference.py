@@ -1,4 +1,4 @@
-"""What changed between two documents of one view.
+"""Changes between two documents of one view.
 
 A view that holds the document of one revision makes that of the next from a difference: it takes
 away, replaces and adds the entries that are named here, and leaves all others as they are.
@@ -47,7 +47,7 @@ class AddedScope(TypedDict):
 
 
 class NodesChanged(TypedDict):
-    """What changed among the nodes.
+    """Changes among the nodes.
 
     Removed nodes go first, changed ones are replaced where they stand, and added ones then stand
     before a node that stayed, in the order in which they are listed. A node that moved is removed
@@ -60,7 +60,7 @@ class NodesChanged(TypedDict):
 
 
 class ValuesChanged(TypedDict):
-    """What changed among the values, in the same way."""
+    """Changes among the values, in the same way."""
 
     removed: list[str]
     changed: list[Value]
@@ -68,7 +68,7 @@ class ValuesChanged(TypedDict):
 
 
 class ScopesChanged(TypedDict):
-    """What changed among the scopes, in the same way; paths stand for ids."""
+    """Changes among the scopes, in the same way; paths stand for ids."""
 
     removed: list[str]
     changed: list[Scope]
@@ -83,7 +83,7 @@ class AddedPlace(TypedDict):
 
 
 class PlacesChanged(TypedDict):
-    """What changed among the places, in the same way; keys stand for ids."""
+    """Changes among the places, in the same way; keys stand for ids."""
 
     removed: list[str]
     changed: list[Place]
@@ -118,7 +118,7 @@ class Difference(TypedDict):
 
 
 class Marks(TypedDict):
-    """What changed in a graph since the cell that shows it ran before."""
+    """Changes in a graph since the cell that shows it ran before."""
 
     added: list[str]
     """Ids of nodes that had no counterpart in that run."""
@@ -127,4 +127,4 @@ class Marks(TypedDict):
     removed: int
     """Nodes of that run that have no counterpart now."""
     says: NotRequired[str]
-    """What became of edits by hand of that run."""
+    """Says how edits by hand of that run came through."""

@@ -119,7 +119,7 @@ class Kernel(TypedDict):
 
 
 class Pass(TypedDict):
-    """What one pass of the compiler did."""
+    """One pass of the compiler, and its changes."""
 
     name: str
     before: int
@@ -184,7 +184,7 @@ class Overlay(TypedDict):
     high: float
     colors: Literal["sequential", "diverging"]
     combine: Literal["sum", "max"]
-    """What a folded box shows of the numbers in it."""
+    """The number that a folded box shows of the numbers in it."""
 
 
 class GraphDifference(TypedDict):
@@ -200,7 +200,7 @@ class GraphDifference(TypedDict):
     """The op, or `input` or `output`."""
     scope: str
     what: list[str]
-    """What changed, such as `shape: [n, 8] → [n, 16]`."""
+    """The changes, such as `shape: [n, 8] → [n, 16]`."""
     note: NotRequired[bool]
     """It is of what people laid beside the graph, and the ids say what that is about."""
 
@@ -224,7 +224,7 @@ class Beside(TypedDict):
     before: object
     """The document of the first, read by the view that draws it."""
     labels: list[str]
-    """What to call the two."""
+    """The names of the two."""
     pairs: list[list[str]]
     """Ids of operations that are the same one, in the first graph and in the second."""
     differences: list[GraphDifference]
@@ -254,7 +254,7 @@ class Comment(TypedDict):
     id: str
     text: str
     on: str
-    """What it is about, by the keys of places; empty where it stands at a place of its own."""
+    """The subject, by the keys of places; empty where it stands at a place of its own."""
     x: float
     y: float
 
@@ -266,7 +266,7 @@ class Draft(TypedDict):
     name: str
     """Such as `mo.matmul`."""
     reason: str
-    """What is missing or wrong."""
+    """The reason: what is missing or wrong."""
     operands: list[str | None]
     """The ids of values; null for one that is missing."""
     attrs: dict[str, str]
@@ -278,20 +278,20 @@ class ConflictPart(TypedDict):
     what: str
     """Such as `n3 axis`."""
     base: str
-    """What there was before both sides; empty where there was nothing."""
+    """The value before both sides; empty where there was none."""
     ours: str
     theirs: str
 
 
 class Conflict(TypedDict):
-    """What a merge could not decide: two sides changed it in different ways."""
+    """A conflict of a merge: two sides changed one thing in different ways."""
 
     id: str
     kind: str
-    """What it comes from: `changed`, `removed`, `added` or `unfit`."""
+    """The cause of the conflict: `changed`, `removed`, `added` or `unfit`."""
     says: str
     on: list[str]
-    """What it is about, by the keys of places."""
+    """The subject, by the keys of places."""
     parts: list[ConflictPart]
 
 
@@ -327,7 +327,7 @@ class GraphDocument(TypedDict):
     comments: NotRequired[list[Comment]]
     drafts: NotRequired[list[Draft]]
     conflicts: NotRequired[list[Conflict]]
-    """What is left to decide of a merge; the graph is as one side has it."""
+    """Conflicts of a merge that are left; the graph is as one side has it."""
 
 
 class Packed(TypedDict):

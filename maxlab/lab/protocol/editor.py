@@ -1,4 +1,4 @@
-"""What the editor of a document and the kernel tell each other, see ``maxlab.lab.editors``.
+"""Messages between the editor of a document and the kernel, see ``maxlab.lab.editors``.
 
 The graph is in the kernel. The page has the text of the document, so that it can be saved, closed
 and opened again as any text, and so that nothing is lost when the kernel ends.
@@ -22,7 +22,7 @@ class EditorOpen(TypedDict):
     text: str
     """Of the document as the page holds it; an empty one is an empty graph."""
     saved: str | None
-    """What the file holds; null where it is `text`."""
+    """The content of the file; null where it is `text`."""
 
 
 class EditorReopen(TypedDict):
@@ -78,7 +78,7 @@ class EditorOpened(TypedDict):
     """Of the graph among those that live in the kernel."""
     number: int
     raw: str | None
-    """What was opened, before it was edited; null where that is `given`."""
+    """The text that was opened, before it was edited; null where that is `given`."""
     given: str
     """The kernel's text of what was opened, before it was edited."""
     text: str
@@ -93,7 +93,7 @@ class EditorLines(TypedDict):
     removed: int
     """How many lines of the text before are gone."""
     lines: list[str]
-    """What stands there now, without the ends of the lines."""
+    """The new lines, without their ends."""
 
 
 class EditorText(TypedDict):
@@ -105,7 +105,8 @@ class EditorText(TypedDict):
     since: int
     number: int
     parts: list[EditorLines]
-    """What is another, from the first line to the last; no two parts have a line in common."""
+    """The parts that differ, from the first line to the last; no two parts have a line in common.
+    """
 
 
 class EditorTrusted(TypedDict):
@@ -141,7 +142,7 @@ class EditorGoal(TypedDict):
 
 
 class EditorFailed(TypedDict):
-    """What was asked for was not done, or the document can no longer be written."""
+    """The failure of a request, or of writing the document."""
 
     type: Literal["failed"]
     protocol: ProtocolVersion

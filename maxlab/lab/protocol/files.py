@@ -1,4 +1,4 @@
-"""What the Jupyter server answers about files that are opened without a kernel.
+"""Answers of the Jupyter server about files that are opened without a kernel.
 
 Numbers of a slice travel in the buffer behind the JSON part: `rows.count` times `columns.count`
 values (float64, NaN and infinities as they are in the file).
@@ -20,7 +20,7 @@ MetadataRow = tuple[str, str]
 
 
 class WeightHeader(TypedDict):
-    """What a weight file holds."""
+    """The content of a weight file."""
 
     format: Literal["safetensors", "GGUF"]
     bytes: int
@@ -52,7 +52,7 @@ class TensorSlice(TypedDict):
 
 
 class TensorFacts(TypedDict):
-    """What the numbers of a tensor are like."""
+    """Facts of the numbers of a tensor."""
 
     count: int
     seen: int
@@ -138,18 +138,18 @@ class ComparedSide(TypedDict):
     revision: NotRequired[str]
     """A commit of Git, such as `HEAD`: the file as it was there."""
     text: NotRequired[str]
-    """What a page has of it, instead of what the file holds."""
+    """The text that a page has of it, instead of the file's content."""
 
 
 class CompareQuestion(TypedDict):
-    """What differs between two documents is wanted."""
+    """Asks for the differences between two documents."""
 
     before: ComparedSide
     after: ComparedSide
 
 
 class Compared(TypedDict):
-    """What differs between two documents."""
+    """The differences between two documents."""
 
     count: int
     """How many differences there are."""
@@ -158,7 +158,7 @@ class Compared(TypedDict):
 
 
 class RerunAnswer(TypedDict):
-    """What differs between a graph and the one that its cell showed in the run before."""
+    """The differences between a graph and the one that its cell showed in the run before."""
 
     version: Literal[1]
     count: int
@@ -168,7 +168,7 @@ class RerunAnswer(TypedDict):
 
 
 class FileState(TypedDict):
-    """What a file is now."""
+    """The state of a file now."""
 
     stamp: str
     bytes: int
@@ -181,4 +181,4 @@ class Refusal(TypedDict):
     code: str
     """Such as `ML890`; each has a page in the documentation."""
     fix: str
-    """What to do about it; may be empty."""
+    """The advice about it; may be empty."""

@@ -1,4 +1,4 @@
-"""What an editor shows beside the lines that made operations, see ``maxlab.lab.hints``.
+"""Hints beside the lines of an editor that made operations, see ``maxlab.lab.hints``.
 
 The page opens a channel and names the version that it speaks. The kernel answers with all hints,
 and after each cell with those of the cells and files whose hints are others now.
@@ -28,7 +28,7 @@ class HintValue(TypedDict):
 
 
 class HintTime(TypedDict):
-    """What the operations of a line take in a run of the model."""
+    """The time that the operations of a line take in a run of the model."""
 
     least_ns: float
     most_ns: float
@@ -53,7 +53,7 @@ class HintOp(TypedDict):
 
 
 class HintCall(TypedDict):
-    """What one run of a cell made in one graph by a line."""
+    """The operations that one run of a cell made in one graph by a line."""
 
     cell: str
     """Id of the cell that ran; the line may be in a function that another cell or file holds."""
@@ -74,7 +74,7 @@ class HintCall(TypedDict):
 
 
 class HintMark(TypedDict):
-    """What went wrong at a line."""
+    """An error at a line."""
 
     kind: Literal["nan", "inf", "failed"]
     """NaN or an infinity began here, or an operation failed."""
@@ -82,13 +82,13 @@ class HintMark(TypedDict):
     """The code of the error, such as `ML201`; empty where there is none."""
     says: str
     fix: str
-    """What to change; empty where that is not known."""
+    """The change that mends it; empty where that is not known."""
     run: int
     """The number of the run in which it happened."""
 
 
 class LineHints(TypedDict):
-    """What is known of a line of a cell or file. Lines count from 1."""
+    """The hints of a line of a cell or file. Lines count from 1."""
 
     line: int
     first: int

@@ -1,4 +1,6 @@
-"""What JupyterLab's side panel asks a kernel of its graphs and models, see ``maxlab.lab.live``."""
+"""Questions of JupyterLab's side panel to a kernel about its graphs and models, see
+``maxlab.lab.live``.
+"""
 
 from __future__ import annotations
 

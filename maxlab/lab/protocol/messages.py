@@ -141,7 +141,7 @@ class DocumentMessage(TypedDict):
 
 
 class DifferenceMessage(TypedDict):
-    """What makes the document of `revision` from that of `since`."""
+    """The changes that make the document of `revision` from that of `since`."""
 
     type: Literal["difference"]
     protocol: ProtocolVersion
@@ -151,7 +151,7 @@ class DifferenceMessage(TypedDict):
 
 
 class MarksMessage(TypedDict):
-    """What changed since the cell that shows the graph ran before. Follows a document."""
+    """Changes since the cell that shows the graph ran before. Follows a document."""
 
     type: Literal["marks"]
     protocol: ProtocolVersion
@@ -169,15 +169,15 @@ class SourceMessage(TypedDict):
 
 
 class Fault(TypedDict):
-    """What was wrong, why, and how to mend it."""
+    """An error: what was wrong, why, and how to mend it."""
 
     code: str
     """The code of the error, such as `ML862`; empty when it has none."""
     message: str
     why: list[str]
-    """What led to it, a line each."""
+    """The causes, a line each."""
     fix: str
-    """What to change; empty when that is not known."""
+    """The change that mends it; empty when that is not known."""
     where: str
     """The user's file or cell and line; empty when it is of none."""
 
@@ -191,17 +191,13 @@ class ProfileMessage(TypedDict):
     fault: NotRequired[Fault]
 
 
-class ProgressMessage(TypedDict):
-    """How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second
-    once it has taken a while, then when it is over, and when a wish to cancel it was heard."""
+class WorkState(TypedDict):
+    """The progress of a work."""
 
-    type: Literal["progress"]
-    protocol: ProtocolVersion
-    id: int
     title: str
-    """What is done, such as `profile minilm`."""
+    """The name of the work, such as `profile minilm`."""
     phase: str
-    """What of it is done now, such as `compiling`; empty when that is not known."""
+    """The part of it that is done now, such as `compiling`; empty when that is not known."""
     done: int
     total: int
     """How many there are of what is counted; 0 where nothing is."""
@@ -209,6 +205,15 @@ class ProgressMessage(TypedDict):
     """The one at hand, such as the name of a kernel; may be empty."""
     elapsed_s: float
     status: Literal["running", "cancelling", "over"]
+
+
+class ProgressMessage(WorkState):
+    """How far that is which the question `id` asked for; 0 is the profile. Sent ten times a second
+    once it has taken a while, then when it is over, and when a wish to cancel it was heard."""
+
+    type: Literal["progress"]
+    protocol: ProtocolVersion
+    id: int
 
 
 class AnswerMessage(TypedDict):
@@ -249,20 +254,13 @@ ServerMessage = (
 """Kernel to front end."""
 
 
-class CellProgress(TypedDict):
+class CellProgress(WorkState):
     """How far that is which a cell does. Sent ten times a second once it has taken a while, and
     when it is over; not to a view but to the page, which knows the cell by the parent message."""
 
     protocol: ProtocolVersion
     work: int
-    """What to name in a wish to cancel."""
-    title: str
-    phase: str
-    done: int
-    total: int
-    what: str
-    elapsed_s: float
-    status: Literal["running", "cancelling", "over"]
+    """The number that a wish to cancel names."""
 
 
 class CellCancel(TypedDict):

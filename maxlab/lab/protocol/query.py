@@ -20,7 +20,7 @@ class QueryField(TypedDict):
     kind: FieldKind
     units: QueryUnits
     says: str
-    """What it is, and an example: completion shows it."""
+    """Its meaning, and an example: completion shows it."""
 
 
 QUERY_FIELDS: list[QueryField] = [

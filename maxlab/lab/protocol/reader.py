@@ -218,7 +218,7 @@ def _wrong(path: str, wanted: str, value: object) -> NoReturn:
 
 
 def described(value: object) -> str:
-    """What ``value`` is, in a few words, as the front end's readers say it."""
+    """A few words for ``value``, as the front end's readers say it."""
     match value:
         case None:
             return "null"

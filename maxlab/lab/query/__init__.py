@@ -22,7 +22,7 @@ from maxlab.lab.query.finding import Rows, found_in, missing
 from maxlab.lab.query.hints import hint_of
 from maxlab.lab.query.syntax import fields_of, read
 from maxlab.lab.snapshot import take
-from maxlab.tabular import Field, Tabular
+from maxlab.tabular import Field, Tabular, aligned
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,7 @@ class Found(Tabular, Sequence[FoundOp]):
         shown = self._ops[:rows]
         lines = [(op.id, op.op, op.scope, op.type, _time_text(op)) for op in shown]
         head = ("id", "op", "scope", "type", "time")
-        widths = [max(len(line[n]) for line in (head, *lines)) for n in range(len(head))]
-        text = [
-            "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
-            for line in (head, *lines)
-        ]
+        text = aligned((head, *lines))
         if len(shown) < len(self):
             text.append(f"… and {len(self) - len(shown)} more")
         if any(op.is_split for op in shown):

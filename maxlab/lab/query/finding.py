@@ -81,8 +81,9 @@ class Rows:
         return [self._values[id] for id in node["operands"] if id in self._values]
 
     def text(self, node: protocol.Node) -> str:
-        """What words are looked for in. Of weights and constants it is their names: their types
-        and scopes are those of the operations that read them."""
+        """The text that words are looked for in. Of weights and constants it is their names: their
+        types and scopes are those of the operations that read them.
+        """
         results = self.results(node)
         is_fixed = not node["operands"] and bool(results)
         if is_fixed and all(value["kind"] in ("weight", "constant") for value in results):
@@ -243,7 +244,7 @@ def _has(
 
 
 def missing(fields: Collection[str], document: protocol.GraphDocument, has_marks: bool) -> str:
-    """What ``fields`` ask for that is not known of ``document``; empty when all is."""
+    """The first of ``fields`` that is not known of ``document``, in words; empty when all is."""
     for name in FIELDS:
         if name in fields and name in ("time", "share") and document["profile"] is None:
             return f"{name} is not known: nothing was profiled"

@@ -18,7 +18,7 @@ _SAID = {
 
 
 def hint_of(test: Test, document: protocol.GraphDocument) -> str | None:
-    """What is said of the first value of ``test`` that no operation of any graph, or no scope of
+    """A hint about the first value of ``test`` that no operation of any graph, or no scope of
     ``document``, has; None where there is no such value.
 
     Patterns with ``*`` and regular expressions are taken as they are.

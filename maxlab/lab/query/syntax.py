@@ -103,21 +103,21 @@ class Has:
 
 @dataclass(frozen=True)
 class Not:
-    """What ``test`` does not find."""
+    """Finds everything that ``test`` does not find."""
 
     test: Test
 
 
 @dataclass(frozen=True)
 class All:
-    """What each of ``tests`` finds."""
+    """Finds everything that all of ``tests`` find."""
 
     tests: tuple[Test, ...]
 
 
 @dataclass(frozen=True)
 class Some:
-    """What one of ``tests`` finds."""
+    """Finds everything that one of ``tests`` finds."""
 
     tests: tuple[Test, ...]
 

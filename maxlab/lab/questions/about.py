@@ -22,11 +22,12 @@ from maxlab.lab.protocol.changes import (
 from maxlab.lab.protocol.questions import ABOUT, CARRY
 from maxlab.lab.questions.asking import Answer, Shown, question
 from maxlab.lab.questions.change import editor_of, read_there
+from maxlab.lab.questions.wiring import ends_answer
 
 
 @question(ABOUT)
 def about(shown: Shown, args: AboutArgs) -> Answer[AboutAnswer]:
-    """What is known of something in the palette's list."""
+    """The description of something in the palette's list."""
     name = args["name"]
     offer = palette.offers().get(name)
     if offer is not None:
@@ -83,20 +84,4 @@ def _told(name: str, says: str, default: str | None) -> AboutParameter:
 def carry(shown: Shown, args: CarryArgs) -> Answer[ReachAnswer]:
     """Where something of the list can be put down."""
     editor = editor_of(shown)
-    output = editor.graph.function.output
-    last = "" if output is None else output.id
-    return Answer(
-        {
-            "version": 1,
-            "ends": [
-                {
-                    "op": "output" if end.op and end.op == last else end.op,
-                    "operand": end.operand,
-                    "value": end.value,
-                    "state": end.state,
-                    "says": end.says,
-                }
-                for end in carrying.carried(editor, args["name"])
-            ],
-        }
-    )
+    return ends_answer(editor, carrying.carried(editor, args["name"]))

@@ -19,7 +19,7 @@ from maxlab.lab.questions.asking import Answer, Shown, profile_of, question, sav
 
 @question(ADVICE)
 def answer(shown: Shown, args: NoArgs) -> Answer[AdviceAnswer]:
-    """What would make the model faster, ranked."""
+    """Changes that would make the model faster, ranked."""
     profile = profile_of(shown)
     return Answer(_told(profile, advice(profile)))
 
@@ -37,14 +37,14 @@ def to_save(profile: Profile) -> AdviceAnswer | None:
 
 @question(EXPERIMENTS)
 def trials(shown: Shown, args: ExperimentsArgs) -> Answer[AdviceAnswer]:
-    """What can be tried with the model, and with the nodes in ``args``."""
+    """Changes that can be tried with the model, and with the nodes in ``args``."""
     profile = profile_of(shown)
     return Answer(_told(profile, experiments(profile, args.get("nodes", []))))
 
 
 @question(TRY)
 def tried(shown: Shown, args: TryArgs) -> Answer[TryAnswer]:
-    """What the action with the id in ``args`` saves."""
+    """The saving of the action with the id in ``args``."""
     profile = profile_of(shown)
     return Answer(_trial(try_action(profile, action_of(profile, args["id"]))))
 

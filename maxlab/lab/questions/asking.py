@@ -19,7 +19,7 @@ DataT_co = TypeVar("DataT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[DataT_co]):
-    """What a panel is told.
+    """The answer to a panel.
 
     Attributes:
         data: Plain JSON. It names buffers by their index, as ``{"buffer": 0, "dtype": "f8"}``.
@@ -36,7 +36,7 @@ Saver = Callable[[Profile], AnswerT | None]
 HANDLERS: dict[str, tuple[Question[Any, Any], Handler[Any, Any]]] = {}
 """The questions that have an answer, and who gives it, by name."""
 SAVERS: dict[str, Saver[Any]] = {}
-"""Who gives the answers that are saved with a profile, by question."""
+"""The functions that give the answers that are saved with a profile, by question."""
 
 
 def question(

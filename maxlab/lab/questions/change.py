@@ -79,7 +79,7 @@ def offer(shown: Shown, args: OfferArgs) -> Answer[OfferAnswer]:
 
 
 def _others(editor: Editor, args: OfferArgs, given: Sequence[Value]) -> list[OfferedOp]:
-    """What else than operations can be added there."""
+    """The other things than operations that can be added there."""
     if args["way"] == "replace":
         found: dict[str, OfferedOp] = {}
         for some in _read_instead(given):
@@ -97,8 +97,9 @@ def _others(editor: Editor, args: OfferArgs, given: Sequence[Value]) -> list[Off
 
 
 def _read_instead(given: Sequence[Value]) -> list[Sequence[Value]]:
-    """What may be read by something that takes the place of an operation with the operands
-    ``given``: all of them, or the first, as a layer reads that has its own weights."""
+    """The operands that may be read in place of an operation with the operands ``given``: all of
+    them, or the first, as a layer reads that has its own weights.
+    """
     return [given, given[:1]] if len(given) > 1 else [given]
 
 
@@ -109,7 +110,7 @@ def _replaced_by(
     given: Sequence[Value],
     typed: Mapping[str, str] | None = None,
 ) -> Sequence[Value]:
-    """What ``source`` makes of ``given`` in the place of the operation ``op``.
+    """The values that ``source`` makes of ``given`` in the place of the operation ``op``.
 
     Raises:
         MaxlabError: It does not take the values, or what reads the operation does not take it.
@@ -127,7 +128,7 @@ def insert_source(
     reader: str,
     operand: int,
 ) -> Sequence[Value]:
-    """What ``source`` makes on the edge to an operand, which reads it.
+    """The values that ``source`` makes on the edge to an operand, which reads them.
 
     Raises:
         MaxlabError: It does not take the value, or what reads its result does not.
@@ -172,7 +173,7 @@ def value_of(editor: Editor, item: str) -> Value:
 
 
 def _attempt(args: OfferArgs) -> fits.Attempt | None:
-    """What tries an operation there; None where it is added at the end."""
+    """A function that tries an operation there; None where it is added at the end."""
     if args["way"] == "insert":
         return lambda editor, one: [
             editor.insert(one.name, reader_of(editor, args["op"]), args["operand"])
@@ -212,7 +213,7 @@ def _choices(parameter: Parameter) -> list[str]:
 
 
 def called(editor: Editor, value: Value) -> str:
-    """What a value is called: its name, or the operation that makes it."""
+    """The name of a value: its own, or the operation that makes it."""
     found = editor.in_function(value)
     if found.name:
         return found.name
@@ -222,7 +223,7 @@ def called(editor: Editor, value: Value) -> str:
 # ---------------------------------------------------------------- what is there
 @question(DETAILS)
 def details(shown: Shown, args: DetailsArgs) -> Answer[DetailsAnswer]:
-    """What can be changed of an operation or an input by typing."""
+    """The fields of an operation or an input that can be changed by typing."""
     editor, item = editor_of(shown), args["item"]
     for value in editor.graph.function.inputs:
         if item in (value.id, value.name):
@@ -291,7 +292,7 @@ def _called_text(editor: Editor, value: Value) -> str:
 # ---------------------------------------------------------------- a change
 @question(CHANGE)
 def change(shown: Shown, args: ChangeArgs) -> Answer[ChangeAnswer]:
-    """What was done."""
+    """The result of the change."""
     editor = editor_of(shown)
     try:
         with by_hand(editor.graph):
@@ -340,7 +341,7 @@ def _done(editor: Editor, args: ChangeArgs) -> Done:
 
 
 Done = tuple[str, list[str]]
-"""What was done, in words, and the operations that are new or were changed."""
+"""A sentence about the change, and the operations that are new or were changed."""
 Step = Callable[[Editor, ChangeArgs], Done]
 
 
@@ -418,7 +419,8 @@ def _exchange(editor: Editor, args: ChangeArgs) -> Done:
 
 
 def _exchanged(editor: Editor, args: ChangeArgs, given: Sequence[Value]) -> Sequence[Value]:
-    """What a source makes in the place of an operation, of all operands of it or of the first.
+    """The values that a source makes in the place of an operation, of all operands of it or of the
+    first.
 
     Raises:
         FieldError: ML808, something that is typed cannot be read.
@@ -500,7 +502,8 @@ def _set(editor: Editor, args: ChangeArgs) -> Done:
 
 
 def _fields_of_draft(draft: Draft, typed: Mapping[str, str]) -> dict[str, str]:
-    """What was typed for an operation, as the fields of the draft that it became are called.
+    """The texts that were typed for an operation, by the names of the fields of the draft that it
+    became.
 
     Raises:
         GraphError: ML814, a name was typed, which no draft has.

@@ -1,4 +1,5 @@
-"""What the panel *Check* asks: is it right, who makes NaN, and a script that shows a wrong kernel.
+"""Questions of the panel *Check*: is it right, who makes NaN, and a script that shows a wrong
+kernel.
 
 ``repro`` writes its files into the folder that the kernel runs in. A comparison is saved with a
 notebook when one was made.
@@ -42,7 +43,7 @@ def compare_shown(shown: Shown, args: CompareArgs) -> Answer[CompareAnswer]:
     if args.get("newest"):
         return Answer(_known(model) or {"version": 2, "kind": "none"})
     found = compare(model, *inputs_for(model), all=args.get("all", False))
-    data = told(found)
+    data = comparison_json(found)
     _made[model] = data
     return Answer(data)
 
@@ -54,10 +55,11 @@ def saved_comparison(profile: Profile) -> CompareAnswer | None:
 
 
 def _known(model: Model) -> ComparisonAnswer | None:
-    """What is known of the newest comparison of the model: one of the user's own code, if its
-    variable is still there, or that of the panel."""
+    """The newest comparison of the model: one of the user's own code, if its variable is still
+    there, or that of the panel.
+    """
     found = newest(model)
-    return told(found) if found is not None else _made.get(model)
+    return comparison_json(found) if found is not None else _made.get(model)
 
 
 @question(NAN)
@@ -113,7 +115,7 @@ def _free(stem: str) -> Path:
         number += 1
 
 
-def told(found: Comparison) -> ComparisonAnswer:
+def comparison_json(found: Comparison) -> ComparisonAnswer:
     """A comparison as its answer."""
     first = found.first
     return {

@@ -53,7 +53,7 @@ def text(shown: Shown, args: KernelArgs) -> Answer[TextAnswer]:
 
 @question(EDIT)
 def edit(shown: Shown, args: EditArgs) -> Answer[EditAnswer]:
-    """What becomes of a kernel with another text."""
+    """The outcome of a kernel with another text."""
     model, kernel = model_of(shown), args["kernel"]
     made = edit_kernel(model, kernel, args["source"], runs=RUNS)
     _tried.setdefault(model, {})[kernel] = made

@@ -11,7 +11,7 @@ from maxlab.lab.protocol.changes import ChangeArgs
 from maxlab.lab.questions.change import Done, step
 
 _WORDS = {"place": "moved", "pin": "pinned", "unpin": "unpinned", "align": "aligned"}
-"""What the step is called that draws items at places."""
+"""The name of the step that draws items at places."""
 
 
 @step("place")

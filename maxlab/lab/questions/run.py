@@ -35,8 +35,9 @@ LINES = 12
 
 @question(RUN)
 def run(shown: Shown, args: RunGraphArgs) -> Answer[RunGraphAnswer]:
-    """What the graph gives for the inputs that are named, and made-up ones for the others; of one
-    whose output is a draft, what nothing reads."""
+    """The graph's results for the inputs that are named, and made-up ones for the others; of one
+    whose output is a draft, the values that nothing reads.
+    """
     start = time.perf_counter_ns()
     is_open = False
     if isinstance(shown, Graph) and not _outputs(shown) and _is_drafted(shown):
@@ -98,7 +99,7 @@ def _is_drafted(graph: Graph) -> bool:
 
 
 def _maker(value: Value) -> str:
-    """What makes ``value``, in words."""
+    """The maker of ``value``, in words."""
     return "" if value.op is None else f"{short_name(value.op)} {value.op.id}"
 
 

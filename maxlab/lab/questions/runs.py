@@ -64,7 +64,7 @@ def to_save(profile: Profile) -> RunsAnswer | None:
 
 @question(SWEEP)
 def swept(shown: Shown, args: SweepArgs) -> Answer[SweepAnswer]:
-    """What the model costs at other sizes, with made-up inputs.
+    """The cost of the model at other sizes, with made-up inputs.
 
     Raises:
         ArgumentError: ML848, the sizes cannot be swept, or take too long for a view to wait.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from maxlab.errors import GraphError, MaxlabError
 from maxlab.graph import Editor
 from maxlab.graph.drafting import maker_of
@@ -17,13 +19,13 @@ from maxlab.lab.questions.change import Done, called, editor_of, reader_of, step
 
 @question(PORTS)
 def ports_of(shown: Shown, args: NoArgs) -> Answer[PortsAnswer]:
-    """What the operands of operations are called."""
+    """The names of the operands of operations."""
     return Answer({"version": 1, "names": ports.names_of_operands()})
 
 
 @question(REACH)
 def reach(shown: Shown, args: ReachArgs) -> Answer[ReachAnswer]:
-    """What a port can be connected to."""
+    """The ends that a port can be connected to."""
     editor = editor_of(shown)
     draft = drafts.find(editor, maker_of(args["value"])[0])
     reader = drafts.find(editor, args["op"])
@@ -38,14 +40,18 @@ def reach(shown: Shown, args: ReachArgs) -> Answer[ReachAnswer]:
         op = editor.op(reader_of(editor, args["op"]))
         editor.operand(op, args["operand"])  # there is one
         ends = reaching.taken(editor, op, args["operand"])
+    return ends_answer(editor, ends)
+
+
+def ends_answer(editor: Editor, ends: Iterable[reaching.End]) -> Answer[ReachAnswer]:
+    """The answer that lists ``ends``, in which the graph's last operation is ``output``."""
     output = editor.graph.function.output
-    last = "" if output is None else output.id
     return Answer(
         {
             "version": 1,
             "ends": [
                 {
-                    "op": "output" if end.op == last else end.op,
+                    "op": "output" if output is not None and end.op == output.id else end.op,
                     "operand": end.operand,
                     "value": end.value,
                     "state": end.state,

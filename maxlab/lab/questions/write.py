@@ -26,7 +26,7 @@ from maxlab.lab.questions.change import editor_of
 
 @question(WRITE)
 def write(shown: Shown, args: WriteArgs) -> Answer[WriteAnswer]:
-    """What is proposed for the cell, or why nothing is."""
+    """The proposal for the cell, or why there is none."""
     graph = editor_of(shown).graph
     answer: WriteAnswer = {
         "version": 1,

@@ -40,7 +40,7 @@ from typing import Any
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    """What Jupyter asks to find the extension."""
+    """The list by which Jupyter finds the extension."""
     return [{"module": "maxlab.lab.server"}]
 
 

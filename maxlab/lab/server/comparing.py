@@ -7,20 +7,19 @@ from functools import partial
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.errors import MaxlabError
 from maxlab.lab.protocol import reader
-from maxlab.lab.protocol.files import Compared, CompareQuestion, Refusal
-from maxlab.lab.server.base import Handler
+from maxlab.lab.protocol.files import Compared, CompareQuestion
+from maxlab.lab.server.base import Handler, add_handlers
 from maxlab.lab.server.places import place_in
 
 GONE = frozenset({"ML002", "ML890", "ML855"})
 
 
 def compared(contents: Any, asked: CompareQuestion) -> Compared:
-    """What differs between two documents.
+    """The differences between two documents.
 
     Args:
         contents: The server's manager of contents.
@@ -68,7 +67,7 @@ class CompareHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """What differs between two documents."""
+        """Answers with the differences between two documents."""
         try:
             asked = reader.compare_question(self.get_json_body())
         except reader.MismatchError as error:
@@ -76,18 +75,9 @@ class CompareHandler(Handler):
         try:
             self.finish_json(await self.away(partial(compared, self.contents_manager, asked)))
         except MaxlabError as error:
-            refusal: Refusal = {
-                "message": error.what,
-                "code": error.code,
-                "fix": error.fix or "",
-            }
-            self.set_status(404 if error.code in GONE else 400)
-            self.finish_json(refusal)
+            self.refuse(error, 404 if error.code in GONE else 400)
 
 
 def add_comparing(server: Any) -> None:
     """Add the handler to ``server``, a ``jupyter_server.serverapp.ServerApp``."""
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$", [(url_path_join(base, "maxlab", "graphs", "compare"), CompareHandler)]
-    )
+    add_handlers(server, "graphs", {"compare": CompareHandler})

@@ -12,14 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.diagnostics.monitor.recording import Recording
 from maxlab.errors import FileError, MaxlabError
 from maxlab.files import open_regular, unreadable
 from maxlab.lab.dashboard.store import Store
-from maxlab.lab.protocol.files import FileState, ModelContents, Refusal, SavedGraph, WeightHeader
+from maxlab.lab.protocol.files import FileState, ModelContents, SavedGraph, WeightHeader
 from maxlab.lab.server.base import Handler
 from maxlab.lab.server.places import gone, place_in, require_same
 
@@ -64,8 +63,7 @@ class Shelf(Generic[K]):
         self._lock = threading.Lock()
 
     def get(self, place: str, stamp: str) -> tuple[K, threading.Lock]:
-        """What was read of the file at ``place`` while it had the stamp, and the lock to ask it
-        under."""
+        """The reader of the file at ``place`` with this stamp, and the lock for asking it."""
         with self._lock:
             found = self._kept.get(place)
             if found is not None and found.stamp == stamp:
@@ -94,7 +92,7 @@ class FileService:
         self.stores = Shelf(_store)
 
     def header(self, path: str, place: str) -> WeightHeader:
-        """What the weight file holds."""
+        """The content of the weight file."""
         stamp = require_same(path, place, "")
         file, _ = self.weights.get(place, stamp)
         return {
@@ -106,7 +104,7 @@ class FileService:
         }
 
     def ask(self, path: str, place: str, stamp: str, work: Callable[[WeightFile], Any]) -> Any:
-        """What ``work`` returns of the weight file that has this stamp.
+        """The result of ``work`` on the weight file that has this stamp.
 
         Raises:
             FileError: ML891, it has changed, or is gone.
@@ -116,7 +114,7 @@ class FileService:
             return work(file)
 
     def replay(self, path: str, place: str, stamp: str, work: Callable[[Store], Any]) -> Any:
-        """What ``work`` returns of the recording that has this stamp.
+        """The result of ``work`` on the recording that has this stamp.
 
         Raises:
             FileError: ML891, it has changed, or is gone.
@@ -176,8 +174,9 @@ class _FileHandler(Handler):
         self.service = service
 
     async def answer(self, work: Callable[[str, str, str], Any]) -> Any:
-        """What ``work`` returns of the path, the place and the stamp of the request, or None when
-        the request was refused, with the reason as JSON."""
+        """The result of ``work`` on the path, the place and the stamp of the request, or None when
+        the request was refused, with the reason as JSON.
+        """
         path = self.get_query_argument("path")
         stamp = self.get_query_argument("stamp", "")
         try:
@@ -190,13 +189,7 @@ class _FileHandler(Handler):
             return await self.away(partial(work, path, place, stamp))
         except MaxlabError as error:
             status = 404 if error.code in GONE else 409 if error.code in CHANGED else 400
-            refusal: Refusal = {
-                "message": error.what,
-                "code": error.code,
-                "fix": error.fix or "",
-            }
-            self.set_status(status)
-            self.finish_json(refusal)
+            self.refuse(error, status)
             return None
 
     def whole(self, name: str, default: str | None = None) -> int:
@@ -434,12 +427,5 @@ def add_files(server: Any) -> None:
     from tornado.ioloop import PeriodicCallback
 
     service = FileService()
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$",
-        [
-            (url_path_join(base, "maxlab", "files", name), handler, {"service": service})
-            for name, handler in HANDLERS.items()
-        ],
-    )
+    add_handlers(server, "files", HANDLERS, service=service)
     PeriodicCallback(service.forget, FORGET_S * 500).start()

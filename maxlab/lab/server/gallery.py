@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.errors import MaxlabError
 from maxlab.lab.protocol.editor import TemplateText
-from maxlab.lab.protocol.files import Refusal
-from maxlab.lab.server.base import Handler
+from maxlab.lab.server.base import Handler, add_handlers
 
 
 class _GalleryHandler(Handler):
@@ -25,7 +23,7 @@ class ListHandler(_GalleryHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """What there is."""
+        """Answers with the list of the gallery."""
         from maxlab.lab import templates  # what graphs are takes time to import
 
         self.finish_json(await self.away(templates.listing))
@@ -45,13 +43,7 @@ class TextHandler(_GalleryHandler):
             found: TemplateText = {"text": await self.away(lambda: templates.text(name))}
             self.finish_json(found)
         except MaxlabError as error:
-            refusal: Refusal = {
-                "message": error.what,
-                "code": error.code,
-                "fix": error.fix or "",
-            }
-            self.set_status(404)
-            self.finish_json(refusal)
+            self.refuse(error, 404)
 
 
 HANDLERS: dict[str, type[_GalleryHandler]] = {"list": ListHandler, "text": TextHandler}
@@ -59,11 +51,4 @@ HANDLERS: dict[str, type[_GalleryHandler]] = {"list": ListHandler, "text": TextH
 
 def add_gallery(server: Any) -> None:
     """Add the handlers to ``server``, a ``jupyter_server.serverapp.ServerApp``."""
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$",
-        [
-            (url_path_join(base, "maxlab", "templates", name), handler)
-            for name, handler in HANDLERS.items()
-        ],
-    )
+    add_handlers(server, "templates", HANDLERS)

@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.utils import url_path_join
 from tornado import web
 
 from maxlab.diagnostics.gpu import GPUDiagContext, GPUStats
@@ -19,7 +18,7 @@ from maxlab.diagnostics.monitor.places import me
 from maxlab.errors import MaxlabError
 from maxlab.lab.dashboard.store import Detail, Frame, Store
 from maxlab.lab.protocol.dashboard import MachineNow
-from maxlab.lab.server.base import Handler, T
+from maxlab.lab.server.base import Handler, T, add_handlers
 from maxlab.lab.server.comparing import add_comparing
 from maxlab.lab.server.files import add_files
 from maxlab.lab.server.gallery import add_gallery
@@ -45,7 +44,7 @@ class Service:
         self._gpus: GPUDiagContext | None = None
 
     def frame(self, cursor: str) -> Frame:
-        """What a page does not have yet that has seen all up to ``cursor``."""
+        """The data that a page lacks which has seen all up to ``cursor``."""
         with self._lock:
             self._used_s = time.monotonic()
             if self._store is None:
@@ -105,7 +104,7 @@ class _Handler(Handler):
         self.service = service
 
     async def away(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns, done beside the server's loop: files and processes take time.
+        """The result of ``work``, done beside the server's loop: files and processes take time.
 
         Raises:
             HTTPError: 400, what was asked for is not possible; the reason is for the user.
@@ -205,14 +204,7 @@ def add_to(server: Any) -> None:
     from tornado.ioloop import PeriodicCallback
 
     service = Service()
-    base = server.web_app.settings["base_url"]
-    server.web_app.add_handlers(
-        ".*$",
-        [
-            (url_path_join(base, "maxlab", "monitor", name), handler, {"service": service})
-            for name, handler in HANDLERS.items()
-        ],
-    )
+    add_handlers(server, "monitor", HANDLERS, service=service)
     PeriodicCallback(service.forget, FORGET_S * 500).start()
     add_files(server)
     add_gallery(server)

@@ -57,7 +57,7 @@ class Tensor:
     begin: int
     nbytes: int
     dtype: DType | None
-    """What its numbers are; None when they are blocks, or of a type that is not read."""
+    """The dtype of its numbers; None when they are blocks, or of a type that is not read."""
     encoding: QuantizationEncoding | None
     """How its blocks are decoded."""
 

@@ -63,7 +63,7 @@ def graph(name: str) -> Graph:
 
 @cache
 def listing() -> TemplateList:
-    """What the gallery shows of each."""
+    """The entries of the gallery."""
     return {"templates": [_entry(name) for name in NAMES]}
 
 

@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 
 import type { IGroup } from './groups';
-import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import { at } from '../narrow';
 
 const HEAT_ROW_PX = 7;
@@ -29,20 +29,14 @@ export class HeatPlot extends BasePlot {
   }
 
   protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {
-    const { theme } = this._host;
     const rows = this._group.series.length;
     return {
       scales: { y: { range: [0, rows] } },
       axes: [
         { ...this._timeAxis(), grid: { show: false } },
         {
-          scale: 'y',
-          size: AXIS_PX,
-          gap: 6,
-          stroke: theme.muted,
-          font: `11px ${theme.fontUi}`,
+          ...this._valueAxis(),
           grid: { show: false },
-          ticks: { show: false },
           splits: () => labelled(rows).map(row => rows - row - 0.5),
           values: () => labelled(rows).map(row => `core ${row}`)
         }
@@ -52,34 +46,30 @@ export class HeatPlot extends BasePlot {
   }
 
   private _paint(u: uPlot, context: CanvasRenderingContext2D): void {
-    const { left, top, width, height } = areaOf(u);
-    const { ramp } = this._host.theme;
-    const rows = this._group.series.length;
-    const rowHeight = height / rows;
-    const gap = rowHeight > 6 ? 1 : 0;
-    context.save();
-    context.beginPath();
-    context.rect(left, top, width, height);
-    context.clip();
-    const times = this._times;
-    const { start, end } = this._host.shown;
-    for (let n = 1; n < times.length; n += 1) {
-      const [from, to] = [at(times, n - 1), at(times, n)];
-      if (to < start || from > end) {
-        continue;
-      }
-      const x = u.valToPos(from, 'x', true);
-      const size = Math.max(u.valToPos(to, 'x', true) - x, 1);
-      this._group.series.forEach(({ column }, row) => {
-        const value = this._values[column]?.[n] ?? null;
-        if (value !== null) {
-          const step = Math.round((Math.min(value, 100) / 100) * (ramp.length - 1) * 0.85);
-          context.fillStyle = at(ramp, step);
-          context.fillRect(x, top + row * rowHeight, size + 0.5, rowHeight - gap);
+    paintInside(u, context, ({ top, height }) => {
+      const { ramp } = this._host.theme;
+      const rows = this._group.series.length;
+      const rowHeight = height / rows;
+      const gap = rowHeight > 6 ? 1 : 0;
+      const times = this._times;
+      const { start, end } = this._host.shown;
+      for (let n = 1; n < times.length; n += 1) {
+        const [from, to] = [at(times, n - 1), at(times, n)];
+        if (to < start || from > end) {
+          continue;
         }
-      });
-    }
-    context.restore();
+        const x = u.valToPos(from, 'x', true);
+        const size = Math.max(u.valToPos(to, 'x', true) - x, 1);
+        this._group.series.forEach(({ column }, row) => {
+          const value = this._values[column]?.[n] ?? null;
+          if (value !== null) {
+            const step = Math.round((Math.min(value, 100) / 100) * (ramp.length - 1) * 0.85);
+            context.fillStyle = at(ramp, step);
+            context.fillRect(x, top + row * rowHeight, size + 0.5, rowHeight - gap);
+          }
+        });
+      }
+    });
   }
 }
 

@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 
 import { markColor } from './palette';
-import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import type { IMark } from './wire';
 import { at } from '../narrow';
 
@@ -66,20 +66,14 @@ export class LanePlot extends BasePlot {
   }
 
   protected _options(): Pick<uPlot.Options, 'series' | 'axes' | 'scales'> {
-    const { theme } = this._host;
     const rows = this._kinds.length;
     return {
       scales: { y: { range: [0, rows] } },
       axes: [
         this._timeAxis(),
         {
-          scale: 'y',
-          size: AXIS_PX,
-          gap: 6,
-          stroke: theme.muted,
-          font: `11px ${theme.fontUi}`,
+          ...this._valueAxis(),
           grid: { show: false },
-          ticks: { show: false },
           splits: () => this._kinds.map((_, row) => rows - row - 0.5),
           values: () => this._kinds.map(kind => LANES[kind] ?? kind)
         }
@@ -89,46 +83,42 @@ export class LanePlot extends BasePlot {
   }
 
   private _paint(u: uPlot, context: CanvasRenderingContext2D): void {
-    const { left, top, width, height } = areaOf(u);
-    const { theme, shown, end } = this._host;
-    const ratio = width / Math.max(u.over.clientWidth, 1);
-    const row = height / this._kinds.length;
-    context.save();
-    context.beginPath();
-    context.rect(left, top, width, height);
-    context.clip();
-    context.font = `${11 * ratio}px ${theme.fontUi}`;
-    context.textBaseline = 'middle';
-    context.textAlign = 'left';
-    const nextStarts = startsOfNext(this._host.marks);
-    for (const [n, mark] of this._host.marks.entries()) {
-      const lane = this._kinds.indexOf(mark.kind);
-      const until = mark.took === null ? end : mark.start + mark.took;
-      if (lane < 0 || until < shown.start || mark.start > shown.end) {
-        continue;
+    paintInside(u, context, ({ left, top, width, height }) => {
+      const { theme, shown, end } = this._host;
+      const ratio = width / Math.max(u.over.clientWidth, 1);
+      const row = height / this._kinds.length;
+      context.font = `${11 * ratio}px ${theme.fontUi}`;
+      context.textBaseline = 'middle';
+      context.textAlign = 'left';
+      const nextStarts = startsOfNext(this._host.marks);
+      for (const [n, mark] of this._host.marks.entries()) {
+        const lane = this._kinds.indexOf(mark.kind);
+        const until = mark.took === null ? end : mark.start + mark.took;
+        if (lane < 0 || until < shown.start || mark.start > shown.end) {
+          continue;
+        }
+        const from = u.valToPos(mark.start, 'x', true);
+        const size = Math.max(u.valToPos(until, 'x', true) - from, 2 * ratio);
+        const y = top + lane * row + 2 * ratio;
+        const tall = row - 4 * ratio;
+        context.fillStyle = markColor(mark.kind, theme.isDark, mark.took === null ? 0.55 : 0.9);
+        context.beginPath();
+        roundRect(context, from, y, size, tall, Math.min(3 * ratio, size / 2));
+        context.fill();
+        const many = mark.count > 1 ? ` ×${mark.count}` : '';
+        const inside = Math.max(from, left) + 5 * ratio;
+        // Things that are done side by side lie over each other, the later one on top.
+        const free = Math.min(from + size, left + width, u.valToPos(at(nextStarts, n), 'x', true));
+        const room = free - inside - 4 * ratio;
+        const words = [...(mark.line === '' ? [] : [`${mark.name}  ${mark.line}`]), `${mark.name}${many}`].find(
+          text => room > 12 * ratio && context.measureText(text).width <= room
+        );
+        if (words !== undefined) {
+          context.fillStyle = theme.isDark ? '#000' : '#fff';
+          context.fillText(words, inside, y + tall / 2 + ratio / 2);
+        }
       }
-      const from = u.valToPos(mark.start, 'x', true);
-      const size = Math.max(u.valToPos(until, 'x', true) - from, 2 * ratio);
-      const y = top + lane * row + 2 * ratio;
-      const tall = row - 4 * ratio;
-      context.fillStyle = markColor(mark.kind, theme.isDark, mark.took === null ? 0.55 : 0.9);
-      context.beginPath();
-      roundRect(context, from, y, size, tall, Math.min(3 * ratio, size / 2));
-      context.fill();
-      const many = mark.count > 1 ? ` ×${mark.count}` : '';
-      const inside = Math.max(from, left) + 5 * ratio;
-      // Things that are done side by side lie over each other, the later one on top.
-      const free = Math.min(from + size, left + width, u.valToPos(at(nextStarts, n), 'x', true));
-      const room = free - inside - 4 * ratio;
-      const words = [...(mark.line === '' ? [] : [`${mark.name}  ${mark.line}`]), `${mark.name}${many}`].find(
-        text => room > 12 * ratio && context.measureText(text).width <= room
-      );
-      if (words !== undefined) {
-        context.fillStyle = theme.isDark ? '#000' : '#fff';
-        context.fillText(words, inside, y + tall / 2 + ratio / 2);
-      }
-    }
-    context.restore();
+    });
   }
 }
 

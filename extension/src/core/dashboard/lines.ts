@@ -5,7 +5,7 @@ import type uPlot from 'uplot';
 import { formatTick, niceTop, valueSteps } from './format';
 import type { IGroup } from './groups';
 import { DASHES, markColor, seriesColor } from './palette';
-import { areaOf, AXIS_PX, BasePlot, type IPlotHost } from './plot';
+import { BasePlot, type IPlotHost, paintInside } from './plot';
 import { stepPaths } from './steps';
 import type { IColumn } from './wire';
 
@@ -38,16 +38,11 @@ export class LinePlot extends BasePlot {
       axes: [
         this._timeAxis(),
         {
-          scale: 'y',
-          size: AXIS_PX,
-          gap: 6,
-          stroke: theme.muted,
-          font: `11px ${theme.fontUi}`,
+          ...this._valueAxis(),
           // About six ticks, however tall the chart.
           space: () => Math.max((this._host.fill ?? 0) / 8, 30),
           incrs: valueSteps(unit),
           grid: { stroke: theme.line, width: 1 },
-          ticks: { show: false },
           values: (_u, splits) => splits.map(value => formatTick(value, unit))
         }
       ],
@@ -88,21 +83,17 @@ function topOf(high: number | null, top: number | null, unit: string): number {
 
 /** Tints the time in which cells ran, below the lines of a chart. */
 function shadeCells(u: uPlot, context: CanvasRenderingContext2D, host: IPlotHost): void {
-  const { left, top, width, height } = areaOf(u);
-  const { start, end } = host.shown;
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  for (const mark of host.marks) {
-    const until = mark.took === null ? host.end : mark.start + mark.took;
-    if (mark.kind !== 'cell' || until < start || mark.start > end) {
-      continue;
+  paintInside(u, context, ({ top, height }) => {
+    const { start, end } = host.shown;
+    for (const mark of host.marks) {
+      const until = mark.took === null ? host.end : mark.start + mark.took;
+      if (mark.kind !== 'cell' || until < start || mark.start > end) {
+        continue;
+      }
+      const from = u.valToPos(mark.start, 'x', true);
+      const size = u.valToPos(until, 'x', true) - from;
+      context.fillStyle = markColor('cell', host.theme.isDark, host.theme.isDark ? 0.1 : 0.07);
+      context.fillRect(from, top, Math.max(size, 1), height);
     }
-    const from = u.valToPos(mark.start, 'x', true);
-    const size = u.valToPos(until, 'x', true) - from;
-    context.fillStyle = markColor('cell', host.theme.isDark, host.theme.isDark ? 0.1 : 0.07);
-    context.fillRect(from, top, Math.max(size, 1), height);
-  }
-  context.restore();
+  });
 }

@@ -7,6 +7,7 @@ import type { Values } from './data';
 import { formatClock, formatElapsed, TIME_STEPS } from './format';
 import type { ISpan } from './range';
 import type { IMark } from './wire';
+import { clipped } from '../panels/parts/paint';
 import { at } from '../narrow';
 
 export const AXIS_PX = 62;
@@ -56,6 +57,13 @@ export interface IArea {
 }
 
 export const areaOf = (u: uPlot): IArea => u.bbox;
+
+/** Paints inside of the area of `u` alone, and leaves the context as it was. */
+export function paintInside(u: uPlot, context: CanvasRenderingContext2D, paint: (area: IArea) => void): void {
+  const area = areaOf(u);
+  const room = { x: area.left, y: area.top, w: area.width, h: area.height };
+  clipped(context, room, () => paint(area));
+}
 
 export abstract class BasePlot implements IPlot {
   readonly element = document.createElement('div');
@@ -213,6 +221,19 @@ export abstract class BasePlot implements IPlot {
       this._isPressed = false;
       this._host.select(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
     }
+  }
+
+  /** The axis of values beside a chart. */
+  protected _valueAxis(): uPlot.Axis {
+    const { theme } = this._host;
+    return {
+      scale: 'y',
+      size: AXIS_PX,
+      gap: 6,
+      stroke: theme.muted,
+      font: `11px ${theme.fontUi}`,
+      ticks: { show: false }
+    };
   }
 
   /** The time axis below a chart. */

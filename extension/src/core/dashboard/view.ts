@@ -1,7 +1,7 @@
 /** The dashboard: what a recording shows, as charts on one time axis. Free of any notebook. */
 
 import type { ITheme, ThemeName } from '../render/theme';
-import { Disposables, el, Emitter } from '../view/dom';
+import { asRegion, Disposables, el, Emitter } from '../view/dom';
 import { keyOf } from '../view/keys';
 import { addStyles } from '../view/styles';
 import { Theming } from '../view/theming';
@@ -57,9 +57,7 @@ export class Dashboard implements IPlotHost, ISharer {
     this._only = options.only ?? null;
     this.element.classList.toggle('jp-mod-single', this._only !== null);
     this._noControl = options.noControl ?? null;
-    this.element.tabIndex = 0;
-    this.element.setAttribute('role', 'region');
-    this.element.setAttribute('aria-label', 'Diagnostics dashboard');
+    asRegion(this.element, 'Diagnostics dashboard');
     this.element.setAttribute('aria-keyshortcuts', 'Space 0 + - ArrowLeft ArrowRight');
     if (options.areKeysCommands !== true) {
       // In a JupyterLab that does not know it, its shortcuts must not see the keys typed in here.

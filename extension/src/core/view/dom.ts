@@ -133,3 +133,10 @@ export class Emitter<Events> {
     this._listeners = {};
   }
 }
+
+/** Makes `node` a region called `label`, which the keyboard reaches: it scrolls. */
+export function asRegion(node: HTMLElement, label: string): void {
+  node.tabIndex = 0;
+  node.setAttribute('role', 'region');
+  node.setAttribute('aria-label', label);
+}

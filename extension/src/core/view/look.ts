@@ -17,7 +17,7 @@ export interface ILook {
   panel: string | null;
 }
 
-export const isLook: Shape<ILook> = record<ILook>({
+export const isLook: Shape<ILook> = record({
   folds: list(isText),
   zoom: isNumber,
   x: isNumber,

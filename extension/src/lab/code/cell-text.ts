@@ -5,13 +5,9 @@ import type { ISharedCell } from '@jupyter/ydoc';
 import { fits, textEdits } from '../../core';
 import { isFunction, record } from '../../proto/shape';
 
-interface IUndoing {
-  undoManager: { stopCapturing: () => unknown };
-}
-
 /** A cell that has steps of its own. */
-const isUndoing = record<IUndoing>({
-  undoManager: record<IUndoing['undoManager']>({ stopCapturing: isFunction })
+const isUndoing = record({
+  undoManager: record({ stopCapturing: isFunction })
 });
 
 /** What is typed before and after is not part of the step. */

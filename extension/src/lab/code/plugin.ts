@@ -4,7 +4,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import type { Cell } from '@jupyterlab/cells';
 import { INotebookTracker } from '@jupyterlab/notebook';
 
-import { fits, WRITE_CELL, type IWroteCell } from '../../core';
+import { fits, WRITE_CELL } from '../../core';
 import { isFunction, isText, record } from '../../proto/shape';
 import { findCell } from '../show-cell-plugin';
 import { EXTENSION } from '../tokens';
@@ -13,14 +13,7 @@ import { setText, takeBack } from './cell-text';
 /** History keeps no ends of lines behind the last line. */
 const trimmed = (text: string): string => text.replace(/\n+$/, '');
 
-interface IRequest {
-  cell: string;
-  before: string;
-  after: string;
-  done: (result: IWroteCell) => unknown;
-}
-
-const isRequest = record<IRequest>({ cell: isText, before: isText, after: isText, done: isFunction });
+const isRequest = record({ cell: isText, before: isText, after: isText, done: isFunction });
 
 /** The cell with an id: of the notebook around `target`, or of another open one. */
 function cellWith(tracker: INotebookTracker, target: Node, id: string): Cell | null {

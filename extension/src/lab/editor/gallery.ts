@@ -71,7 +71,7 @@ class Choice extends Widget implements Dialog.IBodyWidget {
   private readonly _inputs: HTMLInputElement[] = [];
 }
 
-const isListing = list(record<{ name: string }>({ name: isText }));
+const isListing = list(record({ name: isText }));
 
 /** A path in `folder` that no file has. */
 async function freePath(contents: Contents.IManager, folder: string, name: string): Promise<string> {

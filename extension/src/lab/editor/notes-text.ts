@@ -5,7 +5,7 @@
 
 import { fits } from '../../core';
 import type { IComment, IPlace } from '../../proto/document';
-import { isFlag, isNumber, isText, record } from '../../proto/shape';
+import { isFlag, isNumber, isText, optional, record } from '../../proto/shape';
 
 /** The texts of the members of an object of JSON, by name, in the order of the text. */
 type Members = Map<string, string>;
@@ -166,14 +166,14 @@ export function notesTextOf(text: string): INotesText {
   return { layout: part('layout'), comments: part('comments') };
 }
 
-const isPlace = record<{ x: number; y: number; pinned?: boolean }>(
-  { x: isNumber, y: isNumber, pinned: isFlag },
-  ['pinned']
-);
-const isComment = record<Partial<IComment> & { id: string; text: string }>(
-  { id: isText, text: isText, on: isText, x: isNumber, y: isNumber },
-  ['on', 'x', 'y']
-);
+const isPlace = record({ x: isNumber, y: isNumber, pinned: optional(isFlag) });
+const isComment = record({
+  id: isText,
+  text: isText,
+  on: optional(isText),
+  x: optional(isNumber),
+  y: optional(isNumber)
+});
 
 function parsed(text: string): unknown {
   return JSON.parse(text);

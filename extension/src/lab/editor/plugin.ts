@@ -23,7 +23,7 @@ import { fits } from '../../core';
 import { isText, record } from '../../proto/shape';
 import { FileServer } from '../file-server';
 import { graphIcon } from '../icons';
-import { CommandIDs, EXTENSION } from '../tokens';
+import { CommandIDs, EXTENSION, NO_ARGUMENTS } from '../tokens';
 import { emptyDocument, nameOf } from './empty';
 import { type GraphDocument, GraphFactory, GraphModelFactory, MODEL } from './factory';
 import { newFromTemplate } from './gallery';
@@ -33,7 +33,7 @@ import type { DocumentSession } from './session';
 const FILE_TYPE = 'maxlab-graph';
 const EXT = 'mlgraph';
 
-const hasPath = record<{ path: string }>({ path: isText });
+const hasPath = record({ path: isText });
 
 export const editorPlugin: JupyterFrontEndPlugin<void> = {
   id: `${EXTENSION}:editor`,
@@ -146,7 +146,6 @@ export const editorPlugin: JupyterFrontEndPlugin<void> = {
     });
 
     // ------------------------------------------------------------------------------ commands
-    const describedBy = { args: { type: 'object', properties: {} } };
     commands.addCommand(CommandIDs.newGraph, {
       label: args =>
         args.isPalette === true
@@ -214,7 +213,7 @@ export const editorPlugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.trustGraph, {
       label: trans.__('Trust graph'),
       caption: trans.__('Let the custom kernels of the document be compiled and run'),
-      describedBy,
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => current()?.session.trust.trusted === false,
       execute: () => {
         const session = current()?.session;

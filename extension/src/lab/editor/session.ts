@@ -24,7 +24,7 @@ import {
 } from '../../proto/editor';
 import type { IChangeAnswer, IChangeArgs } from '../../proto/changes';
 import { PROTOCOL, type IFault } from '../../proto/messages';
-import { isAnything, isText, record } from '../../proto/shape';
+import { isAnything, isText, optional, record, type Told } from '../../proto/shape';
 import { openEditor } from '../probe';
 import { NotesDesk } from './desk';
 import { KernelText, replacements } from './kernel-text';
@@ -41,7 +41,7 @@ export type EditorState = 'none' | 'other' | 'starting' | 'opening' | 'open' | '
 const PATIENCE_MS = 6000;
 
 /** What a kernel says that closes the channel. */
-const isRefusal = record<{ error: string }>({ error: isText });
+const isRefusal = record({ error: isText });
 
 /** The lines of a text that have what it teaches: of each of its fields the file has one. */
 function taughtLines(text: string): string {
@@ -54,15 +54,11 @@ function taughtLines(text: string): string {
 }
 
 /** What a document says of itself beside its graph. */
-interface ITaught {
-  lesson?: ILessonText;
-  goal?: unknown;
-}
-
-const isTaught = record<ITaught>({ lesson: isLessonText, goal: isAnything }, ['lesson', 'goal']);
+const isTaught = record({ lesson: optional(isLessonText), goal: optional(isAnything) });
+type Taught = Told<typeof isTaught>;
 
 /** What a document teaches, read without a kernel; nothing where its text cannot be read. */
-function lessonOf(text: string): ITaught {
+function lessonOf(text: string): Taught {
   if (!text.includes('"lesson"') && !text.includes('"goal"')) {
     return {};
   }
@@ -505,7 +501,7 @@ export class DocumentSession implements IDisposable {
   private _isUnsaved = false;
   private _state: EditorState = 'starting';
   private _fault: IFault | null = null;
-  private _lesson: ITaught = {};
+  private _lesson: Taught = {};
   private _goal: IEditorGoal | null = null;
   private _comm: Kernel.IComm | null = null;
   private _text = new KernelText('');

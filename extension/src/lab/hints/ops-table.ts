@@ -5,39 +5,27 @@
 
 import type { CompletionHandler } from '@jupyterlab/completer';
 
-import { isText, list, oneOf, read, record } from '../../proto/shape';
-import type { ModuleName, Typed } from './calls';
+import { isText, list, oneOf, read, record, type Told } from '../../proto/shape';
+import type { Typed } from './calls';
 
-export interface IParameterRow {
-  name: string;
-  default: string;
-  values: string[];
-}
+const isRow = record({
+  module: oneOf('ops', 'nn'),
+  name: isText,
+  signature: isText,
+  says: isText,
+  parameters: list(record({ name: isText, default: isText, values: list(isText) }))
+});
+const isTable = list(isRow);
 
-export interface IOperationRow {
-  module: ModuleName;
-  name: string;
-  signature: string;
-  says: string;
-  parameters: IParameterRow[];
-}
+export type OperationRow = Told<typeof isRow>;
+export type ParameterRow = OperationRow['parameters'][number];
 
-const isTable = list(
-  record<IOperationRow>({
-    module: oneOf('ops', 'nn'),
-    name: isText,
-    signature: isText,
-    says: isText,
-    parameters: list(record<IParameterRow>({ name: isText, default: isText, values: list(isText) }))
-  })
-);
-
-export type OpsTable = ReadonlyMap<string, IOperationRow>;
+export type OpsTable = ReadonlyMap<string, OperationRow>;
 
 let table: Promise<OpsTable> | null = null;
 
 /** An operation or a layer as it is mostly written. */
-function titleOf({ module, name }: IOperationRow): string {
+function titleOf({ module, name }: OperationRow): string {
   return `${module}.${name}`;
 }
 
@@ -81,7 +69,7 @@ export function itemsFor(typed: Typed, operations: OpsTable): Item[] {
     .map(value => ({ label: value, type: 'instance', documentation: `${typed.argument} of ${titleOf(row)}` }));
 }
 
-function aboutParameter(row: IOperationRow, { default: given, values }: IParameterRow): string {
+function aboutParameter(row: OperationRow, { default: given, values }: ParameterRow): string {
   const words = [given === '' ? 'must be given' : `${given} by default`];
   if (values.length > 0 && values.length <= 8) {
     words.push(`one of ${values.join(', ')}`);

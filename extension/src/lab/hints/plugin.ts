@@ -16,7 +16,7 @@ import { fits, messageOf } from '../../core';
 import type { IHintCall, ISourceHints } from '../../proto/hints';
 import { isFlag, record } from '../../proto/shape';
 import { serverPath } from '../places';
-import { CommandIDs, EXTENSION, ILive, IViews } from '../tokens';
+import { CommandIDs, EXTENSION, ILive, IViews, NO_ARGUMENTS } from '../tokens';
 import type { ILiveGraphs } from '../live';
 import type { IViewRegistry } from '../views';
 import { openCard } from './card';
@@ -26,7 +26,7 @@ import { HintedEditors } from './editors';
 
 const ID = `${EXTENSION}:hints`;
 
-const isSettings = record<{ enabled: boolean }>({ enabled: isFlag });
+const isSettings = record({ enabled: isFlag });
 
 /** The view of an editor of JupyterLab; null where that is another one, or has none yet. */
 function viewOf(editor: CodeEditor.IEditor | null | undefined): EditorView | null {
@@ -234,7 +234,7 @@ export const hintsPlugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.toggleHints, {
       label: trans.__('Hints in cells'),
       caption: trans.__('Shapes, times and marks beside the code of graphs'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isToggleable: true,
       isToggled: () => hints.isOn,
       execute: async () => {
@@ -247,7 +247,7 @@ export const hintsPlugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.showLine, {
       label: trans.__('Show what this line made'),
       caption: trans.__('The operations of the line with the cursor, their types and times'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: NO_ARGUMENTS,
       isEnabled: () => hints.isOn && current() !== null,
       execute: () => {
         const editor = current();

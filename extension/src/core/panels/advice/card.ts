@@ -1,7 +1,7 @@
 /** One action: what to change, what it should save, how; and what it saved when it was tried. */
 
 import { formatShare } from '../../model/format';
-import { button, el } from '../../view/dom';
+import { asRegion, button, el } from '../../view/dom';
 import type { IAdviceAction, ITryAnswer } from '../../../proto/costs';
 import { formatSaving, intervalText, spokenPrediction } from './advice';
 import { trialView } from './result';
@@ -110,9 +110,7 @@ export class Card {
       return null;
     }
     const text = el('pre', 'jp-MaxLab-adviceCode', this.action.how);
-    text.tabIndex = 0;
-    text.setAttribute('role', 'region');
-    text.setAttribute('aria-label', `Code for: ${this.action.title}`);
+    asRegion(text, `Code for: ${this.action.title}`);
     return el('details', 'jp-MaxLab-adviceHow', el('summary', '', 'How'), text);
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { copyText } from '../../view/copying';
-import { el } from '../../view/dom';
+import { asRegion, el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelType, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { WhenShown } from '../parts/when';
@@ -50,9 +50,7 @@ class AdvicePanel implements IPanel {
       [this._main, 'Advice'],
       [this._side, 'Experiments']
     ] as const) {
-      node.tabIndex = 0;
-      node.setAttribute('role', 'region');
-      node.setAttribute('aria-label', label);
+      asRegion(node, label);
     }
     this.element.append(el('div', 'jp-MaxLab-mainColumn', this._main), this._side);
   }

@@ -10,7 +10,7 @@ import type {
   IReproAnswer
 } from '../../../proto/checks';
 import type { IToneNote } from '../../render/tones';
-import { button, el } from '../../view/dom';
+import { asRegion, button, el } from '../../view/dom';
 import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
 import { compiledPanel } from '../parts/compiled';
@@ -85,9 +85,7 @@ class CheckPanel implements IPanel {
     );
     const scroll = el('div', 'jp-MaxLab-scroll', this._table.element);
     const side = el('div', 'jp-MaxLab-sideColumn', this._value.element);
-    side.tabIndex = 0;
-    side.setAttribute('role', 'region');
-    side.setAttribute('aria-label', 'Value of the selected operation');
+    asRegion(side, 'Value of the selected operation');
     this._result.setAttribute('role', 'status');
     this._table.element.hidden = true;
     this.element.append(

@@ -3,7 +3,7 @@
 import { csvOf } from '../../csv';
 import { csvButton } from '../../view/copying';
 import { plural } from '../../model/format';
-import { button, el } from '../../view/dom';
+import { asRegion, button, el } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
 import type { IPanelView } from '../../view/panel';
 import { Surface } from '../surface';
@@ -187,8 +187,6 @@ function cornerTable(corner: readonly (readonly string[])[]): HTMLElement {
   table.setAttribute('aria-label', 'First elements');
   const csv = (): string => csvOf(corner[0]?.map((_, n) => String(n)) ?? [], corner);
   const room = el('div', 'jp-MaxLab-cornerRoom', csvButton(csv, table), table);
-  room.tabIndex = 0;
-  room.setAttribute('role', 'region');
-  room.setAttribute('aria-label', 'First elements');
+  asRegion(room, 'First elements');
   return room;
 }

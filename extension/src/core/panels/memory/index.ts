@@ -2,7 +2,7 @@
 
 import { FAMILY_NAMES } from '../../model/families';
 import { formatBytes, formatShare, plural } from '../../model/format';
-import { button, el } from '../../view/dom';
+import { asRegion, button, el } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
 import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
@@ -198,9 +198,7 @@ class MemoryPanel implements IPanel {
       outside.length === 0 ? null : section('Outside of the arena', facts(outside)),
       section('Colours', this._legend(plan))
     );
-    side.tabIndex = 0;
-    side.setAttribute('role', 'region');
-    side.setAttribute('aria-label', 'Totals of the memory plan');
+    asRegion(side, 'Totals of the memory plan');
     return side;
   }
 

@@ -1,7 +1,7 @@
 /** What stands around the drawing of a chart: a bar, facts, zoom, messages, a table, a legend. */
 
 import { csvButton } from '../../view/copying';
-import { button, el, icon, type Child } from '../../view/dom';
+import { asRegion, button, el, icon, type Child } from '../../view/dom';
 import { KeysCard, type KeyRow } from '../help';
 
 export interface IFrameOptions {
@@ -52,9 +52,7 @@ export class ChartFrame {
     this._problem.setAttribute('role', 'status');
     this._problem.hidden = true;
     this._table.hidden = true;
-    this._table.tabIndex = 0;
-    this._table.setAttribute('role', 'region');
-    this._table.setAttribute('aria-label', `${name} as a table`);
+    asRegion(this._table, `${name} as a table`);
     this._legend.setAttribute('aria-label', legendLabel);
     const group = el(
       'div',

@@ -7,7 +7,7 @@ import { plural } from '../../model/format';
 import type { IStageRewrite } from '../../../proto/checks';
 import { formatMillis } from '../compile/report';
 import { SIGNS, toneColors, type IToneNote, type Tone } from '../../render/tones';
-import { append, button, el } from '../../view/dom';
+import { append, asRegion, button, el } from '../../view/dom';
 import { section } from '../../view/kernel';
 import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
@@ -218,9 +218,7 @@ class PassesPanel implements IPanel {
     const step = (by: number, title: string, sign: string): HTMLElement =>
       button('jp-MaxLab-plainButton', title, () => this._go(this._stage + by), sign);
     const side = el('div', 'jp-MaxLab-sideColumn', this._fate, this._why.element, section('Stages', this._list));
-    side.tabIndex = 0;
-    side.setAttribute('role', 'region');
-    side.setAttribute('aria-label', 'Why, and all stages');
+    asRegion(side, 'Why, and all stages');
     this.element.replaceChildren(
       el(
         'div',

@@ -1,7 +1,7 @@
 /** Runs side by side: what changed, kernel by kernel, painted on the graph. */
 
 import { formatTime, plural } from '../../model/format';
-import { el, type Child } from '../../view/dom';
+import { asRegion, el, type Child } from '../../view/dom';
 import { facts, section } from '../../view/kernel';
 import type { IPanelView } from '../../view/panel';
 import { DataTable } from '../parts/table';
@@ -88,9 +88,7 @@ export class CompareView {
     this._paint.type = 'checkbox';
     this._paint.checked = true;
     this._paint.addEventListener('change', () => this._overlay());
-    this._side.tabIndex = 0;
-    this._side.setAttribute('role', 'region');
-    this._side.setAttribute('aria-label', 'What was compared');
+    asRegion(this._side, 'What was compared');
     this.element.append(
       el('div', 'jp-MaxLab-mainColumn', this._tools, this._scroll),
       this._side

@@ -5,7 +5,7 @@
 
 import type { IEditAnswer, ITextAnswer } from '../../../proto/checks';
 import type { IKernel } from '../../../proto/document';
-import { button, el } from '../../view/dom';
+import { asRegion, button, el } from '../../view/dom';
 import { languageOf } from '../../view/kernel';
 import type { IPanel, IPanelHost, IPanelView } from '../../view/panel';
 import { Asked } from '../parts/asked';
@@ -63,9 +63,7 @@ class SourcePanel implements IPanel {
     this._editor = new Editor('Text of the kernel', draft => this._drafted(draft), () => this._try());
     this._picker.setAttribute('aria-label', 'Kernel');
     this._picker.addEventListener('change', () => this._pick(this._picker.value, true));
-    this._result.tabIndex = 0;
-    this._result.setAttribute('role', 'region');
-    this._result.setAttribute('aria-label', 'Result of the edit');
+    asRegion(this._result, 'Result of the edit');
     this._result.setAttribute('aria-live', 'polite');
     this.element.append(
       this._tools,
