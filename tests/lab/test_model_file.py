@@ -64,7 +64,7 @@ def test_a_graph_that_is_none_leaves_the_contents(tmp_path: Path) -> None:
 
 def test_long_lists_and_texts_are_cut_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "long.mlmodel"
-    many = tuple(WeightEntry(f"w{n}", "float32", (1,), 4, file=n % 3 - 1) for n in range(9000))
+    many = tuple(WeightEntry(f"w{n}", "float32", (1,), 0, 4, file=n % 3 - 1) for n in range(9000))
     write_model(
         path,
         weights=many,
@@ -83,7 +83,7 @@ def test_long_lists_and_texts_are_cut_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [0, -1, 2**59])
 def test_numbers_are_those_of_a_page(size: int, tmp_path: Path) -> None:
     path = tmp_path / "scores.mlmodel"
-    write_model(path, weights=(WeightEntry("w", "float32", (size,), size),))
+    write_model(path, weights=(WeightEntry("w", "float32", (size,), 0, size),))
     assert 0 <= told(path)["weights"][0][3] < 2**53
 
 

@@ -19,7 +19,7 @@ from maxlab.errors import FileError, MaxlabError
 from maxlab.files import open_regular, unreadable
 from maxlab.lab.dashboard.store import Store
 from maxlab.lab.protocol.files import FileState, ModelContents, SavedGraph, WeightHeader
-from maxlab.lab.server.base import Handler
+from maxlab.lab.server.base import Handler, add_handlers
 from maxlab.lab.server.places import gone, place_in, require_same
 
 if TYPE_CHECKING:
