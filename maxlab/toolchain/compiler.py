@@ -114,7 +114,7 @@ class Compiler:
         """
         if self.family == "zig":
             arguments = (*self.machine_arguments, *self.family_arguments, "-O1", "-fPIC")
-            zig.warm(self.command, self.version, (*arguments, *self.link_arguments))
+            zig.warm(self.command, self.version, (*arguments, *self.link_arguments), run)
 
     @property
     def digest(self) -> str:

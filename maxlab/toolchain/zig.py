@@ -14,6 +14,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from maxlab import progress, trace
 from maxlab.errors import ToolchainError
@@ -75,7 +76,7 @@ def environment(cwd: Path | None) -> Mapping[str, str]:
     return {name: place for name, place in places.items() if not os.environ.get(name)}
 
 
-def warm(command: Sequence[str], version: str, arguments: Sequence[str]) -> None:
+def warm(command: Sequence[str], version: str, arguments: Sequence[str], run: Any) -> None:
     """Let zig build what it needs itself, if it has not done so on this machine: some seconds to
     minutes, of which whoever watches the work at hand is told.
 
@@ -83,6 +84,7 @@ def warm(command: Sequence[str], version: str, arguments: Sequence[str]) -> None
         command: The compiler.
         version: Its version, for which the preparation counts.
         arguments: Compiler and linker arguments of a library.
+        run: What runs a compiler, ``compiler.run``.
 
     Raises:
         ToolchainError: ML508, it cannot build a library.
@@ -95,17 +97,15 @@ def warm(command: Sequence[str], version: str, arguments: Sequence[str]) -> None
             work.step(PHASE)
         try:
             if known not in _ready:
-                _warm(command, version, arguments, work)
+                _warm(command, version, arguments, run, work)
                 _ready.add(known)
         finally:
             _lock.release()
 
 
 def _warm(
-    command: Sequence[str], version: str, arguments: Sequence[str], work: progress.Work
+    command: Sequence[str], version: str, arguments: Sequence[str], run: Any, work: progress.Work
 ) -> None:
-    from maxlab.toolchain.compiler import run
-
     mark = cache().folder(_FOLDER) / f"ready {version.replace('/', ' ')}"
     if mark.is_file():
         return

@@ -94,7 +94,7 @@ def test_an_export_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from maxlab.engine.exporting import folder
+    from maxlab.engine.exporting import data
 
     def full(self: Any, out: Any) -> None:
         raise OSError(28, os.strerror(28))
@@ -104,7 +104,7 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     weight = np.ones((4, 4), "f4")
     graph = Graph("large", lambda x: x @ ops.constant(weight, F32), [ROWS])
     model = engine.InferenceSession().load(graph)
-    monkeypatch.setattr(folder.data_of(model).__class__, "write", full)
+    monkeypatch.setattr(data.Data, "write", full)
     with pytest.raises((FileError, OSError)):
         model.export_c(tmp_path / "out")
     left = set(os.listdir(tmp_path / "out"))

@@ -64,6 +64,10 @@ def compiler_command() -> list[str]:
     return [*command, *compiler.family_arguments, *quiet]
 
 
+def _for_zig(found: re.Match[str]) -> str:
+    return "-march=x86_64" + (f"_{found[1]}" if found[1] else "")
+
+
 class Lab:
     """Compiles C text and opens it; the runtime library is built on first use."""
 
@@ -75,18 +79,13 @@ class Lab:
 
     def compile(self, files: list[Path], name: str, *flags: str) -> Path:
         compiler = compiler_command()
+        if find_compiler().family == "zig":  # which calls processors otherwise
+            flags = tuple(re.sub(r"^-march=x86-64(?:-(v\d))?$", _for_zig, one) for one in flags)
         objects: list[str] = []
         for file in files:
             level = re.match(r"// maxlab-flags: (.*)", file.read_text())
             out = self.folder / f"{name}-{file.stem}.o"
             command = [*compiler, "-O1", *FLAGS, *(level[1].split() if level else []), *flags]
-            if find_compiler().family == "zig":  # which calls processors otherwise
-                command = [
-                    one.replace("=x86-64", "=x86_64").replace("-v", "_v")
-                    if one.startswith("-march=x86")
-                    else one
-                    for one in command
-                ]
             subprocess.run([*command, f"-I{SOURCES}", "-c", str(file), "-o", str(out)], check=True)
             objects.append(str(out))
         library = self.folder / f"{name}.so"

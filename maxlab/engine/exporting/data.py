@@ -5,22 +5,37 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from maxlab.compiler import Compiled
 from maxlab.compiler.plan import Plan, Slot
 from maxlab.driver import Tensor
+from maxlab.engine.weights import Prepared
 from maxlab.toolchain.cffi_abi import ffi
-
-if TYPE_CHECKING:
-    from maxlab.engine.model import Model
 
 MAGIC = b"maxlabW1"
 HEAD = 64
 """Bytes ahead of the first array: the magic, 8 bytes that are zero, 16 of an id."""
 ALIGNMENT = 64
 _STEP = 16 << 20
+
+
+class Exportable(Protocol):
+    """What is asked of a model.
+
+    Attributes:
+        compiled: Its plan.
+        runner: What runs it; ``runner.executable.placed`` has its devices beside the host.
+    """
+
+    compiled: Compiled
+    runner: Any
+
+    @property
+    def prepared(self) -> Prepared:
+        """Its weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ def _parts(data: memoryview) -> Iterator[memoryview]:
         yield data[start : start + _STEP]
 
 
-def data_of(model: Model) -> Data:
+def data_of(model: Exportable) -> Data:
     """The arrays that the kernels of ``model`` read, or that what they read is packed from.
 
     Packed operands are not among them: how they lie depends on the processor, so the program packs
@@ -115,4 +130,4 @@ def _wanted(plan: Plan) -> Iterator[Slot]:
             yield slot
 
 
-__all__ = ["ALIGNMENT", "HEAD", "MAGIC", "Data", "Piece", "data_of"]
+__all__ = ["ALIGNMENT", "HEAD", "MAGIC", "Data", "Exportable", "Piece", "data_of"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from maxlab import files, progress
 from maxlab.compiler.plan import Plan
-from maxlab.engine.exporting.data import data_of
+from maxlab.engine.exporting.data import Exportable, data_of
 from maxlab.engine.exporting.refusals import require_exportable
 from maxlab.engine.exporting.tables import Tables, needs_products
 from maxlab.errors import ArgumentError, FileError
@@ -17,9 +17,6 @@ from maxlab.toolchain.flags import FAST_MATH
 from maxlab.toolchain.library import OWN_FLAGS, PRODUCT_FILES
 from maxlab.toolchain.prelude import kernels_dir, prelude_for
 from maxlab.toolchain.units import ALONE
-
-if TYPE_CHECKING:
-    from maxlab.engine.model import Model
 
 WEIGHTS = "weights.bin"
 MARK = "plan.c"
@@ -46,7 +43,7 @@ class Exported(NamedTuple):
         return f"{self.folder}: {len(self.files)} files, {self.nbytes / 2**20:.1f} MiB"
 
 
-def export_c(model: Model, folder: files.AnyPath) -> Exported:
+def export_c(model: Exportable, folder: files.AnyPath) -> Exported:
     """The folder with ``model`` as a program of C; see ``Model.export_c``."""
     plan = model.compiled.plan
     require_exportable(plan, dict(model.runner.executable.placed))
@@ -105,7 +102,7 @@ def _remove_older(place: Path, names: Sequence[str]) -> None:
 
 
 # ---------------------------------------------------------------- the texts
-def _texts(model: Model, tables: str) -> dict[str, str]:
+def _texts(model: Exportable, tables: str) -> dict[str, str]:
     """All files of text, by their names."""
     plan = model.compiled.plan
     found = {MARK: tables}
@@ -188,7 +185,7 @@ def _makefile(
     return "\n".join(lines)
 
 
-def _readme(model: Model) -> str:
+def _readme(model: Exportable) -> str:
     facts = model.compiled.plan.facts
     inputs = [f"  input {n}, {x.name}: {x.type}" for n, x in enumerate(facts.inputs)]
     outputs = [
