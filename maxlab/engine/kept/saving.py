@@ -18,6 +18,7 @@ from maxlab.compiler.compiled import units_of
 from maxlab.compiler.options import DEFAULT
 from maxlab.compiler.plan_file import HEAD, written
 from maxlab.config import VERSION
+from maxlab.driver.device import CPU
 from maxlab.driver.mapped import FileMemory, file_at
 from maxlab.dtype import DType
 from maxlab.engine.kept.manifest import (
@@ -178,9 +179,9 @@ class Saving:
             if name in rows:
                 continue
             tensor = model.prepared.tensors[name]
-            array = tensor.to_numpy() if tensor.is_host else tensor.copy().to_numpy()
+            array = tensor.to(CPU()).to_numpy()
             told = name, fact.dtype.name, tuple(array.shape)
-            known = files_.find(tensor.address, array.nbytes) if tensor.is_host else None
+            known = files_.find(*tensor.host_span)
             if known is not None:
                 number, offset = known
                 rows[name] = WeightEntry(*told, offset, array.nbytes, number)

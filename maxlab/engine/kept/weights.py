@@ -40,7 +40,7 @@ from maxlab.toolchain.artefacts import SeenKey, cache
 Array = np.ndarray[Any, Any]
 DATA = (WEIGHTS, COMPUTED, CONSTANTS, PACKED)
 """The members that are mapped and not read."""
-_YOUNG_NS = 2_000_000_000
+YOUNG_NS = 2_000_000_000
 """A file that was written to so shortly ago may be written to again within what its times tell
 apart: no note is made of it."""
 _STEP = 1 << 22
@@ -207,7 +207,7 @@ def require_seen(handle: int, digest: str, read: Callable[[], None]) -> None:
     read()
     now = os.fstat(handle)
     same = mark == (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
-    if not same or abs(time.time_ns() - info.st_ctime_ns) < _YOUNG_NS:
+    if not same or abs(time.time_ns() - info.st_ctime_ns) < YOUNG_NS:
         return
     _SEEN.add(text)
 
@@ -223,6 +223,11 @@ def require_seen(handle: int, digest: str, read: Callable[[], None]) -> None:
 _SEEN: set[str] = set()
 
 
+def forget() -> None:
+    """Forget which files this process has seen, so that the cache on disk is asked again."""
+    _SEEN.clear()
+
+
 def _digest(handle: int, size: int) -> str:
     found = hashlib.sha256()
     at = 0
@@ -235,4 +240,4 @@ def _digest(handle: int, size: int) -> str:
     return found.hexdigest()
 
 
-__all__ = ["DATA", "Numbers", "array_in", "require_seen"]
+__all__ = ["DATA", "YOUNG_NS", "Numbers", "array_in", "forget", "require_seen"]

@@ -121,8 +121,8 @@ def test_a_weight_that_changed_is_found(path: Path, content: bytes) -> None:
 
 def test_a_model_that_was_seen_is_read_no_more(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.utime(path, ns=(10**18, 10**18))
-    monkeypatch.setattr(weights, "_YOUNG_NS", 0)
-    weights._SEEN.clear()
+    monkeypatch.setattr(weights, "YOUNG_NS", 0)
+    weights.forget()
     read: list[str] = []
     require = Archive.require
 
@@ -136,7 +136,7 @@ def test_a_model_that_was_seen_is_read_no_more(path: Path, monkeypatch: pytest.M
     for forgotten in (False, True):
         read.clear()
         if forgotten:  # by another process: the note is in the cache
-            weights._SEEN.clear()
+            weights.forget()
         load(path)
         assert read == ["graph.mlgraph"]
     data = bytearray(path.read_bytes())
