@@ -43,7 +43,7 @@ _TOKEN = re.compile(
 )
 _NUMBERED = re.compile(r"(?:([kg]_)[0-9a-f]{12,}|(s)\d+)")
 
-_EACH = {"groups": 24, "bias": True}
+_EACH: dict[str, Any] = {"groups": 24, "bias": True}
 CONVOLUTIONS = [
     *LINES,
     Convolution("by itself", (2, 9, 10, 24), (3, 3), 24, (1, 1, 1, 1), groups=24),

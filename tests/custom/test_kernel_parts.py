@@ -295,7 +295,7 @@ def test_a_graph_with_all_kinds_of_parameters_is_saved_and_read(tmp_path: Path) 
 
     x, kind = np.full(3, 3, np.float32), TensorType(DType.float32, ["n"])
     with Graph("g", input_types=[kind], custom_extensions=CHOSEN) as graph:
-        given = {"BY": 0.25, "LIST": (5, 6)}
+        given: dict[str, Any] = {"BY": 0.25, "LIST": (5, 6)}
         graph.output(*ops.custom("chosen", CPU, [graph.inputs[0]], [kind], given))
     maxlab.save(graph, tmp_path / "g.mlgraph")
     again = maxlab.open(tmp_path / "g.mlgraph", trusted=True)

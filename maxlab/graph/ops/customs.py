@@ -22,7 +22,7 @@ def custom(
     device: Any,
     values: Sequence[Value],
     out_types: Sequence[Type],
-    parameters: Mapping[str, bool | int | str | DType] | None = None,
+    parameters: Mapping[str, bool | int | float | str | DType | Sequence[int]] | None = None,
 ) -> list[Value]:
     """The results of the custom op ``name``, one for each of ``out_types``.
 
@@ -84,7 +84,7 @@ def inplace_custom(
     device: Any,
     values: Sequence[Value],
     out_types: Sequence[Type] | None = None,
-    parameters: Mapping[str, bool | int | str | DType] | None = None,
+    parameters: Mapping[str, bool | int | float | str | DType | Sequence[int]] | None = None,
 ) -> list[Value]:
     """The results of the custom op ``name``, which changes buffers, or what opaque handles hold, in
     place.
