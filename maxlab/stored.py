@@ -24,13 +24,14 @@ _PADDING = struct.Struct("<2H")
 _PADDING_ID = 0x4C4D
 """Which extra field of a member holds nothing but the bytes that align it."""
 _FULL = 0xFFFFFFFF
-"""What stands for a number that does not fit into 32 bits, and follows in 64."""
+"""The mark in place of a number that does not fit into 32 bits, and follows in 64."""
 _UTF8 = 0x800
 _DATE = (1 << 5) | 1
 """The first of January 1980: two archives of the same members are the same bytes."""
 
 Buffer = Any
-"""What has a length and gives bytes when it is cut: ``bytes``, ``mmap.mmap``, a file behind it."""
+"""An object with a length that gives bytes when it is cut: ``bytes``, ``mmap.mmap``, a file
+behind it."""
 
 
 class DamagedError(ValueError):

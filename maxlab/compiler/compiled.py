@@ -241,7 +241,7 @@ would take them for each row."""
 
 
 def units_of(plan: Plan) -> dict[int, KernelSource]:
-    """What is compiled for each step of ``plan`` on the CPU that has a text, by its number."""
+    """The source to compile for each step of ``plan`` on the CPU that has a text, by its number."""
     printed = {s.number: s.printed for s in plan.steps if s.printed and s.gpu is None}
     many = len({one.text for one in printed.values()}) >= MANY_KERNELS
     return {

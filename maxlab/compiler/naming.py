@@ -1,4 +1,4 @@
-"""What errors say of an operation of a graph: `facts_of`."""
+"""The facts that errors tell of an operation of a graph: `facts_of`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxlab.opset.custom_binding import declared_at
 
 
 def facts_of(op: Op) -> OpFacts:
-    """What errors say of ``op``."""
+    """The facts that errors tell of ``op``."""
     return OpFacts(op.id, op.name, op.loc, fault_of(op), _kernel_of(op))
 
 

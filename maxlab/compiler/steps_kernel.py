@@ -411,7 +411,7 @@ def _add_part(sink: PlanSink, group: Group, site: KernelSite, part: _Part, last:
 
 
 def _arguments(site: KernelSite, used: Sequence[KernelBuffer]) -> tuple[KernelArgument, ...]:
-    """What the pointers ``used`` are, as the declaration of the user's op calls them."""
+    """The kind of each of the pointers ``used``, as the declaration of the user's op names them."""
     bound = bound_of([buffer.type for buffer in site.operands], site.attrs)
     declared = bound.declared
     shared = [each.name for each in declared.temporaries if bound.holds(each.condition)]

@@ -1,5 +1,5 @@
-"""What models ask of the sessions above them: `LOADER`. Nothing of it is imported before it is
-asked for, so that a model runs without what builds and compiles graphs."""
+"""The functions of the layers above that models call: `LOADER`. They are imported when they are
+called, so that a model runs without the code that builds and compiles graphs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Loader:
         return save_model(model, path, weights)
 
     def pickled(self, model: Model) -> tuple[Any, ...]:
-        """What pickle makes ``model`` of again: a function and its arguments."""
+        """The function that pickle calls to make ``model`` again, and its arguments."""
         made: tuple[Any, ...] = trace.reading("pickled")(model)
         return made
 

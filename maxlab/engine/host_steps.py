@@ -29,8 +29,8 @@ def refused_steps(steps: Sequence[Step], env: Mapping[str, int]) -> frozenset[in
 
 
 def exchanged(own: int, steps: Sequence[Step], starts: Sequence[int]) -> list[int]:
-    """What the executor is told of an ``exchange``: how many pointers it takes and where each is,
-    how many it sets and, of each, where it is and which of those taken it becomes.
+    """The numbers that tell the executor of an ``exchange``: how many pointers it takes and where
+    each is, how many it sets and, of each, where it is and which of those taken it becomes.
 
     Args:
         own: The place of the step in its table.

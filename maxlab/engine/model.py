@@ -59,7 +59,8 @@ class Loader(Protocol):
         """Writes ``model`` to a file; see ``Model.save``."""
 
     def pickled(self, model: Model) -> tuple[Any, ...]:
-        """What pickle makes ``model`` of again; see ``Model.__reduce__``."""
+        """The function that pickle calls to make ``model`` again, and its arguments; see
+        ``Model.__reduce__``."""
 
 
 class Model(trace.Displayed, AsModule, Whole):
@@ -586,8 +587,8 @@ class Model(trace.Displayed, AsModule, Whole):
         return self._loader.save(self, path, weights)
 
     def __reduce__(self) -> Any:
-        """What pickle and copy make the model of again: its graph and plan, and its weights, by
-        name where they are mapped from files.
+        """The parts that pickle and copy make the model of again: its graph and plan, and its
+        weights, by name where they are mapped from files.
 
         The process that loads it needs these files, and takes kernels from its cache or compiles
         them.

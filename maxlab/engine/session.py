@@ -476,7 +476,8 @@ CustomExtensionsType = list[str | Path | Any] | str | Path | Any
 def computed_again(
     compiled: Compiled, weights: Mapping[str, Any], devices: Sequence[Device], num_threads: int
 ) -> dict[str, Tensor]:
-    """What ``compiled`` reads of ``weights`` that is computed once, by the names it has there."""
+    """The tensors that ``compiled`` reads and that are computed once of ``weights``, by their names
+    in it."""
     return InferenceSession(devices, num_threads).computed_ahead(compiled, weights, {})
 
 

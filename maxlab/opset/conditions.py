@@ -35,7 +35,7 @@ FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {
     "is_half": lambda dtype: dtype in (DType.float16, DType.bfloat16),
     "bits": lambda dtype: 8 if dtype is DType.bool else dtype.size_in_bits,
 }
-"""What may be asked of a dtype; besides ``known(size)``."""
+"""The functions of a dtype that conditions may call; they may also call ``known(size)``."""
 _COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -255,7 +255,7 @@ _PARTS = re.compile(r"\s+(if|else)\s+")
 
 
 def chosen_words(text: str, env: Mapping[str, Any]) -> str:
-    """What ``text``, ``A if CONDITION else B if CONDITION else C``, is.
+    """The value that ``text``, ``A if CONDITION else B if CONDITION else C``, has with ``env``.
 
     Raises:
         UnknownSizeError: A condition needs a size that is ``UNKNOWN``.

@@ -73,7 +73,7 @@ class Bound:
 
     @property
     def env(self) -> dict[str, Any]:
-        """What names in conditions stand for."""
+        """The values that names in conditions stand for."""
         sizes = {**self.dims, **self.sizes}
         known = {n: p.value if p.is_constant else UNKNOWN for n, p in sizes.items()}
         return {"gpu": self.target == "cuda", **known, **self.dtypes, **self.parameters}

@@ -317,7 +317,7 @@ class Translator:
         return end + 1 if whole and text[end : end + 1] == ";" else end
 
     def _expanded(self, macro: Macro, arguments: list[str] | None, indent: str) -> str:
-        """What the macro is with these arguments, its lines as far right as ``indent``."""
+        """The text of the macro with these arguments, its lines as far right as ``indent``."""
         env = self.bound.env
         if macro.words:
             text = chosen_words(macro.text, env)
@@ -343,7 +343,7 @@ class Translator:
         return given[name] + found[0].removeprefix(name)
 
     def _note(self, word: str, arguments: list[str], place: str) -> str:
-        """What a message or an assertion becomes; nothing where it is not asked for."""
+        """The code of a message or an assertion; it does nothing where that is not asked for."""
         declared = self.bound.declared
         made = read_note(word, [_MARK.sub("", a) for a in arguments], declared.name, place)
         assert not isinstance(made, str), made  # it was read before
@@ -406,7 +406,7 @@ class Translator:
         return halves.get(dtype) or self._type(dtype)
 
     def _called(self, word: str, arguments: list[str]) -> str | None:
-        """What a call of one of ``_CALLS`` is; None when it is no such call."""
+        """The code of a call of one of ``_CALLS``; None when it is no such call."""
         if word in ("load", "store", "loaded"):
             return self._access(word, arguments)
         if not (_LEAST[word] <= len(arguments) <= _MOST[word]):

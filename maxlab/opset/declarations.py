@@ -1,4 +1,4 @@
-"""What a kernel library declares, as plain values: see ``declared``, which reads them."""
+"""The declarations of a kernel library, as plain values: see ``declared``, which reads them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class ParameterRule:
-    """What a parameter may be; ``default`` is None when it must be given."""
+    """The values that a parameter may have; ``default`` is None when it must be given."""
 
     name: str
     kind: ParameterKind
@@ -134,7 +134,7 @@ class Declaration:
 
     @property
     def targets(self) -> frozenset[Target]:
-        """What it has bodies for."""
+        """The targets that it has bodies for."""
         return frozenset(target for part in self.parts for target in part.bodies)
 
     def bodies(self, target: Target) -> Iterator[tuple[Part, Body]]:

@@ -1,4 +1,4 @@
-"""What belongs together in a declaration: names that stand for one thing, sizes that are there."""
+"""Checks that a declaration fits together: names that stand for one thing, sizes that exist."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Literal
 from maxlab.errors import ExecutionError, Location
 
 NOTHING, SAME = 4, 5
-"""What a kernel returns that set a handle to nothing, or got one handle for two operands."""
+"""The status of a kernel that set a handle to nothing, or got one handle for two operands."""
 
 MISMATCH = -1
 """As the limit of a slice, ``MISMATCH - size`` stands for the size that the slice must have."""

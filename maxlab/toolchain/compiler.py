@@ -244,8 +244,8 @@ def cpu_description() -> str:
 
 @functools.cache
 def cpu_features() -> frozenset[str]:
-    """What this machine's CPU can do, as the system lists it. Code for a CPU runs on each CPU of
-    the same architecture that can do all that it can."""
+    """The features of this machine's CPU, as the system lists them. Code for a CPU runs on each CPU
+    of the same architecture that has all of them."""
     for line in cpu_description().splitlines():
         name, _, value = line.partition("=")
         if name in ("flags", "Features", "isa"):

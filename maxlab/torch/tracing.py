@@ -134,7 +134,11 @@ def _rename_inputs(graph: GraphModule, names: Sequence[str]) -> None:
     nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
     for node, name in zip(nodes, names, strict=True):
         if name:
-            node._rename(name)
+            with graph.graph.inserting_before(node):
+                named = graph.graph.placeholder(name)
+            named.meta = node.meta
+            node.replace_all_uses_with(named)
+            graph.graph.erase_node(node)
 
 
 def _distinct(names: Mapping[int, str]) -> dict[int, str]:

@@ -49,7 +49,7 @@ def write_model(path: Path, graph: str | bytes | None = None, **fields: Any) -> 
         "operations": 3,
         "inputs": (Argument("x", "float32", ("n", "64")),),
         "outputs": (Argument("output0", "float32", ("n", "32")),),
-        "weights": (WeightEntry("w", "float32", (64, 32), 64 * 32 * 4),),
+        "weights": (WeightEntry("w", "float32", (64, 32), 0, 64 * 32 * 4),),
         "kernels": (KernelEntry("k_1", "matmul", "c", ("k1",), "libraries/0.so"),),
         "libraries": (LibraryEntry("libraries/0.so", "kernels", "a.b.c.d.e.so"),),
         "machine": MachineEntry("0.1.0", "maxlab plan 2", "r", "x86_64", ("avx2", "fma"), "gcc 12"),

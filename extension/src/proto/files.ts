@@ -139,7 +139,7 @@ export type KeptKernelRow = [string, string, number, string];
 export const isKeptKernelRow: Shape<KeptKernelRow> = tuple(isText, isText, isWhole, isText);
 
 /**
- * What a kept model says of itself. Long lists are cut; `counts` has how many rows there are of
+ * A kept model's description of itself. Long lists are cut; `counts` has how many rows there are of
  * each.
  */
 export const isModelContents = record({
@@ -162,9 +162,11 @@ export const isModelContents = record({
   files: list(isPartRow),
   /** Names of the kernels of users. */
   custom: list(isText),
-  /** What its machine code was made by and for; empty without any. */
+  /**
+   * The software that made its machine code, and the machine that it is for; empty without code.
+   */
   machine: list(isMetadataRow),
-  /** What it was compiled with, where that is not as by default. */
+  /** The options that it was compiled with, where they are not the defaults. */
   options: list(isMetadataRow),
   /** By the names of the lists. */
   counts: table(isWhole)

@@ -23,7 +23,7 @@ _STEP = 16 << 20
 
 
 class Exportable(Protocol):
-    """What is asked of a model.
+    """The parts of a model that an export reads.
 
     Attributes:
         compiled: Its plan.

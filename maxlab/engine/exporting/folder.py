@@ -27,7 +27,7 @@ _NOT_NEEDED = ("guard.c",)
 
 
 class Exported(NamedTuple):
-    """What `export_c` has written.
+    """The files that `export_c` has written.
 
     Attributes:
         folder: The folder.

@@ -1,4 +1,4 @@
-"""What cannot be exported as C: each reason is an error that names it."""
+"""The reasons why a plan cannot be exported as C: each is an error that names it."""
 
 from __future__ import annotations
 

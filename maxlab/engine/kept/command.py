@@ -1,4 +1,4 @@
-"""What ``python -m maxlab run`` and ``info`` do with kept models."""
+"""The commands ``python -m maxlab run`` and ``info`` for kept models."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _told(name: str, tensor: Tensor) -> str:
 
 # ---------------------------------------------------------------- contents
 def info(path: files.AnyPath, *, verify: bool = False) -> str:
-    """What is in the kept model at ``path``, as lines of text. Nothing of it is run.
+    """The contents of the kept model at ``path``, as lines of text. None of it is run.
 
     Args:
         path: The kept model.

@@ -1,4 +1,4 @@
-"""What is in a kept model: `contents`, which runs nothing of it."""
+"""The contents of a kept model: `contents`, which runs none of it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a kept model.
+    """The contents of a kept model.
 
     Attributes:
         path: The file.
@@ -82,7 +82,7 @@ class Contents:
 
 
 def contents(path: files.AnyPath) -> Contents:
-    """What is in the kept model at ``path``. Nothing of it is run, compiled or believed: the
+    """The contents of the kept model at ``path``. None of it is run, compiled or believed: the
     manifest is held against its own digest and the sizes of all members.
 
     Args:
@@ -97,7 +97,7 @@ def contents(path: files.AnyPath) -> Contents:
 
 
 def contents_of(archive: Archive) -> Contents:
-    """What is in the kept model ``archive``."""
+    """The contents of the kept model ``archive``."""
     known = archive.manifest.members
     rows = []
     for name, (begin, nbytes) in sorted(archive.places.items(), key=lambda item: item[1]):

@@ -110,7 +110,7 @@ def is_loadable(archive: Archive, registry: Mapping[str, Any]) -> bool:
 def _computed_again(
     compiled: Compiled, prepared: Prepared, devices: Sequence[Device], threads: int
 ) -> dict[str, Tensor]:
-    """What ``compiled`` has computed of weights ahead of all runs, by name."""
+    """The tensors that ``compiled`` has computed of weights ahead of all runs, by name."""
     found: dict[str, Tensor] = trace.reading("computed_again")(
         compiled, prepared.tensors, devices, threads
     )

@@ -1,4 +1,4 @@
-"""What stands in ``maxlab.json`` of a kept model: `Manifest`, read and written field by field.
+"""The content of ``maxlab.json`` in a kept model: `Manifest`, read and written field by field.
 
 Everything that is read is held against the type that the field has, so that nothing behind it meets
 a number where a text should be.
@@ -136,7 +136,7 @@ class LibraryEntry(NamedTuple):
 
 
 class MachineEntry(NamedTuple):
-    """What the machine code was made by and for.
+    """The software that made the machine code, and the machine that it was made for.
 
     Attributes:
         maxlab: The version of maxlab.
@@ -172,7 +172,7 @@ class MemberEntry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a kept model says of itself.
+    """A kept model's description of itself.
 
     Attributes:
         name: Of the graph.
@@ -243,7 +243,7 @@ def _plain(made: Any) -> Any:
 
 # ---------------------------------------------------------------- reading
 def read_manifest(text: bytes, file: str) -> Manifest:
-    """What ``text``, the ``maxlab.json`` of ``file``, says.
+    """The manifest in ``text``, the ``maxlab.json`` of ``file``.
 
     Raises:
         ParseError: ML512, it is no manifest; ML513, a newer maxlab wrote it.

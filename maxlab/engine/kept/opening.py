@@ -62,7 +62,7 @@ def foreign(archive: Archive) -> str:
 
 
 def options_of(archive: Archive, *, is_trusted: bool) -> Options:
-    """What the model was compiled with; without texts of kernels, unless it is trusted.
+    """The options that the model was compiled with; without texts of kernels, unless it is trusted.
 
     Raises:
         ParseError: ML512, they are no options.
@@ -188,7 +188,7 @@ def packed_of(archive: Archive, numbers: Numbers, plan: Plan) -> dict[int, Packe
 
 
 def computed_of(archive: Archive, numbers: Numbers) -> dict[str, Tensor]:
-    """What ``archive`` has that is computed of weights, by the names that the plan has for it.
+    """The tensors in ``archive`` that were computed of weights, by their names in the plan.
 
     Raises:
         ParseError: ML512, one cannot be there; ML514, it has other bytes.

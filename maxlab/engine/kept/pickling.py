@@ -26,7 +26,7 @@ _NOWHERE = Path("/")
 
 
 def pickled(model: Model) -> tuple[Any, ...]:
-    """What pickle makes ``model`` of again: `unpickled`, and its arguments.
+    """The function that pickle calls to make ``model`` again, `unpickled`, and its arguments.
 
     Raises:
         GraphError: ML450, a part of the model belongs to this process alone.

@@ -46,7 +46,7 @@ def write_safetensors(path: Path | str, arrays: Mapping[str, Array]) -> None:
 
 
 def safetensors_head(arrays: Mapping[str, Array], alignment: int = 8) -> bytes:
-    """What stands before the bytes of ``arrays`` in a file of safetensors: a multiple of
+    """The head of a file of safetensors, which stands before the bytes of ``arrays``: a multiple of
     ``alignment`` bytes.
 
     Args:

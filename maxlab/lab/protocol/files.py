@@ -100,8 +100,8 @@ is compiled when the model is loaded."""
 
 
 class ModelContents(TypedDict):
-    """What a kept model says of itself. Long lists are cut; `counts` has how many rows there are of
-    each."""
+    """A kept model's description of itself. Long lists are cut; `counts` has how many rows there are
+    of each."""
 
     stamp: str
     name: str
@@ -123,9 +123,9 @@ class ModelContents(TypedDict):
     custom: list[str]
     """Names of the kernels of users."""
     machine: list[MetadataRow]
-    """What its machine code was made by and for; empty without any."""
+    """The software that made its machine code, and the machine that it is for; empty without code."""
     options: list[MetadataRow]
-    """What it was compiled with, where that is not as by default."""
+    """The options that it was compiled with, where they are not the defaults."""
     counts: dict[str, int]
     """By the names of the lists."""
 

@@ -124,7 +124,7 @@ class FileService:
             return work(store)
 
     def model(self, path: str, place: str) -> ModelContents:
-        """What a kept model says of itself."""
+        """A kept model's description of itself."""
         from maxlab.lab.server.model_file import contents_of
 
         stamp = require_same(path, place, "")
@@ -285,7 +285,7 @@ class ModelHandler(_FileHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """What a kept model says of itself."""
+        """A kept model's description of itself."""
         found = await self.answer(lambda path, place, _: self.service.model(path, place))
         if found is not None:
             self.finish_json(found)

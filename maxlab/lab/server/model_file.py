@@ -1,4 +1,4 @@
-"""What a page shows of a kept model, ``.mlmodel``: its contents, and the graph in it.
+"""The data that a page shows of a kept model, ``.mlmodel``: its contents, and the graph in it.
 
 Nothing of the file is run, compiled or trusted, and no other file that it names is looked for.
 """
@@ -23,7 +23,7 @@ _MOST_NUMBER = (1 << 53) - 1
 
 
 def contents_of(place: str, stamp: str) -> ModelContents:
-    """What the kept model at ``place``, whose stamp is ``stamp``, says of itself.
+    """The description that the kept model at ``place``, whose stamp is ``stamp``, has of itself.
 
     Raises:
         FileError: ML001 or ML002, it cannot be read.
