@@ -162,9 +162,7 @@ export const isModelContents = record({
   files: list(isPartRow),
   /** Names of the kernels of users. */
   custom: list(isText),
-  /**
-   * The software that made its machine code, and the machine that it is for; empty without code.
-   */
+  /** The software that made its machine code, and the machine it is for; empty without code. */
   machine: list(isMetadataRow),
   /** The options that it was compiled with, where they are not the defaults. */
   options: list(isMetadataRow),

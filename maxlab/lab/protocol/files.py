@@ -100,8 +100,8 @@ is compiled when the model is loaded."""
 
 
 class ModelContents(TypedDict):
-    """A kept model's description of itself. Long lists are cut; `counts` has how many rows there are
-    of each."""
+    """A kept model's description of itself. Long lists are cut; `counts` has how many rows there
+    are of each."""
 
     stamp: str
     name: str
@@ -123,7 +123,7 @@ class ModelContents(TypedDict):
     custom: list[str]
     """Names of the kernels of users."""
     machine: list[MetadataRow]
-    """The software that made its machine code, and the machine that it is for; empty without code."""
+    """The software that made its machine code, and the machine it is for; empty without code."""
     options: list[MetadataRow]
     """The options that it was compiled with, where they are not the defaults."""
     counts: dict[str, int]
