@@ -97,12 +97,14 @@ HEAVY = (
     "ipykernel",
     "ipywidgets",
     "jupyterlab",
+    "msgspec",
     "pycuda",
     "pynvml",
     "safetensors",
     "tokenizers",
     "torch",
     "transformers",
+    "zmq",
 )
 
 
