@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from maxlab.errors import InputError, InputTypeError, UnsupportedError, shown
@@ -187,35 +188,51 @@ def refuse_unread(value: object, read: Collection[str]) -> None:
     ignored.
 
     Args:
-        value: A dataclass with defaults, such as `SamplingParams`.
+        value: A dataclass or a struct with defaults, such as `SamplingParams`.
         read: The names of the fields that are read.
 
     Raises:
         UnsupportedError: A field that is not read differs from its default (a
             NotImplementedError).
-        InputTypeError: ``value`` is no dataclass, or ``read`` names no field of it.
+        InputTypeError: ``value`` has no fields, or ``read`` names no field of it.
 
     Example:
         >>> from maxlab.interfaces import SamplingParams
         >>> refuse_unread(SamplingParams(top_k=5), read={"top_k", "seed"})
     """
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        raise wrong_type("refuse_unread", value, "an object of a dataclass")
-    fields = {field.name: field for field in dataclasses.fields(value)}
-    if unknown := sorted(set(read) - set(fields)):
-        raise wrong_type("refuse_unread.read", unknown, f"names among {', '.join(fields)}")
-    name = type(value).__name__
-    for field in fields.values():
-        if field.name in read:
+    defaults = _defaults(value)
+    if unknown := sorted(set(read) - set(defaults)):
+        raise wrong_type("refuse_unread.read", unknown, f"names among {', '.join(defaults)}")
+    for field, default in defaults.items():
+        # A field without a default, or with one that is made anew for each object as a seed is,
+        # tells nothing of what was asked for.
+        if field in read or default is _NOTHING:
             continue
-        # A value made anew for each object, as a seed is, tells nothing of what was asked for.
-        if field.default is dataclasses.MISSING:
-            continue
-        got = getattr(value, field.name)
+        got = getattr(value, field)
         # An array has no single answer to !=, and no field has one as its default.
-        if isinstance(got, np.ndarray) or got != field.default:
+        if isinstance(got, np.ndarray) or got != default:
             raise UnsupportedError(
                 "ML995",
-                f"{name}.{field.name} is {shown(got)}, and this pipeline does not read it",
-                fix=f"leave it at its default, {field.default!r}",
+                f"{type(value).__name__}.{field} is {shown(got)}, and this pipeline does not read "
+                "it",
+                fix=f"leave it at its default, {default!r}",
             )
+
+
+_NOTHING = object()
+
+
+def _defaults(value: object) -> dict[str, object]:
+    """The fields of ``value`` with their defaults; of a struct, its public ones."""
+    if isinstance(value, msgspec.Struct):
+        return {
+            one.name: _NOTHING if one.default is msgspec.NODEFAULT else one.default
+            for one in msgspec.structs.fields(value)
+            if not one.name.startswith("_")
+        }
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise wrong_type("refuse_unread", value, "an object of a dataclass or a struct")
+    return {
+        field.name: _NOTHING if field.default is dataclasses.MISSING else field.default
+        for field in dataclasses.fields(value)
+    }
