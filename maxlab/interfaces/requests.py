@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 
 from maxlab.interfaces import fields
+
+
+def _new() -> str:
+    import uuid
+
+    return str(uuid.uuid4())
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class RequestID:
         (True, False, False)
     """
 
-    value: str = field(default_factory=lambda: str(uuid.uuid4()))
+    value: str = field(default_factory=_new)
 
     def __post_init__(self) -> None:
         fields.word("RequestID.value", self.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -195,7 +195,7 @@ class SamplingParams:
     stop: list[str] | None = None
     stop_token_ids: list[int] | None = None
     detokenize: bool = True
-    seed: int = field(default_factory=lambda: secrets.randbits(63))
+    seed: int = field(default_factory=lambda: int.from_bytes(os.urandom(8)) >> 1)
     logits_processors: Sequence[Callable[[Any], None]] | None = None
 
     def __post_init__(self) -> None:

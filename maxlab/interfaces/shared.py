@@ -11,12 +11,10 @@ import atexit
 import mmap
 import os
 import re
-import secrets
 import threading
 from _posixshmem import shm_open, shm_unlink  # type: ignore[import-not-found]
 from collections.abc import Sequence
 from math import prod
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +104,10 @@ class SharedMemoryArray:
         Args:
             array: An array of at least one byte.
         """
+        from multiprocessing import resource_tracker
+
         settle()
-        name = f"maxlab-msg-{os.getpid()}-{secrets.token_hex(8)}"
+        name = f"maxlab-msg-{os.getpid()}-{os.urandom(8).hex()}"
         # Before the segment is there: a process that is killed in between leaves nothing.
         resource_tracker.register(f"/{name}", _KIND)
         try:
@@ -189,6 +189,11 @@ def remove(name: str) -> None:
 def settle() -> None:
     """Returns nothing; forgets the segments of this process that their readers have removed."""
     global _unread_of
+    if not _unread:
+        _unread_of = os.getpid()
+        return
+    from multiprocessing import resource_tracker
+
     with _lock:
         if _unread_of != os.getpid():  # a fork: the segments are those of the parent
             _unread.clear()
