@@ -38,6 +38,7 @@
     ├── MissingKeyError ML97x   (KeyError)                a key that is not there; says what is
     │   └── MissingEntryError   (IndexError, TypeError)   the same of a list
     ├── OutputsError    ML97x   (TypeError, IndexError)   outputs of a model used as one tensor
+    ├── MissingPackageError ML979 (ImportError)           a package that is not installed
     ├── UnsupportedError ML9xx  (NotImplementedError)     named by the API, not in this version
     ├── DocumentError   ML8xx   (ValueError)              documents and messages of the notebook
     side
@@ -327,6 +328,10 @@ class MissingEntryError(MissingKeyError, IndexError, TypeError):
 
 class OutputsError(MaxlabError, TypeError, IndexError):
     """A list of tensors, such as the outputs of a model, used as one tensor."""
+
+
+class MissingPackageError(MaxlabError, ImportError):
+    """A package that a part of maxlab needs is not installed."""
 
 
 class UnsupportedError(MaxlabError, NotImplementedError):

@@ -99,12 +99,14 @@ HEAVY = (
     "ipykernel",
     "ipywidgets",
     "jupyterlab",
+    "msgspec",
     "pycuda",
     "pynvml",
     "safetensors",
     "tokenizers",
     "torch",
     "transformers",
+    "zmq",
 )
 
 

@@ -1,1 +1,1 @@
-"""Models of architectures that are known by name; so far, the older import paths of ``nn``."""
+"""Serving of models: the state of requests, `core`, and older import paths of ``nn``."""

@@ -53,6 +53,7 @@ OWN_RULES: dict[str, tuple[frozenset[str], str]] = {
     "config.py": (frozenset({"read_text"}), "a file of the kernel's, /proc or cgroups"),
     "driver/device.py": (frozenset({"open"}), "a file of the kernel's, /proc/meminfo"),
     "driver/sim/arguments.py": (frozenset({"mmap.mmap"}), "memory without a file"),
+    "interfaces/shared.py": (frozenset({"mmap.mmap"}), "shared memory, which has no path"),
     "analysis/runs/facts.py": (frozenset({"open"}), "a file of the kernel's, /proc/cpuinfo"),
     "analysis/machine/caches.py": (frozenset({"read_text"}), "files of the kernel's"),
     "analysis/machine/streams.py": (frozenset({"read_text"}), "a part of the package"),
