@@ -144,7 +144,7 @@ def test_metadata(wheel: Path) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     assert set(metadata.get_all("Provides-Extra", [])) == {
-        "amd", "cuda", "llm", "nvcc", "nvrtc", "oracle", "test",
+        "amd", "cuda", "llm", "nvcc", "nvrtc", "oracle", "test", "zig",
     }  # fmt: skip
     assert "Apache License" in licence
     # Anyone may install it: nothing is pulled in for a GPU or for tests unless asked for.

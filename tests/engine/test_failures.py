@@ -178,7 +178,7 @@ def test_no_compiler(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     text = str(graph)
     with pytest.raises(ToolchainError, match="no C compiler was found") as caught:
         InferenceSession().load(graph)
-    assert "apt install gcc" in str(caught.value)
+    assert "apt-get install gcc" in str(caught.value)
     assert str(graph) == text
     monkeypatch.undo()
     assert InferenceSession().load(graph)(np.ones(2, np.float32))[0].to_numpy()[0] == np.float32(

@@ -57,6 +57,8 @@ OWN_RULES: dict[str, tuple[frozenset[str], str]] = {
     "analysis/runs/facts.py": (frozenset({"open"}), "a file of the kernel's, /proc/cpuinfo"),
     "analysis/machine/caches.py": (frozenset({"read_text"}), "files of the kernel's"),
     "analysis/machine/streams.py": (frozenset({"read_text"}), "a part of the package"),
+    "engine/exporting/": (frozenset({"read_text"}), "parts of the package"),
+    "opset/kernel_files.py": (frozenset({"read_text"}), "parts of the package"),
     "engine/device_kernel.py": (
         frozenset({"read_text", "np.savez_compressed"}),
         "parts of the package are read; arrays go to a file of maxlab.files",
