@@ -49,7 +49,7 @@ class Family:
 
 
 _NONE = Fraction(0)
-_HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
+_HALF, _THIRD, _QUARTER, _FIFTH, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 5, 8))
 
 FAMILIES: tuple[Family, ...] = (
     Family(
@@ -57,11 +57,11 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/code/test_random_cells.py::test_a_new_text_builds_the_edited_graph",
         Fraction(1, 20),
     ),
-    Family("all other tests", "tests/", _QUARTER, least=4),
+    Family("all other tests", "tests/", _FIFTH, least=4),
     Family(
         "tests that wait for others",
         ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),
-        Fraction(1, 6),
+        _EIGHTH,
         least=2,
     ),
     Family(
@@ -123,12 +123,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _QUARTER),
     # gcc takes minutes for the library of products with its sanitizers.
     Family("kernels in C under the sanitizers", "tests/compiler/test_sanitizers.py", _NONE),
+    Family("models as programs of C", "tests/exporting/", _QUARTER),
     Family("packed kernels in C", "tests/kernels_c/test_packed.py", _QUARTER),
     Family("products in C", "tests/kernels_c/test_gemm.py", _QUARTER),
     Family("operations of torch", "tests/torch_import/test_operations.py", _EIGHTH),
     Family("models under torch.compile", "tests/torch_compile/test_models.py", _QUARTER),
     Family("ops beside those of torch", "tests/opset/test_torch.py", _QUARTER),
-    Family("browser tests", "tests/browser", Fraction(1, 5), "::", whole=True),
+    Family("browser tests", "tests/browser", Fraction(1, 6), "::", whole=True),
     # Each makes environments outside of the checkout, and installs Jupyter in them.
     Family("the wheel installed", "tests/browser/test_installed.py", _NONE),
     Family("a network by hand", "tests/browser/test_by_hand.py", _HALF, ""),

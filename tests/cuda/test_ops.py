@@ -82,16 +82,20 @@ def test_normals_of_a_size_that_a_call_tells(dtype: DType, gpu: Accelerator) -> 
 
 
 @pytest.mark.skipif(find_program("nvcc") is None, reason="nvcc was not found")
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100"])
 def test_all_kernels_compile_for_a_device(
-    arch: str, sources: dict[DeviceSource, str], tmp_path: Path
+    arch: str, part: int, sources: dict[DeviceSource, str], tmp_path: Path
 ) -> None:
-    """One text with every generated kernel: no error, no warning, no spill where it matters."""
+    """A text with a quarter of the generated kernels: no error, no warning, no spill where it
+    matters."""
     folder = kernels_dir() / "cuda"
     headers = dict.fromkeys(h for s in sources for h in s.headers)
     lines = [f'#include "{name}"' for name in ("mx_device.cuh", *headers)]
     file = tmp_path / "kernels.cu"
-    texts = dict.fromkeys(s.text for s in sources)
+    whole = list(dict.fromkeys(s.text for s in sources))
+    assert len(whole) > 500
+    texts = whole[part::4]
     file.write_text("\n".join([*lines, *texts]))
     nvcc = str(find_program("nvcc"))
     command = [nvcc, "-std=c++17", "-cubin", f"-arch={arch}", "-Xptxas", "-v", f"-I{folder}"]
@@ -103,13 +107,12 @@ def test_all_kernels_compile_for_a_device(
     )
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr, done.stderr[:2000]
-    assert len(texts) > 500
     usage = parse_usage(done.stderr)
     assert len(usage) == len(texts)
     main = {s.name: case for s, case in sources.items() if case.split("-")[0] in MAIN}
     assert len(main) > 40
     for name, case in main.items():
-        if re.search(r"-([iu]\d+|f64)", case):
+        if name not in usage or re.search(r"-([iu]\d+|f64)", case):
             continue  # divisions and functions of 64 bits are calls, which save registers
         assert usage[name].spill_store_bytes == 0, f"{case}: {usage[name]}"
 
