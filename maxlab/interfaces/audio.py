@@ -115,7 +115,7 @@ _METADATA: fields.Rules = {
 
 
 class AudioGenerationMetadata(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True):
-    """What is known of a piece of audio; None where it is not known.
+    """The known facts of a piece of audio; None where one is not known.
 
     Args:
         sample_rate: Samples in a second.

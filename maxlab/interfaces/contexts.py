@@ -1,4 +1,4 @@
-"""What a request is to the parts that serve it: protocols of its state while it is worked on."""
+"""Protocols of the state of a request, for the parts that serve it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxlab.interfaces.vision import ImageMetadata
 
 @runtime_checkable
 class BaseContext(Protocol):
-    """What every part may ask of a request's state, whatever its task is."""
+    """The state of a request as every part may ask for it, whatever its task is."""
 
     @property
     def request_id(self) -> RequestID:
@@ -141,7 +141,7 @@ class TextGenerationContext(BaseContext, Protocol):
 
     @property
     def matcher(self) -> Any | None:
-        """What follows the grammar of the generated text, if it has one."""
+        """The matcher that follows the grammar of the generated text, if it has one."""
         ...
 
     @property

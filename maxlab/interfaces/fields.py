@@ -1,4 +1,4 @@
-"""What a field of a request, of a context or of a result may hold, and the errors that say so."""
+"""Checks of fields of requests, contexts and results, and the errors that they raise."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from maxlab.interfaces import fields
 
 
 class LoRAOperation(StrEnum):
-    """What is to be done with adapters."""
+    """The ways to change the set of adapters."""
 
     LOAD = "load"
     UNLOAD = "unload"
@@ -37,7 +37,7 @@ class LoRAType(StrEnum):
     B = "lora_B"
     """The second matrix, from the rank up to the width of the layer."""
     BIAS = "lora.bias"
-    """What is added after the second matrix."""
+    """The bias that is added after the second matrix."""
 
 
 _REQUEST: fields.Rules = {

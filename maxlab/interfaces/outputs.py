@@ -1,4 +1,4 @@
-"""What comes back: the state of a generation, its tokens with their log probabilities, results."""
+"""Results: the state of a generation, its tokens with their log probabilities, and outputs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class TextGenerationOutput(msgspec.Struct, tag=True, omit_defaults=True):
 
 
 class SchedulerResult(msgspec.Struct, Generic[PipelineOutputType], tag=True, omit_defaults=True):
-    """What a scheduler sends back for one request: whether it is done, and the output if any.
+    """The answer of a scheduler for one request: whether it is done, and the output if any.
 
     Args:
         is_done: Whether the scheduler has nothing more to do for the request.

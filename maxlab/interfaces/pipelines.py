@@ -60,7 +60,7 @@ PipelinesFactory: TypeAlias = Callable[[], Pipeline[PipelineInputsType, Pipeline
 
 
 class PipelineTask(StrEnum):
-    """What a pipeline is for."""
+    """The purposes of pipelines."""
 
     TEXT_GENERATION = "text_generation"
     EMBEDDINGS_GENERATION = "embeddings_generation"

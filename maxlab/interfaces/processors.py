@@ -1,4 +1,4 @@
-"""What functions that change logits are given: for one request, or for a batch."""
+"""Inputs of functions that change logits: for one request, or for a batch."""
 
 from __future__ import annotations
 

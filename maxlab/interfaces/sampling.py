@@ -64,7 +64,7 @@ def _settle(owner: object) -> None:
 
 @dataclass(frozen=True)
 class SamplingParamsInput:
-    """What a user asked for; None where the model's or the class's default is to hold.
+    """The parameters that a user asked for; None where the model's or the class's default holds.
 
     Args:
         top_k, top_p, min_p, temperature, frequency_penalty, presence_penalty, repetition_penalty,
@@ -99,7 +99,7 @@ class SamplingParamsInput:
 
 @dataclass(frozen=True)
 class SamplingParamsGenerationConfigDefaults:
-    """What a model's ``generation_config.json`` sets; None where it does not say.
+    """The parameters in a model's ``generation_config.json``; None where it does not say.
 
     These defaults stand between those of the user and those of `SamplingParams`.
 

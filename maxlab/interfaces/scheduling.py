@@ -1,4 +1,4 @@
-"""What forms batches of requests and runs them."""
+"""The scheduler, which forms batches of requests and runs them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from maxlab.interfaces.sampling import PARAMS, SamplingParams
 TextGenerationContextType = TypeVar("TextGenerationContextType", bound=TextGenerationContext)
 
 Role = Literal["system", "user", "assistant", "tool", "function"]
-"""Who speaks in a message."""
+"""The speakers of messages."""
 
 
 class TextGenerationRequestFunction(TypedDict):
@@ -165,7 +165,7 @@ class TextGenerationRequest(Request):
 
 
 class BatchType(StrEnum):
-    """What a batch does: whole prompts, or one more token of each request."""
+    """The work of a batch: whole prompts, or one more token of each request."""
 
     CE = "CE"
     """Context encoding: tokens of prompts are computed."""

@@ -1,4 +1,4 @@
-"""What makes tokens of texts, texts of tokens, and contexts of requests."""
+"""Tokenizers: tokens of texts, texts of tokens, and contexts of requests."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class MsgpackNumpyEncoder:
             ) from error
 
     def _other(self, value: Any) -> Any:
-        """What is written instead of ``value``, which msgpack does not know."""
+        """The value that is written instead of ``value``, which msgpack does not know."""
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, np.generic) and value.dtype.kind in "biuf":
@@ -163,7 +163,7 @@ class MsgpackNumpyDecoder:
         return array.copy() if self._options[1] else array
 
     def _typed(self, kind: Any, value: Any) -> Any:
-        """What stands for ``value`` in a field of the type ``kind``, which msgpack does not
+        """The value that stands for ``value`` in a field of the type ``kind``, which msgpack does not
         know."""
         origin = get_origin(kind) or kind
         if origin is np.ndarray:

@@ -90,7 +90,8 @@ def test_a_kernel_that_went_runs_on_and_is_compiled_again(tmp_path: Path) -> Non
         forget()
         (again,) = compile_units([kernel(11)])
         assert call(again) == 11
-        assert cache().info().libraries == 1
+        # Plans of models that other tests loaded a moment ago may come to lie beside it.
+        assert len([n for n in names(tmp_path / "kernels") if n.endswith(".so")]) == 1
 
 
 def test_a_cache_that_grows_past_its_limit_shrinks(

@@ -146,6 +146,6 @@ def test_doctor_says_how_to_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     finally:
         set_config(old)
     assert not rows["C compiler"].found
-    assert "apt install gcc" in rows["C compiler"].fix
+    assert "apt-get install gcc" in rows["C compiler"].fix
     assert not rows["kernel cache"].found
     assert "MAXLAB_CACHE_DIR" in rows["kernel cache"].fix

@@ -246,7 +246,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
 
     @property
     def matcher(self) -> Any | None:
-        """What follows the grammar of the text, if it has one."""
+        """The matcher that follows the grammar of the text, if it has one."""
         return self._matcher
 
     def set_matcher(self, matcher: Any) -> None:
