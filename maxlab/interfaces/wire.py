@@ -163,8 +163,8 @@ class MsgpackNumpyDecoder:
         return array.copy() if self._options[1] else array
 
     def _typed(self, kind: Any, value: Any) -> Any:
-        """The value that stands for ``value`` in a field of the type ``kind``, which msgpack does not
-        know."""
+        """The value that stands for ``value`` in a field of the type ``kind``, which msgpack does
+        not know."""
         origin = get_origin(kind) or kind
         if origin is np.ndarray:
             array = self._taken(value) if _is_shared(value) else value
