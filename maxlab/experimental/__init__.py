@@ -14,7 +14,7 @@ from maxlab.errors import missing
 if TYPE_CHECKING:
     from maxlab.experimental import nn as nn
 
-# What importing makes stays: Python's collector would go through it several times, a fifth of the
+# What importing makes stays: Python's collector would go through it several times, a quarter of the
 # time, and find nothing to free.
 _was_collecting = gc.isenabled()
 gc.disable()
@@ -25,6 +25,9 @@ try:
     from maxlab.experimental.tensor import Tensor
 finally:
     if _was_collecting:
+        if gc.get_freeze_count() == 0:  # else somebody keeps objects out of the collector's sight
+            gc.freeze()
+            gc.unfreeze()  # the two make all objects old ones, without going through them
         gc.enable()
 
 __all__ = ["Tensor"]
