@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maxlab.engine.times import plural
 from maxlab.lab.cuda_sim.lockstep import Request
 from maxlab.lab.cuda_sim.memory import BANKS, SECTOR, MemoryAccess, phases, sectors
-from maxlab.lab.cuda_sim.result import SimRun, plural
+from maxlab.lab.cuda_sim.result import SimRun
 from maxlab.markup import escape
 
 _GLOBAL_WORDS = (

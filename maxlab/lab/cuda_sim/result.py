@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from maxlab.driver.sim import Recording, Report, Watch
 from maxlab.driver.sim.reports import Index3
+from maxlab.engine.times import plural
 from maxlab.lab.cuda_sim.lockstep import LineCount
 from maxlab.lab.cuda_sim.memory import MemoryAccess
 
@@ -126,11 +127,6 @@ class SimRun:
         if self.drawn_by is not None:
             made["text/html"] = self.drawn_by(self)
         return made
-
-
-def plural(count: int, word: str) -> str:
-    """``"1 thread"``, ``"2 threads"``."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _sizes(shape: Index3) -> str:

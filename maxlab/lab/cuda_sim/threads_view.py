@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from maxlab.driver.sim import Watch
+from maxlab.engine.times import plural
 from maxlab.lab.cuda_sim.lockstep import WARP
-from maxlab.lab.cuda_sim.result import SimRun, ThreadState, plural
+from maxlab.lab.cuda_sim.result import SimRun, ThreadState
 from maxlab.lab.cuda_sim.style import MOST_PANELS
 from maxlab.markup import escape
 

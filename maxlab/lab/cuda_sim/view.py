@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from maxlab.driver.sim import Report
+from maxlab.engine.times import plural
 from maxlab.lab.cuda_sim.lockstep import LineCount
 from maxlab.lab.cuda_sim.memory import MemoryAccess
 from maxlab.lab.cuda_sim.memory_view import costs, grade
-from maxlab.lab.cuda_sim.result import SimRun, plural
+from maxlab.lab.cuda_sim.result import SimRun
 from maxlab.lab.cuda_sim.style import CSS
 from maxlab.lab.cuda_sim.threads_view import grids
 from maxlab.markup import escape

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from maxlab.dtype import DType
+from maxlab.engine.times import plural
 from maxlab.errors import ArgumentError, GraphError, MaxlabError
 from maxlab.graph import Draft, Editor, Graph, TensorType
 from maxlab.graph.rearranging import short_name
@@ -457,12 +458,12 @@ def _remove(editor: Editor, args: ChangeArgs) -> Done:
         for item in others:
             if item in inputs:
                 editor.remove_input(item)
-    return f"removed {counted(len(args['on']), 'item')}", []
+    return f"removed {plural(len(args['on']), 'item')}", []
 
 
 def _duplicate(editor: Editor, args: ChangeArgs) -> Done:
     made = _makers(editor, editor.duplicate(*args["on"]))
-    return f"added {counted(len(made), 'operation')} once more", made
+    return f"added {plural(len(made), 'operation')} once more", made
 
 
 def _set(editor: Editor, args: ChangeArgs) -> Done:
@@ -620,11 +621,6 @@ def _undo(editor: Editor, args: ChangeArgs) -> Done:
 
 def _redo(editor: Editor, args: ChangeArgs) -> Done:
     return ("done again" if editor.redo() else "there is nothing to redo"), []
-
-
-def counted(count: int, what: str) -> str:
-    """``3 operations``."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 _STEPS: dict[str, Step] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxlab.engine.times import plural
 from maxlab.errors import GraphError, shown
 from maxlab.graph import Editor
 from maxlab.graph.rearranging import short_name
@@ -9,7 +10,7 @@ from maxlab.lab import boxes
 from maxlab.lab.protocol.changes import ChangeArgs, ClipAnswer, ClipArgs
 from maxlab.lab.protocol.questions import CLIP
 from maxlab.lab.questions.asking import Answer, Shown, question
-from maxlab.lab.questions.change import Done, counted, editor_of, step, value_of
+from maxlab.lab.questions.change import Done, editor_of, step, value_of
 from maxlab.lab.regions import listed
 from maxlab.lab.scopes import Paths
 
@@ -19,7 +20,7 @@ def clip(shown: Shown, args: ClipArgs) -> Answer[ClipAnswer]:
     """The text of what is copied, and how people read it."""
     editor = editor_of(shown)
     text = editor.copy(*args["on"])
-    said = f"copied {counted(len(args['on']), 'operation')}"
+    said = f"copied {plural(len(args['on']), 'operation')}"
     listing = editor.listing(*args["on"])
     return Answer({"version": 1, "text": text, "listing": listing, "said": said})
 
@@ -37,7 +38,7 @@ def group(editor: Editor, args: ChangeArgs) -> Done:
     called = scope.rpartition(".")[2]
     if called.isdigit():
         called = ".".join(scope.split(".")[-2:])
-    return f"made the group {called} of {counted(len(args['on']), 'operation')}", args["on"]
+    return f"made the group {called} of {plural(len(args['on']), 'operation')}", args["on"]
 
 
 @step("dissolve")
@@ -51,7 +52,7 @@ def dissolve(editor: Editor, args: ChangeArgs) -> Done:
     if len(args["on"]) != 1:
         raise GraphError(
             "ML300",
-            f"{counted(len(args['on']), 'operation')} are selected",
+            f"{plural(len(args['on']), 'operation')} are selected",
             fix="select a group, or one operation that stands in it",
         )
     op = editor.op(args["on"][0])
@@ -92,5 +93,5 @@ def paste(editor: Editor, args: ChangeArgs) -> Done:
     before = len(editor.graph.function.inputs)
     made = editor.paste(args["fields"].get("text", ""), onto)
     inputs = len(editor.graph.function.inputs) - before
-    more = f", with {counted(inputs, 'new input')}" if inputs else ""
-    return f"pasted {counted(len(made), 'operation')}{more}", [op.id for op in made]
+    more = f", with {plural(inputs, 'new input')}" if inputs else ""
+    return f"pasted {plural(len(made), 'operation')}{more}", [op.id for op in made]
