@@ -31,7 +31,7 @@ BATCHES = fields.listed(BATCH)
 
 
 def distinct(owner: str, batches: Sequence[dict[RequestID, Context]]) -> None:
-    """Returns nothing; raises when a request is in two of ``batches``.
+    """Raises when a request is in two of ``batches``.
 
     Raises:
         InputError: A request is in two batches.

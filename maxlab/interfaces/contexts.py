@@ -166,7 +166,7 @@ class TextGenerationContext(BaseContext, Protocol):
         ...
 
     def update(self, new_token: int, log_probabilities: LogProbabilities | None = None) -> None:
-        """Returns nothing; takes a token that was generated, and sees whether that was the end.
+        """Takes a token that was generated, and sees whether that was the end.
 
         Args:
             new_token: The token.
@@ -175,7 +175,7 @@ class TextGenerationContext(BaseContext, Protocol):
         ...
 
     def jump_ahead(self, new_token: int) -> None:
-        """Returns nothing; takes a token that is computed together with those before it.
+        """Takes a token that is computed together with those before it.
 
         Args:
             new_token: The token.
@@ -183,11 +183,11 @@ class TextGenerationContext(BaseContext, Protocol):
         ...
 
     def reset(self) -> None:
-        """Returns nothing; all tokens are to be computed anew, as if they were a prompt."""
+        """Asks for all tokens to be computed anew, as if they were a prompt."""
         ...
 
     def set_matcher(self, matcher: Any) -> None:
-        """Returns nothing; sets what follows the grammar of the generated text.
+        """Sets the matcher that follows the grammar of the generated text.
 
         Args:
             matcher: It; its type depends on the library.
@@ -195,7 +195,7 @@ class TextGenerationContext(BaseContext, Protocol):
         ...
 
     def bump_token_indices(self, start_idx: int = 0, active_idx: int = 0, end_idx: int = 0) -> None:
-        """Returns nothing; moves the three places by numbers of tokens.
+        """Moves the three places by numbers of tokens.
 
         Args:
             start_idx: By how much ``start_idx`` moves.
@@ -210,7 +210,7 @@ class TextGenerationContext(BaseContext, Protocol):
         active_idx: int | None = None,
         end_idx: int | None = None,
     ) -> None:
-        """Returns nothing; sets the places that are given.
+        """Sets the places that are given.
 
         Args:
             start_idx: The new ``start_idx``.

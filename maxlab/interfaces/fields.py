@@ -23,7 +23,7 @@ UINT64 = 2**64 - 1
 
 
 def check(owner: object, rules: Rules) -> None:
-    """Returns nothing; raises for the first field of ``owner`` that breaks its rule.
+    """Raises for the first field of ``owner`` that breaks its rule.
 
     Raises:
         InputTypeError: A field of the wrong Python type (a TypeError).
@@ -182,7 +182,7 @@ def anything(field: str, value: Any) -> None:
 
 
 def refuse_unread(value: object, read: Collection[str]) -> None:
-    """Returns nothing; raises when ``value`` asks for something that its reader does not do.
+    """Raises when ``value`` asks for something that its reader does not do.
 
     A pipeline calls it with the fields that it reads, so that a field is never accepted and then
     ignored.

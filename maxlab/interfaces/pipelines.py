@@ -44,7 +44,7 @@ class Pipeline(ABC, Generic[PipelineInputsType, PipelineOutputType]):
 
     @abstractmethod
     def release(self, request_id: RequestID) -> None:
-        """Returns nothing; gives back what is kept for a request, which is over.
+        """Gives back what is kept for a request, which is over.
 
         Args:
             request_id: The request.

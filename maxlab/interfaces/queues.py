@@ -21,7 +21,7 @@ class MAXPushQueue(Protocol[PushItemType_contra]):
     """The end of a queue that takes items, and says at once when it cannot."""
 
     def put_nowait(self, item: PushItemType_contra) -> None:
-        """Returns nothing; adds ``item`` without waiting.
+        """Adds ``item`` without waiting.
 
         Args:
             item: What to add.

@@ -260,7 +260,7 @@ class SamplingParams:
         return cls(**{**model, **asked})
 
     def log_sampling_info(self) -> None:
-        """Returns nothing; writes each parameter in a line of the log, at the level INFO."""
+        """Writes each parameter in a line of the log, at the level INFO."""
         _LOG.info("Sampling parameters")
         for one in dataclasses.fields(self):
             _LOG.info("    %-20s: %s", one.name, getattr(self, one.name))

@@ -10,5 +10,5 @@ class Scheduler(ABC):
 
     @abstractmethod
     def run_iteration(self) -> None:
-        """Returns nothing; forms one batch and runs it."""
+        """Forms one batch and runs it."""
         raise NotImplementedError

@@ -179,7 +179,7 @@ def _fill(name: str, array: npt.NDArray[Any]) -> None:
 
 
 def remove(name: str) -> None:
-    """Returns nothing; removes the segment ``name``, if it is there."""
+    """Removes the segment ``name``, if it is there."""
     try:
         shm_unlink(f"/{name}")
     except FileNotFoundError:
@@ -187,7 +187,7 @@ def remove(name: str) -> None:
 
 
 def settle() -> None:
-    """Returns nothing; forgets the segments of this process that their readers have removed."""
+    """Forgets the segments of this process that their readers have removed."""
     global _unread_of
     if not _unread:
         _unread_of = os.getpid()

@@ -107,7 +107,7 @@ class _End:
         return self._socket
 
     def close(self, wait: float = 1.0) -> None:
-        """Returns nothing; gives the socket back, and removes shared memory of ended processes.
+        """Gives the socket back, and removes shared memory of ended processes.
 
         Args:
             wait: The seconds, at most, that messages on their way are given.
@@ -168,7 +168,7 @@ class ZmqPushQueue(_End, Generic[Item]):
         self._encode = encode or msgpack_numpy_encoder()
 
     def put_nowait(self, item: Item) -> None:
-        """Returns nothing; sends ``item`` without waiting.
+        """Sends ``item`` without waiting.
 
         Args:
             item: What to send.

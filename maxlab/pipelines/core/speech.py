@@ -99,7 +99,7 @@ class TTSContext(TextContext, omit_defaults=True, eq=False):
         return self._block_counter
 
     def update_speech_tokens(self, new_tokens: npt.NDArray[np.integer[Any]]) -> None:
-        """Returns nothing; adds speech tokens behind those that there are.
+        """Adds speech tokens behind those that there are.
 
         Args:
             new_tokens: Integers of shape [tokens].

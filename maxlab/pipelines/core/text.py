@@ -250,7 +250,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
         return self._matcher
 
     def set_matcher(self, matcher: Any) -> None:
-        """Returns nothing; sets what follows the grammar of the text.
+        """Sets the matcher that follows the grammar of the text.
 
         Args:
             matcher: An object with ``consume_token(token) -> bool``; it does not leave the process.
@@ -363,7 +363,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
         return int(number)
 
     def update(self, new_token: int, log_probabilities: LogProbabilities | None = None) -> None:
-        """Returns nothing; takes a token that was generated, and sees whether that was the end.
+        """Takes a token that was generated, and sees whether that was the end.
 
         While a part of the prompt is not computed yet, the token is of no use and is dropped: the
         rest of the prompt becomes what is computed next.
@@ -386,7 +386,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
             self._start_idx = computed
 
     def jump_ahead(self, new_token: int) -> None:
-        """Returns nothing; takes a token that is computed together with those before it.
+        """Takes a token that is computed together with those before it.
 
         Args:
             new_token: The token, 0 or more.
@@ -405,7 +405,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
         self._append(token, None)
 
     def reset(self) -> None:
-        """Returns nothing; all tokens are to be computed anew, as if they were a prompt.
+        """Asks for all tokens to be computed anew, as if they were a prompt.
 
         What was generated stays so: for penalties, for the least and the largest number of tokens,
         and for what is still to be told.
@@ -414,7 +414,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
         self._active_idx = self._encode_end = self._end_idx
 
     def bump_token_indices(self, start_idx: int = 0, active_idx: int = 0, end_idx: int = 0) -> None:
-        """Returns nothing; moves the three places by numbers of tokens, which may be negative.
+        """Moves the three places by numbers of tokens, which may be negative.
 
         Tokens behind a smaller ``end_idx`` are taken back, if they were not told yet; a generation
         that they had ended goes on.
@@ -440,7 +440,7 @@ class TextContext(msgspec.Struct, tag=True, kw_only=True, omit_defaults=True, eq
         active_idx: int | None = None,
         end_idx: int | None = None,
     ) -> None:
-        """Returns nothing; sets the places that are given, as `bump_token_indices` moves them.
+        """Sets the places that are given, as `bump_token_indices` moves them.
 
         Args:
             start_idx: The new ``start_idx``.

@@ -30,7 +30,7 @@ def _needs(context: TextContext, names: tuple[str, ...]) -> None:
 
 
 def validate_requires_vision_context(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises unless the context can have images.
+    """Raises unless the context can have images.
 
     Args:
         context: The context of a request.
@@ -42,7 +42,7 @@ def validate_requires_vision_context(context: TextContext | TextAndVisionContext
 
 
 def validate_initial_prompt_has_image(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises for a prompt without an image, before anything is generated.
+    """Raises for a prompt without an image, before anything is generated.
 
     Args:
         context: The context of a request.
@@ -55,7 +55,7 @@ def validate_initial_prompt_has_image(context: TextContext | TextAndVisionContex
 
 
 def validate_only_one_image(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises for more than one image.
+    """Raises for more than one image.
 
     Args:
         context: The context of a request.
@@ -69,7 +69,7 @@ def validate_only_one_image(context: TextContext | TextAndVisionContext) -> None
 
 
 def validate_image_shape_5d(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises for an image whose pixels have not five axes.
+    """Raises for an image whose pixels have not five axes.
 
     Args:
         context: The context of a request.
@@ -85,7 +85,7 @@ def validate_image_shape_5d(context: TextContext | TextAndVisionContext) -> None
 
 
 def validate_aspect_ratio_args(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises when images are to be encoded without their aspect ratios.
+    """Raises when images are to be encoded without their aspect ratios.
 
     Args:
         context: The context of a request.
@@ -97,7 +97,7 @@ def validate_aspect_ratio_args(context: TextContext | TextAndVisionContext) -> N
 
 
 def validate_image_grid_thw_args(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises when images are to be encoded without their grids.
+    """Raises when images are to be encoded without their grids.
 
     Args:
         context: The context of a request.
@@ -109,7 +109,7 @@ def validate_image_grid_thw_args(context: TextContext | TextAndVisionContext) ->
 
 
 def validate_vision_position_ids(context: TextContext | TextAndVisionContext) -> None:
-    """Returns nothing; raises when images are to be encoded without the places of their patches.
+    """Raises when images are to be encoded without the places of their patches.
 
     Args:
         context: The context of a request.
