@@ -27,7 +27,7 @@ PAGES = {path.stem: path for path in sorted(FOLDER.glob("ML*.md"))}
 UNPROVOKED = "## How it comes about\n"
 FAMILIES = {
     "ML0": "Files",
-    "ML1": "Element types",
+    "ML1": "Element types; configurations, folders of models and tokenizers of pipelines",
     "ML2": "Shapes",
     "ML3": "Graphs, their values and their text",
     "ML4": "Devices and tensors",
