@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import sampling
+from tests import kernel_sockets, sampling
 
 if TYPE_CHECKING:
     from maxlab.ir import DeviceRef
@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if seed := config.getoption("--sample-seed"):
         os.environ["MAXLAB_SAMPLE_SEED"] = seed
     os.environ.setdefault("MAXLAB_SAMPLE_SEED", sampling.seed_of())
+    kernel_sockets.use_files()
 
 
 @pytest.fixture(params=["cpu", "gpu"])

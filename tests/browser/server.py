@@ -30,6 +30,10 @@ _USER_SETTINGS: dict[str, dict[str, object]] = {
     "@jupyterlab/docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
 }
 
+_PORTS_TRIED = 5
+_TAKEN = "is already in use"
+"""In the log of a server whose port another process took since it was looked for."""
+
 
 def free_port() -> int:
     """A TCP port of the loopback interface that nobody listens on at this moment."""
@@ -120,7 +124,7 @@ def start_lab(
         path = settings / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
-    port, token = free_port(), secrets.token_urlsafe(24)
+    token = secrets.token_urlsafe(24)
     environment = {
         **os.environ,
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
@@ -143,7 +147,6 @@ def start_lab(
         app,
         "--no-browser",
         "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={root}",
         f"--{name}.expose_app_in_browser=True",
@@ -156,25 +159,36 @@ def start_lab(
     if os.geteuid() == 0:
         command.append("--allow-root")
     log = home / "lab.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    server = LabServer(root, home, f"http://127.0.0.1:{port}", token, log, process)
+    for attempt in range(_PORTS_TRIED):
+        port = free_port()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, f"--ServerApp.port={port}"],
+                cwd=root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        server = LabServer(root, home, f"http://127.0.0.1:{port}", token, log, process)
+        if _answers(server, timeout):
+            return server
+        if process.poll() is None:
+            server.stop()
+            raise RuntimeError(f"{app} did not answer in {timeout} s:\n{log.read_text()}")
+        if _TAKEN not in log.read_text() or attempt + 1 == _PORTS_TRIED:
+            break
+    raise RuntimeError(f"{app} ended with {process.returncode}:\n{log.read_text()}")
+
+
+def _answers(server: LabServer, timeout: float) -> bool:
+    """Whether ``server`` answers before it ends and before ``timeout`` seconds are over."""
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"{app} ended with {process.returncode}:\n{log.read_text()}")
+    while time.monotonic() < deadline and server.process.poll() is None:
         try:
             server.get("api/status")
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
         else:
-            return server
-    server.stop()
-    raise RuntimeError(f"{app} did not answer in {timeout} s:\n{log.read_text()}")
+            return True
+    return False
