@@ -224,9 +224,11 @@ need_maxlab() {
   fi
 }
 
+pycuda_recipe() { digest scripts/build_pycuda.py scripts/constraints.txt; }
+pycuda_wheel() { "$PY" scripts/build_pycuda.py --python "$PY"; }
 install_pycuda() {
   local wheel
-  wheel=$("$PY" scripts/build_pycuda.py --python "$PY")
+  wheel=$(pycuda_wheel)
   "$PY" -m pip install -q -c scripts/constraints.txt "$wheel"
 }
 
@@ -234,7 +236,7 @@ install_pycuda() {
 # these tests skip with the reason, or fail where MAXLAB_REQUIRE_PYCUDA is 1.
 need_pycuda() {
   local want rc
-  want=$(digest scripts/build_pycuda.py scripts/constraints.txt)
+  want=$(pycuda_recipe)
   is_stamped pycuda "$want" && return
   trap - ERR
   set +e
@@ -253,7 +255,7 @@ need_pycuda() {
 
 # One set-up at a time: two terminals may start in the same checkout.
 setup() { # EXTRA...; with WITH_PYCUDA=1 PyCUDA too
-  local front
+  local front cuda=""
   mkdir -p "$VENV" "$LOGS"
   exec 9>"$VENV/.lock"
   if have flock && ! flock -n 9; then
@@ -262,11 +264,16 @@ setup() { # EXTRA...; with WITH_PYCUDA=1 PyCUDA too
   fi
   need_tools
   need_venv
-  # The front end waits for npm's registry, the rest for Python's and the C compiler: both at once.
+  # The front end waits for npm's registry, packages for Python's, PyCUDA for the C compiler: all at once.
   need_front_end &
   front=$!
+  if [ -n "${WITH_PYCUDA:-}" ] && ! is_stamped pycuda "$(pycuda_recipe)"; then
+    pycuda_wheel >"$LOGS/PyCUDA.log" 2>&1 </dev/null &
+    cuda=$!
+  fi
   need_packages "$@"
   need_minilm
+  [ -z "$cuda" ] || wait "$cuda" || true # need_pycuda tries again, and says what is wrong
   [ -z "${WITH_PYCUDA:-}" ] || need_pycuda
   wait "$front" || die "the front end was not built: see above"
   need_maxlab
