@@ -60,6 +60,10 @@ def check_endpoint(endpoint: object, *, bind: bool) -> str:
     )
 
 
+_MOST_CLOSING_MS = 1000
+"""It takes a tenth of a millisecond; longer only where the machine is busy."""
+
+
 class _End:
     """One end of a queue: its socket, which is made here and closed once."""
 
@@ -94,6 +98,7 @@ class _End:
                 fix="bind one end of a queue only, and to an endpoint that no other queue has",
             ) from error
         self._socket = opened
+        self._is_bound = bind
         self.endpoint = opened.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         """Where the other end connects to, with the port that was free."""
 
@@ -109,6 +114,8 @@ class _End:
     def close(self, wait: float = 1.0) -> None:
         """Gives the socket back, and removes shared memory of ended processes.
 
+        An endpoint that this end was bound to is free afterwards.
+
         Args:
             wait: The seconds, at most, that messages on their way are given.
         """
@@ -116,7 +123,12 @@ class _End:
         with self._lock:
             opened, self._socket = self._socket, None
         if opened is not None:
+            # ZeroMQ closes in a thread of its own; until it has, nobody else can bind.
+            watch = opened.get_monitor_socket(self._zmq.EVENT_CLOSED) if self._is_bound else None
             opened.close(int(wait * 1000))
+            if watch is not None:
+                watch.poll(_MOST_CLOSING_MS)
+                watch.close(0)
             remove_orphans()
 
     def __enter__(self) -> Self:

@@ -100,8 +100,14 @@ def test_an_endpoint_is_bound_once() -> None:
     bound = pytest.raises(DeviceError, match="cannot be bound to")
     with ZmqPullQueue[int](ANY, int) as pull, bound:
         ZmqPullQueue[int](pull.endpoint, int)
-    with ZmqPullQueue[int](pull.endpoint, int):
-        assert pull.endpoint.startswith("tcp://127.0.0.1:")
+    assert pull.endpoint.startswith("tcp://127.0.0.1:")
+
+
+def test_a_closed_end_has_given_its_endpoint_back() -> None:
+    endpoint = ANY
+    for _ in range(200):
+        with ZmqPullQueue[int](endpoint, int) as pull:
+            endpoint = pull.endpoint
 
 
 @pytest.mark.parametrize(
