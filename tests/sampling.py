@@ -49,7 +49,7 @@ class Family:
 
 
 _NONE = Fraction(0)
-_HALF, _THIRD, _QUARTER, _FIFTH, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 5, 8))
+_HALF, _THIRD, _QUARTER, _EIGHTH = (Fraction(1, n) for n in (2, 3, 4, 8))
 
 FAMILIES: tuple[Family, ...] = (
     Family(
@@ -57,7 +57,7 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/code/test_random_cells.py::test_a_new_text_builds_the_edited_graph",
         Fraction(1, 20),
     ),
-    Family("all other tests", "tests/", _FIFTH, least=4),
+    Family("all other tests", "tests/", _EIGHTH, least=3),
     Family(
         "tests that wait for others",
         ("tests/diagnostics/", "tests/driver_cuda/", "tests/lab/", "tests/toolchain/"),
@@ -79,7 +79,7 @@ FAMILIES: tuple[Family, ...] = (
         "tests/lab/test_interleaved.py::test_any_sequence_that_is_undone_gives_the_first_document",
         Fraction(1, 50),
     ),
-    Family("ops on a GPU", "tests/cuda/test_ops.py", _EIGHTH),
+    Family("ops on a GPU", "tests/cuda/test_ops.py", Fraction(1, 12)),
     Family("GPU products of awkward sizes", "tests/cuda/test_hostile_products.py", _EIGHTH),
     Family("GPU masks of attention", "tests/cuda/test_hostile_masks.py", _THIRD),
     Family("GPU attention templates", "tests/cuda/test_attention_kernel.py", _EIGHTH),
@@ -98,7 +98,7 @@ FAMILIES: tuple[Family, ...] = (
         Fraction(1, 12),
         "",
     ),
-    Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _THIRD),
+    Family("ops, one by one", "tests/compiler/test_matrix.py::test_op", _QUARTER),
     Family("ops under each option", "tests/compiler/test_options.py", _EIGHTH),
     Family("variants of ops", "tests/compiler/test_variants.py", _QUARTER),
     Family("ops written as Python", "tests/graph/code/test_every_op.py", _QUARTER),
@@ -117,7 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("packed operands", "tests/compiler/test_packed.py", _QUARTER),
     Family("options of sessions", "tests/engine/test_session_options.py", _QUARTER),
-    Family("runs that are ended", "tests/engine/test_running.py", _EIGHTH, ""),
+    Family("runs that are ended", "tests/engine/test_running.py", Fraction(1, 16), ""),
     Family("arrays shared with others", "tests/driver/test_dlpack.py", _QUARTER),
     Family("kernels that are interrupted", "tests/engine/test_interrupt.py", _THIRD, ""),
     Family("analyses that find no fault", "tests/analysis/check/test_sound.py", _QUARTER),
@@ -140,7 +140,7 @@ FAMILIES: tuple[Family, ...] = (
         "",
     ),
     Family("hostile weight files", "tests/graph/test_weights_hostile.py", _HALF),
-    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 500)),
+    Family("hostile input", "tests/hostile/test_table.py::test_cases", Fraction(1, 800)),
     Family("seeds of hostile input", "tests/hostile/test_table.py::test_seeds", _EIGHTH, ""),
     Family(
         "cells of CUDA, run in a notebook's kernel", "tests/lab/test_cuda_sim_magic.py", _QUARTER
@@ -167,7 +167,7 @@ FAMILIES: tuple[Family, ...] = (
             "tests/torch_import/test_modules.py",
             "tests/torch_import/test_rare_tensors.py",
         ),
-        _THIRD,
+        _QUARTER,
         "",
     ),
     Family(
@@ -195,7 +195,7 @@ FAMILIES: tuple[Family, ...] = (
             ),
             "tests/torch_import/test_transformers.py::test_a_model_agrees_with_torch",
         ),
-        _THIRD,
+        _QUARTER,
         "",
     ),
 )
