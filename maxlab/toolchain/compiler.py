@@ -130,6 +130,8 @@ def find_compiler() -> Compiler:
     """The compiler that ``MAXLAB_CC`` names, or the first of gcc, cc and clang on the PATH, or that
     of the package ``ziglang``.
 
+    ``zig`` as the value of ``MAXLAB_CC`` names the program on the PATH or that of the package.
+
     Raises:
         ToolchainError: ML501, there is none, or it does not run; ML508, the package is not whole.
     """
@@ -165,6 +167,8 @@ def _find(wanted: str | None, path: str, folder: str) -> Compiler:
         try:
             command = tuple(shlex.split(wanted))
             program = shutil.which(command[0], path=path) if command else None
+            if command == ("zig",):  # the program, whose compiler it is that is meant
+                command, program = ("zig", "cc"), program or zig.packaged()
         except ValueError as error:  # a quote that is not closed, a NUL
             raise _not_found(wanted, f"cannot be read: {str(error).lower()}") from error
         if program is None:

@@ -84,6 +84,12 @@ def test_it_is_found_where_there_is_no_other(package: Package) -> None:
     assert call(made) == 7
 
 
+def test_its_name_is_enough(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(package.gcc).parent}:{os.environ['PATH']}")
+    with settings(cc="zig"):
+        assert find_compiler().command == (str(package.program), "cc")
+
+
 def test_gcc_comes_first(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(package.gcc).parent}:{os.environ['PATH']}")
     assert find_compiler().family == "gcc"
