@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -56,12 +55,11 @@ def cdef() -> str:
 
 def compiler_command() -> list[str]:
     """The C compiler that maxlab is told to use, with its arguments, else gcc."""
-    command = shlex.split(os.environ.get("MAXLAB_CC", "gcc"))
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"needs {command[0]}")
+    if "MAXLAB_CC" not in os.environ and shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
     compiler = find_compiler()
     quiet = [] if compiler.family == "gcc" else ["-Wno-psabi", "-Wno-unused-command-line-argument"]
-    return [*command, *compiler.family_arguments, *quiet]
+    return [*compiler.command, *compiler.family_arguments, *quiet]
 
 
 def _for_zig(found: re.Match[str]) -> str:
