@@ -39,6 +39,8 @@ def custom_architectures(spec: str) -> list[SupportedArchitecture]:
             fix=_FORM,
         )
     folder, colon, name = spec.rpartition(":")
+    if name.endswith(".py"):
+        raise _refused(spec, "ends in .py", f"leave it out: {spec.removesuffix('.py')!r}")
     if not all(part.isidentifier() for part in name.split(".")) or (colon and not folder):
         raise _refused(spec, "is no name of a module", _FORM)
     module = _from_folder(spec, folder, name) if colon else _by_name(spec, name)
