@@ -145,6 +145,11 @@ class MAXConfig:
                 return origin
         raise unknown_setting(name, type(self).__name__, self._places())
 
+    @classmethod
+    def _made(cls, values: dict[str, Any]) -> Self:
+        """The configuration with these settings, by keyword."""
+        return cls(**values)
+
     def _told_as(self, origins: Mapping[str, Origin]) -> Self:
         """This configuration, whose settings of the user have the origins given by keyword."""
         places = self._places()
@@ -228,10 +233,9 @@ class MAXConfig:
     @classmethod
     def _from_yaml(cls, text: str, where: str, kwargs: Mapping[str, Any]) -> Self:
         found = cls._read_sections(config_files.load(text, where), where)
-        cls._refuse_unknown(kwargs)
         values = {**found, **kwargs}
         origins = dict.fromkeys((name for name in found if name not in kwargs), Origin.file)
-        return cls(**values)._told_as(origins)
+        return cls._made(values)._told_as(origins)
 
     @classmethod
     def _read_sections(cls, document: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -325,9 +329,8 @@ class MAXConfig:
             name: config_flags.value(places[name].setting.kind, name, one)
             for name, one in texts.items()
         }
-        cls._refuse_unknown(kwargs)
         origins = dict.fromkeys((name for name in found if name not in kwargs), Origin.flags)
-        return cls(**{**found, **kwargs})._told_as(origins)
+        return cls._made({**found, **kwargs})._told_as(origins)
 
     def to_arguments(self) -> list[str]:
         """Flags that ``from_arguments`` makes this configuration of: what was asked for.

@@ -62,6 +62,7 @@ class Kind:
         one: Of a list, the kind of its elements.
         is_switch: Whether it is true or false.
         is_mapping: Whether it holds names with values.
+        takes_none: Whether it may be None, which an empty text says.
     """
 
     rule: fields.Rule
@@ -72,6 +73,7 @@ class Kind:
     one: Kind | None = None
     is_switch: bool = False
     is_mapping: bool = False
+    takes_none: bool = False
 
     def kept(self, field: str, value: Any) -> Any:
         """The value that ``field`` keeps of ``value``, which a program gave.
@@ -235,19 +237,27 @@ def path() -> Kind:
 
 
 def maybe(inner: Kind) -> Kind:
-    """The kind of None, or of what ``inner`` takes; as text, None is ``none``."""
+    """The kind of None, which an empty text says, or of what ``inner`` takes.
+
+    No value of ``inner`` may have an empty text.
+    """
 
     def parse(written: str) -> Any:
-        return None if written.strip().lower() == "none" else inner.parse(written)
+        return None if not written else inner.parse(written)
 
     def settle(value: Any) -> Any:
         return None if value is None else inner.settle(value)
 
     def write(value: Any) -> str:
-        return "none" if value is None else inner.write(value)
+        return "" if value is None else inner.write(value)
 
     return dataclasses.replace(
-        inner, rule=fields.optional(inner.rule), parse=parse, settle=settle, write=write
+        inner,
+        rule=fields.optional(inner.rule),
+        parse=parse,
+        settle=settle,
+        write=write,
+        takes_none=True,
     )
 
 
