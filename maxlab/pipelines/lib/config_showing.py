@@ -44,7 +44,7 @@ class Row(NamedTuple):
     def notes(self) -> str:
         """Where the value came from, and whether a pipeline has to read it."""
         told = self.origin
-        return told if self.is_read else f"{told}; only a pipeline that reads it takes it"
+        return told if self.is_read else f"{told}; not read yet"
 
 
 def told(value: Any) -> str:

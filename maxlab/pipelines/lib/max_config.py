@@ -52,12 +52,16 @@ class MAXConfig:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         new = super().__new__(cls)
-        names = list(settings_of(cls))
         cls._refuse_unknown(kwargs)
-        given = {*names[: len(args)], *kwargs}
-        vars(new)["_origins"] = {name: Origin.user for name in names if name in given}
+        given = {*cls._argument_names()[: len(args)], *kwargs}
+        vars(new)["_origins"] = {name: Origin.user for name in settings_of(cls) if name in given}
         vars(new)["_origin_now"] = Origin.user
         return new
+
+    @classmethod
+    def _argument_names(cls) -> list[str]:
+        """The arguments of the constructor that may be given without their names, in order."""
+        return list(settings_of(cls))
 
     @classmethod
     def _refuse_unknown(cls, names: Iterable[str]) -> None:
@@ -145,6 +149,28 @@ class MAXConfig:
                 return origin
         raise unknown_setting(name, type(self).__name__, self._places())
 
+    def is_open(self, name: str) -> bool:
+        """True if nobody decided the setting ``name``, so that ``resolve()`` may.
+
+        Raises:
+            InputError: ML125, there is no such setting.
+        """
+        return self.origin(name) in (Origin.default, Origin.resolved)
+
+    def set_resolved(self, name: str, value: Any) -> bool:
+        """Gives the setting ``name`` a value that ``resolve()`` chose; True if that changed it.
+
+        A name that no part of this configuration has changes nothing.
+        """
+        place = self._places().get(name)
+        part = None if place is None else self._part(place.section)
+        if place is None or part is None:
+            return False
+        before = getattr(part, place.name)
+        with self._setting_as(Origin.resolved):
+            setattr(part, place.name, value)
+        return bool(getattr(part, place.name) != before)
+
     @classmethod
     def _made(cls, values: dict[str, Any]) -> Self:
         """The configuration with these settings, by keyword."""
@@ -184,7 +210,9 @@ class MAXConfig:
             if name not in places:
                 raise unknown_setting(name, type(self).__name__, places)
         for keyword, place, value, origin in self._values():
-            if place.setting.is_read or keyword in read or origin is Origin.default:
+            if place.setting.is_read or keyword in read:
+                continue
+            if origin in (Origin.default, Origin.resolved):
                 continue
             default = default_of(place.owner, place.name)
             if value != default:

@@ -82,14 +82,19 @@ class SamplingConfig(MAXConfig):
             "sampling_params_defaults", sampling_params_defaults
         )
         made = cls(**kwargs)
-        values = sampling_params_defaults.values_to_update
-        names = ("frequency_penalty", "presence_penalty", "repetition_penalty")
-        with made._setting_as(Origin.resolved):
-            if "do_penalties" not in kwargs:
-                made.do_penalties = any(values.get(name) not in _LIKE_NONE for name in names)
-            if "enable_min_tokens" not in kwargs:
-                made.enable_min_tokens = bool(values.get("min_new_tokens"))
+        made.adapt_to(sampling_params_defaults)
         return made
+
+    def adapt_to(self, defaults: SamplingParamsGenerationConfigDefaults) -> None:
+        """Sets what a model's own defaults need and nobody decided: see
+        ``from_generation_config_sampling_defaults``."""
+        values = defaults.values_to_update
+        names = ("frequency_penalty", "presence_penalty", "repetition_penalty")
+        with self._setting_as(Origin.resolved):
+            if self.is_open("do_penalties"):
+                self.do_penalties = any(values.get(name) not in _LIKE_NONE for name in names)
+            if self.is_open("enable_min_tokens"):
+                self.enable_min_tokens = bool(values.get("min_new_tokens"))
 
     @staticmethod
     def help() -> dict[str, str]:
