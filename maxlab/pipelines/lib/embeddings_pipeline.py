@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from maxlab.driver import CPU, Tensor, load_devices
-from maxlab.engine import InferenceSession
-from maxlab.errors import ExecutionError, InputError
-from maxlab.graph.weights import WeightsFormat, load_weights, weights_format
+from maxlab.driver import CPU, Tensor
+from maxlab.errors import ExecutionError
+from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import (
     EmbeddingsContext,
     EmbeddingsGenerationInputs,
@@ -23,6 +22,7 @@ from maxlab.interfaces import (
 )
 from maxlab.nn.transformer import ReturnLogits
 from maxlab.pipelines.lib.interfaces import ModelOutputs, PipelineModel
+from maxlab.pipelines.lib.model_loading import loaded_model
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Floats = npt.NDArray[np.float32]
+_READ = {"pool_embeddings", "force_download"}
+"""Settings that this pipeline reads and others may not."""
 
 
 class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerationOutput]):
@@ -52,6 +54,8 @@ class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerati
 
     Raises:
         InputError: ML182 (a ValueError), the configuration names no encoding.
+        UnsupportedError: ML127 (a NotImplementedError), the configuration asks for something that
+            this pipeline does not do.
         WeightError: The files of weights cannot be read, or do not fit the model.
     """
 
@@ -64,6 +68,7 @@ class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerati
         tokenizer: PipelineTokenizer[Any, Any, Any],
     ) -> None:
         del eos_token_id
+        pipeline_config.refuse_unread(read=_READ)
         self._pipeline_config = pipeline_config
         self._tokenizer = tokenizer
         self._pipeline_model = loaded_model(
@@ -126,49 +131,6 @@ class EmbeddingsPipeline(Pipeline[EmbeddingsGenerationInputs, EmbeddingsGenerati
         del request_id
 
 
-def loaded_model(
-    pipeline_config: PipelineConfig,
-    pipeline_model: type[PipelineModel[Any]],
-    weight_adapters: Mapping[WeightsFormat, WeightsAdapter],
-    return_logits: ReturnLogits,
-) -> PipelineModel[Any]:
-    """A model on the devices of the configuration, with the weights of its checkpoint.
-
-    Args:
-        pipeline_config: The configuration, resolved.
-        pipeline_model: The class of the model.
-        weight_adapters: Functions that convert the weights of a format of files.
-        return_logits: Which logits the model returns.
-
-    Raises:
-        InputError: ML182 (a ValueError), the configuration names no encoding.
-        WeightError: The files of weights cannot be read, or do not fit the model.
-    """
-    config = pipeline_config.model_config
-    encoding = config.quantization_encoding
-    if encoding is None:
-        raise InputError(
-            "ML182",
-            "the configuration of the pipeline names no encoding of weights",
-            fix="call resolve() of the configuration, or pass quantization_encoding",
-        )
-    devices = load_devices(config.device_specs)
-    session = InferenceSession(devices=devices)
-    pipeline_config.configure_session(session)
-    paths = config.resolved_weight_paths()
-    return pipeline_model(
-        pipeline_config=pipeline_config,
-        session=session,
-        huggingface_config=config.huggingface_config,
-        encoding=encoding,
-        devices=devices,
-        kv_cache_config=config.kv_cache_config,
-        weights=load_weights(paths),
-        adapter=weight_adapters.get(weights_format(paths)),
-        return_logits=return_logits,
-    )
-
-
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """``items`` in lists of ``size``, the last one shorter."""
     left = iter(items)
@@ -228,4 +190,4 @@ def _misfit(name: str, expected: str, got: str) -> ExecutionError:
     )
 
 
-__all__ = ["EmbeddingsPipeline", "loaded_model"]
+__all__ = ["EmbeddingsPipeline"]

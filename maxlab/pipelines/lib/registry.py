@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,9 +11,12 @@ from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import Pipeline, PipelineTask, PipelineTokenizer, fields
 from maxlab.pipelines.lib.architecture import SupportedArchitecture, takes
+from maxlab.pipelines.lib.architectures import use_registry
+from maxlab.pipelines.lib.config_resolving import set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
-from maxlab.pipelines.lib.pretrained import huggingface_config, huggingface_tokenizer
+from maxlab.pipelines.lib.model_files import config_of
+from maxlab.pipelines.lib.tokenizer.loading import load
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ class PipelineRegistry:
             specs: Names of modules, or ``"folder:module"``; each has a list ``ARCHITECTURES``.
 
         Raises:
-            InputError: ML175 (a ValueError), a module cannot be imported or has no such list;
+            InputError: ML133 (a ValueError), a module cannot be imported or has no such list;
                 ML171, there is another architecture of a name.
         """
         for spec in specs:
@@ -193,12 +195,12 @@ class PipelineRegistry:
             huggingface_repo: The repository or folder.
 
         Raises:
-            InputError: ML176 (a ValueError), it cannot be read.
+            InputError: ML132 (a ValueError), it cannot be read.
             MissingPackageError: ML979, transformers is not installed.
         """
         key = _key(huggingface_repo)
         if key not in self._configs:
-            self._configs[key] = huggingface_config(huggingface_repo)
+            self._configs[key] = config_of(huggingface_repo)
         return self._configs[key]
 
     def get_active_tokenizer(self, huggingface_repo: HuggingFaceRepo) -> Any:
@@ -213,7 +215,12 @@ class PipelineRegistry:
         """
         key = _key(huggingface_repo)
         if key not in self._tokenizers:
-            self._tokenizers[key] = huggingface_tokenizer(huggingface_repo)
+            self._tokenizers[key] = load(
+                "AutoTokenizer",
+                huggingface_repo.repo_id,
+                huggingface_repo.revision,
+                huggingface_repo.trust_remote_code,
+            )
         return self._tokenizers[key]
 
     def retrieve_architecture(
@@ -225,7 +232,7 @@ class PipelineRegistry:
             huggingface_repo: The repository or folder.
 
         Raises:
-            InputError: ML176 (a ValueError), its configuration cannot be read.
+            InputError: ML132 (a ValueError), its configuration cannot be read.
         """
         names = self.get_active_huggingface_config(huggingface_repo).architectures or []
         return next(
@@ -294,7 +301,7 @@ class PipelineRegistry:
                 f"{architecture.task.value} given",
                 fix="pass task=registry.retrieve_pipeline_task(pipeline_config)",
             )
-        require_arguments(pipeline_config, architecture)
+        self._prepare(pipeline_config, architecture)
         tokenizer = self._tokenizer(pipeline_config, architecture)
         factory = PipelineFactory(
             pipeline,
@@ -340,6 +347,20 @@ class PipelineRegistry:
             if name in self.architectures:
                 return self.architectures[name]
         raise self._none_fits(asked, source)
+
+    def _prepare(self, config: PipelineConfig, architecture: SupportedArchitecture) -> None:
+        """Resolves a configuration by ``architecture``, which may be newer than it."""
+        config.resolve()
+        if not config.force:
+            set_required(config, architecture)
+        encoding = config.model_config.quantization_encoding
+        if encoding not in architecture.supported_encodings:
+            raise InputError(
+                "ML182",
+                f"an encoding of {architecture.name} expected: "
+                f"{', '.join(architecture.supported_encodings)} ≠ {encoding} given",
+                fix="pass quantization_encoding, or take weights of one of them",
+            )
 
     def _none_fits(self, asked: list[str], source: str) -> InputError:
         from difflib import get_close_matches
@@ -391,51 +412,13 @@ class PipelineRegistry:
         printer.text(registry_text(self))
 
 
-def require_arguments(config: PipelineConfig, architecture: SupportedArchitecture) -> None:
-    """Sets what the architecture requires of a configuration, with a warning for each change.
-
-    ``force=True`` of the configuration leaves it as it is.
-
-    Args:
-        config: The configuration.
-        architecture: The architecture.
-
-    Raises:
-        InputError: ML179 (a ValueError), the architecture requires a setting that there is not.
-    """
-    if config.force:
-        return
-    places = (
-        config,
-        config.model_config,
-        config.model_config.kv_cache_config,
-        config.sampling_config,
-    )
-    for name, needed in architecture.required_arguments.items():
-        owner: Any = next((one for one in places if hasattr(one, name)), None)
-        if owner is None:
-            raise InputError(
-                "ML179",
-                f"{architecture.name} requires {name}, which is no setting of a pipeline",
-                fix="mend required_arguments of the architecture, or pass force=True",
-            )
-        given = getattr(owner, name)
-        if given != needed or isinstance(given, bool) is not isinstance(needed, bool):
-            setattr(owner, name, needed)
-            warnings.warn(
-                f"{architecture.name} requires {name}={needed!r}: {given!r} is overridden; "
-                "force=True keeps it",
-                UserWarning,
-                stacklevel=3,
-            )
-
-
 def _key(repo: HuggingFaceRepo) -> tuple[str, str, bool]:
     return repo.repo_id, repo.revision, repo.trust_remote_code
 
 
 PIPELINE_REGISTRY = PipelineRegistry([])
 """The registry that pipelines use."""
+use_registry(PIPELINE_REGISTRY)  # configurations are resolved by it
 
 __all__ = [
     "PIPELINE_REGISTRY",
@@ -444,5 +427,4 @@ __all__ = [
     "PipelineTypes",
     "SupportedArchitecture",
     "get_pipeline_for_task",
-    "require_arguments",
 ]

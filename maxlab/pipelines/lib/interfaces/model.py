@@ -82,8 +82,7 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         adapter: WeightsAdapter | None,
         return_logits: ReturnLogits,
     ) -> None:
-        lora = pipeline_config.lora_config
-        if lora is not None and lora.enable_lora:
+        if pipeline_config.lora_config is not None:
             raise UnsupportedError(
                 "ML169",
                 "the configuration asks for adapters (LoRA), and this version does not run them",
@@ -100,7 +99,7 @@ class PipelineModel(ABC, Generic[BaseContextType]):
         self.return_logits = return_logits
         self.max_seq_len = self.calculate_max_seq_len(pipeline_config, huggingface_config)
         if isinstance(self, KVCacheMixin):
-            self.kv_manager = self.load_kv_manager(session, kv_cache_config._available_cache_memory)
+            self.kv_manager = self.load_kv_manager(session, kv_cache_config.available_cache_memory)
 
     @classmethod
     @abstractmethod
