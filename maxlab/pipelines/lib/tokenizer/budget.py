@@ -17,7 +17,7 @@ MOST_CHARACTERS = 4 << 20
 """The most characters of a prompt, and of any text that a template makes."""
 MOST_WORK = 64 << 20
 """The most steps and characters, together, that one rendering may use."""
-MOST_SECONDS = 20.0
+MOST_SECONDS = 10.0
 """The longest time that one rendering may take."""
 MOST_ITEMS = 1 << 20
 """The most elements of a value that is written, compared or sorted, inner ones counted each time
@@ -125,7 +125,7 @@ def weigh(value: Any) -> int:
     if not isinstance(value, (list, tuple, dict, set, frozenset)):
         return 1
     total = count = 0
-    waiting = [iter((value,))]
+    waiting: list[Iterator[Any]] = [iter((value,))]
     while waiting:
         for one in waiting[-1]:
             count += 1

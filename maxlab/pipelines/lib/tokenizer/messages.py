@@ -169,11 +169,7 @@ def _messages(messages: Sequence[Any], of_parts: Any) -> list[dict[str, Any]]:
 def _reasoned(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its reasoning under each name that templates read it by."""
     found = next((message[key] for key in _REASONING if message.get(key) is not None), None)
-    return (
-        message
-        if found is None
-        else {"thinking": found, **message, "reasoning_content": found}
-    )
+    return message if found is None else {"thinking": found, **message, "reasoning_content": found}
 
 
 __all__ = ["MOST_DEPTH", "as_parts", "as_text", "plain"]

@@ -37,13 +37,32 @@ REMOVED = ("urlize", "xmlattr", "pprint", "striptags", "wordwrap", "random")
 """Jinja's filters that chat templates do not get: they write HTML or Python, or draw at random."""
 
 _SHALLOW = frozenset(
-    ("length", "count", "first", "last", "default", "d", "list", "map", "select", "selectattr")
-    + ("reject", "rejectattr", "items", "reverse", "batch", "slice", "attr")
+    [
+        "length",
+        "count",
+        "first",
+        "last",
+        "default",
+        "d",
+        "list",
+        "map",
+        "select",
+        "selectattr",
+        "reject",
+        "rejectattr",
+        "items",
+        "reverse",
+        "batch",
+        "slice",
+        "attr",
+    ]
 )
 """Filters that look at the elements of a list, and not into them."""
 _WIDTHS = frozenset({"center", "indent", "truncate", "batch", "slice", "format", "round"})
 """Filters that take a width, or numbers that act as one."""
 _STR_WIDTHS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
+_TURN, _CALL = 8, 256
+"""What a turn of a loop, or a small function, costs, and a call of a macro: in characters."""
 _LONG_NUMBER = re.compile(r"\d{5,}")
 
 
@@ -55,20 +74,20 @@ class TemplateRefusalError(Exception):
 def each(value: Any, static: int) -> Any:
     """``value`` for a loop over it, whose body has ``static`` characters of its own."""
     if isinstance(value, Sized):
-        spend(len(value) * (1 + static))
+        spend(len(value) * (_TURN + static))
         return value
     return _counted(value, static) if isinstance(value, Iterable) else value
 
 
 def _counted(value: Iterable[Any], static: int) -> Iterator[Any]:
     for one in value:
-        spend(1 + static)
+        spend(_TURN + static)
         yield one
 
 
 def tick(static: int) -> str:
     """Counts one call of a macro or a block; writes nothing."""
-    spend(1 + static)
+    spend(_CALL + static)
     return ""
 
 
@@ -162,7 +181,7 @@ def strftime_now(form: Any) -> str:
     """The time now, as ``form`` says."""
     if not isinstance(form, str) or len(form) > 200 or re.search(r"%\W*\d{3,}", form):
         raise LimitError("a form of a date with more than 200 characters, or with widths")
-    return datetime.now().strftime(form)
+    return datetime.now().astimezone().strftime(form)
 
 
 def made_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
@@ -231,6 +250,7 @@ def _filter_guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         values = args[1:] if passed else args
+        spend(_TURN)
         for one in values:
             if name not in _SHALLOW:
                 spend(weigh(one))
@@ -275,8 +295,9 @@ def _test_guard(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _formatter(environment: Any) -> Formatter:
     """The formatter behind ``str.format``, which reads attributes by the rules of the sandbox."""
+    base: Any = needed("jinja2.sandbox", "a chat template").SandboxedFormatter
 
-    class Limited(needed("jinja2.sandbox", "a chat template").SandboxedFormatter):  # type: ignore[misc]
+    class Limited(base):  # type: ignore[misc]
         def format_field(self, value: Any, format_spec: str) -> Any:
             _widths_of(format_spec)
             bounded(value)
@@ -292,7 +313,7 @@ def _formatter(environment: Any) -> Formatter:
 def count_loops(tree: Any) -> Any:
     """The syntax tree of a template with calls that count its loops, macros and blocks."""
     nodes = needed("jinja2.nodes", "a chat template")
-    visitor = needed("jinja2.visitor", "a chat template")
+    transformer: Any = needed("jinja2.visitor", "a chat template").NodeTransformer
 
     def call(function: Callable[..., Any], *args: Any, at: Any) -> Any:
         # An imported name, not one of the template, which could give it another meaning.
@@ -307,7 +328,7 @@ def count_loops(tree: Any) -> Any:
         direct = (node for node in body if isinstance(node, nodes.TemplateData))
         return sum(len(data.data) for data in (*found, *direct))
 
-    class Counting(visitor.NodeTransformer):  # type: ignore[misc]
+    class Counting(transformer):  # type: ignore[misc]
         def visit_For(self, node: Any) -> Any:  # noqa: N802 - a name of Jinja's
             size = static(node.body)
             self.generic_visit(node)
@@ -342,11 +363,11 @@ def count_loops(tree: Any) -> Any:
 # ---------------------------------------------------------------- the environment
 def _generation() -> Any:
     """Jinja's extension for the block ``generation``, which marks what an assistant wrote."""
-    ext = needed("jinja2.ext", "a chat template")
+    extension: Any = needed("jinja2.ext", "a chat template").Extension
     nodes = needed("jinja2.nodes", "a chat template")
 
-    class Generation(ext.Extension):  # type: ignore[misc]
-        tags = {"generation"}
+    class Generation(extension):  # type: ignore[misc]
+        tags = frozenset({"generation"})
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno
@@ -358,8 +379,10 @@ def _generation() -> Any:
 
 def _environment_class() -> Any:
     sandbox = needed("jinja2.sandbox", "a chat template")
+    base: Any = sandbox.ImmutableSandboxedEnvironment
+    undefined = needed("jinja2", "a chat template").Undefined
 
-    class Limited(sandbox.ImmutableSandboxedEnvironment):  # type: ignore[misc]
+    class Limited(base):  # type: ignore[misc]
         intercepted_binops = frozenset(_OPERATORS)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -371,6 +394,18 @@ def _environment_class() -> Any:
             raise sandbox.SecurityError(
                 f"the attribute {attribute!r} of {type(obj).__name__} is Python's own"
             )
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            return self._public(obj, attribute, super().getattr(obj, attribute))
+
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            return self._public(obj, argument, super().getitem(obj, argument))
+
+        def _public(self, obj: Any, name: Any, found: Any) -> Any:
+            """``found``, unless it is looked for under a name of Python's own and not there."""
+            if isinstance(name, str) and name.startswith("__") and isinstance(found, undefined):
+                return self.unsafe_undefined(obj, name)
+            return found
 
         def wrap_str_format(self, value: Any) -> Any:
             if (
@@ -388,8 +423,9 @@ def _environment_class() -> Any:
 
             return formatted
 
-        def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: B902, N805
+        def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
             builtin = isinstance(__obj, BuiltinMethodType)
+            spend(_TURN)
             if builtin:
                 _before_method(__obj.__name__, __obj.__self__, args, kwargs)
             made = super().call(__context, __obj, *args, **kwargs)
@@ -399,21 +435,21 @@ def _environment_class() -> Any:
 
 
 def _namespace() -> Any:
-    utils = needed("jinja2.utils", "a chat template")
+    base: Any = needed("jinja2.utils", "a chat template").Namespace
     error = needed("jinja2.sandbox", "a chat template").SecurityError
 
-    class Namespace(utils.Namespace):  # type: ignore[misc]
-        def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: N805 - as Jinja's, for any name
+    class Namespace(base):  # type: ignore[misc]
+        def __init__(*args: Any, **kwargs: Any) -> None:
             self, rest = args[0], args[1:]
             values = dict(*rest, **kwargs)
-            utils.Namespace.__init__(self)
+            base.__init__(self)
             for name, value in values.items():
                 self[name] = value
 
         def __setitem__(self, name: str, value: Any) -> None:
             if name.startswith("_"):
                 raise error(f"the name {name!r} of a namespace begins with _")
-            utils.Namespace.__setitem__(self, name, value)
+            base.__setitem__(self, name, value)
 
     return Namespace
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from maxlab import files
 from maxlab.errors import InputError, MaxlabError, ParseError, shown
+from maxlab.interfaces import fields
 from maxlab.pipelines.lib.tokenizer import budget, sandbox
 from maxlab.pipelines.lib.tokenizer.messages import plain
 from maxlab.pipelines.lib.tokenizer.packages import needed
@@ -20,9 +21,19 @@ MOST_SOURCE = 1 << 20
 _FILE = "<template>"
 _RESERVED = frozenset(("messages", "tools"))
 _UNREAD = frozenset(
-    ("chat_template", "continue_final_message", "max_length", "padding", "return_dict")
-    + ("return_assistant_tokens_mask", "return_tensors", "tokenize", "tokenizer_kwargs")
-    + ("truncation", "conversation")
+    [
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "padding",
+        "return_dict",
+        "return_assistant_tokens_mask",
+        "return_tensors",
+        "tokenize",
+        "tokenizer_kwargs",
+        "truncation",
+    ]
 )
 """Arguments of transformers' ``apply_chat_template`` that say how to make tokens."""
 
@@ -200,6 +211,7 @@ def custom(value: str | os.PathLike[str], origin: str) -> ChatTemplate:
     if isinstance(value, os.PathLike):
         origin = str(value)
         value = files.read_text(value, "the chat template", most=4 * MOST_SOURCE)
+    fields.text("chat_template", value)
     text = value
     if value.lstrip()[:2] not in ("{{", "{%", "{#") and value.lstrip().startswith("{"):
         try:
@@ -213,7 +225,7 @@ def custom(value: str | os.PathLike[str], origin: str) -> ChatTemplate:
                     "ML155",
                     f"{origin}: a JSON object with a text under 'chat_template' expected ≠ "
                     f"{shown(found)} under it",
-                    fix="write the template itself, or {\"chat_template\": \"...\"}",
+                    fix='write the template itself, or {"chat_template": "..."}',
                 )
             text = found
     if not text.strip():
