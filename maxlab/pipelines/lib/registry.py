@@ -70,7 +70,7 @@ class PipelineFactory:
         pipeline: The class of the pipeline.
         pipeline_config: The configuration.
         pipeline_model: The class of the model.
-        eos_token_id: The token that ends a sequence.
+        eos_token_id: The token that ends a sequence; None for embeddings.
         weight_adapters: Functions that convert the weights of other formats.
         tokenizer: The tokenizer.
     """
@@ -78,7 +78,7 @@ class PipelineFactory:
     pipeline: Callable[..., PipelineTypes]
     pipeline_config: PipelineConfig
     pipeline_model: type[PipelineModel[Any]]
-    eos_token_id: int
+    eos_token_id: int | None
     weight_adapters: dict[WeightsFormat, WeightsAdapter]
     tokenizer: PipelineTokenizer[Any, Any, Any]
 
@@ -307,7 +307,8 @@ class PipelineRegistry:
             pipeline,
             pipeline_config,
             architecture.pipeline_model,
-            tokenizer.eos,
+            # Tokenizers of models of embeddings may have no such token.
+            None if task is PipelineTask.EMBEDDINGS_GENERATION else tokenizer.eos,
             architecture.weight_adapters,
             tokenizer,
         )
