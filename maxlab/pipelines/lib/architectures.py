@@ -6,6 +6,7 @@ registered only after that, so a configuration that finds no registry has no arc
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
@@ -133,7 +134,9 @@ def _imported(spec: str) -> ModuleType:
             fix="write my_module, or folder/path:my_module",
         )
     try:
-        return _of_folder(Path(folder).expanduser(), name) if colon else importlib.import_module(name)
+        return (
+            _of_folder(Path(folder).expanduser(), name) if colon else importlib.import_module(name)
+        )
     except InputError:
         raise
     except Exception as error:

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from maxlab.driver import DeviceSpec, scan_available_devices
-from maxlab.errors import DeviceError, InputError, MaxlabError, MissingFileError, MissingPackageError
+from maxlab.errors import (
+    DeviceError,
+    InputError,
+    MaxlabError,
+    MissingFileError,
+    MissingPackageError,
+)
 from maxlab.interfaces import SamplingParamsGenerationConfigDefaults
 from maxlab.pipelines.lib.config_enums import RepoType
 from maxlab.pipelines.lib.hf_utils import HuggingFaceRepo, try_to_load_from_cache
