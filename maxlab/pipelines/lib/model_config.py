@@ -114,6 +114,7 @@ class MAXModelConfig(MAXConfig):
         maybe(member(RopeType)),
         None,
         "How rotary embeddings pair numbers; as the architecture says where none is given.",
+        is_read=False,
     )
     use_subgraphs: bool = setting(
         switch(), True, "Whether like blocks are compiled once, as subgraphs.", is_read=False

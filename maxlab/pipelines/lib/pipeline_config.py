@@ -261,6 +261,8 @@ class PipelineConfig(MAXConfig):
     _profiling_config: ProfilingConfig = field(default_factory=ProfilingConfig)
     _lora_config: LoRAConfig | None = None
 
+    _all_places: ClassVar[dict[str, Place]]
+
     def __init__(self, **kwargs: Any) -> None:
         self._fill(kwargs)
         self.resolve()
@@ -327,7 +329,10 @@ class PipelineConfig(MAXConfig):
 
     @classmethod
     def _places(cls) -> dict[str, Place]:
-        found: dict[str, Place] = _places_of(cls)
+        found: dict[str, Place] | None = vars(cls).get("_all_places")
+        if found is None:
+            found = _places_of(cls)
+            cls._all_places = found
         return found
 
     def _parts(self) -> list[tuple[str, MAXConfig]]:
@@ -521,8 +526,7 @@ def _whole(kind: type[_Part], kwargs: dict[str, Any], given: dict[str, dict[str,
     return found
 
 
-@cache
-def _places_of(kind: Any) -> dict[str, Place]:
+def _places_of(kind: type[PipelineConfig]) -> dict[str, Place]:
     """Every keyword of the constructor of a class of pipelines' configurations."""
     found = {name: Place(kind.section, name, kind, one) for name, one in settings_of(kind).items()}
     parts: list[type[MAXConfig]] = [MAXModelConfig, SamplingConfig, ProfilingConfig, LoRAConfig]
