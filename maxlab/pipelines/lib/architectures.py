@@ -6,15 +6,10 @@ registered only after that, so a configuration that finds no registry has no arc
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maxlab.errors import InputError, shown
+from maxlab.pipelines.lib.custom_modules import module_of, refused
 
 if TYPE_CHECKING:
     from maxlab.graph.weights import WeightsFormat
@@ -76,8 +71,8 @@ class Registry(Protocol):
     def get_active_huggingface_config(self, huggingface_repo: HuggingFaceRepo) -> Any:
         """The configuration of Hugging Face of a model."""
 
-    def register(self, architecture: Any, *, allow_override: bool = False) -> None:
-        """Adds an architecture."""
+    def register_custom(self, specs: Iterable[str]) -> None:
+        """Adds the architectures of modules."""
 
 
 _registry: Registry | None = None
@@ -102,74 +97,18 @@ def import_custom(specs: Sequence[str]) -> None:
             ``ARCHITECTURES``. They run as any code that is imported.
 
     Raises:
-        InputError: ML133, a module that cannot be imported, or that exposes no such list.
+        InputError: ML133, a module that cannot be imported, or that exposes no such list; ML171,
+            another architecture of a name is registered.
     """
     for spec in specs:
-        module = _imported(spec)
-        found = getattr(module, "ARCHITECTURES", None)
-        if not isinstance(found, list) or not found:
-            raise InputError(
-                "ML133",
-                f"the module {shown(spec)} exposes no list ARCHITECTURES, got {shown(found)}",
-                fix="write ARCHITECTURES = [SupportedArchitecture(...)] in it",
-            )
+        module_of(spec)  # brings the registry along, if it has an architecture
         if _registry is None:
-            raise InputError(
-                "ML133",
-                f"the list ARCHITECTURES of {shown(spec)} holds no SupportedArchitecture",
-                fix="import it from maxlab.pipelines.lib.registry",
+            raise refused(
+                spec,
+                "exposes no list ARCHITECTURES of SupportedArchitecture",
+                "import SupportedArchitecture from maxlab.pipelines.lib.registry",
             )
-        for architecture in found:
-            _registry.register(architecture, allow_override=True)
-
-
-def _imported(spec: str) -> ModuleType:
-    """The module that ``spec`` names. A module of a folder is imported by its file, and found by
-    its name afterwards; ``sys.path`` stays as it is."""
-    folder, colon, name = spec.rpartition(":")
-    if not name or ":" in folder or (colon and not folder):
-        raise InputError(
-            "ML133",
-            f"{shown(spec)} names no module",
-            fix="write my_module, or folder/path:my_module",
-        )
-    try:
-        return (
-            _of_folder(Path(folder).expanduser(), name) if colon else importlib.import_module(name)
-        )
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            "ML133",
-            f"the module {shown(spec)} of architectures cannot be imported",
-            why=[f"{type(error).__name__}: {error}"],
-            fix="write my_module, or folder/path:my_module, and see that Python imports it",
-        ) from error
-
-
-def _of_folder(folder: Path, name: str) -> ModuleType:
-    places = [folder / name / "__init__.py", folder / f"{name}.py"]
-    place = next((one for one in places if one.is_file()), None)
-    if place is None or not name.isidentifier():
-        raise ImportError(f"neither {places[0]} nor {places[1].name} is there")
-    known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == str(place.resolve()):
-        return known
-    inner = [str(place.parent)] if place.name == "__init__.py" else None
-    found = importlib.util.spec_from_file_location(
-        name, place.resolve(), submodule_search_locations=inner
-    )
-    if found is None or found.loader is None:
-        raise ImportError(f"{place} is no module")
-    module = importlib.util.module_from_spec(found)
-    sys.modules[name] = module
-    try:
-        found.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+        _registry.register_custom([spec])
 
 
 __all__ = ["Architecture", "Registry", "import_custom", "registry", "use_registry"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxlab.driver import DeviceSpec, load_devices
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         def sampling_config(self) -> SamplingConfig: ...
         def is_open(self, name: str) -> bool: ...
         def set_resolved(self, name: str, value: Any) -> bool: ...
+        def _places(self) -> Mapping[str, Any]: ...
 
 
 _LOG = logging.getLogger("maxlab.pipelines")
@@ -82,7 +83,7 @@ def resolve_model(pipeline: Pipeline, model: MAXModelConfig) -> Architecture | N
             fix="leave execute_empty_batches out",
         )
     if not pipeline.force:
-        _set_required(pipeline, architecture, is_draft=model is pipeline.draft_model_config)
+        set_required(pipeline, architecture, is_draft=model is pipeline.draft_model_config)
     model.validate_multi_gpu_supported(architecture.multi_gpu_supported)
     supported = list(architecture.supported_encodings)
     model.validate_and_resolve_quantization_encoding_weight_path(
@@ -102,9 +103,20 @@ def resolve_model(pipeline: Pipeline, model: MAXModelConfig) -> Architecture | N
     return architecture
 
 
-def _set_required(pipeline: Pipeline, architecture: Architecture, *, is_draft: bool) -> None:
-    """Gives settings the values that an architecture needs, and says so."""
+def set_required(pipeline: Pipeline, architecture: Architecture, *, is_draft: bool = False) -> None:
+    """Gives settings the values that an architecture needs, and says so in the log.
+
+    Raises:
+        InputError: ML179, the architecture needs a setting that there is not.
+    """
+    known = pipeline._places()
     for name, value in architecture.required_arguments.items():
+        if name not in known:
+            raise InputError(
+                "ML179",
+                f"{architecture.name} requires {name}, which is no setting of a pipeline",
+                fix="mend required_arguments of the architecture, or pass force=True",
+            )
         for keyword in (name, f"draft_{name}") if is_draft else (name,):
             if pipeline.set_resolved(keyword, value):
                 _LOG.warning("%s needs %s=%r, which is set", architecture.name, keyword, value)
@@ -377,4 +389,5 @@ __all__ = [
     "estimate",
     "resolve_memory",
     "resolve_model",
+    "set_required",
 ]

@@ -14,6 +14,7 @@ from maxlab.errors import (
     MaxlabError,
     MissingFileError,
     MissingPackageError,
+    shown,
 )
 from maxlab.interfaces import SamplingParamsGenerationConfigDefaults
 from maxlab.pipelines.lib.config_enums import RepoType
@@ -75,19 +76,36 @@ def _options(repo: HuggingFaceRepo) -> dict[str, Any]:
 def config_of(repo: HuggingFaceRepo) -> Any:
     """The ``AutoConfig`` of a model.
 
+    A ``model_type`` that transformers does not know gives a plain ``PretrainedConfig``, with every
+    entry of ``config.json`` as an attribute. Code of the repository runs only if it is trusted.
+
     Raises:
         InputError: ML132, there is none, or it cannot be read.
         MissingPackageError: ML979, transformers is not installed.
     """
-    loader = _transformers().AutoConfig
+    transformers = _transformers()
     try:
-        return loader.from_pretrained(
-            repo.repo_id, trust_remote_code=repo.trust_remote_code, **_options(repo)
-        )
+        entries, _ = transformers.PretrainedConfig.get_config_dict(repo.repo_id, **_options(repo))
+        known = entries.get("model_type") in transformers.CONFIG_MAPPING
+        if known or (repo.trust_remote_code and "auto_map" in entries):
+            config = transformers.AutoConfig.from_pretrained(
+                repo.repo_id, trust_remote_code=repo.trust_remote_code, **_options(repo)
+            )
+        elif entries:
+            config = transformers.PretrainedConfig.from_dict(entries)
+        else:
+            raise ValueError("it has no entries")
     except MaxlabError:
         raise
     except Exception as error:  # transformers raises many kinds for many faults of the file
         raise _unreadable(repo, "config.json", error) from error
+    names = config.architectures
+    if names is not None and not (
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+    ):
+        error = TypeError(f"architectures: a list of names expected, got {shown(names)}")
+        raise _unreadable(repo, "config.json", error)
+    return config
 
 
 def generation_config_of(repo: HuggingFaceRepo) -> Any:

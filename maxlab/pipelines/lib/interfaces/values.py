@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ class ModelInputs:
     """
 
     # Defaults of the class and no fields of a dataclass: a subclass may add fields without one.
-    kv_cache_inputs: Any | None = None
+    kv_cache_inputs: Iterable[Any] | None = None
     """The tensors of the cache of keys and values, for the layers to write to."""
     lora_ids: Tensor | None = None
     """The adapter of each text, by its number."""
