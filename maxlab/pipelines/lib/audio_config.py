@@ -106,7 +106,10 @@ class AudioGenerationConfig(PipelineConfig):
         is_read=False,
     )
     block_causal: bool = setting(
-        switch(), False, "Whether earlier tokens see those of the block. Not in this version."
+        switch(),
+        False,
+        "Whether earlier tokens see those of the block. Not in this version.",
+        is_read=False,
     )
     prepend_prompt_speech_tokens: PrependPromptSpeechTokens = setting(
         member(PrependPromptSpeechTokens),
@@ -118,6 +121,7 @@ class AudioGenerationConfig(PipelineConfig):
         switch(),
         False,
         "Whether the prompt's speech tokens see those of the block. Not in this version.",
+        is_read=False,
     )
     audio_decoder_config: dict[str, Any] = setting(
         mapping(), help="Parameters of the audio decoder.", factory=dict, is_read=False

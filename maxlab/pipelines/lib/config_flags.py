@@ -11,6 +11,9 @@ from maxlab.errors import InputError, shown
 from maxlab.interfaces import fields
 from maxlab.pipelines.lib.settings import Kind, Setting
 
+CONFIG_FILE = "config_file"
+"""The name of the flag for a file of settings."""
+
 
 class _Parser(argparse.ArgumentParser):
     """A parser that raises, where argparse would end the process."""
@@ -33,6 +36,12 @@ def parser(settings: Mapping[str, Setting], prog: str) -> argparse.ArgumentParse
     Values stay texts, and settings whose flag is not given are left out.
     """
     made = _Parser(prog=prog, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    made.add_argument(
+        _flag(CONFIG_FILE),
+        dest=CONFIG_FILE,
+        metavar="PATH",
+        help="A YAML file of settings, which other flags replace.",
+    )
     for name, one in settings.items():
         if not one.has_flag:
             continue
@@ -105,4 +114,4 @@ def write(name: str, setting: Setting, value: Any) -> list[str]:
     return [f"{flag}={kind.write(value)}"]
 
 
-__all__ = ["parser", "read", "value", "write"]
+__all__ = ["CONFIG_FILE", "parser", "read", "value", "write"]

@@ -249,7 +249,8 @@ def _cache_of_token(
     if not layers:
         return default
     kinds = 1 if params.is_mla else 2
-    return layers * kinds * params.n_kv_heads * params.head_dim * params.dtype.size_in_bytes
+    elements = kinds * int(params.n_kv_heads) * int(params.head_dim)
+    return layers * elements * int(params.dtype.size_in_bytes)
 
 
 def resolve_memory(pipeline: Pipeline, architecture: Architecture | None) -> None:

@@ -31,7 +31,9 @@ class KVCacheConfig(MAXConfig):
         "How the cache is laid out; model_default leaves it to the architecture.",
     )
     kv_cache_page_size: int = setting(
-        whole(1), 128, "Tokens of a page of the cache. The manager of a cache takes multiples of 128."
+        whole(1),
+        128,
+        "Tokens of a page. The manager of a cache takes multiples of 128.",
     )
     enable_prefix_caching: bool = setting(
         switch(), False, "Whether requests that begin alike share pages.", is_read=False

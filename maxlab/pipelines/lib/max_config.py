@@ -241,8 +241,7 @@ class MAXConfig:
             InputError: ML125, a setting that there is not; ML126, ML981, a value that a setting
                 does not take.
         """
-        text = files.read_text(path, "the configuration", most=config_files.MOST_BYTES)
-        return cls._from_yaml(text, str(path), kwargs)
+        return cls._from_document(cls._read_file(path), kwargs)
 
     @classmethod
     def from_yaml(cls, text: str, **kwargs: Any) -> Self:
@@ -256,11 +255,18 @@ class MAXConfig:
             >>> KVCacheConfig.from_yaml("kv_cache_page_size: 256").kv_cache_page_size
             256
         """
-        return cls._from_yaml(text, "the text", kwargs)
+        where = "the text"
+        return cls._from_document(cls._read_sections(config_files.load(text, where), where), kwargs)
 
     @classmethod
-    def _from_yaml(cls, text: str, where: str, kwargs: Mapping[str, Any]) -> Self:
-        found = cls._read_sections(config_files.load(text, where), where)
+    def _read_file(cls, path: files.AnyPath) -> dict[str, Any]:
+        """The settings of a file, by keyword."""
+        text = files.read_text(path, "the configuration", most=config_files.MOST_BYTES)
+        where = str(files.as_path(path))
+        return cls._read_sections(config_files.load(text, where), where)
+
+    @classmethod
+    def _from_document(cls, found: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Self:
         values = {**found, **kwargs}
         origins = dict.fromkeys((name for name in found if name not in kwargs), Origin.file)
         return cls._made(values)._told_as(origins)
@@ -325,7 +331,8 @@ class MAXConfig:
     def argument_parser(cls, prog: str | None = None) -> argparse.ArgumentParser:
         """A parser of command lines with a flag for each setting, such as ``--max-batch-size``.
 
-        Its ``--help`` tells all flags. Lists repeat their flag; ``--no-NAME`` sets false.
+        Its ``--help`` tells all flags. Lists repeat their flag; ``--no-NAME`` sets false;
+        ``--config-file`` names a file whose settings the other flags replace.
         """
         places = cls._places()
         return config_flags.parser(
@@ -353,12 +360,15 @@ class MAXConfig:
         texts = config_flags.read(
             {name: place.setting for name, place in places.items()}, arguments, cls.__name__
         )
-        found = {
+        file = texts.pop(config_flags.CONFIG_FILE, None)
+        in_file = {} if file is None else cls._read_file(str(file))
+        by_flag = {
             name: config_flags.value(places[name].setting.kind, name, one)
             for name, one in texts.items()
         }
-        origins = dict.fromkeys((name for name in found if name not in kwargs), Origin.flags)
-        return cls._made({**found, **kwargs})._told_as(origins)
+        origins = dict.fromkeys(in_file, Origin.file) | dict.fromkeys(by_flag, Origin.flags)
+        origins = {name: one for name, one in origins.items() if name not in kwargs}
+        return cls._made({**in_file, **by_flag, **kwargs})._told_as(origins)
 
     def to_arguments(self) -> list[str]:
         """Flags that ``from_arguments`` makes this configuration of: what was asked for.

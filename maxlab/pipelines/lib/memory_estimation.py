@@ -142,15 +142,11 @@ class MemoryEstimate(Tabular):
         tokens = batch * length
         if self.active_tokens is not None:
             tokens = min(tokens, self.active_tokens)
-        return (
-            self.fixed_activations + tokens * self.per_active_token + batch * self.per_sequence
-        )
+        return self.fixed_activations + tokens * self.per_active_token + batch * self.per_sequence
 
     def needed_for(self, batch: int, length: int) -> int:
         """Bytes of all for ``batch`` sequences of ``length`` tokens."""
-        return (
-            self.weights + self.activations_of(batch, length) + self.cache_of(batch, length)
-        )
+        return self.weights + self.activations_of(batch, length) + self.cache_of(batch, length)
 
     @property
     def cache(self) -> int:

@@ -78,7 +78,7 @@ class MAXModelConfig(MAXConfig):
     quantization_encoding: SupportedEncoding | None = setting(
         maybe(member(SupportedEncoding)),
         None,
-        "The encoding of the weights; chosen by the files and the architecture where none is given.",
+        "The encoding of the weights; chosen by files and architecture where none is given.",
     )
     allow_safetensors_weights_fp32_bf6_bidirectional_cast: bool = setting(
         switch(),
@@ -92,7 +92,9 @@ class MAXModelConfig(MAXConfig):
         text(filled=True), "main", "The branch, tag or commit of the repository of weights."
     )
     trust_remote_code: bool = setting(
-        switch(), False, "Whether Python files of the model's repository may run. They can do anything."
+        switch(),
+        False,
+        "Whether Python files of the model's repository may run. They can do anything.",
     )
     device_specs: list[DeviceSpec] = setting(
         devices(),
@@ -103,13 +105,16 @@ class MAXModelConfig(MAXConfig):
         switch(), False, "Whether files are downloaded again that are in the cache.", is_read=False
     )
     vision_config_overrides: dict[str, Any] = setting(
-        mapping(), help="Values that replace those of the vision part's config.", factory=dict,
+        mapping(),
+        help="Values that replace those of the vision part's config.",
+        factory=dict,
         is_read=False,
     )
     rope_type: RopeType | None = setting(
         maybe(member(RopeType)),
         None,
         "How rotary embeddings pair numbers; as the architecture says where none is given.",
+        is_read=False,
     )
     use_subgraphs: bool = setting(
         switch(), True, "Whether like blocks are compiled once, as subgraphs.", is_read=False
@@ -385,7 +390,7 @@ class MAXModelConfig(MAXConfig):
 
     @staticmethod
     def help() -> dict[str, str]:
-        """The settings with their descriptions, those of the cache of keys and values among them."""
+        """The settings with their descriptions, those of the cache among them."""
         return dict(help_of(MAXModelConfig))
 
 

@@ -115,9 +115,7 @@ def choose(
     )
 
 
-def _checked(
-    model: Model, asked: SupportedEncoding, there: Sequence[SupportedEncoding]
-) -> Chosen:
+def _checked(model: Model, asked: SupportedEncoding, there: Sequence[SupportedEncoding]) -> Chosen:
     """The encoding that was asked for, which the files have or can be cast to."""
     if not there or asked in there:
         return Chosen(asked)
@@ -184,8 +182,9 @@ def gptq_config(huggingface_config: Any) -> QuantizationConfig:
     Raises:
         InputError: ML131, it does not say so, or its scales are not float16.
     """
-    found = getattr(huggingface_config, "quantization_config", None)
-    found = found.to_dict() if hasattr(found, "to_dict") else found
+    found: Any = getattr(huggingface_config, "quantization_config", None)
+    if hasattr(found, "to_dict"):
+        found = found.to_dict()
     names = ("quant_method", "bits", "group_size", "desc_act", "sym")
     if not isinstance(found, dict) or any(name not in found for name in names):
         raise _wrong(

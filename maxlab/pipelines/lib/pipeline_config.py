@@ -261,6 +261,8 @@ class PipelineConfig(MAXConfig):
     _profiling_config: ProfilingConfig = field(default_factory=ProfilingConfig)
     _lora_config: LoRAConfig | None = None
 
+    _all_places: ClassVar[dict[str, Place]]
+
     def __init__(self, **kwargs: Any) -> None:
         self._fill(kwargs)
         self.resolve()
@@ -327,7 +329,11 @@ class PipelineConfig(MAXConfig):
 
     @classmethod
     def _places(cls) -> dict[str, Place]:
-        return _places_of(cls)
+        found: dict[str, Place] | None = vars(cls).get("_all_places")
+        if found is None:
+            found = _places_of(cls)
+            cls._all_places = found
+        return found
 
     def _parts(self) -> list[tuple[str, MAXConfig]]:
         found: list[tuple[str, MAXConfig]] = [(self.section, self)]
@@ -506,9 +512,7 @@ class PipelineConfig(MAXConfig):
         return dict(help_of(PipelineConfig))
 
 
-def _whole(
-    kind: type[_Part], kwargs: dict[str, Any], given: dict[str, dict[str, Any]]
-) -> _Part:
+def _whole(kind: type[_Part], kwargs: dict[str, Any], given: dict[str, dict[str, Any]]) -> _Part:
     """A part of the configuration, given whole or by its settings."""
     own = given.get(kind.section, {})
     if kind.section not in kwargs:
@@ -522,12 +526,9 @@ def _whole(
     return found
 
 
-@cache
 def _places_of(kind: type[PipelineConfig]) -> dict[str, Place]:
     """Every keyword of the constructor of a class of pipelines' configurations."""
-    found = {
-        name: Place(kind.section, name, kind, one) for name, one in settings_of(kind).items()
-    }
+    found = {name: Place(kind.section, name, kind, one) for name, one in settings_of(kind).items()}
     parts: list[type[MAXConfig]] = [MAXModelConfig, SamplingConfig, ProfilingConfig, LoRAConfig]
     for part in parts:
         found |= part._places()
@@ -543,7 +544,7 @@ def _places_of(kind: type[PipelineConfig]) -> dict[str, Place]:
 @cache
 def _no_effect(name: str, value: str) -> None:
     """Says once that a session has no such option."""
-    _LOG.warning("PipelineConfig.%s=%s has no effect: sessions have no such option yet", name, value)
+    _LOG.warning("PipelineConfig.%s=%s has no effect: sessions have no such option", name, value)
 
 
 __all__ = ["DEFAULT_PREFILL_CHUNK_SIZE", "PipelineConfig"]

@@ -1,4 +1,4 @@
-"""Kinds of settings: what values a field of a configuration takes, and how they are written as text.
+"""Kinds of settings: what values a field takes, and how they are written as text.
 
 A field of a configuration is declared once, with `setting`. Its kind checks a value that a program
 gives, reads the text of a command line, of a file or of an environment variable, and writes the
@@ -294,9 +294,7 @@ def mapping() -> Kind:
             raise ValueError("it is no object of JSON")
         return found
 
-    return Kind(
-        rule, parse, write=lambda value: json.dumps(value), told='{"NAME": VALUE}', is_mapping=True
-    )
+    return Kind(rule, parse, write=json.dumps, told='{"NAME": VALUE}', is_mapping=True)
 
 
 def devices() -> Kind:
@@ -306,7 +304,9 @@ def devices() -> Kind:
         kind, _, id = written.strip().partition(":")
         if kind not in ("cpu", "gpu"):
             raise ValueError("a device is cpu, gpu or gpu:N")
-        return DeviceSpec(int(id) if id else (-1 if kind == "cpu" else 0), kind)
+        if kind == "cpu":
+            return DeviceSpec.cpu(int(id) if id else -1)
+        return DeviceSpec.accelerator(int(id) if id else 0)
 
     def write(spec: DeviceSpec) -> str:
         is_any = spec == DeviceSpec.cpu()
