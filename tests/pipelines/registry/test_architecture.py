@@ -155,7 +155,7 @@ def printed(value: Any) -> list[str]:
 
 
 def test_a_registry_is_a_table() -> None:
-    both = {SupportedEncoding.q4_k: [], SupportedEncoding.float32: []}
+    both: Any = {SupportedEncoding.q4_k: [], SupportedEncoding.float32: []}
     other = changed(name="Another", supported_encodings=both, example_repo_ids=[])
     registry = PipelineRegistry([GOOD, other])
     title, head, *rows = printed(registry)
