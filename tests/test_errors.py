@@ -31,7 +31,12 @@ def test_an_error_is_pickled_and_copied_whole(kind: type[MaxlabError]) -> None:
 def test_an_error_of_a_query_is_pickled_whole() -> None:
     error = QueryError("ML801", "no such field", "op=mul", 3)
     again = pickle.loads(pickle.dumps(error))
-    assert (again.query, again.place, again.said, str(again)) == ("op=mul", 3, error.said, str(error))
+    assert (again.query, again.place, again.said, str(again)) == (
+        "op=mul",
+        3,
+        error.said,
+        str(error),
+    )
 
 
 def test_an_error_of_inputs_may_have_a_sentence_alone() -> None:
