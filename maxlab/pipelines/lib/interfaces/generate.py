@@ -52,7 +52,9 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
     @property
     def tokenizer(
         self,
-    ) -> PipelineTokenizer[TextGenerationContextType, npt.NDArray[np.integer[Any]], RequestType_contra]:
+    ) -> PipelineTokenizer[
+        TextGenerationContextType, npt.NDArray[np.integer[Any]], RequestType_contra
+    ]:
         """Makes the contexts of requests."""
         ...
 
@@ -74,7 +76,9 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
         """
         ...
 
-    def generate(self, prompts: RequestType_contra | list[RequestType_contra]) -> list[TextGenerationOutput]:
+    def generate(
+        self, prompts: RequestType_contra | list[RequestType_contra]
+    ) -> list[TextGenerationOutput]:
         """The whole answers to requests, in their order.
 
         At most ``max_batch_size`` requests run at once; when one ends, the next begins. It works
