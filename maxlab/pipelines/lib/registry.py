@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from maxlab.errors import InputError, UnsupportedError
 from maxlab.graph.weights import WeightsFormat
 from maxlab.interfaces import Pipeline, PipelineTask, PipelineTokenizer, fields
-from maxlab.pipelines.lib.architecture import SupportedArchitecture, takes
+from maxlab.pipelines.lib.architecture import (
+    SupportedArchitecture,
+    encodings_of,
+    formats_of,
+    takes,
+)
 from maxlab.pipelines.lib.architectures import use_registry
 from maxlab.pipelines.lib.config_resolving import set_required
 from maxlab.pipelines.lib.custom_architectures import custom_architectures
 from maxlab.pipelines.lib.interfaces import PipelineModel
 from maxlab.pipelines.lib.model_files import config_of
+from maxlab.pipelines.lib.registry_tables import html_table, text_table
 from maxlab.pipelines.lib.tokenizer.loading import load
 from maxlab.pipelines.lib.weights_adapter import WeightsAdapter
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
 PipelineTypes: TypeAlias = Pipeline[Any, Any]
 """A pipeline of any task."""
+_HEAD = ("architecture", "task", "encodings", "files", "model", "examples")
 
 
 def get_pipeline_for_task(
@@ -402,15 +409,27 @@ class PipelineRegistry:
             **{name: value for name, value in offered.items() if takes(make, name)},
         )
 
-    def _repr_html_(self) -> str:
-        from maxlab.pipelines.lib.registry_tables import registry_page
+    def _rows(self) -> list[tuple[str, ...]]:
+        """What the table tells of each architecture."""
+        return [
+            (
+                name,
+                one.task.value,
+                encodings_of(one),
+                formats_of(one),
+                one.pipeline_model.__name__,
+                ", ".join(one.example_repo_ids),
+            )
+            for name, one in sorted(self.architectures.items())
+        ]
 
-        return registry_page(self)
+    def _repr_html_(self) -> str:
+        if not self.architectures:
+            return html_table(repr(self), (), [("register() adds an architecture",)])
+        return html_table(repr(self), _HEAD, self._rows())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        from maxlab.pipelines.lib.registry_tables import registry_text
-
-        printer.text(registry_text(self))
+        printer.text(text_table(repr(self), _HEAD, self._rows()))
 
 
 def _key(repo: HuggingFaceRepo) -> tuple[str, str, bool]:

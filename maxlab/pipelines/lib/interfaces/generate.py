@@ -133,7 +133,7 @@ class GenerateMixin(Protocol[TextGenerationContextType, RequestType_contra]):
 
 
 class _Answer:
-    """What a request got so far."""
+    """Collects the outputs of a request."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []

@@ -1,4 +1,4 @@
-"""What goes into a pipeline's model and what comes out."""
+"""The inputs and outputs of a model of a pipeline."""
 
 from __future__ import annotations
 
